@@ -1,0 +1,76 @@
+//! The arguments of a tool call.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::{ExtError, Result};
+
+/// The arguments of one tool call, still JSON text.
+#[derive(Debug, Clone, Copy)]
+pub struct Args<'a> {
+    text: &'a str,
+}
+
+impl<'a> Args<'a> {
+    /// Wraps JSON text.
+    #[must_use]
+    pub fn new(text: &'a str) -> Self {
+        Self { text }
+    }
+
+    /// The text as it arrived.
+    #[must_use]
+    pub fn as_str(&self) -> &'a str {
+        self.text
+    }
+
+    /// Reads the arguments into a type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind) naming the argument that is missing, of the
+    /// wrong type or (with `#[serde(deny_unknown_fields)]`) not known.
+    pub fn parse<T: Deserialize<'a>>(&self) -> Result<T> {
+        serde_json::from_str(self.text).map_err(|error| {
+            // The position in a one-line JSON text helps nobody; the field name does.
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or(&message);
+            ExtError::invalid_argument(format!("arguments: {message}"))
+                .with_hint("see the tool's input schema: skillhost tool list --json")
+        })
+    }
+
+    /// Reads the arguments as a JSON value.
+    ///
+    /// # Errors
+    /// As [`Args::parse`].
+    pub fn value(&self) -> Result<Value> {
+        self.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Greeting {
+        name: String,
+    }
+
+    #[test]
+    fn arguments_are_read_or_named() {
+        let parse = |text| Args::new(text).parse::<Greeting>();
+        assert_eq!(parse(r#"{"name":"Ada"}"#).unwrap(), Greeting { name: "Ada".into() });
+        let message = |text| parse(text).unwrap_err().message().to_owned();
+        assert_eq!(message("{}"), "arguments: missing field `name`");
+        assert_eq!(
+            message(r#"{"name":"Ada","age":3}"#),
+            "arguments: unknown field `age`, expected `name`"
+        );
+        assert_eq!(
+            message(r#"{"name":3}"#),
+            "arguments: invalid type: integer `3`, expected a string"
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Turns an author's type into the library's exported symbols.
+
+use std::sync::Arc;
+
+use abi_stable::sabi_trait::TD_Opaque;
+use abi_stable::std_types::{ROption, RString};
+use skillhost_contract::abi::{
+    ContextAbi_TO, ContextObject, ExtensionAbi_TO, ExtensionInstance, FfiResult, HostObject,
+    ServiceAbi_TO, ServiceObject, ToolAbi_TO, ToolObject,
+};
+use skillhost_contract::payload::{BuildInfo, ErrorKind, ExtensionInit};
+
+use crate::bridge;
+use crate::context::ExtensionContext;
+use crate::error::ExtError;
+use crate::guard::{Shared, Wrapped, guard};
+use crate::interface::{Interface, SkillInterface};
+use crate::provider::{ContextProvider, Extension, ServiceProvider, SkillProvider, ToolProvider};
+
+/// Collects the capabilities that the export macro declares.
+pub struct Builder<E> {
+    extension: Arc<E>,
+    shared: Arc<Shared>,
+    tools: ROption<ToolObject>,
+    context: ROption<ContextObject>,
+    service: ROption<ServiceObject>,
+    interfaces: Vec<Arc<dyn Interface>>,
+}
+
+impl<E: Extension> Builder<E> {
+    fn wrapped(&self) -> Wrapped<E> {
+        Wrapped::new(Arc::clone(&self.extension), Arc::clone(&self.shared))
+    }
+
+    /// Declares [`ToolProvider`].
+    pub fn tools(&mut self)
+    where
+        E: ToolProvider,
+    {
+        self.tools = ROption::RSome(ToolAbi_TO::from_value(self.wrapped(), TD_Opaque));
+    }
+
+    /// Declares [`ContextProvider`].
+    pub fn context(&mut self)
+    where
+        E: ContextProvider,
+    {
+        self.context = ROption::RSome(ContextAbi_TO::from_value(self.wrapped(), TD_Opaque));
+    }
+
+    /// Declares [`ServiceProvider`].
+    pub fn service(&mut self)
+    where
+        E: ServiceProvider,
+    {
+        self.service = ROption::RSome(ServiceAbi_TO::from_value(self.wrapped(), TD_Opaque));
+    }
+
+    /// Declares [`SkillProvider`].
+    pub fn skills(&mut self)
+    where
+        E: SkillProvider,
+    {
+        self.interfaces.push(Arc::new(SkillInterface(Arc::clone(&self.extension))));
+    }
+
+    fn finish(self) -> ExtensionInstance {
+        let names = self.interfaces.iter().map(|i| RString::from(i.name())).collect();
+        let extension = Wrapped::new(self.extension, self.shared).with_interfaces(self.interfaces);
+        ExtensionInstance {
+            extension: ExtensionAbi_TO::from_value(extension, TD_Opaque),
+            tools: self.tools,
+            context: self.context,
+            service: self.service,
+            interfaces: names,
+        }
+    }
+}
+
+/// Creates the extension: its runtime, its log bridge, the author's value, the objects.
+pub fn create<E: Extension>(
+    host: HostObject,
+    init: &str,
+    declare: impl FnOnce(&mut Builder<E>),
+) -> FfiResult<ExtensionInstance> {
+    guard(|| {
+        let init: ExtensionInit = serde_json::from_str(init)
+            .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
+        let (shared, link) = Shared::new(&init.id, host)?;
+        bridge::install(link.clone());
+        let cx = ExtensionContext::new(init, link, shared.cancel().clone());
+        let extension = {
+            // So that `new` may spawn tasks.
+            let _entered = shared.enter();
+            Arc::new(E::new(cx)?)
+        };
+        let mut builder = Builder {
+            extension,
+            shared,
+            tools: ROption::RNone,
+            context: ROption::RNone,
+            service: ROption::RNone,
+            interfaces: Vec::new(),
+        };
+        declare(&mut builder);
+        Ok(builder.finish())
+    })
+}
+
+/// Describes the build of the library.
+#[must_use]
+pub fn build_info(package: &str, version: &str) -> RString {
+    let info = BuildInfo { package: package.to_owned(), version: version.to_owned() };
+    serde_json::to_string(&info).unwrap_or_default().into()
+}
+
+/// Exports a type as the extension of this library, with the capabilities it has.
+///
+/// The capabilities are `tools`, `context`, `service` and `skills`; each needs the provider trait
+/// of that name. Written once per library:
+///
+/// ```ignore
+/// export_extension!(MyExtension: tools, context, service, skills);
+/// ```
+///
+/// A library built with `panic = "abort"` is refused at compile time, because a panic could not be
+/// contained.
+#[macro_export]
+macro_rules! export_extension {
+    ($extension:ty $(: $($capability:ident),+ $(,)?)?) => {
+        #[cfg(panic = "abort")]
+        compile_error!("an extension must be built with panic = \"unwind\"");
+
+        #[allow(unsafe_code, reason = "exported symbols are unsafe attributes")]
+        const _: () = {
+            use $crate::__private as sdk;
+            use sdk::PrefixTypeTrait as _;
+
+            extern "C" fn build_info() -> sdk::RString {
+                sdk::build_info(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+            }
+
+            extern "C" fn create(
+                host: sdk::HostObject,
+                init: sdk::RString,
+            ) -> sdk::FfiResult<sdk::ExtensionInstance> {
+                sdk::create::<$extension>(host, &init, |_builder| {
+                    $($( _builder.$capability(); )+)?
+                })
+            }
+
+            fn module() -> sdk::ExtensionModuleRef {
+                sdk::ExtensionModule { build_info, create }.leak_into_prefix()
+            }
+
+            extern "C" fn erased() -> sdk::RootModuleResult {
+                sdk::__call_root_module_loader(module)
+            }
+
+            // SAFETY: the names belong to the contract; a library exports them once.
+            #[unsafe(export_name = "skillhost_contract_version")]
+            static VERSION: u32 = sdk::CONTRACT.pack();
+
+            // SAFETY: as above; the header is made by abi_stable's own constructor.
+            #[unsafe(export_name = "skillhost_extension_root")]
+            static ROOT: sdk::LibHeader = unsafe {
+                sdk::LibHeader::from_constructor::<sdk::ExtensionModuleRef>(
+                    erased,
+                    sdk::CheckTypeLayout::Yes,
+                )
+            };
+        };
+    };
+}

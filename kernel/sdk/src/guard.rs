@@ -1,0 +1,311 @@
+//! Keeps panics, runtimes and cancellation on this side of the boundary.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use abi_stable::std_types::{RErr, ROk, ROption, RString, RVec};
+use async_ffi::FutureExt as _;
+use serde::Serialize;
+use skillhost_contract::abi::{
+    ContextAbi, ExtensionAbi, FfiError, FfiFut, FfiResult, HostObject, LogRecord, ServiceAbi,
+    ToolAbi, lifecycle,
+};
+use skillhost_contract::payload::{CallContext, ErrorKind};
+use tokio::runtime::{Handle, Runtime};
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Args;
+use crate::error::{ExtError, Result};
+use crate::interface::Interface;
+use crate::provider::{ContextProvider, Extension, ServiceProvider, ToolProvider};
+
+tokio::task_local! {
+    /// The call on whose behalf the current task runs; log events carry it.
+    static CALL_ID: u64;
+}
+
+/// One log event on its way to the kernel.
+pub(crate) struct LogLine<'a> {
+    pub(crate) level: u8,
+    pub(crate) target: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) fields_json: &'a str,
+    pub(crate) spans: &'a str,
+    pub(crate) file: &'a str,
+    pub(crate) line: u32,
+}
+
+/// The kernel, as the rest of the SDK sees it: no ABI types.
+#[derive(Clone)]
+pub(crate) struct HostLink {
+    host: Arc<HostObject>,
+    handle: Handle,
+}
+
+impl HostLink {
+    pub(crate) fn log_enabled(&self, level: u8, target: &str) -> bool {
+        self.host.log_enabled(level, target.into())
+    }
+
+    pub(crate) fn log(&self, line: &LogLine<'_>) {
+        self.host.log(LogRecord {
+            level: line.level,
+            target: line.target.into(),
+            message: line.message.into(),
+            fields_json: line.fields_json.into(),
+            spans: line.spans.into(),
+            file: line.file.into(),
+            line: line.line,
+            call_id: CALL_ID.try_with(|id| *id).unwrap_or_default(),
+        });
+    }
+
+    pub(crate) async fn call(&self, method: &str, payload: Vec<u8>) -> Result<Vec<u8>> {
+        // The future is made before the await so that nothing borrowed is held across it.
+        let reply = self.host.call(method.into(), payload.into());
+        match reply.await {
+            ROk(bytes) => Ok(bytes.into_vec()),
+            RErr(error) => Err(from_ffi(&error)),
+        }
+    }
+
+    /// Calls without waiting for the answer; for destructors.
+    pub(crate) fn call_detached(&self, method: &'static str, payload: Vec<u8>) {
+        let link = self.clone();
+        self.handle.spawn(async move { link.call(method, payload).await });
+    }
+}
+
+/// What every wrapped object of one extension shares.
+pub(crate) struct Shared {
+    runtime: Mutex<Option<Runtime>>,
+    handle: Handle,
+    cancel: CancellationToken,
+}
+
+impl Shared {
+    /// Starts the extension's runtime: two workers named after the extension.
+    pub(crate) fn new(id: &str, host: HostObject) -> Result<(Arc<Self>, HostLink)> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name(format!("ext-{id}"))
+            .enable_all()
+            .build()?;
+        let handle = runtime.handle().clone();
+        let link = HostLink { host: Arc::new(host), handle: handle.clone() };
+        let cancel = CancellationToken::new();
+        Ok((Arc::new(Self { runtime: Mutex::new(Some(runtime)), handle, cancel }), link))
+    }
+
+    pub(crate) fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.handle.enter()
+    }
+
+    /// Runs a call on the extension's own runtime; dropping the returned future aborts it.
+    fn run<T, F>(&self, call_id: u64, future: F) -> FfiFut<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let task = self.handle.spawn(CALL_ID.scope(call_id, future));
+        let abort = AbortOnDrop(task.abort_handle());
+        async move {
+            let result = joined(task).await;
+            drop(abort);
+            result.map_err(|error| to_ffi(&error)).into()
+        }
+        .into_ffi()
+    }
+}
+
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn joined<T>(task: JoinHandle<Result<T>>) -> Result<T> {
+    match task.await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => Err(panicked(error.into_panic())),
+        Err(_) => Err(ExtError::new(ErrorKind::Cancelled, "the call was given up")),
+    }
+}
+
+/// Runs a synchronous piece of the extension; a panic becomes an error.
+pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T>) -> FfiResult<T> {
+    let result =
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panicked(payload)));
+    result.map_err(|error| to_ffi(&error)).into()
+}
+
+fn panicked(payload: Box<dyn Any + Send>) -> ExtError {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned());
+    // Dropping a payload runs the author's Drop, which may panic again.
+    std::mem::forget(payload);
+    ExtError::new(ErrorKind::Panicked, format!("the extension panicked: {text}"))
+}
+
+pub(crate) fn to_ffi(error: &ExtError) -> FfiError {
+    FfiError {
+        kind: error.kind().as_str().into(),
+        message: error.message().into(),
+        hint: error.hint().into(),
+    }
+}
+
+fn from_ffi(error: &FfiError) -> ExtError {
+    ExtError::new(ErrorKind::from_wire(&error.kind), error.message.as_str())
+        .with_hint(error.hint.as_str())
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> Result<RString> {
+    serde_json::to_string(value)
+        .map(RString::from)
+        .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))
+}
+
+fn read_context(text: &str) -> Result<CallContext> {
+    serde_json::from_str(text).map_err(|error| {
+        ExtError::new(ErrorKind::Protocol, format!("the call context is unreadable: {error}"))
+    })
+}
+
+/// An author's object as the contract wants it; dropping it cannot panic across the boundary.
+pub(crate) struct Wrapped<T> {
+    inner: Option<Arc<T>>,
+    shared: Arc<Shared>,
+    interfaces: Vec<Arc<dyn Interface>>,
+}
+
+impl<T> Wrapped<T> {
+    pub(crate) fn new(inner: Arc<T>, shared: Arc<Shared>) -> Self {
+        Self { inner: Some(inner), shared, interfaces: Vec::new() }
+    }
+
+    pub(crate) fn with_interfaces(mut self, interfaces: Vec<Arc<dyn Interface>>) -> Self {
+        self.interfaces = interfaces;
+        self
+    }
+
+    fn inner(&self) -> Arc<T> {
+        Arc::clone(self.inner.as_ref().expect("taken only by drop"))
+    }
+}
+
+impl<T> Drop for Wrapped<T> {
+    fn drop(&mut self) {
+        let _entered = self.shared.enter();
+        let (inner, interfaces) = (self.inner.take(), std::mem::take(&mut self.interfaces));
+        if let RErr(error) = guard(move || {
+            drop((inner, interfaces));
+            Ok(())
+        }) {
+            tracing::error!("while dropping the extension: {}", error.message);
+        }
+    }
+}
+
+impl<T: Extension> ExtensionAbi for Wrapped<T> {
+    fn lifecycle(&self, operation: u8) -> FfiFut<()> {
+        let extension = self.inner();
+        self.shared.run(0, async move {
+            match operation {
+                lifecycle::START => extension.start().await,
+                lifecycle::STOP => extension.stop().await,
+                lifecycle::HEALTH_CHECK => extension.health_check().await,
+                other => Err(ExtError::new(ErrorKind::Protocol, format!("no operation {other}"))),
+            }
+        })
+    }
+
+    fn call(&self, interface: RString, method: RString, payload: RVec<u8>) -> FfiFut<RVec<u8>> {
+        let found = self.interfaces.iter().find(|i| i.name() == interface.as_str()).cloned();
+        self.shared.run(0, async move {
+            let found = found.ok_or_else(|| {
+                ExtError::new(ErrorKind::Protocol, format!("no interface `{interface}`"))
+            })?;
+            found.call(&method, &payload).await.map(RVec::from)
+        })
+    }
+
+    fn log_filter_changed(&self) {
+        tracing::callsite::rebuild_interest_cache();
+    }
+
+    fn shutdown_runtime(&self, timeout_ms: u64) {
+        self.shared.cancel.cancel();
+        let runtime = self.shared.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime {
+            // Tasks are dropped here, and with them the author's values.
+            let _ = guard(|| {
+                runtime.shutdown_timeout(Duration::from_millis(timeout_ms));
+                Ok(())
+            });
+        }
+    }
+}
+
+impl<T: ToolProvider> ToolAbi for Wrapped<T> {
+    fn tools(&self, context: RString) -> FfiFut<RString> {
+        let provider = self.inner();
+        self.shared.run(0, async move {
+            let specs = provider.tools(&read_context(&context)?);
+            json(&specs.iter().map(|spec| &spec.0).collect::<Vec<_>>())
+        })
+    }
+
+    fn invoke(&self, context: RString, name: RString, arguments: RString) -> FfiFut<RString> {
+        let provider = self.inner();
+        let context = match read_context(&context) {
+            Ok(context) => context,
+            Err(error) => return async move { RErr(to_ffi(&error)) }.into_ffi(),
+        };
+        self.shared.run(context.call_id, async move {
+            json(&provider.invoke(&context, &name, Args::new(&arguments)).await?.0)
+        })
+    }
+}
+
+impl<T: ContextProvider> ContextAbi for Wrapped<T> {
+    fn context_priority(&self) -> FfiResult<i32> {
+        guard(|| Ok(self.inner().context_priority()))
+    }
+
+    fn get_context(&self, context: RString, prompt: RString) -> FfiFut<ROption<RString>> {
+        let provider = self.inner();
+        let context = match read_context(&context) {
+            Ok(context) => context,
+            Err(error) => return async move { RErr(to_ffi(&error)) }.into_ffi(),
+        };
+        self.shared.run(context.call_id, async move {
+            let block = provider.get_context(&context, &prompt).await?;
+            Ok(block.map(|text| RString::from(&*text)).into())
+        })
+    }
+}
+
+impl<T: ServiceProvider> ServiceAbi for Wrapped<T> {
+    fn run_background(&self) -> FfiFut<()> {
+        let (provider, cancel) = (self.inner(), self.shared.cancel.child_token());
+        self.shared.run(0, async move { provider.run_background(cancel).await })
+    }
+
+    fn cancel(&self) {
+        self.shared.cancel.cancel();
+    }
+}

@@ -1,0 +1,51 @@
+//! Providers that are spoken to through the contract's generic call.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use skillhost_contract::payload::{ErrorKind, Generation, SkillRequest, skill_interface};
+
+use crate::error::{ExtError, Result};
+use crate::provider::SkillProvider;
+
+/// One interface of an extension: a method name and bytes in, bytes out.
+#[async_trait]
+pub(crate) trait Interface: Send + Sync {
+    fn name(&self) -> &'static str;
+    async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>>;
+}
+
+/// The `skill` interface of a [`SkillProvider`].
+pub(crate) struct SkillInterface<T>(pub(crate) Arc<T>);
+
+#[async_trait]
+impl<T: SkillProvider> Interface for SkillInterface<T> {
+    fn name(&self) -> &'static str {
+        skill_interface::NAME
+    }
+
+    async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>> {
+        match method {
+            skill_interface::GET_SKILL_CONTENT => {
+                let request: SkillRequest<'_> = serde_json::from_slice(payload)
+                    .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
+                to_bytes(&self.0.get_skill_content(&request.skill_id).await?)
+            }
+            skill_interface::GENERATION => {
+                to_bytes(&Generation { generation: self.0.generation().await? })
+            }
+            other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+        }
+    }
+}
+
+pub(crate) fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))
+}
+
+pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))
+}

@@ -1,0 +1,113 @@
+//! What tools declare and answer, with constructors for authors.
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use skillhost_contract::payload::{self, Approval, Audience, ErrorKind};
+
+use crate::error::{ExtError, Result};
+
+/// One tool as it is offered to a caller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec(pub(crate) payload::ToolSpec);
+
+impl ToolSpec {
+    /// Declares a tool: a name unique among all extensions, a description for the model, and the
+    /// JSON Schema of the arguments.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Self {
+        Self(payload::ToolSpec {
+            name: name.into(),
+            description: description.into(),
+            input_schema,
+            output_schema: None,
+            read_only: false,
+            destructive: false,
+            needs_approval: Approval::Never,
+            audience: Audience::Agent,
+        })
+    }
+
+    /// Declares the JSON Schema of the structured result.
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.0.output_schema = Some(schema);
+        self
+    }
+
+    /// Declares that the tool changes nothing.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.0.read_only = true;
+        self
+    }
+
+    /// Declares that the tool may destroy something.
+    #[must_use]
+    pub fn destructive(mut self) -> Self {
+        self.0.destructive = true;
+        self
+    }
+
+    /// Declares when the tool asks before it acts.
+    #[must_use]
+    pub fn needs_approval(mut self, approval: Approval) -> Self {
+        self.0.needs_approval = approval;
+        self
+    }
+
+    /// Offers the tool to operators only, never to a model.
+    #[must_use]
+    pub fn operator_only(mut self) -> Self {
+        self.0.audience = Audience::Operator;
+        self
+    }
+
+    /// The tool's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+/// What a tool answers: text for the model and, beside it, a value for programs.
+#[derive(Debug, Clone)]
+pub struct ToolOutput(pub(crate) payload::ToolOutput);
+
+impl ToolOutput {
+    /// Answers with text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self(payload::ToolOutput { text: text.into(), structured: None, is_error: false })
+    }
+
+    /// Adds a value for programs.
+    ///
+    /// # Errors
+    /// When the value cannot be written as JSON.
+    pub fn with_structured<T: Serialize + ?Sized>(mut self, value: &T) -> Result<Self> {
+        let text = serde_json::to_string(value)
+            .and_then(RawValue::from_string)
+            .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
+        self.0.structured = Some(text);
+        Ok(self)
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_text(&self) -> &str {
+        &self.0.text
+    }
+
+    pub(crate) fn from_payload(output: payload::ToolOutput) -> Self {
+        Self(output)
+    }
+
+    /// The structured value as JSON text, where there is one.
+    #[must_use]
+    pub fn structured(&self) -> Option<&str> {
+        self.0.structured.as_deref().map(RawValue::get)
+    }
+}

@@ -1,0 +1,102 @@
+//! The traits an extension implements.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use skillhost_contract::payload::{CallContext, SkillContent};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::Args;
+use crate::context::ExtensionContext;
+use crate::error::Result;
+use crate::output::{ToolOutput, ToolSpec};
+
+/// The lifecycle every extension has.
+///
+/// Order: `new` → `start` → calls → the service is cancelled → `stop` → drop.
+#[async_trait]
+pub trait Extension: Send + Sync + Sized + 'static {
+    /// Creates the extension. Reads its configuration here, does no long work.
+    ///
+    /// # Errors
+    /// An error rejects this extension, and only this one, with the message shown by `ext doctor`.
+    fn new(cx: ExtensionContext) -> Result<Self>;
+
+    /// Prepares for the first call.
+    ///
+    /// # Errors
+    /// As for [`Extension::new`].
+    async fn start(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends the work; no call follows.
+    ///
+    /// # Errors
+    /// Is reported; the shutdown goes on.
+    async fn stop(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Tells whether the extension can do its work right now.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    async fn health_check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Offers tools to agents and operators.
+#[async_trait]
+pub trait ToolProvider: Send + Sync + 'static {
+    /// Lists the tools this caller may see. Names are the same for every caller; descriptions and
+    /// schemas may differ. Must be quick.
+    fn tools(&self, cx: &CallContext) -> Vec<ToolSpec>;
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// Go to the model with their kind and hint.
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput>;
+}
+
+/// Adds a block to every prompt.
+#[async_trait]
+pub trait ContextProvider: Send + Sync + 'static {
+    /// Position in the chain: lower comes first (channel 0, skills 60, memory 100). Constant.
+    fn context_priority(&self) -> i32;
+
+    /// Renders the block for one turn, or nothing. The kernel waits at most two seconds.
+    ///
+    /// # Errors
+    /// The block is left out and the reason is reported.
+    async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>>;
+}
+
+/// Works in the background.
+#[async_trait]
+pub trait ServiceProvider: Send + Sync + 'static {
+    /// Runs until `cancel` is cancelled or the work is done.
+    ///
+    /// # Errors
+    /// End the service and are reported by `ext doctor`.
+    async fn run_background(&self, cancel: CancellationToken) -> Result<()>;
+}
+
+/// Provides skills, so that the loader can bind an agent's `uses_skills`.
+#[async_trait]
+pub trait SkillProvider: Send + Sync + 'static {
+    /// Returns a skill's instructions, ready for a prompt.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) with similar ids in the hint.
+    async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent>;
+
+    /// Returns a number that changes whenever any skill's content may have changed. Called once per
+    /// turn, so it must be cheap.
+    ///
+    /// # Errors
+    /// Are reported; the agent keeps what it had.
+    async fn generation(&self) -> Result<u64>;
+}
