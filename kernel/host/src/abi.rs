@@ -1,0 +1,233 @@
+//! The only conversions between the kernel's types and the contract's objects.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use abi_stable::sabi_trait::TD_Opaque;
+use abi_stable::std_types::{RErr, ROk, RResult, RStr, RString, RVec};
+use async_ffi::FutureExt as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use skillhost_contract::abi::{
+    ContextObject, ExtensionObject, FfiError, FfiFut, FfiResult, HostApi, HostApi_TO, LogRecord,
+    ServiceObject, ToolObject,
+};
+use skillhost_contract::payload::{CallContext, ErrorKind, ExtensionInit, ToolOutput, ToolSpec};
+use tokio::runtime::Handle;
+
+use crate::callbacks::{Callbacks, LogEvent};
+use crate::error::CallError;
+use crate::loader::Module;
+
+pub(crate) use skillhost_contract::abi::lifecycle;
+
+/// A created extension, without ABI types on its surface.
+pub(crate) struct Remote {
+    extension: ExtensionObject,
+    tools: Option<ToolObject>,
+    context: Option<ContextObject>,
+    service: Option<ServiceObject>,
+    interfaces: Vec<String>,
+}
+
+impl Remote {
+    /// Creates the extension of an opened library. Blocks while the author's `new` runs.
+    pub(crate) fn create(
+        module: &Module,
+        callbacks: Callbacks,
+        runtime: Handle,
+        init: &ExtensionInit,
+    ) -> Result<Self, CallError> {
+        let host =
+            HostApi_TO::from_value(HostEnd { callbacks: Arc::new(callbacks), runtime }, TD_Opaque);
+        let instance = back((module.root.create())(host, to_json(init)?))?;
+        Ok(Self {
+            extension: instance.extension,
+            tools: instance.tools.into_option(),
+            context: instance.context.into_option(),
+            service: instance.service.into_option(),
+            interfaces: instance.interfaces.iter().map(|name| name.to_string()).collect(),
+        })
+    }
+
+    pub(crate) fn has_tools(&self) -> bool {
+        self.tools.is_some()
+    }
+
+    pub(crate) fn has_service(&self) -> bool {
+        self.service.is_some()
+    }
+
+    pub(crate) fn interfaces(&self) -> &[String] {
+        &self.interfaces
+    }
+
+    pub(crate) async fn lifecycle(&self, operation: u8) -> Result<(), CallError> {
+        // Each future is made before its await: it owns its arguments, the object does not move.
+        let reply = self.extension.lifecycle(operation);
+        back(reply.await)
+    }
+
+    pub(crate) async fn tools(&self, context: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
+        let Some(tools) = &self.tools else { return Ok(Vec::new()) };
+        let reply = tools.tools(to_json(context)?);
+        from_json(&back(reply.await)?)
+    }
+
+    pub(crate) async fn invoke(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, CallError> {
+        let Some(tools) = &self.tools else { return Err(absent("tools")) };
+        let reply = tools.invoke(to_json(context)?, name.into(), arguments.into());
+        from_json(&back(reply.await)?)
+    }
+
+    /// The extension's place in the context chain, or nothing where it has no context.
+    pub(crate) fn context_priority(&self) -> Result<Option<i32>, CallError> {
+        self.context.as_ref().map(|context| back(context.context_priority())).transpose()
+    }
+
+    pub(crate) async fn get_context(
+        &self,
+        context: &CallContext,
+        prompt: &str,
+    ) -> Result<Option<String>, CallError> {
+        let Some(provider) = &self.context else { return Ok(None) };
+        let reply = provider.get_context(to_json(context)?, prompt.into());
+        Ok(back(reply.await)?.into_option().map(RString::into_string))
+    }
+
+    /// Starts the service; the future ends with it.
+    pub(crate) fn run_background(
+        &self,
+    ) -> Option<impl Future<Output = Result<(), CallError>> + Send + 'static> {
+        let running = self.service.as_ref()?.run_background();
+        Some(async move { back(running.await) })
+    }
+
+    pub(crate) fn cancel_service(&self) {
+        if let Some(service) = &self.service {
+            service.cancel();
+        }
+    }
+
+    pub(crate) async fn call(
+        &self,
+        interface: &str,
+        method: &str,
+        payload: Vec<u8>,
+    ) -> Result<Vec<u8>, CallError> {
+        let reply = self.extension.call(interface.into(), method.into(), payload.into());
+        Ok(back(reply.await)?.into_vec())
+    }
+
+    pub(crate) fn log_filter_changed(&self) {
+        self.extension.log_filter_changed();
+    }
+
+    /// Ends the extension's runtime. Blocks for at most `timeout_ms`: not for an async worker.
+    pub(crate) fn shutdown_runtime(&self, timeout_ms: u64) {
+        self.extension.shutdown_runtime(timeout_ms);
+    }
+}
+
+fn absent(what: &str) -> CallError {
+    CallError::new(ErrorKind::Unavailable, format!("the extension has no {what}"))
+}
+
+fn to_json<T: Serialize>(value: &T) -> Result<RString, CallError> {
+    serde_json::to_string(value).map(RString::from).map_err(|error| CallError::protocol(&error))
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, CallError> {
+    serde_json::from_str(text).map_err(|error| CallError::protocol(&error))
+}
+
+fn back<T>(result: FfiResult<T>) -> Result<T, CallError> {
+    match result {
+        RResult::ROk(value) => Ok(value),
+        RResult::RErr(error) => Err(CallError {
+            kind: ErrorKind::from_wire(&error.kind),
+            message: error.message.into_string(),
+            hint: error.hint.into_string(),
+        }),
+    }
+}
+
+fn to_ffi(error: &CallError) -> FfiError {
+    FfiError {
+        kind: error.kind.as_str().into(),
+        message: error.message.as_str().into(),
+        hint: error.hint.as_str().into(),
+    }
+}
+
+/// The kernel's end of [`HostApi`]: one per extension.
+struct HostEnd {
+    callbacks: Arc<Callbacks>,
+    runtime: Handle,
+}
+
+impl HostApi for HostEnd {
+    fn log_enabled(&self, level: u8, target: RStr<'_>) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.callbacks.log_enabled(level, target.as_str())))
+            .unwrap_or(false)
+    }
+
+    fn log(&self, record: LogRecord<'_>) {
+        // A subscriber that panics must not take the extension's thread with it.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            self.callbacks.log(&LogEvent {
+                level: record.level,
+                target: record.target.as_str(),
+                message: record.message.as_str(),
+                fields: record.fields_json.as_str(),
+                spans: record.spans.as_str(),
+                location: (record.file.as_str(), record.line),
+                call_id: record.call_id,
+            });
+        }));
+    }
+
+    fn call(&self, method: RString, payload: RVec<u8>) -> FfiFut<RVec<u8>> {
+        let callbacks = Arc::clone(&self.callbacks);
+        // The caller polls from its own runtime, so the work runs on the kernel's.
+        let task = self.runtime.spawn(async move { callbacks.call(&method, &payload).await });
+        let abort = AbortOnDrop(task.abort_handle());
+        async move {
+            let result = match task.await {
+                Ok(Ok(reply)) => ROk(reply.into()),
+                Ok(Err(error)) => RErr(to_ffi(&error)),
+                Err(error) if error.is_panic() => RErr(to_ffi(&panicked(&*error.into_panic()))),
+                Err(_) => {
+                    RErr(to_ffi(&CallError::new(ErrorKind::Cancelled, "the call was given up")))
+                }
+            };
+            drop(abort);
+            result
+        }
+        .into_ffi()
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> CallError {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    CallError::new(ErrorKind::Panicked, format!("the kernel panicked: {text}"))
+}

@@ -1,0 +1,240 @@
+//! Agents: how their instructions are put together, and when again.
+//!
+//! Instructions = `prompt.jinja2`, then the bound skills in order, then the manifest's inline
+//! `instructions`. The kernel knows skills only as an interface another extension answers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use minijinja::{Environment, UndefinedBehavior, context, path_loader};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use skillhost_contract::payload::{
+    CatalogScope, ErrorKind, Generation, SkillContent, SkillRequest, skill_interface,
+};
+use skillhost_manifest::{AgentManifest, Catalog, ExtensionId, Manifest};
+
+use crate::discovery::FoundManifest;
+use crate::error::CallError;
+use crate::home::Home;
+use crate::instance::Instance;
+use crate::loader::hex;
+
+/// Where a layer of instructions comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerKind {
+    /// `prompt.jinja2` beside the manifest.
+    Prompt,
+    /// A bound skill.
+    Skill,
+    /// `agent.instructions` in the manifest.
+    Inline,
+}
+
+/// One layer of an agent's instructions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Layer {
+    /// What it is.
+    pub kind: LayerKind,
+    /// A file, or the skill's source.
+    pub source: String,
+    /// The skill's id, for a skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skill_id: Option<String>,
+    /// sha256: of the SKILL.md for a skill, else of the text.
+    pub digest: String,
+    /// Estimated tokens of the text.
+    pub tokens: u32,
+    /// The text.
+    pub text: String,
+}
+
+/// Why an agent's instructions could not be put together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AgentProblem {
+    /// What is wrong, naming file and line.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// An agent's instructions as of one generation of the skills.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The layers in order; empty in the error state.
+    pub layers: Vec<Layer>,
+    /// The layers' texts, joined.
+    pub instructions: Arc<str>,
+    /// Set when the agent is in the error state.
+    pub problem: Option<AgentProblem>,
+    pub(crate) generation: Option<u64>,
+}
+
+/// A declarative agent.
+pub struct Agent {
+    /// Its manifest.
+    pub manifest: Arc<Manifest>,
+    /// The manifest's file.
+    pub path: std::path::PathBuf,
+    pub(crate) resolved: ArcSwap<Resolved>,
+}
+
+impl Agent {
+    pub(crate) fn new(found: &FoundManifest, resolved: Resolved) -> Self {
+        Self {
+            manifest: Arc::clone(&found.manifest),
+            path: found.path.clone(),
+            resolved: ArcSwap::from_pointee(resolved),
+        }
+    }
+
+    /// The instructions in force.
+    #[must_use]
+    pub fn resolved(&self) -> Arc<Resolved> {
+        self.resolved.load_full()
+    }
+
+    /// The `agent` part of the manifest.
+    #[must_use]
+    pub fn settings(&self) -> &AgentManifest {
+        self.manifest.agent().expect("only agents' manifests become agents")
+    }
+}
+
+/// What resolving needs besides the manifest.
+pub(crate) struct Resolver<'a> {
+    pub(crate) home: &'a Home,
+    /// The extension that provides skills and is in reach of the agent's `depends_on`.
+    pub(crate) provider: Option<&'a Instance>,
+    /// Loaded extensions that provide skills, for the hint.
+    pub(crate) providers: &'a [ExtensionId],
+    pub(crate) limit: Duration,
+}
+
+impl Resolver<'_> {
+    /// Puts an agent's instructions together; a problem becomes the agent's error state.
+    pub(crate) async fn resolve(&self, path: &Path, manifest: &Manifest) -> Resolved {
+        // Asked before the skills are read: a change in between is then seen at the next turn.
+        let generation = match self.provider {
+            Some(provider) => generation(provider, self.limit).await.ok(),
+            None => None,
+        };
+        let (layers, problem) = match self.layers(path, manifest).await {
+            Ok(layers) => (layers, None),
+            Err(problem) => (Vec::new(), Some(problem)),
+        };
+        let texts: Vec<_> = layers.iter().map(|layer| layer.text.trim_end()).collect();
+        Resolved { instructions: texts.join("\n\n").into(), layers, problem, generation }
+    }
+
+    async fn layers(&self, path: &Path, manifest: &Manifest) -> Result<Vec<Layer>, AgentProblem> {
+        let agent = manifest.agent().expect("only agents are resolved");
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut layers = Vec::new();
+        let prompt = folder.join("prompt.jinja2");
+        if prompt.is_file() {
+            let text = self.render(folder, manifest).map_err(|error| AgentProblem {
+                reason: format!("{}: {}", prompt.display(), describe(&error)),
+                hint: "variables are home, sandbox, agent.id and agent.name; an unknown one is an error".into(),
+            })?;
+            layers.push(layer(LayerKind::Prompt, prompt.display().to_string(), text));
+        }
+        for skill in &agent.uses_skills {
+            let place = format!("{}:{}:{}", path.display(), skill.line, skill.column);
+            let provider = self.provider.ok_or_else(|| self.no_provider(&place, path))?;
+            let content = get_skill(provider, skill, self.limit).await.map_err(|error| {
+                AgentProblem { reason: format!("{place}: uses_skills: {error}"), hint: error.hint }
+            })?;
+            layers.push(Layer {
+                kind: LayerKind::Skill,
+                source: content.source,
+                skill_id: Some(content.skill_id),
+                digest: content.digest,
+                tokens: content.tokens,
+                text: content.text,
+            });
+        }
+        if let Some(text) = &agent.instructions {
+            layers.push(layer(LayerKind::Inline, path.display().to_string(), text.clone()));
+        }
+        Ok(layers)
+    }
+
+    fn no_provider(&self, place: &str, path: &Path) -> AgentProblem {
+        let hint = match self.providers.first() {
+            Some(id) => format!("add `depends_on: [{id}]` to {}", path.display()),
+            None => "load an extension that provides skills, such as skill_registry".to_owned(),
+        };
+        let reason = format!("{place}: uses_skills: no extension in depends_on provides skills");
+        AgentProblem { reason, hint }
+    }
+
+    /// Renders `prompt.jinja2`; templates are taken from the agent's own folder only.
+    fn render(&self, folder: &Path, manifest: &Manifest) -> Result<String, minijinja::Error> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_loader(path_loader(folder));
+        environment.get_template("prompt.jinja2")?.render(context! {
+            home => self.home.root().display().to_string(),
+            sandbox => self.home.sandbox().display().to_string(),
+            agent => context! { id => manifest.id.as_str(), name => manifest.name.as_str() },
+        })
+    }
+}
+
+fn layer(kind: LayerKind, source: String, text: String) -> Layer {
+    let digest = hex(&Sha256::digest(text.as_bytes()));
+    Layer { kind, source, skill_id: None, digest, tokens: estimate_tokens(&text), text }
+}
+
+/// One line of a template error: what and where.
+fn describe(error: &minijinja::Error) -> String {
+    let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+    let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
+    format!("{line}{}{detail}", error.kind())
+}
+
+/// Estimates tokens as a quarter of the characters, rounded up: the product's estimate everywhere.
+pub(crate) fn estimate_tokens(text: &str) -> u32 {
+    u32::try_from(text.chars().count().div_ceil(4)).unwrap_or(u32::MAX)
+}
+
+/// Asks a skill provider for its generation.
+pub(crate) async fn generation(provider: &Instance, limit: Duration) -> Result<u64, CallError> {
+    let reply = provider
+        .call(skill_interface::NAME, skill_interface::GENERATION, Vec::new(), limit)
+        .await?;
+    let reply: Generation = read(&reply)?;
+    Ok(reply.generation)
+}
+
+async fn get_skill(
+    provider: &Instance,
+    id: &str,
+    limit: Duration,
+) -> Result<SkillContent, CallError> {
+    let request = serde_json::to_vec(&SkillRequest { skill_id: id.into() })
+        .map_err(|error| CallError::protocol(&error))?;
+    let method = skill_interface::GET_SKILL_CONTENT;
+    read(&provider.call(skill_interface::NAME, method, request, limit).await?)
+}
+
+fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, CallError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| CallError::new(ErrorKind::Protocol, error.to_string()))
+}
+
+/// The agent's catalog scope in the contract's words.
+pub(crate) fn catalog_scope(catalog: &Catalog) -> CatalogScope {
+    match catalog {
+        Catalog::All => CatalogScope::All,
+        Catalog::Declared => CatalogScope::Declared,
+        Catalog::None => CatalogScope::None,
+        Catalog::Globs { include, exclude } => {
+            CatalogScope::Globs { include: include.clone(), exclude: exclude.clone() }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The start: discover, plan, load one after the other, resolve agents, start services.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use skillhost_contract::payload::{ErrorKind, ExtensionInit};
+use skillhost_manifest::plan;
+use skillhost_manifest::{ExtensionId, Kind};
+
+use crate::abi::Remote;
+use crate::agents::Agent;
+use crate::callbacks::Callbacks;
+use crate::context_chain::ContextChain;
+use crate::discovery::{self, Discovered, FoundManifest};
+use crate::error::CallError;
+use crate::events::topic;
+use crate::home::Home;
+use crate::installation::Installation;
+use crate::instance::Instance;
+use crate::kernel::{Kernel, Limits, Shared, State};
+use crate::loader;
+use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
+use crate::secrets::Secrets;
+use crate::settings::Settings;
+
+/// What the kernel is started with.
+#[derive(Debug, Clone)]
+pub struct BootOptions {
+    /// The home; its trust is the caller's business.
+    pub home: Home,
+    /// The settings in force.
+    pub settings: Settings,
+    /// What belongs to the executable, where it was found.
+    pub installation: Option<Installation>,
+    /// How long to wait for extensions.
+    pub limits: Limits,
+    /// Whether background services are started.
+    pub services: bool,
+}
+
+impl BootOptions {
+    /// Options for a home with default limits and without services.
+    #[must_use]
+    pub fn new(home: Home, settings: Settings) -> Self {
+        Self {
+            home,
+            settings,
+            installation: Installation::of_current_exe(),
+            limits: Limits::default(),
+            services: false,
+        }
+    }
+}
+
+/// Why one extension was not loaded.
+pub(crate) struct LoadFailure {
+    pub(crate) phase: Phase,
+    pub(crate) reason: String,
+    pub(crate) hint: String,
+}
+
+impl LoadFailure {
+    fn call(phase: Phase, error: CallError) -> Self {
+        Self { phase, reason: error.message, hint: error.hint }
+    }
+}
+
+impl Kernel {
+    /// Starts a kernel. What cannot be loaded is in [`Kernel::report`] and stops nothing else.
+    ///
+    /// Must be called on a multi-thread tokio runtime with time enabled.
+    pub async fn boot(options: BootOptions) -> Self {
+        let share_dir = options.installation.as_ref().and_then(|i| i.share_dir.clone());
+        let mut found = discovery::discover(
+            &options.home,
+            options.installation.as_ref(),
+            &options.settings.allow_shadowing,
+        );
+        let (secrets, secrets_note) = Secrets::read(options.home.root());
+        found.notes.extend(secrets_note);
+        found.notes.extend(unknown_extensions(&options.settings, &found));
+        let kernel = Self {
+            shared: Arc::new(Shared::new(
+                options.home,
+                options.settings,
+                share_dir,
+                options.limits,
+                secrets,
+            )),
+        };
+        kernel.load_all(found).await;
+        if options.services {
+            for instance in kernel.shared.state.load_full().instances.values() {
+                kernel.start_service(instance);
+            }
+        }
+        kernel
+    }
+
+    /// Loads everything that can be, in dependency order, and publishes each as soon as it is wired:
+    /// a later extension may call an earlier one while it starts.
+    async fn load_all(&self, found: Discovered) {
+        let Discovered { manifests, rejected, notes } = found;
+        let plan = plan::order(&manifests.values().map(|f| &*f.manifest).collect::<Vec<_>>());
+        let mut report =
+            LoadReport { rejected, disabled: plan.disabled, notes, ..LoadReport::default() };
+        for (id, problems) in &plan.rejected {
+            let lines: Vec<_> =
+                problems.iter().map(|problem| format!("`{id}` {problem}")).collect();
+            report.rejected.push(reject(
+                &manifests,
+                id,
+                LoadFailure {
+                    phase: Phase::Plan,
+                    reason: lines.join("\n"),
+                    hint: "correct depends_on in the manifest, or install what it names".to_owned(),
+                },
+            ));
+        }
+        for unmet in &plan.unmet {
+            report.notes.push(format!("`{}` {unmet}", unmet.id));
+        }
+        let mut state = State::default();
+        let mut agents = Vec::new();
+        for id in &plan.order {
+            let found = &manifests[id];
+            let failed = self.failed_dependency(&state, &report, found);
+            let outcome = match (failed, &found.manifest.kind) {
+                (Some(failure), _) => Err(failure),
+                (None, Kind::Agent(_)) => {
+                    agents.push(id);
+                    continue;
+                }
+                (None, Kind::Library { .. }) => self.load(found).await,
+            };
+            match outcome {
+                Ok(instance) => match state.tools.add(&instance) {
+                    Ok(()) => {
+                        report.loaded.push(instance.report());
+                        report.notes.extend(self.missing_secrets(found));
+                        state.order.push(id.clone());
+                        state.instances.insert(id.clone(), Arc::new(instance));
+                        state.chain = ContextChain::of(state.instances.values());
+                        self.shared.state.store(Arc::new(state.clone()));
+                    }
+                    Err(reason) => {
+                        Arc::new(instance).end(&self.shared.limits).await;
+                        let hint = "rename the tool, or disable one of the two".to_owned();
+                        let failure = LoadFailure { phase: Phase::Wire, reason, hint };
+                        report.rejected.push(reject(&manifests, id, failure));
+                    }
+                },
+                Err(failure) => report.rejected.push(reject(&manifests, id, failure)),
+            }
+        }
+        for id in agents {
+            self.add_agent(&mut state, &mut report, &manifests[id]).await;
+        }
+        state.report = Arc::new(report);
+        self.shared.state.store(Arc::new(state));
+    }
+
+    /// Hard dependents of an extension that failed fail with it.
+    fn failed_dependency(
+        &self,
+        state: &State,
+        report: &LoadReport,
+        found: &FoundManifest,
+    ) -> Option<LoadFailure> {
+        let failed = |id: &ExtensionId| report.rejected.iter().any(|r| r.id == id.as_str());
+        let needed = found.manifest.depends_on.iter().filter(|needed| !needed.optional);
+        let missing = needed
+            .map(|needed| &needed.id)
+            .find(|id| !state.instances.contains_key(*id) && failed(id))?;
+        Some(LoadFailure {
+            phase: Phase::Plan,
+            reason: format!("depends on `{missing}`, which could not be loaded"),
+            hint: format!("see `{missing}` in this report"),
+        })
+    }
+
+    /// Probe, open, create, start, describe: everything before the kernel's tables are touched.
+    pub(crate) async fn load(&self, found: &FoundManifest) -> Result<Instance, LoadFailure> {
+        let manifest = &found.manifest;
+        let entrypoint = manifest.entrypoint().expect("only libraries are loaded");
+        let limits = &self.shared.limits;
+        let opening = |error: loader::LoadError| LoadFailure {
+            phase: if error.before_open() { Phase::Probe } else { Phase::Open },
+            reason: error.to_string(),
+            hint: error.hint(),
+        };
+        let library = loader::find(entrypoint, found.folder()).map_err(opening)?;
+        let copies = self.shared.home.data_dir("kernel");
+        let (path, pin) = (library.clone(), manifest.sha256);
+        let module = blocking(move || loader::open(&path, &copies, pin.as_ref()))
+            .await
+            .map_err(|error| LoadFailure::call(Phase::Open, error))?
+            .map_err(opening)?;
+        let init = self.init_of(found);
+        let callbacks = Callbacks::new(manifest, Arc::downgrade(&self.shared));
+        let runtime = tokio::runtime::Handle::current();
+        let (build, timings) = (module.build.clone(), module.timings);
+        let setup = |mut failure: LoadFailure| {
+            if let Some(instructions) = &manifest.setup_instructions {
+                failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
+            }
+            failure
+        };
+        // The author's `new` blocks, and may do so for ever.
+        let creating = blocking(move || Remote::create(&module, callbacks, runtime, &init));
+        let remote = match tokio::time::timeout(limits.start, creating).await {
+            Ok(Ok(Ok(remote))) => remote,
+            Ok(Ok(Err(error)) | Err(error)) => {
+                return Err(setup(LoadFailure::call(Phase::New, error)));
+            }
+            Err(_) => {
+                let reason = format!("was not created within {} s", limits.start.as_secs());
+                let hint = "move long work from `new` to `start` or the service".to_owned();
+                return Err(LoadFailure { phase: Phase::New, reason, hint });
+            }
+        };
+        let mut instance = Instance::new(Arc::clone(manifest), build, library, timings, remote);
+        let described = match instance.start(limits).await {
+            Ok(()) => instance.describe(limits).await.map_err(|error| (Phase::Wire, error)),
+            Err(error) => Err((Phase::Start, error)),
+        };
+        match described {
+            Ok(()) => Ok(instance),
+            Err((phase, error)) => {
+                Arc::new(instance).end(limits).await;
+                Err(setup(LoadFailure::call(phase, error)))
+            }
+        }
+    }
+
+    fn init_of(&self, found: &FoundManifest) -> ExtensionInit {
+        let manifest = &found.manifest;
+        ExtensionInit {
+            id: manifest.id.to_string(),
+            home: self.shared.home.root().to_owned(),
+            data_dir: self.shared.home.data_dir(manifest.id.as_str()),
+            share_dir: self.shared.share_dir.clone(),
+            config: self.shared.settings.config_of(manifest),
+            depends_on: manifest.depends_on.iter().map(|d| d.id.to_string()).collect(),
+        }
+    }
+
+    async fn add_agent(&self, state: &mut State, report: &mut LoadReport, found: &FoundManifest) {
+        let manifest = &found.manifest;
+        let resolved = self.resolve(state, &found.path, manifest).await;
+        match &resolved.problem {
+            Some(problem) => report.rejected.push(Rejection {
+                id: manifest.id.to_string(),
+                phase: Phase::Resolve,
+                reason: problem.reason.clone(),
+                hint: problem.hint.clone(),
+                manifest: found.path.clone(),
+            }),
+            None => report
+                .agents
+                .push(LoadedAgent { id: manifest.id.clone(), name: manifest.name.clone() }),
+        }
+        let agent = manifest.agent().expect("only agents are added");
+        for used in &agent.uses_tools {
+            let known = state.instances.get(used.as_str()).is_some_and(|i| !i.specs.is_empty());
+            if !known {
+                report.notes.push(format!(
+                    "{}:{}:{}: uses_tools: no loaded extension `{}` has tools",
+                    found.path.display(),
+                    used.line,
+                    used.column,
+                    used.value
+                ));
+            }
+        }
+        state.agents.insert(manifest.id.clone(), Arc::new(Agent::new(found, resolved)));
+    }
+
+    /// Starts an instance's service; if it ends with an error, that is published.
+    pub(crate) fn start_service(&self, instance: &Arc<Instance>) {
+        let (kernel, id) = (Arc::downgrade(&self.shared), instance.manifest.id.clone());
+        instance.start_service(move |error| {
+            tracing::error!(%id, %error, "the service ended");
+            if let Some(kernel) = kernel.upgrade() {
+                let payload = serde_json::json!({ "id": id.as_str(), "reason": error.message });
+                kernel.events.publish_own(topic::SERVICE_FAILED, &payload);
+            }
+        });
+    }
+
+    fn missing_secrets(&self, found: &FoundManifest) -> Option<String> {
+        let missing: Vec<_> = found
+            .manifest
+            .secrets
+            .iter()
+            .filter(|name| self.shared.secrets.get(name).is_none())
+            .map(String::as_str)
+            .collect();
+        let setup = found.manifest.setup_instructions.as_deref().unwrap_or_default().trim_end();
+        (!missing.is_empty()).then(|| {
+            format!(
+                "`{}` lacks the secrets {} (set them in the environment or in .env) {setup}",
+                found.manifest.id,
+                missing.join(", ")
+            )
+            .trim_end()
+            .to_owned()
+        })
+    }
+}
+
+/// Runs blocking work off the async workers; a panic becomes an error.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CallError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))
+}
+
+fn reject(
+    manifests: &BTreeMap<ExtensionId, FoundManifest>,
+    id: &ExtensionId,
+    failure: LoadFailure,
+) -> Rejection {
+    Rejection {
+        id: id.to_string(),
+        phase: failure.phase,
+        reason: failure.reason,
+        hint: failure.hint,
+        manifest: manifests.get(id).map(|found| found.path.clone()).unwrap_or_default(),
+    }
+}
+
+fn unknown_extensions(settings: &Settings, found: &Discovered) -> Vec<String> {
+    let known =
+        |id: &str| found.manifests.contains_key(id) || found.rejected.iter().any(|r| r.id == id);
+    settings
+        .extensions
+        .keys()
+        .filter(|id| !known(id))
+        .map(|id| format!("skillhost.yaml: extensions.{id}: no such extension is installed"))
+        .collect()
+}

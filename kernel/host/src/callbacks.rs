@@ -1,0 +1,212 @@
+//! What the kernel does when an extension calls it.
+
+use std::sync::Weak;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use skillhost_contract::payload::{
+    ErrorKind, Event, Notice, SecretRequest, SecretValue, Subscribe, SubscriptionId, ToolCall,
+    host_method,
+};
+use skillhost_manifest::ExtensionId;
+
+use crate::error::{CallError, KernelError};
+use crate::events::topic;
+use crate::kernel::Shared;
+
+/// The kernel as one extension may use it.
+pub(crate) struct Callbacks {
+    extension: ExtensionId,
+    depends_on: Vec<ExtensionId>,
+    secrets: Vec<String>,
+    kernel: Weak<Shared>,
+}
+
+/// A log event of an extension.
+pub(crate) struct LogEvent<'a> {
+    pub(crate) level: u8,
+    pub(crate) target: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) fields: &'a str,
+    pub(crate) spans: &'a str,
+    pub(crate) location: (&'a str, u32),
+    pub(crate) call_id: u64,
+}
+
+/// Repeats an expression with the level as a constant, which `tracing` wants it to be.
+macro_rules! at_level {
+    ($level:expr, $macro:ident) => {
+        match $level {
+            1 => $macro!(ERROR),
+            2 => $macro!(WARN),
+            3 => $macro!(INFO),
+            4 => $macro!(DEBUG),
+            _ => $macro!(TRACE),
+        }
+    };
+}
+
+impl Callbacks {
+    pub(crate) fn new(manifest: &skillhost_manifest::Manifest, kernel: Weak<Shared>) -> Self {
+        Self {
+            extension: manifest.id.clone(),
+            depends_on: manifest.depends_on.iter().map(|needed| needed.id.clone()).collect(),
+            secrets: manifest.secrets.clone(),
+            kernel,
+        }
+    }
+
+    /// Filters see the target `extension`: a filter directive cannot know a library's own targets.
+    pub(crate) fn log_enabled(&self, level: u8, _target: &str) -> bool {
+        macro_rules! enabled {
+            ($level:ident) => {
+                tracing::enabled!(target: "extension", tracing::Level::$level)
+            };
+        }
+        at_level!(level, enabled)
+    }
+
+    pub(crate) fn log(&self, event: &LogEvent<'_>) {
+        macro_rules! emit {
+            ($level:ident) => {
+                tracing::event!(
+                    target: "extension",
+                    tracing::Level::$level,
+                    id = %self.extension,
+                    origin = event.target,
+                    spans = event.spans,
+                    fields = event.fields,
+                    file = event.location.0,
+                    line = event.location.1,
+                    call_id = event.call_id,
+                    "{}",
+                    event.message
+                )
+            };
+        }
+        at_level!(event.level, emit);
+    }
+
+    pub(crate) async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>, CallError> {
+        let kernel = self.kernel.upgrade().ok_or_else(shutting_down)?;
+        match method {
+            host_method::EMIT => {
+                let mut event: Event = read(payload)?;
+                event.source = self.extension.to_string();
+                kernel.events.publish(event);
+                Ok(Vec::new())
+            }
+            host_method::SUBSCRIBE => {
+                let request: Subscribe = read(payload)?;
+                let id = kernel.events.subscribe(&self.extension, &request.topic);
+                write(&SubscriptionId { id })
+            }
+            host_method::NEXT_EVENT => {
+                let SubscriptionId { id } = read(payload)?;
+                write(&*kernel.events.next(&self.extension, id).await?)
+            }
+            host_method::UNSUBSCRIBE => {
+                let SubscriptionId { id } = read(payload)?;
+                kernel.events.unsubscribe(&self.extension, id);
+                Ok(Vec::new())
+            }
+            host_method::CALL_TOOL => {
+                let call: ToolCall = read(payload)?;
+                let reply =
+                    kernel.invoke_tool(call.context, &call.name, call.arguments.get()).await;
+                write(&reply.map_err(into_call_error)?)
+            }
+            host_method::NOTIFY => self.say(&kernel, topic::NOTICE, payload).map(|_| Vec::new()),
+            host_method::REQUEST_RESTART => {
+                match self.say(&kernel, topic::RESTART_REQUESTED, payload)? {
+                    0 => Err(CallError::new(
+                        ErrorKind::Unavailable,
+                        "nothing is running that could restart the kernel",
+                    )),
+                    _ => Ok(Vec::new()),
+                }
+            }
+            host_method::SECRET => {
+                let request: SecretRequest = read(payload)?;
+                if !self.secrets.contains(&request.name) {
+                    return Err(CallError::new(
+                        ErrorKind::Denied,
+                        format!("the manifest does not name the secret `{}`", request.name),
+                    )
+                    .with_hint(format!("add `secrets: [{}]` to the manifest", request.name)));
+                }
+                write(&SecretValue { value: kernel.secrets.get(&request.name) })
+            }
+            other => match other.strip_prefix(host_method::PROVIDER) {
+                Some(path) => self.call_provider(&kernel, path, payload).await,
+                None => Err(CallError::new(
+                    ErrorKind::Protocol,
+                    format!("this kernel has no method `{other}`"),
+                )),
+            },
+        }
+    }
+
+    async fn call_provider(
+        &self,
+        kernel: &Shared,
+        path: &str,
+        payload: &[u8],
+    ) -> Result<Vec<u8>, CallError> {
+        let mut parts = path.splitn(3, '/');
+        let (Some(extension), Some(interface), Some(method)) =
+            (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(CallError::new(ErrorKind::Protocol, format!("malformed path `{path}`")));
+        };
+        if !self.depends_on.iter().any(|id| id == extension) {
+            return Err(CallError::new(
+                ErrorKind::Denied,
+                format!("`{extension}` is not in depends_on of `{}`", self.extension),
+            )
+            .with_hint(format!("add `depends_on: [{extension}]` to the manifest")));
+        }
+        let state = kernel.state.load_full();
+        let instance = state.instances.get(extension).ok_or_else(|| {
+            CallError::new(ErrorKind::Unavailable, format!("`{extension}` is not loaded"))
+        })?;
+        instance.call(interface, method, payload.to_vec(), kernel.limits.tool).await
+    }
+
+    /// Publishes a line, attributed to the extension; returns how many readers there are.
+    fn say(&self, kernel: &Shared, topic: &str, payload: &[u8]) -> Result<usize, CallError> {
+        let notice: Notice = read(payload)?;
+        let payload = serde_json::value::to_raw_value(&notice)
+            .map_err(|error| CallError::protocol(&error))?;
+        let (topic, source) = (topic.to_owned(), self.extension.to_string());
+        Ok(kernel.events.publish(Event { topic, source, payload }))
+    }
+}
+
+fn into_call_error(error: KernelError) -> CallError {
+    match error {
+        KernelError::Call(error) => error,
+        KernelError::NotFound { ref similar, .. } => {
+            let hint = match similar.is_empty() {
+                true => String::new(),
+                false => format!("similar: {}", similar.join(", ")),
+            };
+            CallError::new(ErrorKind::NotFound, error.to_string()).with_hint(hint)
+        }
+        other => CallError::new(ErrorKind::Failed, other.to_string()),
+    }
+}
+
+fn shutting_down() -> CallError {
+    CallError::new(ErrorKind::Unavailable, "the kernel shuts down")
+}
+
+fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, CallError> {
+    serde_json::from_slice(payload).map_err(|error| {
+        CallError::new(ErrorKind::Protocol, format!("the request is unreadable: {error}"))
+    })
+}
+
+fn write<T: Serialize>(value: &T) -> Result<Vec<u8>, CallError> {
+    serde_json::to_vec(value).map_err(|error| CallError::protocol(&error))
+}

@@ -1,0 +1,113 @@
+//! The context chain: every provider's block, in order of priority, each within its time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde::Serialize;
+use skillhost_contract::payload::CallContext;
+use skillhost_manifest::ExtensionId;
+
+use crate::error::CallError;
+use crate::instance::Instance;
+
+/// What stands between two blocks of a prompt.
+pub(crate) const SEPARATOR: &str = "\n\n---\n\n";
+
+/// What one provider contributed to a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Block {
+    /// The provider.
+    pub extension: ExtensionId,
+    /// Its place in the chain.
+    pub priority: i32,
+    /// The text, or why there is none.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// The outcome of asking one provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The block's text.
+    Text(String),
+    /// The provider has nothing to say.
+    Nothing,
+    /// The provider failed or took too long; the turn goes on without it.
+    Skipped(CallError),
+}
+
+/// The providers in order: lower priority first, by id among equals.
+#[derive(Default, Clone)]
+pub(crate) struct ContextChain {
+    providers: Vec<(i32, Arc<Instance>)>,
+}
+
+impl ContextChain {
+    pub(crate) fn of<'a>(instances: impl IntoIterator<Item = &'a Arc<Instance>>) -> Self {
+        let mut providers: Vec<_> = instances
+            .into_iter()
+            .filter_map(|instance| Some((instance.priority?, Arc::clone(instance))))
+            .collect();
+        providers.sort_by(|(a, x), (b, y)| (a, &x.manifest.id).cmp(&(b, &y.manifest.id)));
+        Self { providers }
+    }
+
+    /// Asks every provider at once; the result is in chain order.
+    pub(crate) async fn blocks(
+        &self,
+        next_context: impl Fn() -> CallContext,
+        prompt: &str,
+        limit: Duration,
+    ) -> Vec<Block> {
+        join_all(self.providers.iter().map(|(priority, instance)| {
+            let context = CallContext {
+                deadline_ms: u64::try_from(limit.as_millis()).ok(),
+                ..next_context()
+            };
+            async move {
+                let outcome = match instance.get_context(&context, prompt, limit).await {
+                    Ok(Some(text)) if !text.trim().is_empty() => Outcome::Text(text),
+                    Ok(_) => Outcome::Nothing,
+                    Err(error) => Outcome::Skipped(error),
+                };
+                Block { extension: instance.manifest.id.clone(), priority: *priority, outcome }
+            }
+        }))
+        .await
+    }
+}
+
+/// Joins instructions and blocks into the system prompt of a turn.
+pub(crate) fn compose(instructions: &str, blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|block| match &block.outcome {
+        Outcome::Text(text) => Some(text.trim_end()),
+        Outcome::Nothing | Outcome::Skipped(_) => None,
+    });
+    let parts: Vec<_> = std::iter::once(instructions.trim_end())
+        .filter(|text| !text.is_empty())
+        .chain(texts)
+        .collect();
+    parts.join(SEPARATOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_joined_by_a_line_and_skipped_ones_leave_no_trace() {
+        let block =
+            |outcome| Block { extension: ExtensionId::new("x").unwrap(), priority: 0, outcome };
+        let error = CallError::new(skillhost_contract::payload::ErrorKind::Timeout, "slow");
+        let blocks = [
+            block(Outcome::Text("one\n".into())),
+            block(Outcome::Nothing),
+            block(Outcome::Skipped(error)),
+            block(Outcome::Text("two".into())),
+        ];
+        assert_eq!(compose("You are.\n", &blocks), "You are.\n\n---\n\none\n\n---\n\ntwo");
+        assert_eq!(compose("", &blocks[..1]), "one");
+    }
+}

@@ -1,0 +1,147 @@
+//! How one command reaches the kernel that another command runs: a local socket per home.
+//!
+//! One JSON line in, one JSON line out. The folder is readable by its owner only; whoever can
+//! connect could also replace the libraries that the kernel loads.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::error::KernelError;
+use crate::home::{Environment, Home};
+use crate::kernel::Kernel;
+use crate::loader::hex;
+use crate::reload::Reloaded;
+
+/// What can be asked of a running kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Request {
+    /// Take a new build of an extension into use.
+    Reload {
+        /// The extension.
+        id: String,
+    },
+}
+
+/// What a running kernel answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The new build is in use.
+    Reloaded(Reloaded),
+    /// It was not done.
+    Failed {
+        /// Whether the extension is not loaded at all.
+        not_found: bool,
+        /// Why.
+        message: String,
+    },
+}
+
+/// A request or reply is one line of at most this many bytes.
+const LINE_LIMIT: u64 = 64 * 1024;
+
+/// The socket of a home.
+#[must_use]
+pub fn socket_path(home: &Home, environment: &Environment) -> Option<PathBuf> {
+    let name = hex(&Sha256::digest(home.root().as_os_str().as_encoded_bytes())[..8]);
+    environment.socket_dir().map(|folder| folder.join(format!("{name}.sock")))
+}
+
+/// A kernel's listening end; the socket is removed when it is dropped.
+pub struct ControlServer {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl ControlServer {
+    /// Listens for requests. A socket left behind by a kernel that is gone is replaced.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] when another kernel runs for this home.
+    pub async fn bind(path: &Path) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            let mut builder = std::fs::DirBuilder::new();
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.recursive(true).create(folder)?;
+        }
+        if UnixStream::connect(path).await.is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        Ok(Self { listener: UnixListener::bind(path)?, path: path.to_owned() })
+    }
+
+    /// Answers requests until dropped.
+    pub async fn serve(self, kernel: Kernel) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let kernel = kernel.clone();
+                    tokio::spawn(async move {
+                        if let Err(error) = answer(stream, &kernel).await {
+                            tracing::debug!(%error, "a control connection ended early");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the control socket failed");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        // A kernel that starts later replaces what could not be removed.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+async fn answer(mut stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
+    let request = read_line(&mut stream).await?;
+    let reply = match serde_json::from_str::<Request>(&request) {
+        Ok(Request::Reload { id }) => match kernel.reload(&id).await {
+            Ok(reloaded) => Reply::Reloaded(reloaded),
+            Err(error) => {
+                let not_found = matches!(error, KernelError::NotFound { .. });
+                Reply::Failed { not_found, message: error.to_string() }
+            }
+        },
+        Err(error) => Reply::Failed { not_found: false, message: format!("unreadable: {error}") },
+    };
+    write_line(&mut stream, &reply).await
+}
+
+/// Sends a request to the kernel that runs for a home.
+///
+/// # Errors
+/// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when none runs.
+pub async fn request(path: &Path, request: &Request) -> io::Result<Reply> {
+    let mut stream = UnixStream::connect(path).await?;
+    write_line(&mut stream, request).await?;
+    let reply = read_line(&mut stream).await?;
+    serde_json::from_str(&reply).map_err(io::Error::from)
+}
+
+async fn read_line(stream: &mut UnixStream) -> io::Result<String> {
+    let mut line = String::new();
+    BufReader::new(stream.take(LINE_LIMIT)).read_line(&mut line).await?;
+    Ok(line)
+}
+
+async fn write_line<T: Serialize>(stream: &mut UnixStream, value: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    stream.write_all(&line).await
+}

@@ -1,0 +1,222 @@
+//! Finds the manifests of a home. Reads only.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use skillhost_manifest::{ExtensionId, Manifest};
+
+use crate::home::Home;
+use crate::installation::Installation;
+use crate::report::{Phase, Rejection};
+
+/// A manifest and where it stands.
+#[derive(Debug, Clone)]
+pub struct FoundManifest {
+    /// What it says.
+    pub manifest: Arc<Manifest>,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+impl FoundManifest {
+    /// The folder of the manifest, where its prompt and library are looked for.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+}
+
+/// The manifests of a home.
+#[derive(Debug, Default)]
+pub struct Discovered {
+    /// By id, those that can be used.
+    pub manifests: BTreeMap<ExtensionId, FoundManifest>,
+    /// Those that cannot.
+    pub rejected: Vec<Rejection>,
+    /// What was taken over by another folder.
+    pub notes: Vec<String>,
+}
+
+/// A manifest is read to its end only up to this size; the parser has the same limit.
+const MANIFEST_LIMIT: u64 = 256 * 1024;
+
+/// Reads `manifests/*/manifest.yaml` and `sandbox/extensions/*/manifest.yaml` of a home and, for
+/// ids found in neither, the shipped ones of an installed copy.
+#[must_use]
+pub fn discover(
+    home: &Home,
+    installation: Option<&Installation>,
+    allow_shadowing: &[String],
+) -> Discovered {
+    let mut found = Discovered::default();
+    let mut shipped = read_folder(&home.manifests(), &mut found.rejected);
+    if let Some(folder) = installation.and_then(|i| i.share_dir.as_ref()) {
+        // The home's own copy of a shipped manifest is what its operator has chosen.
+        let own: Vec<_> = shipped.iter().map(|found| found.manifest.id.clone()).collect();
+        let mut installed = read_folder(&folder.join("manifests"), &mut found.rejected);
+        installed.retain(|found| !own.contains(&found.manifest.id));
+        shipped.extend(installed);
+    }
+    let added = read_folder(&home.extensions(), &mut found.rejected);
+    for manifest in shipped.into_iter().chain(added) {
+        let id = manifest.manifest.id.clone();
+        let Some(first) = found.manifests.get(&id) else {
+            found.manifests.insert(id, manifest);
+            continue;
+        };
+        // Only sandbox/extensions may take over, and only from the shipped folder.
+        let takes_over = manifest.path.starts_with(home.extensions())
+            && !first.path.starts_with(home.extensions());
+        if takes_over && allow_shadowing.iter().any(|allowed| *allowed == id.as_str()) {
+            found.notes.push(format!(
+                "{} takes over `{id}` from {} (allow_shadowing)",
+                manifest.path.display(),
+                first.path.display()
+            ));
+            found.manifests.insert(id, manifest);
+        } else {
+            let hint = match takes_over {
+                true => format!(
+                    "choose another id, or list `{id}` under allow_shadowing in skillhost.yaml"
+                ),
+                false => "choose another id".to_owned(),
+            };
+            found.rejected.push(Rejection {
+                id: id.to_string(),
+                phase: Phase::Discover,
+                reason: format!("the id `{id}` is already taken by {}", first.path.display()),
+                hint,
+                manifest: manifest.path,
+            });
+        }
+    }
+    found
+}
+
+/// Reads every manifest one level below a folder, in the order of the folder names.
+fn read_folder(folder: &Path, rejected: &mut Vec<Rejection>) -> Vec<FoundManifest> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            rejected.push(unreadable(folder, folder, &error));
+            return Vec::new();
+        }
+    };
+    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    folders.sort();
+    let mut found = Vec::new();
+    for folder in folders.into_iter().filter(|path| path.is_dir()) {
+        let path = folder.join("manifest.yaml");
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            _ => {}
+        }
+        match read_limited(&path) {
+            Ok(text) => match skillhost_manifest::parse(&text) {
+                Ok(manifest) => {
+                    found.push(FoundManifest { manifest: Arc::new(manifest), path });
+                }
+                Err(errors) => {
+                    let lines: Vec<_> =
+                        errors.iter().map(|error| format!("{}:{error}", path.display())).collect();
+                    rejected.push(Rejection {
+                        id: folder_name(&folder),
+                        phase: Phase::Parse,
+                        reason: lines.join("\n"),
+                        hint: "correct the manifest; skillhost schema manifest prints its schema"
+                            .to_owned(),
+                        manifest: path,
+                    });
+                }
+            },
+            Err(error) => rejected.push(unreadable(&folder, &path, &error)),
+        }
+    }
+    found
+}
+
+fn read_limited(path: &Path) -> io::Result<String> {
+    // A FIFO would block the start for ever, so the kind is looked at before the file is opened.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut text = String::new();
+    fs::File::open(path)?.take(MANIFEST_LIMIT + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Rejection {
+    Rejection {
+        id: folder_name(folder),
+        phase: Phase::Discover,
+        reason: format!("{}: {error}", path.display()),
+        hint: "check that it is a UTF-8 text file that may be read".to_owned(),
+        manifest: path.to_owned(),
+    }
+}
+
+fn folder_name(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::HomeSource;
+
+    fn write(home: &Path, place: &str, text: &str) {
+        let folder = home.join(place);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("manifest.yaml"), text).unwrap();
+    }
+
+    #[test]
+    fn an_id_is_taken_over_only_where_settings_allow_it() {
+        let temp = tempfile::tempdir().unwrap();
+        write(temp.path(), "manifests/a", "id: a\nname: Shipped\nentrypoint: a\n");
+        write(temp.path(), "sandbox/extensions/a", "id: a\nname: Added\nentrypoint: a\n");
+        write(temp.path(), "sandbox/extensions/b", "id: b\n");
+        let home = Home::at(temp.path(), HomeSource::Argument).unwrap();
+
+        let found = discover(&home, None, &[]);
+        assert_eq!(found.manifests["a"].manifest.name, "Shipped");
+        let rejected: Vec<_> = found
+            .rejected
+            .iter()
+            .map(|r| (r.id.as_str(), r.phase, r.reason.lines().count()))
+            .collect();
+        assert_eq!(rejected, [("b", Phase::Parse, 2), ("a", Phase::Discover, 1)]);
+
+        let found = discover(&home, None, &["a".to_owned()]);
+        assert_eq!(found.manifests["a"].manifest.name, "Added");
+        assert_eq!(found.notes.len(), 1);
+    }
+
+    #[test]
+    fn the_homes_copy_of_a_shipped_manifest_wins_and_an_added_one_does_not() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().join("home");
+        write(&home, "manifests/a", "id: a\nname: Own copy\nentrypoint: a\n");
+        write(&home, "sandbox/extensions/c", "id: c\nname: Added\nentrypoint: c\n");
+        let share = temp.path().join("share");
+        write(&share, "manifests/a", "id: a\nname: Shipped\nentrypoint: a\n");
+        write(&share, "manifests/c", "id: c\nname: Shipped\nentrypoint: c\n");
+        let installation = Installation {
+            manifests: share.join("manifests"),
+            skills: share.join("skills"),
+            sdk: share.join("sdk"),
+            share_dir: Some(share),
+        };
+        let home = Home::at(&home, HomeSource::Argument).unwrap();
+        let found = discover(&home, Some(&installation), &[]);
+        let names: Vec<_> =
+            found.manifests.values().map(|found| found.manifest.name.as_str()).collect();
+        assert_eq!(names, ["Own copy", "Shipped"]);
+        assert_eq!(found.rejected.len(), 1);
+        assert_eq!(found.rejected[0].id, "c");
+    }
+}

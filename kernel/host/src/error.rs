@@ -1,0 +1,103 @@
+//! The error of a call into an extension, and of the kernel itself.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use skillhost_contract::payload::ErrorKind;
+use skillhost_manifest::ExtensionId;
+
+/// Why a call into an extension, or one of its calls into the kernel, failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct CallError {
+    /// The kind of failure.
+    pub kind: ErrorKind,
+    /// What went wrong.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: String,
+}
+
+impl CallError {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: String::new() }
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    pub(crate) fn protocol(error: &dyn std::fmt::Display) -> Self {
+        Self::new(ErrorKind::Protocol, format!("the answer is unreadable: {error}"))
+    }
+}
+
+/// Why the kernel could not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// No tool, agent or extension of that name is loaded.
+    #[error("no {what} `{id}`")]
+    NotFound {
+        /// `tool`, `agent` or `extension`.
+        what: &'static str,
+        /// The name asked for.
+        id: String,
+        /// Up to three names that look like it.
+        similar: Vec<String>,
+    },
+    /// The agent exists, but its instructions could not be put together.
+    #[error("agent `{id}` is in the error state: {reason}")]
+    AgentFailed {
+        /// The agent.
+        id: ExtensionId,
+        /// Why, naming file and line.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// An extension or the kernel's part of a call failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// A new build could not be taken into use; the old one goes on.
+    #[error("`{id}` was not reloaded ({phase}): {reason}")]
+    NotReloaded {
+        /// The extension.
+        id: ExtensionId,
+        /// Where it failed.
+        phase: crate::report::Phase,
+        /// Why.
+        reason: String,
+    },
+    /// A file or directory could not be used.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+/// Names at most three candidates that look like `wanted`, best first.
+pub fn similar<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut scored: Vec<(f64, &str)> = candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(wanted, candidate), candidate))
+        .filter(|(score, _)| *score >= 0.75)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    scored.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::similar;
+
+    #[test]
+    fn the_nearest_names_come_first() {
+        let names = ["read_skill", "read_skill_resource", "list_skills", "echo"];
+        assert_eq!(similar("read_skil", names), ["read_skill", "read_skill_resource"]);
+        assert_eq!(similar("zzz", names), Vec::<String>::new());
+    }
+}

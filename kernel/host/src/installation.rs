@@ -1,0 +1,74 @@
+//! What ships with the product and where it lies: an installed copy, or the source tree.
+
+use std::path::{Path, PathBuf};
+
+/// The manifests, skills and SDK that belong to this executable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installation {
+    /// Shipped `manifests/`.
+    pub manifests: PathBuf,
+    /// Shipped skills.
+    pub skills: PathBuf,
+    /// Sources of `skillhost-sdk`; `skillhost-contract` lies beside it.
+    pub sdk: PathBuf,
+    /// `<prefix>/share/skillhost` of an installed copy; nothing in the source tree.
+    pub share_dir: Option<PathBuf>,
+}
+
+impl Installation {
+    /// Finds what belongs to the running executable.
+    #[must_use]
+    pub fn of_current_exe() -> Option<Self> {
+        let executable = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
+        Self::of(&executable)
+    }
+
+    /// Finds what belongs to an executable: `<exe>/../../share/skillhost`, else a source tree above.
+    #[must_use]
+    pub fn of(executable: &Path) -> Option<Self> {
+        let folder = executable.parent()?;
+        let share = folder.parent()?.join("share/skillhost");
+        if share.join("manifests").is_dir() {
+            return Some(Self {
+                manifests: share.join("manifests"),
+                skills: share.join("skills"),
+                sdk: share.join("sdk/sdk"),
+                share_dir: Some(share),
+            });
+        }
+        let tree = folder.ancestors().find(|dir| {
+            dir.join("kernel/sdk/Cargo.toml").is_file()
+                && dir.join("manifests/skill_registry/manifest.yaml").is_file()
+        })?;
+        Some(Self {
+            manifests: tree.join("manifests"),
+            skills: tree.join("sandbox/skills"),
+            sdk: tree.join("kernel/sdk"),
+            share_dir: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn an_installed_copy_wins_over_a_source_tree_above_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path();
+        let executable = tree.join("prefix/bin/skillhost");
+        assert_eq!(Installation::of(&executable), None);
+        fs::create_dir_all(tree.join("kernel/sdk")).unwrap();
+        fs::create_dir_all(tree.join("manifests/skill_registry")).unwrap();
+        fs::write(tree.join("kernel/sdk/Cargo.toml"), "").unwrap();
+        fs::write(tree.join("manifests/skill_registry/manifest.yaml"), "").unwrap();
+        let found = Installation::of(&executable).unwrap();
+        assert_eq!((found.manifests, found.share_dir), (tree.join("manifests"), None));
+        fs::create_dir_all(tree.join("prefix/share/skillhost/manifests")).unwrap();
+        let found = Installation::of(&executable).unwrap();
+        assert_eq!(found.sdk, tree.join("prefix/share/skillhost/sdk/sdk"));
+        assert_eq!(found.share_dir, Some(tree.join("prefix/share/skillhost")));
+    }
+}

@@ -1,0 +1,207 @@
+//! One loaded extension: its calls with their limits, its service, its end.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use skillhost_contract::payload::{BuildInfo, CallContext, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_manifest::Manifest;
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+use crate::abi::{Remote, lifecycle};
+use crate::error::CallError;
+use crate::kernel::Limits;
+use crate::loader::LoadTimings;
+use crate::report::LoadedExtension;
+
+/// A loaded extension. Calls in flight hold it alive, so a new build can take its place at once.
+pub(crate) struct Instance {
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) build: BuildInfo,
+    pub(crate) library: PathBuf,
+    pub(crate) timings: LoadTimings,
+    /// Names and audiences as they were when the extension was wired.
+    pub(crate) specs: Vec<ToolSpec>,
+    pub(crate) priority: Option<i32>,
+    remote: Remote,
+    calls: TaskTracker,
+    service: Mutex<Option<JoinHandle<()>>>,
+    service_failure: Arc<Mutex<Option<CallError>>>,
+}
+
+impl Instance {
+    pub(crate) fn new(
+        manifest: Arc<Manifest>,
+        build: BuildInfo,
+        library: PathBuf,
+        timings: LoadTimings,
+        remote: Remote,
+    ) -> Self {
+        Self {
+            manifest,
+            build,
+            library,
+            timings,
+            specs: Vec::new(),
+            priority: None,
+            remote,
+            calls: TaskTracker::new(),
+            service: Mutex::default(),
+            service_failure: Arc::default(),
+        }
+    }
+
+    pub(crate) fn report(&self) -> LoadedExtension {
+        LoadedExtension {
+            id: self.manifest.id.clone(),
+            name: self.manifest.name.clone(),
+            version: self.build.version.clone(),
+            library: self.library.clone(),
+            tools: self.specs.iter().map(|spec| spec.name.clone()).collect(),
+            context_priority: self.priority,
+            service: self.remote.has_service(),
+            interfaces: self.remote.interfaces().to_vec(),
+            timings: self.timings,
+        }
+    }
+
+    pub(crate) fn provides(&self, interface: &str) -> bool {
+        self.remote.interfaces().iter().any(|name| name == interface)
+    }
+
+    /// Runs `START`, then learns the names of the tools and the place in the context chain.
+    pub(crate) async fn start(&self, limits: &Limits) -> Result<(), CallError> {
+        self.limited(limits.start, self.remote.lifecycle(lifecycle::START)).await
+    }
+
+    /// Asks for what the kernel's tables need.
+    pub(crate) async fn describe(&mut self, limits: &Limits) -> Result<(), CallError> {
+        let context = CallContext {
+            origin: skillhost_contract::payload::Origin::Operator,
+            ..CallContext::default()
+        };
+        self.specs = self.limited(limits.start, self.remote.tools(&context)).await?;
+        self.priority = self.remote.context_priority()?;
+        Ok(())
+    }
+
+    pub(crate) async fn health_check(&self, limits: &Limits) -> Result<(), CallError> {
+        let failure = self.service_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        self.limited(limits.health, self.remote.lifecycle(lifecycle::HEALTH_CHECK)).await
+    }
+
+    pub(crate) async fn tools(
+        &self,
+        context: &CallContext,
+        limits: &Limits,
+    ) -> Result<Vec<ToolSpec>, CallError> {
+        if !self.remote.has_tools() {
+            return Ok(Vec::new());
+        }
+        self.limited(limits.context, self.remote.tools(context)).await
+    }
+
+    pub(crate) async fn invoke(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+        limit: Duration,
+    ) -> Result<ToolOutput, CallError> {
+        self.limited(limit, self.remote.invoke(context, name, arguments)).await
+    }
+
+    pub(crate) async fn get_context(
+        &self,
+        context: &CallContext,
+        prompt: &str,
+        limit: Duration,
+    ) -> Result<Option<String>, CallError> {
+        self.limited(limit, self.remote.get_context(context, prompt)).await
+    }
+
+    pub(crate) async fn call(
+        &self,
+        interface: &str,
+        method: &str,
+        payload: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, CallError> {
+        self.limited(limit, self.remote.call(interface, method, payload)).await
+    }
+
+    pub(crate) fn log_filter_changed(&self) {
+        self.remote.log_filter_changed();
+    }
+
+    /// Starts the service where there is one; `failed` is told if it ends with an error.
+    pub(crate) fn start_service(&self, failed: impl FnOnce(&CallError) + Send + 'static) {
+        let Some(running) = self.remote.run_background() else { return };
+        let failure = Arc::clone(&self.service_failure);
+        let task = tokio::spawn(async move {
+            if let Err(error) = running.await {
+                failed(&error);
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        });
+        *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    }
+
+    /// Cancels the service and waits for it; what does not end in time is dropped. Says whether
+    /// there was one.
+    pub(crate) async fn end_service(&self, limits: &Limits) -> bool {
+        let task = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut task) = task else { return false };
+        self.remote.cancel_service();
+        if tokio::time::timeout(limits.stop, &mut task).await.is_err() {
+            tracing::warn!(id = %self.manifest.id, "the service did not end in time");
+            task.abort();
+            // The future is dropped before the extension is.
+            let _ = task.await;
+        }
+        true
+    }
+
+    /// Waits until no call is in flight, at most `limits.drain`; then stops the extension and ends
+    /// its runtime. The order is the one in the architecture: service, calls, stop, runtime, drop.
+    pub(crate) async fn end(self: Arc<Self>, limits: &Limits) {
+        self.end_service(limits).await;
+        self.calls.close();
+        if tokio::time::timeout(limits.drain, self.calls.wait()).await.is_err() {
+            tracing::warn!(id = %self.manifest.id, "calls were still running and are given up");
+        }
+        let stopped = tokio::time::timeout(limits.stop, self.remote.lifecycle(lifecycle::STOP));
+        match stopped.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(id = %self.manifest.id, %error, "while stopping"),
+            Err(_) => tracing::warn!(id = %self.manifest.id, "did not stop in time"),
+        }
+        let timeout = u64::try_from(limits.stop.as_millis()).unwrap_or(u64::MAX);
+        // Ending a runtime blocks, and so may the author's Drop.
+        let ended = tokio::task::spawn_blocking(move || {
+            self.remote.shutdown_runtime(timeout);
+            drop(self);
+        });
+        let _ = ended.await;
+    }
+
+    async fn limited<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let _in_flight = self.calls.token();
+        match tokio::time::timeout(limit, call).await {
+            Ok(result) => result,
+            Err(_) => Err(CallError::new(
+                ErrorKind::Timeout,
+                format!("`{}` did not answer within {} ms", self.manifest.id, limit.as_millis()),
+            )),
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! The kernel: what is loaded, and what can be done with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+use skillhost_contract::payload::{CallContext, Origin, ToolOutput};
+use skillhost_manifest::ExtensionId;
+
+use crate::agents::{Agent, Resolver, catalog_scope, generation};
+use crate::context_chain::{Block, ContextChain, compose};
+use crate::error::{CallError, KernelError, similar};
+use crate::events::EventBus;
+use crate::home::Home;
+use crate::instance::Instance;
+use crate::report::LoadReport;
+use crate::secrets::Secrets;
+use crate::settings::Settings;
+use crate::tools::{OwnedTool, ToolTable};
+
+/// How long the kernel waits for extensions.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Creating, starting and describing one extension.
+    pub start: Duration,
+    /// One block of context, one listing of tools, one request for a skill.
+    pub context: Duration,
+    /// One tool call without a shorter deadline.
+    pub tool: Duration,
+    /// One health check.
+    pub health: Duration,
+    /// Calls in flight when an extension ends.
+    pub drain: Duration,
+    /// The service's end, `stop`, and the end of the runtime: each.
+    pub stop: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            start: seconds(10),
+            context: seconds(2),
+            tool: seconds(60),
+            health: seconds(2),
+            drain: seconds(10),
+            stop: seconds(5),
+        }
+    }
+}
+
+/// A running kernel.
+///
+/// Cheap to clone. [`Kernel::shutdown`] ends it in order; dropping it does not.
+#[derive(Clone)]
+pub struct Kernel {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What every part of the kernel, callbacks included, can reach.
+pub(crate) struct Shared {
+    pub(crate) home: Home,
+    pub(crate) settings: Settings,
+    pub(crate) share_dir: Option<std::path::PathBuf>,
+    pub(crate) limits: Limits,
+    pub(crate) secrets: Secrets,
+    pub(crate) events: EventBus,
+    pub(crate) state: ArcSwap<State>,
+    /// Serialises reloads and the shutdown.
+    pub(crate) changes: tokio::sync::Mutex<()>,
+    call_ids: AtomicU64,
+}
+
+/// What is loaded; replaced whole, never changed.
+#[derive(Default, Clone)]
+pub(crate) struct State {
+    pub(crate) instances: BTreeMap<ExtensionId, Arc<Instance>>,
+    /// Load order; the shutdown goes backwards.
+    pub(crate) order: Vec<ExtensionId>,
+    pub(crate) tools: ToolTable,
+    pub(crate) chain: ContextChain,
+    pub(crate) agents: BTreeMap<ExtensionId, Arc<Agent>>,
+    pub(crate) report: Arc<LoadReport>,
+}
+
+/// One turn to be composed.
+#[derive(Debug, Clone, Default)]
+pub struct TurnRequest {
+    /// The agent; the default one where absent.
+    pub agent: Option<String>,
+    /// What the user says.
+    pub prompt: String,
+    /// The session; a new one where absent.
+    pub session_id: Option<String>,
+    /// Size of the model's context window in tokens, where it is known.
+    pub context_window: Option<u32>,
+    /// Who asks.
+    pub origin: Origin,
+}
+
+/// A composed turn.
+#[derive(Debug, Clone, Serialize)]
+pub struct Turn {
+    /// The agent.
+    pub agent: ExtensionId,
+    /// Session and turn, as every provider saw them.
+    pub context: CallContext,
+    /// Instructions and blocks, joined by lines of `---`.
+    pub system_prompt: String,
+    /// What each provider contributed, in chain order.
+    pub blocks: Vec<Block>,
+}
+
+/// The agent a turn goes to when none is named.
+pub const DEFAULT_AGENT: &str = "orchestrator_agent";
+
+impl Shared {
+    pub(crate) fn new(
+        home: Home,
+        settings: Settings,
+        share_dir: Option<std::path::PathBuf>,
+        limits: Limits,
+        secrets: Secrets,
+    ) -> Self {
+        Self {
+            home,
+            settings,
+            share_dir,
+            limits,
+            secrets,
+            events: EventBus::default(),
+            state: ArcSwap::default(),
+            changes: tokio::sync::Mutex::default(),
+            call_ids: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn next_call_id(&self) -> u64 {
+        self.call_ids.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl State {
+    /// Finds the extension that provides an interface and is in reach of `from`'s dependencies.
+    pub(crate) fn provider_in_reach(
+        &self,
+        interface: &str,
+        from: &skillhost_manifest::Manifest,
+    ) -> Option<&Arc<Instance>> {
+        let mut queue: Vec<&ExtensionId> = from.depends_on.iter().map(|d| &d.id).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some(id) = queue.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if let Some(instance) = self.instances.get(id) {
+                if instance.provides(interface) {
+                    return Some(instance);
+                }
+                queue.extend(instance.manifest.depends_on.iter().map(|d| &d.id));
+            } else if let Some(agent) = self.agents.get(id) {
+                queue.extend(agent.manifest.depends_on.iter().map(|d| &d.id));
+            }
+        }
+        None
+    }
+
+    pub(crate) fn providers(&self, interface: &str) -> Vec<ExtensionId> {
+        let provides = |i: &&Arc<Instance>| i.provides(interface);
+        self.instances.values().filter(provides).map(|i| i.manifest.id.clone()).collect()
+    }
+}
+
+impl Kernel {
+    /// The home this kernel was started for.
+    #[must_use]
+    pub fn home(&self) -> &Home {
+        &self.shared.home
+    }
+
+    /// What happened at the start, and since then at reloads.
+    #[must_use]
+    pub fn report(&self) -> Arc<LoadReport> {
+        Arc::clone(&self.shared.state.load().report)
+    }
+
+    /// The in-process event bus.
+    #[must_use]
+    pub fn events(&self) -> &EventBus {
+        &self.shared.events
+    }
+
+    /// Every agent, those in the error state included, by id.
+    #[must_use]
+    pub fn agents(&self) -> Vec<Arc<Agent>> {
+        self.shared.state.load().agents.values().cloned().collect()
+    }
+
+    /// Finds an agent and brings its instructions up to date.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] with similar ids.
+    pub async fn agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
+        let state = self.shared.state.load_full();
+        let agent = state.agents.get(id).ok_or_else(|| KernelError::NotFound {
+            what: "agent",
+            id: id.to_owned(),
+            similar: similar(id, state.agents.keys().map(ExtensionId::as_str)),
+        })?;
+        self.refresh(&state, agent).await;
+        Ok(Arc::clone(agent))
+    }
+
+    /// Lists the tools a caller may see, and what failed to answer. `agent` limits them to the
+    /// extensions in its `uses_tools`.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] for an unknown agent.
+    pub async fn tools(
+        &self,
+        agent: Option<&str>,
+    ) -> Result<(Vec<OwnedTool>, Vec<(ExtensionId, CallError)>), KernelError> {
+        let Some(id) = agent else {
+            let context = CallContext { origin: Origin::Operator, ..CallContext::default() };
+            return Ok(self.shared.list_tools(&context, None).await);
+        };
+        let agent = self.agent(id).await?;
+        let context = self.call_context(&agent, &TurnRequest::default());
+        let uses: Vec<_> = agent.settings().uses_tools.iter().map(|used| used.as_str()).collect();
+        Ok(self.shared.list_tools(&context, Some(&uses)).await)
+    }
+
+    /// Calls a tool with arguments as JSON text, on behalf of whoever the context names.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error.
+    pub async fn invoke(
+        &self,
+        context: CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, KernelError> {
+        self.shared.invoke_tool(context, name, arguments).await
+    }
+
+    /// Composes one turn: the agent's instructions and every provider's block.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] for an unknown agent, [`KernelError::AgentFailed`] for one in the
+    /// error state. A provider that fails is skipped and named in the result.
+    #[tracing::instrument(name = "turn", skip_all, fields(agent))]
+    pub async fn turn(&self, request: &TurnRequest) -> Result<Turn, KernelError> {
+        let agent = self.agent(request.agent.as_deref().unwrap_or(DEFAULT_AGENT)).await?;
+        tracing::Span::current().record("agent", agent.manifest.id.as_str());
+        let resolved = agent.resolved();
+        if let Some(problem) = &resolved.problem {
+            return Err(KernelError::AgentFailed {
+                id: agent.manifest.id.clone(),
+                reason: problem.reason.clone(),
+                hint: problem.hint.clone(),
+            });
+        }
+        let context = self.call_context(&agent, request);
+        let next = || CallContext { call_id: self.shared.next_call_id(), ..context.clone() };
+        let state = self.shared.state.load_full();
+        let blocks = state.chain.blocks(next, &request.prompt, self.shared.limits.context).await;
+        let system_prompt = compose(&resolved.instructions, &blocks);
+        Ok(Turn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
+    }
+
+    /// Asks one context provider alone; what [`Kernel::turn`] does for each.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] when it is not loaded, [`KernelError::Call`] with its error.
+    pub async fn context_block(
+        &self,
+        extension: &str,
+        context: &CallContext,
+        prompt: &str,
+    ) -> Result<Option<String>, KernelError> {
+        let state = self.shared.state.load();
+        let instance =
+            state.instances.get(extension).ok_or_else(|| self.no_extension(extension))?;
+        Ok(instance.get_context(context, prompt, self.shared.limits.context).await?)
+    }
+
+    /// Asks every library whether it can do its work.
+    pub async fn health(&self) -> Vec<(ExtensionId, Result<(), CallError>)> {
+        let state = self.shared.state.load_full();
+        let checks = state.instances.iter().map(|(id, instance)| async move {
+            (id.clone(), instance.health_check(&self.shared.limits).await)
+        });
+        futures::future::join_all(checks).await
+    }
+
+    /// Tells every extension that the log filter has changed.
+    pub fn log_filter_changed(&self) {
+        for instance in self.shared.state.load().instances.values() {
+            instance.log_filter_changed();
+        }
+    }
+
+    /// Ends everything in reverse load order: services, calls in flight, `stop`, runtimes.
+    pub async fn shutdown(&self) {
+        let _alone = self.shared.changes.lock().await;
+        let state = self.shared.state.swap(Arc::default());
+        for id in state.order.iter().rev() {
+            if let Some(instance) = state.instances.get(id) {
+                Arc::clone(instance).end(&self.shared.limits).await;
+            }
+        }
+    }
+
+    pub(crate) fn no_extension(&self, id: &str) -> KernelError {
+        let state = self.shared.state.load();
+        let similar = similar(id, state.instances.keys().map(ExtensionId::as_str));
+        KernelError::NotFound { what: "extension", id: id.to_owned(), similar }
+    }
+
+    fn call_context(&self, agent: &Agent, request: &TurnRequest) -> CallContext {
+        let settings = agent.settings();
+        let turn = self.shared.next_call_id();
+        CallContext {
+            agent_id: agent.manifest.id.to_string(),
+            session_id: request
+                .session_id
+                .clone()
+                .unwrap_or_else(|| format!("session-{}", std::process::id())),
+            turn_id: format!("turn-{turn}"),
+            call_id: turn,
+            deadline_ms: None,
+            context_window: request.context_window,
+            uses_skills: settings.uses_skills.iter().map(|skill| skill.value.clone()).collect(),
+            catalog: catalog_scope(&settings.catalog),
+            origin: request.origin,
+        }
+    }
+
+    /// Puts an agent's instructions together again when the skills may have changed. The question
+    /// is asked at every turn, because answering it is also what lets the provider notice a change.
+    async fn refresh(&self, state: &State, agent: &Agent) {
+        let interface = skillhost_contract::payload::skill_interface::NAME;
+        let limit = self.shared.limits.context;
+        let mut current = None;
+        for id in state.providers(interface) {
+            if let Some(provider) = state.instances.get(&id) {
+                let answer = generation(provider, limit).await;
+                let in_reach = state
+                    .provider_in_reach(interface, &agent.manifest)
+                    .is_some_and(|reached| reached.manifest.id == id);
+                match answer {
+                    Ok(generation) if in_reach => current = Some(generation),
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!(%id, %error, "no skill generation"),
+                }
+            }
+        }
+        let binds_skills = !agent.settings().uses_skills.is_empty();
+        if binds_skills && current.is_some() && current != agent.resolved.load().generation {
+            let resolved = self.resolve(state, &agent.path, &agent.manifest).await;
+            agent.resolved.store(Arc::new(resolved));
+        }
+    }
+
+    pub(crate) async fn resolve(
+        &self,
+        state: &State,
+        path: &std::path::Path,
+        manifest: &skillhost_manifest::Manifest,
+    ) -> crate::agents::Resolved {
+        let interface = skillhost_contract::payload::skill_interface::NAME;
+        let providers = state.providers(interface);
+        let resolver = Resolver {
+            home: &self.shared.home,
+            provider: state.provider_in_reach(interface, manifest).map(|provider| &**provider),
+            providers: &providers,
+            limit: self.shared.limits.context,
+        };
+        resolver.resolve(path, manifest).await
+    }
+}

@@ -1,0 +1,51 @@
+//! The kernel: boots from manifests, loads extensions, composes turns.
+//!
+//! It knows nothing about what extensions do. Skills, too, are one extension's business: the kernel
+//! knows the field `uses_skills` and the interface `skill`, nothing else.
+//!
+//! Where to look: [`Kernel`] is what callers hold; `boot` and `reload` bring extensions in through
+//! `loader` (the only file that calls dlopen) and `abi` (the only conversions); `context_chain`,
+//! `tools` and `agents` are what a turn is made of.
+
+mod abi;
+mod agents;
+mod boot;
+mod callbacks;
+mod context_chain;
+#[cfg(unix)]
+pub mod control;
+mod discovery;
+mod elf;
+mod error;
+mod events;
+mod home;
+mod installation;
+mod instance;
+mod kernel;
+mod loader;
+mod reload;
+mod report;
+mod secrets;
+mod settings;
+mod tools;
+mod write;
+
+pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
+pub use boot::BootOptions;
+pub use context_chain::{Block, Outcome};
+pub use discovery::{Discovered, FoundManifest, discover};
+pub use elf::ElfProblem;
+pub use error::{CallError, KernelError, similar};
+pub use events::{EventBus, topic};
+pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
+pub use installation::Installation;
+pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
+pub use loader::{LoadError, LoadTimings};
+pub use reload::Reloaded;
+pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
+pub use settings::{LoadedSettings, Provenance, Settings, SettingsError};
+pub use skillhost_contract::payload::{
+    Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, ToolOutput, ToolSpec,
+};
+pub use tools::OwnedTool;
+pub use write::write_atomically;

@@ -1,0 +1,352 @@
+//! Finds, checks and opens an extension's library. The only file that calls dlopen.
+//!
+//! Everything happens on a private copy with a unique name: overwriting a mapped file would crash
+//! the process, and opening the same path again would return the library already loaded. Opened
+//! libraries are never unloaded, because vtables, thread-locals and tracing callsites point into
+//! them.
+#![expect(unsafe_code, reason = "opening a library runs its code; that is this file's purpose")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use abi_stable::library::{AbiHeaderRef, LibraryError};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use skillhost_contract::abi::ExtensionModuleRef;
+use skillhost_contract::payload::BuildInfo;
+use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSION_SYMBOL};
+
+use crate::elf::{self, ElfProblem};
+
+/// Why a library was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// No file of the right name exists in any of the places searched.
+    #[error("no library `{name}` beside the manifest, beside the executable or in lib/skillhost")]
+    Missing {
+        /// File name searched for.
+        name: String,
+        /// Places searched, in order.
+        searched: Vec<PathBuf>,
+    },
+    /// The file could not be read or copied.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The headers show that the file cannot be loaded.
+    #[error("{}: {problem}", path.display())]
+    Elf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: ElfProblem,
+    },
+    /// The manifest pins another file.
+    #[error("{}: its sha256 is {actual}, the manifest pins {expected}", path.display())]
+    WrongDigest {
+        /// The file.
+        path: PathBuf,
+        /// From the manifest.
+        expected: String,
+        /// Of the file.
+        actual: String,
+    },
+    /// The system's loader refused the file.
+    #[error("{}: {reason}", path.display())]
+    Dlopen {
+        /// The file.
+        path: PathBuf,
+        /// The loader's words.
+        reason: String,
+    },
+    /// The library does not export the contract's symbols.
+    #[error("{}: not a skillhost extension (it exports no `{symbol}`)", path.display())]
+    NotAnExtension {
+        /// The file.
+        path: PathBuf,
+        /// The missing symbol.
+        symbol: &'static str,
+    },
+    /// The library speaks a contract that this kernel does not.
+    #[error("{}: built for contract {built}, this kernel speaks {CONTRACT}", path.display())]
+    WrongContract {
+        /// The file.
+        path: PathBuf,
+        /// The library's contract.
+        built: ContractVersion,
+    },
+    /// The layouts differ although the versions agree.
+    #[error("{}: its layout differs from the contract: {reason}", path.display())]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// The error lines of the layout check.
+        reason: String,
+    },
+}
+
+impl LoadError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Missing { searched, .. } => {
+                let places: Vec<_> =
+                    searched.iter().map(|path| path.display().to_string()).collect();
+                format!("build it, or copy it to one of: {}", places.join(", "))
+            }
+            Self::Io { .. } => "check that the file exists and may be read".to_owned(),
+            Self::Elf { .. } => "copy or build the library again".to_owned(),
+            Self::WrongDigest { .. } => {
+                "if the new file is the one you want, put its sha256 into the manifest".to_owned()
+            }
+            Self::Dlopen { .. } => {
+                "build it on this system, or install the libraries it names".to_owned()
+            }
+            Self::NotAnExtension { .. } => {
+                "export a type with skillhost_sdk::export_extension!".to_owned()
+            }
+            Self::WrongContract { .. } | Self::Layout { .. } => {
+                format!("rebuild it with the skillhost-sdk of this kernel (contract {CONTRACT})")
+            }
+        }
+    }
+
+    /// Whether the failure came before any code of the library ran.
+    pub(crate) fn before_open(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing { .. } | Self::Io { .. } | Self::Elf { .. } | Self::WrongDigest { .. }
+        )
+    }
+}
+
+/// How long the steps of opening a library took.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct LoadTimings {
+    /// The private copy, in microseconds.
+    pub copy_us: u64,
+    /// The header check, in microseconds.
+    pub elf_us: u64,
+    /// The optional sha256, in microseconds; 0 where the manifest pins none.
+    pub sha256_us: u64,
+    /// dlopen, version probe and layout check, in microseconds.
+    pub open_us: u64,
+}
+
+/// An opened library whose layout was checked.
+pub(crate) struct Module {
+    pub(crate) root: ExtensionModuleRef,
+    pub(crate) build: BuildInfo,
+    pub(crate) timings: LoadTimings,
+}
+
+/// The file name of a library with this base name.
+pub(crate) fn file_name(entrypoint: &str) -> String {
+    format!("{}{entrypoint}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
+}
+
+/// Finds the library of a manifest: beside it, where its crate builds to, beside the executable, in
+/// the installed library folder.
+///
+/// # Errors
+/// [`LoadError::Missing`] with the places searched.
+pub(crate) fn find(entrypoint: &str, manifest_dir: &Path) -> Result<PathBuf, LoadError> {
+    let name = file_name(entrypoint);
+    let executable = std::env::current_exe().and_then(fs::canonicalize).ok();
+    let mut searched = vec![manifest_dir.to_owned(), manifest_dir.join("target/release")];
+    if let Some(folder) = executable.as_deref().and_then(Path::parent) {
+        searched.push(folder.to_owned());
+        // Test programs of a workspace lie one level below the libraries.
+        if folder.ends_with("deps") {
+            searched.extend(folder.parent().map(Path::to_owned));
+        }
+        searched.extend(folder.parent().map(|prefix| prefix.join("lib/skillhost")));
+    }
+    match searched.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()) {
+        Some(path) => Ok(path),
+        None => Err(LoadError::Missing { name, searched }),
+    }
+}
+
+/// Opens a library by way of a private copy in `copies`.
+///
+/// # Errors
+/// See [`LoadError`]; every one of them is found before the library's own code is trusted.
+pub(crate) fn open(
+    path: &Path,
+    copies: &Path,
+    pin: Option<&[u8; 32]>,
+) -> Result<Module, LoadError> {
+    let failed = |source| LoadError::Io { path: path.to_owned(), source };
+    let source = fs::canonicalize(path).map_err(failed)?;
+    let mut timings = LoadTimings::default();
+    let mut clock = Instant::now();
+    let copy = PrivateCopy::of(&source, copies).map_err(failed)?;
+    timings.copy_us = lap(&mut clock);
+    let mut file = File::open(&copy.path).map_err(failed)?;
+    if cfg!(target_os = "linux") {
+        elf::check(&mut file)
+            .map_err(|problem| LoadError::Elf { path: path.to_owned(), problem })?;
+        timings.elf_us = lap(&mut clock);
+    }
+    if let Some(expected) = pin {
+        let actual = sha256_of(&mut file).map_err(failed)?;
+        if actual != *expected {
+            return Err(LoadError::WrongDigest {
+                path: path.to_owned(),
+                expected: hex(expected),
+                actual: hex(&actual),
+            });
+        }
+        timings.sha256_us = lap(&mut clock);
+    }
+    let root = open_checked(&copy.path, path)?;
+    let build = serde_json::from_str(&(root.build_info())())
+        .map_err(|error| LoadError::Layout { path: path.to_owned(), reason: error.to_string() })?;
+    timings.open_us = lap(&mut clock);
+    Ok(Module { root, build, timings })
+}
+
+/// dlopen, version probe, layout check.
+fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LoadError> {
+    // SAFETY: runs the library's constructors. A native extension is trusted code; that the file is
+    // whole was checked before.
+    let library = unsafe { libloading::Library::new(copy) }.map_err(|error| {
+        let reason = error.to_string().replace(&copy.display().to_string(), "the library");
+        LoadError::Dlopen { path: path.to_owned(), reason }
+    })?;
+    // Never unloaded: see the module documentation.
+    let library = std::mem::ManuallyDrop::new(library);
+    let missing = |symbol| LoadError::NotAnExtension { path: path.to_owned(), symbol };
+
+    // SAFETY: the contract says that this symbol is a `u32`.
+    let version = unsafe { library.get::<*const u32>(VERSION_SYMBOL.as_bytes()) }
+        .map_err(|_| missing(VERSION_SYMBOL))?;
+    // SAFETY: a symbol's address in a mapped library, aligned by its linker.
+    let built = ContractVersion::unpack(unsafe { version.read() });
+    if !built.loads_in(CONTRACT) {
+        return Err(LoadError::WrongContract { path: path.to_owned(), built });
+    }
+    // SAFETY: the contract says that this symbol is an abi_stable library header, which checks
+    // itself by a magic string before anything else of it is used.
+    let header = unsafe { library.get::<AbiHeaderRef>(ROOT_SYMBOL.as_bytes()) }
+        .map_err(|_| missing(ROOT_SYMBOL))?;
+    let layout =
+        |error: LibraryError| LoadError::Layout { path: path.to_owned(), reason: shorten(&error) };
+    header.upgrade().map_err(layout)?.init_root_module::<ExtensionModuleRef>().map_err(layout)
+}
+
+/// Keeps the error paragraphs of a layout report, which otherwise prints both type trees whole.
+fn shorten(error: &LibraryError) -> String {
+    const LINES: usize = 4;
+    let full = error.to_string();
+    if !matches!(error, LibraryError::AbiInstability(_)) {
+        return full.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    let mut place = "";
+    let mut found: Vec<String> = Vec::new();
+    let mut lines = full.lines().map(str::trim);
+    while let Some(line) = lines.next() {
+        if let Some(name) = line.strip_prefix("type:").or_else(|| line.strip_prefix("field_name:"))
+        {
+            place = name.trim();
+        } else if let Some(first) = line.strip_prefix("Error:") {
+            let rest = lines.by_ref().take_while(|line| !line.is_empty()).take(6);
+            let words: Vec<_> = std::iter::once(first).chain(rest).collect();
+            let text = format!("{place}: {}", words.join(" ").trim());
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
+    }
+    found.truncate(LINES);
+    if found.is_empty() { full.chars().take(400).collect() } else { found.join("; ") }
+}
+
+/// A copy of a library under a unique name, removed from the directory when dropped. A mapped
+/// library lives on without its name.
+struct PrivateCopy {
+    path: PathBuf,
+}
+
+impl PrivateCopy {
+    fn of(source: &Path, folder: &Path) -> io::Result<Self> {
+        // A home that cannot be written to still runs: the copy then lies in the system's folder.
+        Self::create(source, folder).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::create(source, &std::env::temp_dir())
+            }
+            _ => Err(error),
+        })
+    }
+
+    fn create(source: &Path, folder: &Path) -> io::Result<Self> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        // A name that another process may have used before must not be taken over.
+        let mut from = File::open(source)?;
+        fs::create_dir_all(folder)?;
+        let nanos = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO)
+            .subsec_nanos();
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+        let path = folder.join(format!(
+            ".{stem}-{}-{number}-{nanos:08x}{}",
+            std::process::id(),
+            std::env::consts::DLL_SUFFIX
+        ));
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o700);
+        let mut to = options.open(&path)?;
+        let copy = Self { path };
+        io::copy(&mut from, &mut to)?;
+        Ok(copy)
+    }
+}
+
+impl Drop for PrivateCopy {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here, and the name is unique anyway.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn sha256_of(file: &mut File) -> io::Result<[u8; 32]> {
+    use std::io::{Read as _, Seek as _};
+    file.rewind()?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0u8; 64 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finalize().into()),
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+}
+
+/// Writes bytes as lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn lap(clock: &mut Instant) -> u64 {
+    let elapsed = clock.elapsed();
+    *clock = Instant::now();
+    u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,105 @@
+//! Takes a new build of an extension into use while everything runs.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use skillhost_contract::payload::ErrorKind;
+
+use crate::context_chain::ContextChain;
+use crate::discovery::{self, FoundManifest};
+use crate::error::{CallError, KernelError};
+use crate::events::topic;
+use crate::kernel::{Kernel, State};
+use crate::report::{LoadReport, Phase};
+
+/// What a reload did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// The extension.
+    pub id: String,
+    /// Version of the build that was in use.
+    pub from: String,
+    /// Version of the build now in use.
+    pub to: String,
+    /// Milliseconds until the new build answered calls.
+    pub switched_ms: u64,
+    /// Milliseconds until the old build had ended.
+    pub drained_ms: u64,
+}
+
+impl Kernel {
+    /// Loads the library anew beside the old one, switches, and ends the old one when its calls are
+    /// done. No call is lost: those in flight finish on the old build.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] for an extension that is not loaded; [`KernelError::NotReloaded`]
+    /// when the new build is refused, in which case the old one goes on as if nothing had happened.
+    pub async fn reload(&self, id: &str) -> Result<Reloaded, KernelError> {
+        let _alone = self.shared.changes.lock().await;
+        let started = std::time::Instant::now();
+        let state = self.shared.state.load_full();
+        let old = state.instances.get(id).cloned().ok_or_else(|| self.no_extension(id))?;
+        let found = self.manifest_of(&old.manifest.id)?;
+        let refused =
+            |phase, reason| KernelError::NotReloaded { id: old.manifest.id.clone(), phase, reason };
+        let new =
+            self.load(&found).await.map_err(|failure| refused(failure.phase, failure.reason))?;
+        let mut next = State::clone(&state);
+        next.tools.remove(&old.manifest.id);
+        if let Err(reason) = next.tools.add(&new) {
+            Arc::new(new).end(&self.shared.limits).await;
+            return Err(refused(Phase::Wire, reason));
+        }
+        let new = Arc::new(new);
+        next.instances.insert(old.manifest.id.clone(), Arc::clone(&new));
+        next.chain = ContextChain::of(next.instances.values());
+        next.report = Arc::new(LoadReport {
+            loaded: next.order.iter().map(|id| next.instances[id].report()).collect(),
+            ..LoadReport::clone(&state.report)
+        });
+        self.shared.state.store(Arc::new(next));
+        let switched_ms = elapsed_ms(started);
+
+        // Two services of one extension must not run at once, e.g. on one database.
+        let had_service = old.end_service(&self.shared.limits).await;
+        if had_service {
+            self.start_service(&new);
+        }
+        let from = old.build.version.clone();
+        // The snapshot taken above would keep the old build alive.
+        drop(state);
+        old.end(&self.shared.limits).await;
+        let to = new.build.version.clone();
+        let payload = serde_json::json!({ "id": id, "from": from, "to": to });
+        self.shared.events.publish_own(topic::RELOADED, &payload);
+        Ok(Reloaded { id: id.to_owned(), from, to, switched_ms, drained_ms: elapsed_ms(started) })
+    }
+
+    /// Reads the manifest again: a new build may come with a new pin or configuration.
+    fn manifest_of(
+        &self,
+        id: &skillhost_manifest::ExtensionId,
+    ) -> Result<FoundManifest, KernelError> {
+        let installation = crate::installation::Installation::of_current_exe();
+        let shadowing = &self.shared.settings.allow_shadowing;
+        let mut found = discovery::discover(&self.shared.home, installation.as_ref(), shadowing);
+        let rejected = found.rejected.iter().find(|rejection| rejection.id == id.as_str());
+        match (found.manifests.remove(id), rejected) {
+            (Some(manifest), _) if manifest.manifest.entrypoint().is_some() => Ok(manifest),
+            (_, Some(rejection)) => Err(KernelError::NotReloaded {
+                id: id.clone(),
+                phase: rejection.phase,
+                reason: rejection.reason.clone(),
+            }),
+            _ => Err(CallError::new(
+                ErrorKind::NotFound,
+                format!("the manifest of `{id}` is gone, or no longer names a library"),
+            )
+            .into()),
+        }
+    }
+}
+
+fn elapsed_ms(started: std::time::Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

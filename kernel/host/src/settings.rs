@@ -1,0 +1,254 @@
+//! `skillhost.yaml` and the environment, with the place every value comes from.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use figment::providers::{Env, Serialized};
+use figment::{Figment, Metadata, Profile, Provider};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use skillhost_manifest::Manifest;
+
+use crate::error::similar;
+
+/// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
+const ENV_PREFIX: &str = "SKILLHOST_";
+
+/// What `skillhost.yaml` may say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Ids of shipped extensions that `sandbox/extensions` may take over.
+    pub allow_shadowing: Vec<String>,
+    /// By extension id: keys that override the manifest's `config`.
+    pub extensions: BTreeMap<String, Map<String, Value>>,
+}
+
+/// One value and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Provenance {
+    /// Dotted key.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+    /// `default`, the settings file or the variable.
+    pub source: String,
+}
+
+/// The settings in force.
+#[derive(Debug, Clone)]
+pub struct LoadedSettings {
+    /// The values.
+    pub settings: Settings,
+    figment: Figment,
+}
+
+/// Why settings could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file is there but could not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file says something it may not.
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong.
+        message: String,
+        /// The nearest known key, where one is near.
+        nearest: Option<String>,
+    },
+    /// A variable says something it may not.
+    #[error("environment: {message}")]
+    Environment {
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl SettingsError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Io { .. } => "check that the file may be read".to_owned(),
+            Self::Invalid { nearest: Some(key), .. } => format!("did you mean `{key}`?"),
+            Self::Invalid { .. } | Self::Environment { .. } => {
+                "skillhost schema settings prints what may stand there".to_owned()
+            }
+        }
+    }
+}
+
+/// The values of a settings file as a figment source, so that figment can name it.
+struct SettingsFile<'a> {
+    path: &'a Path,
+    values: Settings,
+}
+
+impl Provider for SettingsFile<'_> {
+    fn metadata(&self) -> Metadata {
+        Metadata::from("settings file", self.path)
+    }
+
+    fn data(&self) -> Result<figment::value::Map<Profile, figment::value::Dict>, figment::Error> {
+        Serialized::defaults(&self.values).data()
+    }
+}
+
+impl Settings {
+    /// Reads a settings file and, over it, the environment.
+    ///
+    /// # Errors
+    /// [`SettingsError`] with line and column. A missing file means defaults.
+    pub fn load(path: &Path) -> Result<LoadedSettings, SettingsError> {
+        let values = match fs::read_to_string(path) {
+            Ok(text) => Self::parse(path, &text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::default(),
+            Err(source) => return Err(SettingsError::Io { path: path.to_owned(), source }),
+        };
+        // Only names of settings: SKILLHOST_HOME and SKILLHOST_LOG share the prefix.
+        let environment = Env::prefixed(ENV_PREFIX)
+            .filter(|key| key == "allow_shadowing" || key.starts_with("extensions__"))
+            .split("__");
+        let figment = Figment::from(SettingsFile { path, values }).merge(environment);
+        let settings = figment
+            .extract()
+            .map_err(|error| SettingsError::Environment { message: error.to_string() })?;
+        Ok(LoadedSettings { settings, figment })
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, SettingsError> {
+        // An empty file, or one of comments alone, says nothing.
+        let parsed: Result<Option<Self>, _> = serde_yaml::from_str(text);
+        parsed.map(Option::unwrap_or_default).map_err(|error| {
+            let (line, column) =
+                error.location().map_or((1, 1), |place| (place.line(), place.column()));
+            let full = error.to_string();
+            let message = full.split(" at line ").next().unwrap_or(&full).to_owned();
+            let unknown = message.split("unknown field `").nth(1).and_then(|m| m.split('`').next());
+            let nearest = unknown
+                .and_then(|key| similar(key, ["allow_shadowing", "extensions"]).into_iter().next());
+            SettingsError::Invalid { path: path.to_owned(), line, column, message, nearest }
+        })
+    }
+
+    /// The configuration of an extension: the manifest's, with the settings' keys over it.
+    #[must_use]
+    pub fn config_of(&self, manifest: &Manifest) -> Value {
+        let mut config = manifest.config.as_object().cloned().unwrap_or_default();
+        if let Some(overrides) = self.extensions.get(manifest.id.as_str()) {
+            config.extend(overrides.clone());
+        }
+        Value::Object(config)
+    }
+}
+
+impl LoadedSettings {
+    /// Lists every value in force with its source: the manifests' `config`, the settings file, or a
+    /// variable. `manifests` are those of the home with their files.
+    #[must_use]
+    pub fn provenance(&self, manifests: &[(&Manifest, &Path)]) -> Vec<Provenance> {
+        let shadowing = Value::from(self.settings.allow_shadowing.clone());
+        let mut rows = vec![self.row("allow_shadowing", shadowing, "default")];
+        let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
+        for (manifest, path) in manifests {
+            let config = self.settings.config_of(manifest);
+            extensions.insert(manifest.id.as_str(), (config, Some(path)));
+        }
+        for (id, keys) in &self.settings.extensions {
+            // Settings for an extension that is not installed are shown too.
+            extensions.entry(id).or_insert_with(|| (Value::Object(keys.clone()), None));
+        }
+        for (id, (config, path)) in extensions {
+            let overridden = self.settings.extensions.get(id);
+            for (key, value) in config.as_object().into_iter().flatten() {
+                let dotted = format!("extensions.{id}.{key}");
+                let own = overridden.is_some_and(|keys| keys.contains_key(key));
+                let manifest = path.map(|path| path.display().to_string()).unwrap_or_default();
+                rows.push(match own {
+                    true => self.row(&dotted, value.clone(), "default"),
+                    false => Provenance { key: dotted, value: value.clone(), source: manifest },
+                });
+            }
+        }
+        rows.sort_by(|a, b| a.key.cmp(&b.key));
+        rows
+    }
+
+    fn row(&self, key: &str, value: Value, default: &str) -> Provenance {
+        let metadata = self.figment.find_metadata(key);
+        let source = match metadata.and_then(|metadata| metadata.source.as_ref()) {
+            Some(source) if source.file_path().is_some_and(Path::is_file) => source.to_string(),
+            Some(_) => default.to_owned(),
+            // figment names the environment without a source.
+            None if metadata.is_some() => {
+                format!("variable {ENV_PREFIX}{}", key.to_uppercase().replace('.', "__"))
+            }
+            None => default.to_owned(),
+        };
+        Provenance { key: key.to_owned(), value, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<LoadedSettings, SettingsError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("skillhost.yaml");
+        fs::write(&path, text).unwrap();
+        Settings::load(&path)
+    }
+
+    #[test]
+    fn settings_override_a_manifests_config_key_by_key() {
+        let loaded = load("extensions: {echo: {greeting: hi}}").unwrap();
+        let manifest = skillhost_manifest::parse(
+            "id: echo\nname: Echo\nentrypoint: echo\nconfig: {greeting: hello, other: 1}\n",
+        )
+        .unwrap();
+        let config = loaded.settings.config_of(&manifest);
+        assert_eq!(config, serde_json::json!({"greeting": "hi", "other": 1}));
+        let file = Path::new("manifests/echo/manifest.yaml");
+        let rows = loaded.provenance(&[(&manifest, file)]);
+        let keys: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.to_string())).collect();
+        let expected = [
+            ("allow_shadowing", "[]".to_owned()),
+            ("extensions.echo.greeting", "\"hi\"".to_owned()),
+            ("extensions.echo.other", "1".to_owned()),
+        ];
+        assert_eq!(keys, expected);
+        assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");
+    }
+
+    #[test]
+    fn a_missing_or_empty_file_means_defaults() {
+        assert_eq!(load("").unwrap().settings, Settings::default());
+        assert_eq!(load("# nothing\n").unwrap().settings, Settings::default());
+        let missing = Settings::load(Path::new("/nonexistent/skillhost.yaml")).unwrap();
+        assert_eq!(missing.settings, Settings::default());
+    }
+
+    #[test]
+    fn what_may_not_stand_there_is_named_with_its_place() {
+        let error = load("\nextension: {}\n").unwrap_err();
+        assert_eq!(error.hint(), "did you mean `extensions`?");
+        assert!(matches!(error, SettingsError::Invalid { line: 2, column: 1, .. }), "{error}");
+        let error = load("extensions: [1]").unwrap_err();
+        assert!(matches!(error, SettingsError::Invalid { line: 1, .. }), "{error}");
+    }
+}

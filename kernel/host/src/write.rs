@@ -1,0 +1,47 @@
+//! The one way the kernel writes a file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Replaces a file whole: a temporary file beside it, fsync, rename, fsync of the directory.
+///
+/// # Errors
+/// The system's error; the file then is what it was.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let temporary = folder.join(format!(".{name}.{}-{number}.tmp", std::process::id()));
+    let written = write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // The original error is the one worth reporting.
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    File::open(folder)?.sync_all()
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_stays_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write_atomically(&path, b"one").unwrap();
+        write_atomically(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_atomically(&folder.path().join("no/file"), b"x").is_err());
+    }
+}
