@@ -1,0 +1,35 @@
+//! Reads `manifest.yaml` and plans in which order extensions are loaded.
+//!
+//! Every extension, agents included, is described by one `manifest.yaml`. This crate turns its
+//! text into a [`Manifest`] and a set of manifests into a [`plan::Plan`]. It does no I/O: callers
+//! read the files and print the errors.
+//!
+//! ```
+//! let manifest = skillhost_manifest::parse("id: echo\nname: Echo\nentrypoint: echo\n")?;
+//! assert_eq!(manifest.id.as_str(), "echo");
+//!
+//! let errors = skillhost_manifest::parse("id: echo\nname: Echo\nentry_point: echo\n").unwrap_err();
+//! assert_eq!(
+//!     errors.to_string(),
+//!     "3:1: unknown field `entry_point`; did you mean `entrypoint`?"
+//! );
+//! # Ok::<(), skillhost_manifest::ManifestErrors>(())
+//! ```
+
+mod agent;
+mod error;
+mod id;
+mod manifest;
+mod parse;
+pub mod plan;
+mod read;
+mod rules;
+mod schema;
+mod yaml;
+
+pub use agent::{AgentManifest, AllowedToolsMode, Catalog, IntegrationMode, Limits, Located};
+pub use error::{Found, ManifestError, ManifestErrorKind, ManifestErrors};
+pub use id::{ExtensionId, ExtensionIdError};
+pub use manifest::{Dependency, Event, Events, Kind, Manifest};
+pub use parse::parse;
+pub use schema::schema;

@@ -1,0 +1,168 @@
+//! From text to [`Manifest`].
+
+mod agent;
+pub(crate) mod fields;
+
+use serde_json::json;
+
+use crate::read::{At, Fields, Read, Report};
+use crate::rules;
+use crate::{
+    Dependency, Event, Events, ExtensionId, Kind, Manifest, ManifestErrorKind, ManifestErrors,
+};
+
+/// Reads the text of one `manifest.yaml`.
+///
+/// Text of any kind is read in bounded time: at most 256 KiB, 5,000 keys and values, nested 32
+/// deep; YAML's anchors, aliases and tags are refused.
+///
+/// # Errors
+/// Every mistake that can be told apart, with line and column. Where the text cannot be read as
+/// YAML at all, that alone.
+pub fn parse(text: &str) -> Result<Manifest, ManifestErrors> {
+    let tree = crate::yaml::read(text).map_err(|error| ManifestErrors::new(vec![error]))?;
+    let mut report = Report::new(tree.errors);
+    let manifest = manifest(&At::root(&tree.root), &mut report);
+    let errors = report.into_errors();
+    match manifest {
+        Ok(manifest) if errors.is_empty() => Ok(manifest),
+        _ => Err(ManifestErrors::new(errors)),
+    }
+}
+
+fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
+    if !matches!(at.node.value, crate::yaml::Value::Mapping(_)) {
+        let found = at.node.value.found();
+        return Err(at.error(ManifestErrorKind::NotAMapping { found }, report));
+    }
+    let fields = at.fields("", "a mapping", report)?;
+    let id = fields.required("id", report, extension_id);
+    let name = fields.required("name", report, |at, report| at.text_by(&rules::LINE, report));
+    let version =
+        fields.optional("version", report, |at, report| at.verbatim_by(&rules::VERSION, report));
+    let description = fields.optional("description", report, At::text);
+    let kind = kind(&fields, report);
+    let sha256 = sha256(&fields, report);
+    let depends_on = fields
+        .optional("depends_on", report, |at, report| dependencies(at, id.as_ref().ok(), report));
+    let config = fields.optional("config", report, At::object);
+    let secrets = fields.optional("secrets", report, |at, report| {
+        at.list(report, |at, report| at.text_by(&rules::SECRET, report))
+    });
+    let enabled = fields.optional("enabled", report, At::boolean);
+    let setup_instructions = fields.optional("setup_instructions", report, At::text);
+    let events = fields.optional("events", report, events);
+    Ok(Manifest {
+        id: id?,
+        name: name?,
+        version: version?,
+        description: description?.unwrap_or_default(),
+        kind: kind?,
+        depends_on: depends_on?.unwrap_or_default(),
+        config: config?.unwrap_or_else(|| json!({})),
+        secrets: secrets?.unwrap_or_default(),
+        enabled: enabled?.unwrap_or(true),
+        sha256: sha256?,
+        setup_instructions: setup_instructions?,
+        events: events?.unwrap_or_default(),
+    })
+}
+
+fn extension_id(at: &At<'_>, report: &mut Report) -> Read<ExtensionId> {
+    let text = at.text_by(&rules::ID, report)?;
+    Ok(ExtensionId::new(&text).expect("the rule is the constructor's"))
+}
+
+/// Reads `entrypoint` or `agent`, of which there must be one.
+fn kind(fields: &Fields<'_>, report: &mut Report) -> Read<Kind> {
+    let entrypoint =
+        fields.optional("entrypoint", report, |at, report| at.text_by(&rules::ENTRYPOINT, report));
+    let agent = fields.optional("agent", report, agent::agent);
+    if let (Some(entrypoint), Some(agent)) = (fields.key("entrypoint"), fields.key("agent")) {
+        let second = if entrypoint.line > agent.line { entrypoint } else { agent };
+        return Err(report.add(ManifestErrorKind::TwoKinds, second.line, second.column));
+    }
+    match (entrypoint?, agent?) {
+        (Some(entrypoint), _) => Ok(Kind::Library { entrypoint }),
+        (None, Some(agent)) => Ok(Kind::Agent(Box::new(agent))),
+        (None, None) => {
+            Err(fields.missing(&["entrypoint", "agent"], ManifestErrorKind::NoKind, report))
+        }
+    }
+}
+
+fn sha256(fields: &Fields<'_>, report: &mut Report) -> Read<Option<[u8; 32]>> {
+    if let (Some(key), Some(_), None) =
+        (fields.key("sha256"), fields.key("agent"), fields.key("entrypoint"))
+    {
+        let kind = ManifestErrorKind::LibraryOnly { field: "sha256" };
+        return Err(report.add(kind, key.line, key.column));
+    }
+    fields.optional("sha256", report, |at, report| {
+        let text = at.verbatim_by(&rules::SHA256, report)?;
+        let mut bytes = [0; 32];
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0);
+            *byte = digits.iter().fold(0, |byte, &digit| byte << 4 | value(digit) as u8);
+        }
+        Ok(bytes)
+    })
+}
+
+/// Reads `depends_on`. A second entry for the same id is a mistake rather than noise, since the
+/// two can disagree on whether it is optional.
+fn dependencies(
+    at: &At<'_>,
+    own_id: Option<&ExtensionId>,
+    report: &mut Report,
+) -> Read<Vec<Dependency>> {
+    let mut before: Vec<Dependency> = Vec::new();
+    at.list(report, |at, report| {
+        let dependency = dependency(at, report)?;
+        let Dependency { id, line, column, .. } = dependency.clone();
+        if own_id == Some(&id) {
+            return Err(report.add(ManifestErrorKind::SelfDependency { id }, line, column));
+        }
+        if let Some(first) = before.iter().find(|first| first.id == id) {
+            let kind = ManifestErrorKind::DuplicateDependency { id, first_line: first.line };
+            return Err(report.add(kind, line, column));
+        }
+        before.push(dependency.clone());
+        Ok(dependency)
+    })
+}
+
+fn dependency(at: &At<'_>, report: &mut Report) -> Read<Dependency> {
+    let (line, column) = (at.node.line, at.node.column);
+    if at.is_text() {
+        return Ok(Dependency { id: extension_id(at, report)?, optional: false, line, column });
+    }
+    let fields = at.fields("depends_on[]", "text or a mapping with `id` and `optional`", report)?;
+    let id = fields.required("id", report, extension_id);
+    let optional = fields.optional("optional", report, At::boolean);
+    Ok(Dependency { id: id?, optional: optional?.unwrap_or(false), line, column })
+}
+
+fn events(at: &At<'_>, report: &mut Report) -> Read<Events> {
+    let fields = at.fields("events", "a mapping with `publishes` and `subscribes`", report)?;
+    let publishes = fields.optional("publishes", report, |at, report| {
+        at.list(report, |at, report| event(at, "events.publishes[]", report))
+    });
+    let subscribes = fields.optional("subscribes", report, |at, report| {
+        at.list(report, |at, report| event(at, "events.subscribes[]", report))
+    });
+    Ok(Events {
+        publishes: publishes?.unwrap_or_default(),
+        subscribes: subscribes?.unwrap_or_default(),
+    })
+}
+
+fn event(at: &At<'_>, place: &'static str, report: &mut Report) -> Read<Event> {
+    if at.is_text() {
+        return Ok(Event { topic: at.text_by(&rules::TOPIC, report)?, description: None });
+    }
+    let fields = at.fields(place, "text or a mapping with `topic` and `description`", report)?;
+    let topic = fields.required("topic", report, |at, report| at.text_by(&rules::TOPIC, report));
+    let description = fields.optional("description", report, At::text);
+    Ok(Event { topic: topic?, description: description? })
+}

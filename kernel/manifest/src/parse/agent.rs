@@ -1,0 +1,95 @@
+//! Reads the `agent` part of a manifest.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+
+use crate::read::{At, Read, Report};
+use crate::rules::{self, Rule};
+use crate::{AgentManifest, AllowedToolsMode, Catalog, IntegrationMode, Limits, Located};
+
+pub(super) fn agent(at: &At<'_>, report: &mut Report) -> Read<AgentManifest> {
+    let fields = at.fields("agent", "a mapping", report)?;
+    let integration_mode = fields.optional("integration_mode", report, integration_mode);
+    let model = fields.optional("model", report, |at, report| at.text_by(&rules::LINE, report));
+    let instructions = fields.optional("instructions", report, At::text);
+    let parallel_tool_calls = fields.optional("parallel_tool_calls", report, At::boolean);
+    let parameters = fields.optional("parameters", report, At::object);
+    let uses_tools =
+        fields.optional("uses_tools", report, |at, report| names(at, &rules::ID, report));
+    let uses_skills =
+        fields.optional("uses_skills", report, |at, report| names(at, &rules::SKILL, report));
+    let catalog = fields.optional("catalog", report, catalog);
+    let allowed_tools_mode = fields.optional("allowed_tools_mode", report, allowed_tools_mode);
+    let limits = fields.optional("limits", report, limits);
+
+    let uses_skills = uses_skills?.unwrap_or_default();
+    let default_catalog = if uses_skills.is_empty() { Catalog::All } else { Catalog::Declared };
+    Ok(AgentManifest {
+        integration_mode: integration_mode?.unwrap_or_default(),
+        model: model?,
+        instructions: instructions?,
+        parallel_tool_calls: parallel_tool_calls?,
+        parameters: parameters?.unwrap_or_else(|| json!({})),
+        uses_tools: uses_tools?.unwrap_or_default(),
+        uses_skills,
+        catalog: catalog?.unwrap_or(default_catalog),
+        allowed_tools_mode: allowed_tools_mode?.unwrap_or_default(),
+        limits: limits?.unwrap_or_default(),
+    })
+}
+
+fn integration_mode(at: &At<'_>, report: &mut Report) -> Read<IntegrationMode> {
+    let modes = [("standalone", IntegrationMode::Standalone), ("tool", IntegrationMode::Tool)];
+    at.choice(&modes, "`standalone` or `tool`", report)
+}
+
+fn allowed_tools_mode(at: &At<'_>, report: &mut Report) -> Read<AllowedToolsMode> {
+    let modes = [("grant", AllowedToolsMode::Grant), ("restrict", AllowedToolsMode::Restrict)];
+    at.choice(&modes, "`grant` or `restrict`", report)
+}
+
+/// Reads a list of names, each kept once, at the place where it stands first.
+fn names(at: &At<'_>, rule: &Rule, report: &mut Report) -> Read<Vec<Located<String>>> {
+    let mut names = at.list(report, |at, report| Ok(at.locate(at.text_by(rule, report)?)))?;
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.value.clone()));
+    Ok(names)
+}
+
+fn catalog(at: &At<'_>, report: &mut Report) -> Read<Catalog> {
+    const EXPECTED: &str = "`all`, `declared`, `none` or a mapping with `include` and `exclude`";
+    if at.is_text() {
+        let words =
+            [("all", Catalog::All), ("declared", Catalog::Declared), ("none", Catalog::None)];
+        return at.choice(&words, EXPECTED, report);
+    }
+    let fields = at.fields("agent.catalog", EXPECTED, report)?;
+    let globs = |at: &At<'_>, report: &mut Report| {
+        at.list(report, |at, report| at.text_by(&rules::GLOB, report))
+    };
+    let include = fields.optional("include", report, globs);
+    let exclude = fields.optional("exclude", report, globs);
+    Ok(Catalog::Globs {
+        include: include?.unwrap_or_else(|| vec!["*".to_owned()]),
+        exclude: exclude?.unwrap_or_default(),
+    })
+}
+
+fn limits(at: &At<'_>, report: &mut Report) -> Read<Limits> {
+    const COUNT: &str = "a whole number from 1 to 4294967295";
+    const AMOUNT: &str = "a whole number from 1 up";
+    let fields = at.fields("agent.limits", "a mapping", report)?;
+    let max_turns = fields.optional("max_turns", report, |at, report| at.positive(COUNT, report));
+    let max_tokens_per_invocation =
+        fields.optional("max_tokens_per_invocation", report, |at, report| {
+            at.positive(AMOUNT, report)
+        });
+    let time_budget_ms =
+        fields.optional("time_budget_ms", report, |at, report| at.positive(AMOUNT, report));
+    Ok(Limits {
+        max_turns: max_turns?,
+        max_tokens_per_invocation: max_tokens_per_invocation?,
+        time_budget_ms: time_budget_ms?,
+    })
+}

@@ -1,0 +1,135 @@
+//! The graph of the enabled extensions.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::PlanProblem;
+use crate::{Dependency, ExtensionId, Manifest};
+
+/// The enabled extensions and what they depend on. Dependencies on anything else are no edges.
+pub(super) struct Graph<'m> {
+    manifests: BTreeMap<&'m ExtensionId, &'m Manifest>,
+}
+
+impl<'m> Graph<'m> {
+    pub(super) fn new(manifests: impl Iterator<Item = &'m Manifest>) -> Self {
+        Self { manifests: manifests.map(|manifest| (&manifest.id, manifest)).collect() }
+    }
+
+    /// Iterates over the manifests by id.
+    pub(super) fn manifests(&self) -> impl Iterator<Item = &'m Manifest> {
+        self.manifests.values().copied()
+    }
+
+    pub(super) fn contains(&self, id: &ExtensionId) -> bool {
+        self.manifests.contains_key(id)
+    }
+
+    fn dependencies(&self, id: &ExtensionId) -> impl Iterator<Item = &'m Dependency> {
+        let all = self.manifests.get(id).map_or(&[][..], |manifest| &manifest.depends_on);
+        all.iter().filter(|dependency| self.contains(&dependency.id))
+    }
+
+    fn hard(&self, id: &ExtensionId) -> impl Iterator<Item = &'m Dependency> {
+        self.dependencies(id).filter(|dependency| !dependency.optional)
+    }
+
+    /// Finds the shortest way through hard dependencies from `from`, which counts, to the nearest
+    /// extension that is a goal.
+    fn way(
+        &self,
+        from: &'m ExtensionId,
+        goal: impl Fn(&ExtensionId) -> bool,
+    ) -> Option<Vec<&'m ExtensionId>> {
+        let mut came_from: BTreeMap<&ExtensionId, Option<&'m ExtensionId>> =
+            BTreeMap::from([(from, None)]);
+        let mut queue = VecDeque::from([from]);
+        while let Some(id) = queue.pop_front() {
+            if goal(id) {
+                let mut way: Vec<_> = std::iter::successors(Some(id), |id| came_from[id]).collect();
+                way.reverse();
+                return Some(way);
+            }
+            for dependency in self.hard(id) {
+                came_from.entry(&dependency.id).or_insert_with(|| {
+                    queue.push_back(&dependency.id);
+                    Some(id)
+                });
+            }
+        }
+        None
+    }
+
+    /// Finds the shortest way through hard dependencies from `id` back to itself.
+    pub(super) fn cycle(&self, id: &'m ExtensionId) -> Option<Vec<ExtensionId>> {
+        let ways = self.hard(id).filter_map(|dependency| self.way(&dependency.id, |to| to == id));
+        let back = ways.min_by_key(Vec::len)?;
+        Some(std::iter::once(id).chain(back).cloned().collect())
+    }
+
+    /// Finds every hard dependency on an extension that is rejected because of itself or of what
+    /// it depends on. Within a cycle there are none: the cycle is the problem of all its members.
+    pub(super) fn inherited(
+        &self,
+        has_problem: impl Fn(&ExtensionId) -> bool,
+    ) -> Vec<(&'m ExtensionId, PlanProblem)> {
+        let mut inherited = Vec::new();
+        for (&id, manifest) in &self.manifests {
+            for dependency in manifest.depends_on.iter().filter(|dependency| !dependency.optional) {
+                if !self.contains(&dependency.id)
+                    || self.way(&dependency.id, |to| to == id).is_some()
+                {
+                    continue;
+                }
+                if let Some(chain) = self.way(&dependency.id, &has_problem) {
+                    let chain = chain.into_iter().cloned().collect();
+                    let (direct, line) = (dependency.id.clone(), dependency.line);
+                    let problem = PlanProblem::DependencyRejected { id: direct, chain, line };
+                    inherited.push((id, problem));
+                }
+            }
+        }
+        inherited
+    }
+
+    /// Sorts the extensions that `takes_part` keeps: hard dependencies first without exception,
+    /// optional ones first unless the two need each other, then by id.
+    ///
+    /// `takes_part` must keep no cycle of hard dependencies, and with an extension all its hard
+    /// dependencies.
+    pub(super) fn sorted(&self, takes_part: impl Fn(&ExtensionId) -> bool) -> Vec<&'m ExtensionId> {
+        let mut waiting: BTreeSet<&ExtensionId> =
+            self.manifests.keys().copied().filter(|id| takes_part(id)).collect();
+        let mut sorted = Vec::with_capacity(waiting.len());
+        while !waiting.is_empty() {
+            let free = |id: &ExtensionId| {
+                self.dependencies(id).all(|dependency| !waiting.contains(&dependency.id))
+            };
+            let next = waiting.iter().copied().find(|id| free(id));
+            let Some(next) = next.or_else(|| self.loosest(&waiting)) else { break };
+            waiting.remove(next);
+            sorted.push(next);
+        }
+        sorted
+    }
+
+    /// Picks where to break a cycle that is closed by optional dependencies: among the extensions
+    /// that wait for nothing outside their own cycle, the first whose hard dependencies are met.
+    fn loosest(&self, waiting: &BTreeSet<&'m ExtensionId>) -> Option<&'m ExtensionId> {
+        let reachable = |from: &'m ExtensionId| {
+            let mut reached = BTreeSet::from([from]);
+            let mut open = vec![from];
+            while let Some(id) = open.pop() {
+                for dependency in self.dependencies(id) {
+                    if waiting.contains(&dependency.id) && reached.insert(&dependency.id) {
+                        open.push(&dependency.id);
+                    }
+                }
+            }
+            reached
+        };
+        waiting.iter().copied().find(|&id| {
+            self.hard(id).all(|dependency| !waiting.contains(&dependency.id))
+                && reachable(id).into_iter().all(|other| reachable(other).contains(id))
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! Typed access to a YAML tree that reports every mistake instead of stopping at the first.
+//!
+//! A reader that fails has put its mistake into the [`Report`] and returns [`Reported`], which
+//! only the report can make. So all fields of a mapping are read first and combined afterwards,
+//! and nothing can fail without a reason.
+
+use crate::parse::fields;
+use crate::rules::Rule;
+use crate::yaml::{Node, Value};
+use crate::{Located, ManifestError, ManifestErrorKind};
+
+/// The mistakes found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Report(Vec<ManifestError>);
+
+/// Proof that a mistake is in the report.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reported(());
+
+/// A value, or proof that the reason why there is none is in the report.
+pub(crate) type Read<T> = Result<T, Reported>;
+
+impl Report {
+    /// Starts from mistakes found earlier.
+    pub(crate) fn new(errors: Vec<ManifestError>) -> Self {
+        Self(errors)
+    }
+
+    /// Adds a mistake.
+    pub(crate) fn add(&mut self, kind: ManifestErrorKind, line: u32, column: u32) -> Reported {
+        self.0.push(ManifestError { kind, line, column });
+        Reported(())
+    }
+
+    /// Returns the mistakes in the order in which they were found.
+    pub(crate) fn into_errors(self) -> Vec<ManifestError> {
+        self.0
+    }
+}
+
+/// A value and its path in the manifest.
+#[derive(Debug)]
+pub(crate) struct At<'n> {
+    pub(crate) node: &'n Node,
+    pub(crate) path: String,
+}
+
+impl<'n> At<'n> {
+    /// Starts at the outermost value.
+    pub(crate) fn root(node: &'n Node) -> Self {
+        Self { node, path: String::new() }
+    }
+
+    /// Reports a mistake at this value.
+    pub(crate) fn error(&self, kind: ManifestErrorKind, report: &mut Report) -> Reported {
+        report.add(kind, self.node.line, self.node.column)
+    }
+
+    /// Reports that the value has another type than expected.
+    pub(crate) fn wrong_type(&self, expected: &'static str, report: &mut Report) -> Reported {
+        let field = self.path.clone();
+        let found = self.node.value.found();
+        self.error(ManifestErrorKind::WrongType { field, expected, found }, report)
+    }
+
+    /// Reports that the value is not one of those allowed.
+    fn invalid(&self, value: &str, expected: &'static str, report: &mut Report) -> Reported {
+        let (field, value) = (self.path.clone(), value.to_owned());
+        self.error(ManifestErrorKind::Invalid { field, value, expected }, report)
+    }
+
+    /// Attaches the place of this value to what was read from it.
+    pub(crate) fn locate<T>(&self, value: T) -> Located<T> {
+        Located { value, line: self.node.line, column: self.node.column }
+    }
+
+    /// Says whether the value is text.
+    pub(crate) fn is_text(&self) -> bool {
+        self.node.value.found() == crate::Found::Text
+    }
+
+    /// Reads any text.
+    pub(crate) fn text(&self, report: &mut Report) -> Read<String> {
+        self.text_as("text", report).map(str::to_owned)
+    }
+
+    /// Reads text that obeys a rule.
+    pub(crate) fn text_by(&self, rule: &Rule, report: &mut Report) -> Read<String> {
+        let text = self.text_as("text", report)?;
+        self.obeying(text, rule, report)
+    }
+
+    /// Reads a scalar that obeys a rule as the text that stands in the file, so that `1.10` is
+    /// not mistaken for the number 1.1.
+    pub(crate) fn verbatim_by(&self, rule: &Rule, report: &mut Report) -> Read<String> {
+        match &self.node.value {
+            Value::Scalar { text, .. } => self.obeying(text, rule, report),
+            _ => Err(self.wrong_type("text", report)),
+        }
+    }
+
+    fn obeying(&self, text: &str, rule: &Rule, report: &mut Report) -> Read<String> {
+        if (rule.holds)(text) {
+            Ok(text.to_owned())
+        } else {
+            Err(self.invalid(text, rule.expected, report))
+        }
+    }
+
+    fn text_as(&self, expected: &'static str, report: &mut Report) -> Read<&'n str> {
+        match &self.node.value {
+            Value::Scalar { text, .. } if self.is_text() => Ok(text),
+            _ => Err(self.wrong_type(expected, report)),
+        }
+    }
+
+    /// Reads `true` or `false`.
+    pub(crate) fn boolean(&self, report: &mut Report) -> Read<bool> {
+        match &self.node.value {
+            Value::Scalar { .. } => self.node.value.to_json().as_bool(),
+            _ => None,
+        }
+        .ok_or_else(|| self.wrong_type("`true` or `false`", report))
+    }
+
+    /// Reads a number from 1 to the largest that fits `T`; `expected` says so in words.
+    pub(crate) fn positive<T>(&self, expected: &'static str, report: &mut Report) -> Read<T>
+    where
+        T: TryFrom<u64>,
+    {
+        match (&self.node.value, self.node.value.to_json()) {
+            (Value::Scalar { text, .. }, serde_json::Value::Number(number)) => {
+                let positive = number.as_u64().filter(|&n| n > 0);
+                let fitting = positive.and_then(|n| T::try_from(n).ok());
+                fitting.ok_or_else(|| self.invalid(text, expected, report))
+            }
+            _ => Err(self.wrong_type(expected, report)),
+        }
+    }
+
+    /// Reads one word of a fixed set; `expected` lists them.
+    pub(crate) fn choice<T: Clone>(
+        &self,
+        choices: &[(&str, T)],
+        expected: &'static str,
+        report: &mut Report,
+    ) -> Read<T> {
+        let text = self.text_as(expected, report)?;
+        let chosen = choices.iter().find(|(word, _)| *word == text);
+        chosen.map(|(_, value)| value.clone()).ok_or_else(|| self.invalid(text, expected, report))
+    }
+
+    /// Reads a mapping of anything.
+    pub(crate) fn object(&self, report: &mut Report) -> Read<serde_json::Value> {
+        match &self.node.value {
+            mapping @ Value::Mapping(_) => Ok(mapping.to_json()),
+            _ => Err(self.wrong_type("a mapping", report)),
+        }
+    }
+
+    /// Reads a list; every entry is read even if one before it is wrong.
+    pub(crate) fn list<T>(
+        &self,
+        report: &mut Report,
+        mut each: impl FnMut(&At<'n>, &mut Report) -> Read<T>,
+    ) -> Read<Vec<T>> {
+        let Value::Sequence(items) = &self.node.value else {
+            return Err(self.wrong_type("a list", report));
+        };
+        let item = |(index, node)| At { node, path: format!("{}[{index}]", self.path) };
+        let entries: Vec<Read<T>> =
+            items.iter().enumerate().map(|entry| each(&item(entry), report)).collect();
+        entries.into_iter().collect()
+    }
+
+    /// Enters a mapping with known fields and reports those that are unknown. `place` is its path
+    /// in [`fields::ALL`].
+    pub(crate) fn fields(
+        &self,
+        place: &'static str,
+        expected: &'static str,
+        report: &mut Report,
+    ) -> Read<Fields<'n>> {
+        let Value::Mapping(entries) = &self.node.value else {
+            return Err(self.wrong_type(expected, report));
+        };
+        let mut misspelt = Vec::new();
+        for (key, _) in entries {
+            if let Some(kind) = fields::mistake(place, &key.value) {
+                let nearest = match kind {
+                    ManifestErrorKind::UnknownField { nearest, .. } => nearest,
+                    _ => None,
+                };
+                let reported = report.add(kind, key.line, key.column);
+                misspelt.extend(nearest.map(|name| (name, reported)));
+            }
+        }
+        let (line, column) = (self.node.line, self.node.column);
+        Ok(Fields { entries, place, path: self.path.clone(), line, column, misspelt })
+    }
+}
+
+/// A mapping whose fields are known.
+#[derive(Debug)]
+pub(crate) struct Fields<'n> {
+    entries: &'n [(Located<String>, Node)],
+    place: &'static str,
+    path: String,
+    line: u32,
+    column: u32,
+    /// The fields that an unknown one was probably meant to be.
+    misspelt: Vec<(&'static str, Reported)>,
+}
+
+impl<'n> Fields<'n> {
+    /// Returns a field's key, if the field is there.
+    pub(crate) fn key(&self, name: &str) -> Option<&'n Located<String>> {
+        debug_assert!(fields::at(self.place).any(|known| known == name), "{name} is not listed");
+        self.entries.iter().map(|(key, _)| key).find(|key| key.value == name)
+    }
+
+    fn get(&self, name: &str) -> Option<At<'n>> {
+        let key = self.key(name)?;
+        let (_, node) = self.entries.iter().find(|(other, _)| std::ptr::eq(other, key))?;
+        Some(At { node, path: self.path_of(name) })
+    }
+
+    /// Reports that fields are missing of which one must be there, unless one is only misspelt,
+    /// which has been reported.
+    pub(crate) fn missing(
+        &self,
+        names: &[&str],
+        kind: ManifestErrorKind,
+        report: &mut Report,
+    ) -> Reported {
+        let misspelt = self.misspelt.iter().find(|(name, _)| names.contains(name));
+        misspelt.map_or_else(|| report.add(kind, self.line, self.column), |(_, reported)| *reported)
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    /// Reads a field that may be absent.
+    pub(crate) fn optional<T>(
+        &self,
+        name: &str,
+        report: &mut Report,
+        read: impl FnOnce(&At<'n>, &mut Report) -> Read<T>,
+    ) -> Read<Option<T>> {
+        self.get(name).map(|at| read(&at, report)).transpose()
+    }
+
+    /// Reads a field that must be there.
+    pub(crate) fn required<T>(
+        &self,
+        name: &str,
+        report: &mut Report,
+        read: impl FnOnce(&At<'n>, &mut Report) -> Read<T>,
+    ) -> Read<T> {
+        match self.get(name) {
+            Some(at) => read(&at, report),
+            None => {
+                let kind = ManifestErrorKind::Missing { field: self.path_of(name) };
+                Err(self.missing(&[name], kind, report))
+            }
+        }
+    }
+}

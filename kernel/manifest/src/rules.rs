@@ -1,0 +1,201 @@
+//! What the texts of a manifest may look like.
+
+use globset::Glob;
+
+use crate::ExtensionId;
+
+/// A rule about a text, in three forms that say the same.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// In words that read after "must be".
+    pub(crate) expected: &'static str,
+    /// As code.
+    pub(crate) holds: fn(&str) -> bool,
+    /// As a regular expression for the JSON Schema; it may allow more.
+    pub(crate) pattern: &'static str,
+}
+
+/// An extension's id.
+pub(crate) const ID: Rule = Rule {
+    expected: ExtensionId::RULE,
+    holds: |text| ExtensionId::new(text).is_ok(),
+    pattern: ExtensionId::PATTERN,
+};
+
+/// The base name of a library: never a path.
+pub(crate) const ENTRYPOINT: Rule = Rule {
+    expected: "the library's base name, of letters, digits, `_` and `-`, without `lib` and `.so`",
+    holds: |text| is_word(text, 128, b"_-"),
+    pattern: "^[A-Za-z0-9_-]{1,128}$",
+};
+
+/// An extension's version.
+pub(crate) const VERSION: Rule = Rule {
+    expected: "a version such as `1`, `1.2` or `1.2.3-beta.1+build`",
+    holds: is_version,
+    pattern: r"^[0-9]+(\.[0-9]+){0,2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$",
+};
+
+/// A SHA-256 in hexadecimal.
+pub(crate) const SHA256: Rule = Rule {
+    expected: "64 hexadecimal digits",
+    holds: |text| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()),
+    pattern: "^[0-9A-Fa-f]{64}$",
+};
+
+/// The name of a secret. Secrets can come from the environment, so it is a variable's name.
+pub(crate) const SECRET: Rule = Rule {
+    expected: "the name of a secret, of letters, digits and `_`, not beginning with a digit",
+    holds: |text| is_word(text, 128, b"_") && !text.starts_with(|c: char| c.is_ascii_digit()),
+    pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
+};
+
+/// An event's topic.
+pub(crate) const TOPIC: Rule = Rule {
+    expected: "a topic of letters, digits, `_`, `-`, `.` and `*`",
+    holds: |text| is_word(text, 128, b"_-.*"),
+    pattern: "^[A-Za-z0-9_.*-]{1,128}$",
+};
+
+/// A name or similar that is printed in a line.
+pub(crate) const LINE: Rule =
+    Rule { expected: "one line of text that is not blank", holds: is_line, pattern: "^.+$" };
+
+/// A skill's id. What a skill is called is not for a manifest to decide; this only keeps
+/// nonsense out.
+pub(crate) const SKILL: Rule = Rule {
+    expected: "a skill's id: one line of at most 256 bytes",
+    holds: |text| is_line(text) && text.len() <= 256,
+    pattern: "^.{1,256}$",
+};
+
+/// A glob over skill ids.
+pub(crate) const GLOB: Rule = Rule {
+    expected: "a glob such as `review-*`",
+    holds: |text| is_line(text) && text.len() <= 256 && Glob::new(text).is_ok(),
+    pattern: "^.{1,256}$",
+};
+
+fn is_word(text: &str, longest: usize, extra: &[u8]) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || extra.contains(&b);
+    (1..=longest).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+fn is_line(text: &str) -> bool {
+    !text.trim().is_empty()
+        && !text.chars().any(|c| c.is_control() || "\u{2028}\u{2029}".contains(c))
+}
+
+fn is_version(text: &str) -> bool {
+    let suffix = |text: &str| is_word(text, usize::MAX, b".-");
+    let (text, build) = text.split_once('+').map_or((text, None), |(a, b)| (a, Some(b)));
+    let (numbers, pre) = text.split_once('-').map_or((text, None), |(a, b)| (a, Some(b)));
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    numbers.split('.').count() <= 3
+        && numbers.split('.').all(number)
+        && pre.is_none_or(suffix)
+        && build.is_none_or(suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::{RngSeed, TestRunner};
+    use regex::Regex;
+
+    use super::*;
+
+    const RULES: &[(&str, &Rule)] = &[
+        ("id", &ID),
+        ("entrypoint", &ENTRYPOINT),
+        ("version", &VERSION),
+        ("sha256", &SHA256),
+        ("secret", &SECRET),
+        ("topic", &TOPIC),
+        ("line", &LINE),
+        ("skill", &SKILL),
+        ("glob", &GLOB),
+    ];
+    /// Their patterns allow more than the rules.
+    const LOOSE: &[&str] = &["line", "skill", "glob"];
+
+    fn compiled() -> Vec<(&'static str, &'static Rule, Regex)> {
+        RULES.iter().map(|&(name, rule)| (name, rule, Regex::new(rule.pattern).unwrap())).collect()
+    }
+
+    fn check((name, rule, pattern): &(&str, &Rule, Regex), text: &str) {
+        let (holds, matches) = ((rule.holds)(text), pattern.is_match(text));
+        assert!(!holds || matches, "{name}: {text:?} is allowed, its pattern refuses it");
+        if !LOOSE.contains(name) {
+            assert_eq!(holds, matches, "{name}: rule and pattern differ about {text:?}");
+        }
+    }
+
+    #[test]
+    fn rules_and_patterns_agree_on_edge_cases() {
+        let long = ["a".repeat(64), "a".repeat(65), "a".repeat(128), "a".repeat(129)];
+        let hex = ["0a".repeat(32), "0A".repeat(32), "0a".repeat(31), "0g".repeat(32)];
+        let texts = [
+            "",
+            " ",
+            "a",
+            "A",
+            "9",
+            "_",
+            "-",
+            ".",
+            "*",
+            "a.b",
+            "a-b_c",
+            "a b",
+            "é",
+            "a\n",
+            "\na",
+            "a/b",
+            "1",
+            "1.2",
+            "1.2.3",
+            "1.2.3.4",
+            "1.",
+            ".1",
+            "01.1",
+            "1-",
+            "1+",
+            "1-a",
+            "1+a",
+            "1-a.b-c+d.e",
+            "1+a-b",
+            "1-a+",
+            "1-+a",
+            "v1",
+            "1..2",
+            "[",
+            "a[",
+            "{a,b}",
+            "a\u{7}",
+            "a\u{2028}b",
+            "\u{a0}",
+        ];
+        for rule in &compiled() {
+            for text in texts.iter().copied().chain(long.iter().chain(&hex).map(String::as_str)) {
+                check(rule, text);
+            }
+        }
+    }
+
+    #[test]
+    fn rules_and_patterns_agree_on_generated_texts() {
+        let config = ProptestConfig {
+            rng_seed: RngSeed::Fixed(7),
+            failure_persistence: None,
+            ..ProptestConfig::with_cases(2_000)
+        };
+        let rules = compiled();
+        TestRunner::new(config)
+            .run(&"[a-cA-C0-2_.+*é -]{0,12}", |text| {
+                rules.iter().for_each(|rule| check(rule, &text));
+                Ok(())
+            })
+            .unwrap();
+    }
+}

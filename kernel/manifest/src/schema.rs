@@ -1,0 +1,239 @@
+//! The JSON Schema of `manifest.yaml`.
+//!
+//! The types below describe the file as authors write it, and their comments are what an editor
+//! shows. They are never filled: [`parse()`](crate::parse()) reads the file itself, to have a position for
+//! every mistake. Tests hold the two together.
+#![expect(dead_code, reason = "only the schema of these types is used")]
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
+
+use crate::rules;
+
+/// Returns the JSON Schema (draft 7, which editors understand best) of `manifest.yaml`.
+///
+/// Whatever [`parse()`](crate::parse()) accepts is valid under it. It finds most mistakes while one types,
+/// but not all: whether a dependency is listed twice, say, is left to `parse`.
+pub fn schema() -> Value {
+    let settings = SchemaSettings::draft07().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.untagged_enum_variant_titles = false;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<File>();
+    RecursiveTransform(tidy).transform(&mut schema);
+    schema.insert(
+        "oneOf".to_owned(),
+        json!([{ "required": ["entrypoint"] }, { "required": ["agent"] }]),
+    );
+    schema.to_value()
+}
+
+/// Removes what schemars derives from Rust and the file format does not have: `null` for an
+/// absent `Option`, the width of numbers, the line breaks of comments.
+fn tidy(schema: &mut Schema) {
+    schema.remove("format");
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ");
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = &mut types[..] {
+            let only = only.take();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
+        choices.retain(|choice| *choice != json!({ "type": "null" }));
+        if let [Value::Object(only)] = &mut choices[..] {
+            let only = std::mem::take(only);
+            schema.remove("anyOf");
+            for (key, value) in only {
+                schema.ensure_object().entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// An extension of skillhost: a library (`entrypoint`) or a declarative agent (`agent`).
+#[derive(JsonSchema)]
+#[schemars(title = "skillhost manifest", deny_unknown_fields)]
+struct File {
+    /// Identifies the extension among all that are loaded.
+    #[schemars(regex(pattern = rules::ID.pattern))]
+    id: String,
+    /// The name shown to people.
+    #[schemars(regex(pattern = rules::LINE.pattern))]
+    name: String,
+    /// The extension's own version: up to three numbers, then optionally `-pre` and `+build`. Taken
+    /// as written: `1.10` is `1.10`.
+    version: Option<Version>,
+    /// What the extension is for, in a sentence or two.
+    description: Option<String>,
+    /// The base name of the extension's library: `echo` stands for `libecho.so`. It is searched
+    /// beside the manifest, in `target/release` there, and where skillhost is installed.
+    #[schemars(regex(pattern = rules::ENTRYPOINT.pattern))]
+    entrypoint: Option<String>,
+    /// The SHA-256 the library must have, in hexadecimal; any library will do without.
+    #[schemars(regex(pattern = rules::SHA256.pattern))]
+    sha256: Option<String>,
+    /// Makes the extension a declarative agent; a `prompt.jinja2` beside the manifest is the
+    /// beginning of its instructions.
+    agent: Option<Agent>,
+    /// The extensions that are loaded before this one.
+    depends_on: Option<Vec<Dependency>>,
+    /// The extension's configuration. Settings can override every key.
+    config: Option<Map<String, Value>>,
+    /// The names of the secrets the extension may ask for.
+    #[schemars(inner(regex(pattern = rules::SECRET.pattern)))]
+    secrets: Option<Vec<String>>,
+    /// Whether the extension is loaded at all; it is unless this says `false`.
+    #[schemars(extend("default" = true))]
+    enabled: Option<bool>,
+    /// What an operator has to do before the extension works.
+    setup_instructions: Option<String>,
+    /// The events the extension publishes and subscribes to. Documentation; nothing is enforced.
+    events: Option<Events>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Version {
+    Text(#[schemars(regex(pattern = rules::VERSION.pattern))] String),
+    Number(f64),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Agent {
+    /// How other agents reach it: by delegation under its id (`standalone`), or besides as a tool
+    /// with its id (`tool`).
+    #[schemars(extend("default" = "standalone"))]
+    integration_mode: Option<IntegrationMode>,
+    /// The model it runs on; the settings name the default.
+    #[schemars(regex(pattern = rules::LINE.pattern))]
+    model: Option<String>,
+    /// Instructions that follow `prompt.jinja2` and the skills bound by `uses_skills`.
+    instructions: Option<String>,
+    /// Whether the model may ask for several tools at once; the model's own default without.
+    parallel_tool_calls: Option<bool>,
+    /// Parameters handed to the model as they are, such as `temperature`.
+    parameters: Option<Map<String, Value>>,
+    /// The ids of the extensions whose tools it is offered.
+    #[schemars(inner(regex(pattern = rules::ID.pattern)))]
+    uses_tools: Option<Vec<String>>,
+    /// The ids of the skills whose instructions it always carries, in this order.
+    #[schemars(inner(regex(pattern = rules::SKILL.pattern)))]
+    uses_skills: Option<Vec<String>>,
+    /// Which skills its catalog lists: `all`, only those in `uses_skills` (`declared`), `none`,
+    /// or those that match globs. Without a statement `declared` if it binds skills, else `all`.
+    catalog: Option<Catalog>,
+    /// What a skill's `allowed-tools` means: these tools need no further approval (`grant`), or
+    /// only these tools may be called (`restrict`).
+    #[schemars(extend("default" = "grant"))]
+    allowed_tools_mode: Option<AllowedToolsMode>,
+    /// What one invocation may use up.
+    limits: Option<Limits>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum IntegrationMode {
+    Standalone,
+    Tool,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum AllowedToolsMode {
+    Grant,
+    Restrict,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Catalog {
+    Scope(Scope),
+    Globs(Globs),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum Scope {
+    All,
+    Declared,
+    None,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Globs {
+    /// Globs over skill ids. Without this field every skill is included, with `[]` none.
+    #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
+    include: Option<Vec<String>>,
+    /// Globs over skill ids; what matches is left out even if it is included.
+    #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
+    exclude: Option<Vec<String>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Limits {
+    /// The number of model calls.
+    #[schemars(range(min = 1))]
+    max_turns: Option<u32>,
+    /// The number of tokens, input and output together.
+    #[schemars(range(min = 1))]
+    max_tokens_per_invocation: Option<u64>,
+    /// The wall-clock time, in milliseconds.
+    #[schemars(range(min = 1))]
+    time_budget_ms: Option<u64>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Dependency {
+    Id(#[schemars(regex(pattern = rules::ID.pattern))] String),
+    Entry(DependencyEntry),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct DependencyEntry {
+    /// The id of the extension.
+    #[schemars(regex(pattern = rules::ID.pattern))]
+    id: String,
+    /// Whether this extension can do without it.
+    #[schemars(extend("default" = false))]
+    optional: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Events {
+    /// What it sends.
+    publishes: Option<Vec<Event>>,
+    /// What it reacts to.
+    subscribes: Option<Vec<Event>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Event {
+    Topic(#[schemars(regex(pattern = rules::TOPIC.pattern))] String),
+    Entry(EventEntry),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct EventEntry {
+    /// The topic, such as `skill.changed`.
+    #[schemars(regex(pattern = rules::TOPIC.pattern))]
+    topic: String,
+    /// When it is sent, or what the extension does with it.
+    description: Option<String>,
+}

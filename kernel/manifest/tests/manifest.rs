@@ -1,0 +1,210 @@
+//! What whole manifests are read as.
+
+use serde_json::json;
+use skillhost_manifest::{
+    AgentManifest, AllowedToolsMode, Catalog, Dependency, Event, Events, ExtensionId,
+    IntegrationMode, Kind, Limits, Located, Manifest, parse,
+};
+
+fn id(text: &str) -> ExtensionId {
+    ExtensionId::new(text).expect("a literal id is well-formed")
+}
+
+fn located(value: &str, line: u32, column: u32) -> Located<String> {
+    Located { value: value.to_owned(), line, column }
+}
+
+fn library(id_text: &str, entrypoint: &str) -> Manifest {
+    Manifest {
+        id: id(id_text),
+        name: "N".to_owned(),
+        version: None,
+        description: String::new(),
+        kind: Kind::Library { entrypoint: entrypoint.to_owned() },
+        depends_on: Vec::new(),
+        config: json!({}),
+        secrets: Vec::new(),
+        enabled: true,
+        sha256: None,
+        setup_instructions: None,
+        events: Events::default(),
+    }
+}
+
+/// An agent's part when nothing is stated.
+fn bare_agent() -> AgentManifest {
+    AgentManifest {
+        integration_mode: IntegrationMode::Standalone,
+        model: None,
+        instructions: None,
+        parallel_tool_calls: None,
+        parameters: json!({}),
+        uses_tools: Vec::new(),
+        uses_skills: Vec::new(),
+        catalog: Catalog::All,
+        allowed_tools_mode: AllowedToolsMode::Grant,
+        limits: Limits { max_turns: None, max_tokens_per_invocation: None, time_budget_ms: None },
+    }
+}
+
+#[test]
+fn a_minimal_library_has_the_documented_defaults() {
+    assert_eq!(parse("id: a\nname: N\nentrypoint: b-C_9\n"), Ok(library("a", "b-C_9")));
+}
+
+#[test]
+fn a_minimal_agent_has_the_documented_defaults() {
+    let expected = Manifest { kind: Kind::Agent(Box::new(bare_agent())), ..library("a", "") };
+    assert_eq!(parse("id: a\nname: N\nagent: {}\n"), Ok(expected.clone()));
+    assert_eq!(expected.agent(), Some(&bare_agent()));
+    assert_eq!(expected.entrypoint(), None);
+}
+
+#[test]
+fn a_full_library_is_read_whole() {
+    let hash = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF";
+    let text = format!(
+        "\
+# yaml-language-server: $schema=x.json
+---
+id: skill_registry
+name: \"N\"
+version: 1.10
+description: >
+  Two lines
+  folded.
+entrypoint: skill_registry
+sha256: {hash}
+depends_on:
+  - kv
+  - {{id: memory, optional: true}}
+config:
+  roots: [{{label: sandbox, path: sandbox/skills}}]
+  poll: 5000
+  ratio: 0.5
+  big: 18446744073709551615
+  hex: 0x1F
+  quoted: '5'
+  yes: yes
+  none: ~
+  nan: .nan
+  dashes: ---
+  1: one
+secrets: [TOKEN, _x9]
+enabled: false
+setup_instructions: |
+  Get a token.
+events:
+  publishes: [skill.changed, {{topic: 'skill.*', description: Any change.}}]
+  subscribes: []
+"
+    );
+    let hash_half = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
+    let mut sha256 = [0; 32];
+    for chunk in sha256.chunks_mut(8) {
+        chunk.copy_from_slice(&hash_half);
+    }
+    let expected = Manifest {
+        version: Some("1.10".to_owned()),
+        description: "Two lines folded.\n".to_owned(),
+        sha256: Some(sha256),
+        depends_on: vec![
+            Dependency { id: id("kv"), optional: false, line: 12, column: 5 },
+            Dependency { id: id("memory"), optional: true, line: 13, column: 5 },
+        ],
+        config: json!({
+            "roots": [{ "label": "sandbox", "path": "sandbox/skills" }],
+            "poll": 5000, "ratio": 0.5, "big": u64::MAX, "hex": 31, "quoted": "5",
+            "yes": "yes", "none": null, "nan": ".nan", "dashes": "---", "1": "one",
+        }),
+        secrets: vec!["TOKEN".to_owned(), "_x9".to_owned()],
+        enabled: false,
+        setup_instructions: Some("Get a token.\n".to_owned()),
+        events: Events {
+            publishes: vec![
+                Event { topic: "skill.changed".to_owned(), description: None },
+                Event { topic: "skill.*".to_owned(), description: Some("Any change.".to_owned()) },
+            ],
+            subscribes: Vec::new(),
+        },
+        ..library("skill_registry", "skill_registry")
+    };
+    assert_eq!(parse(&text), Ok(expected.clone()));
+    assert_eq!(parse(&text.replace('\n', "\r\n")), Ok(expected.clone()));
+    assert_eq!(parse(&format!("\u{feff}{text}")), Ok(expected));
+}
+
+#[test]
+fn a_full_agent_is_read_whole() {
+    let text = "\
+id: builder
+name: N
+agent:
+  integration_mode: tool
+  model: some-model
+  instructions: Be brief.
+  parallel_tool_calls: false
+  parameters: {temperature: 0.2}
+  uses_tools: [core_tools, skill_registry, core_tools]
+  uses_skills:
+    - extension-development
+    - Überblick
+    - extension-development
+  catalog: {include: ['review-*', plan], exclude: [review-old]}
+  allowed_tools_mode: restrict
+  limits: {max_turns: 20, max_tokens_per_invocation: 5000000000, time_budget_ms: 1}
+";
+    let agent = AgentManifest {
+        integration_mode: IntegrationMode::Tool,
+        model: Some("some-model".to_owned()),
+        instructions: Some("Be brief.".to_owned()),
+        parallel_tool_calls: Some(false),
+        parameters: json!({ "temperature": 0.2 }),
+        uses_tools: vec![located("core_tools", 9, 16), located("skill_registry", 9, 28)],
+        uses_skills: vec![located("extension-development", 11, 7), located("Überblick", 12, 7)],
+        catalog: Catalog::Globs {
+            include: vec!["review-*".to_owned(), "plan".to_owned()],
+            exclude: vec!["review-old".to_owned()],
+        },
+        allowed_tools_mode: AllowedToolsMode::Restrict,
+        limits: Limits {
+            max_turns: Some(20),
+            max_tokens_per_invocation: Some(5_000_000_000),
+            time_budget_ms: Some(1),
+        },
+    };
+    let expected = Manifest { kind: Kind::Agent(Box::new(agent)), ..library("builder", "") };
+    assert_eq!(parse(text), Ok(expected));
+}
+
+#[test]
+fn the_catalog_defaults_to_what_the_agent_binds() {
+    let catalog = |agent: &str| {
+        let manifest = parse(&format!("id: a\nname: N\nagent: {agent}\n")).unwrap();
+        manifest.agent().unwrap().catalog.clone()
+    };
+    let globs = |include: &[&str], exclude: &[&str]| Catalog::Globs {
+        include: include.iter().map(|&glob| glob.to_owned()).collect(),
+        exclude: exclude.iter().map(|&glob| glob.to_owned()).collect(),
+    };
+    assert_eq!(catalog("{}"), Catalog::All);
+    assert_eq!(catalog("{uses_skills: []}"), Catalog::All);
+    assert_eq!(catalog("{uses_skills: [x]}"), Catalog::Declared);
+    assert_eq!(catalog("{uses_skills: [x], catalog: all}"), Catalog::All);
+    assert_eq!(catalog("{catalog: declared}"), Catalog::Declared);
+    assert_eq!(catalog("{catalog: none}"), Catalog::None);
+    assert_eq!(catalog("{catalog: {exclude: [x]}}"), globs(&["*"], &["x"]));
+    assert_eq!(catalog("{catalog: {include: []}}"), globs(&[], &[]));
+}
+
+#[test]
+fn what_goes_over_the_wire_keeps_the_words_of_the_manifest() {
+    let globs = Catalog::Globs { include: vec!["*".to_owned()], exclude: Vec::new() };
+    let catalogs = [Catalog::All, Catalog::Declared, Catalog::None, globs];
+    assert_eq!(
+        serde_json::to_value(catalogs).unwrap(),
+        json!(["all", "declared", "none", { "include": ["*"], "exclude": [] }])
+    );
+    let modes = (IntegrationMode::Tool, AllowedToolsMode::Restrict);
+    assert_eq!(serde_json::to_value(modes).unwrap(), json!(["tool", "restrict"]));
+}

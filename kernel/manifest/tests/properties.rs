@@ -1,0 +1,247 @@
+//! Whatever the text, `parse` returns, its errors point into the text, and what it accepts is
+//! valid under the schema.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use regex::Regex;
+use serde_json::Value;
+use skillhost_manifest::{parse, schema};
+
+const LIBRARY: &str = "\
+id: skill_registry
+name: Skill registry
+version: 1.2.3-beta+4
+description: >
+  Lists skills.
+entrypoint: skill_registry
+sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+depends_on: [kv, {id: memory, optional: true}]
+config:
+  roots: [{label: sandbox, path: sandbox/skills}]
+  poll_interval_ms: 5000
+secrets: [TOKEN]
+enabled: true
+setup_instructions: |
+  Get a token.
+events:
+  publishes: [skill.changed, {topic: 'skill.*', description: Any.}]
+  subscribes: []
+";
+
+const AGENT: &str = "\
+# yaml-language-server: $schema=manifest.json
+id: builder
+name: \"Builder\"
+version: 1.10
+agent:
+  integration_mode: tool
+  model: some-model
+  instructions: Be brief.
+  parallel_tool_calls: false
+  parameters: {temperature: 0.2}
+  uses_tools: [core_tools, skill_registry]
+  uses_skills: [extension-development]
+  catalog: {include: ['review-*'], exclude: []}
+  allowed_tools_mode: restrict
+  limits:
+    max_turns: 20
+    max_tokens_per_invocation: 100000
+    time_budget_ms: 60000
+depends_on: [skill_registry]
+";
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(schema);
+
+/// Matches a text against a pattern of the schema, each of which is compiled once.
+fn matches(pattern: &str, text: &str) -> bool {
+    static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
+    let mut compiled = COMPILED.lock().expect("a test that panics has failed anyway");
+    let regex = compiled
+        .entry(pattern.to_owned())
+        .or_insert_with(|| Regex::new(pattern).expect("the schema has valid patterns"));
+    regex.is_match(text)
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        rng_seed: RngSeed::Fixed(11),
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(1_500)
+    }
+}
+
+/// Checks what holds for every text.
+fn check(text: &str) {
+    match parse(text) {
+        Ok(_) => {
+            // The other parser refuses some of YAML 1.2, such as `[a:]`.
+            let Ok(value) = serde_yaml::from_str::<Value>(text) else { return };
+            let complaint = complaint(&SCHEMA, &value);
+            assert_eq!(complaint, None, "accepted, but not valid under the schema:\n{text}");
+        }
+        Err(errors) => {
+            let lines = text.lines().count().max(1);
+            let positions: Vec<_> = errors.iter().map(|error| (error.line, error.column)).collect();
+            assert!(!positions.is_empty(), "an error says why");
+            assert!(positions.is_sorted(), "{positions:?}");
+            for (line, column) in positions {
+                // A mistake at the end of the text may be found on the line after the last.
+                assert!(line >= 1 && line as usize <= lines + 1 && column >= 1, "{errors}\n{text}");
+            }
+            assert_eq!(errors.to_string().lines().count(), errors.as_slice().len());
+        }
+    }
+}
+
+/// Says what a value violates of the part of JSON Schema that ours uses.
+fn complaint(schema: &Value, value: &Value) -> Option<String> {
+    let fail = |what: &str| Some(format!("{what}: {value} under {schema}"));
+    let choices = |key: &str| schema[key].as_array().cloned();
+    for (keyword, constraint) in schema.as_object().expect("a schema is an object") {
+        let holds = match keyword.as_str() {
+            "$schema" | "title" | "description" | "default" => true,
+            "type" => match constraint.as_str().expect("one type") {
+                "object" => value.is_object(),
+                "array" => value.is_array(),
+                "string" => value.is_string(),
+                "boolean" => value.is_boolean(),
+                "number" => value.is_number(),
+                "integer" => value.is_u64() || value.is_i64(),
+                other => panic!("unknown type {other}"),
+            },
+            "enum" => constraint.as_array().expect("a list").contains(value),
+            "minimum" => value.as_f64() >= constraint.as_f64(),
+            "pattern" => {
+                let pattern = constraint.as_str().expect("text");
+                value.as_str().is_some_and(|text| matches(pattern, text))
+            }
+            "required" => {
+                let mut names = constraint.as_array().into_iter().flatten();
+                names.all(|name| value.get(name.as_str().expect("a name")).is_some())
+            }
+            "anyOf" | "oneOf" => {
+                let choices = choices(keyword).expect("a list");
+                let valid = choices.iter().filter(|choice| complaint(choice, value).is_none());
+                let valid = valid.count();
+                if keyword == "oneOf" { valid == 1 } else { valid >= 1 }
+            }
+            "items" => {
+                let mut items = value.as_array().into_iter().flatten();
+                if let Some(found) = items.find_map(|item| complaint(constraint, item)) {
+                    return Some(found);
+                }
+                true
+            }
+            "properties" => {
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    let known = constraint.get(name);
+                    if let Some(found) = known.and_then(|schema| complaint(schema, value)) {
+                        return Some(found);
+                    }
+                }
+                true
+            }
+            "additionalProperties" => {
+                let known = schema["properties"].as_object();
+                let is_known = |name| known.is_some_and(|known| known.contains_key(name));
+                let mut names = value.as_object().into_iter().flat_map(|object| object.keys());
+                constraint == true || names.all(is_known)
+            }
+            other => panic!("the schema has come to use {other}"),
+        };
+        if !holds {
+            return fail(keyword);
+        }
+    }
+    None
+}
+
+#[test]
+fn the_samples_are_accepted_and_valid() {
+    for text in [LIBRARY, AGENT] {
+        assert!(parse(text).is_ok(), "{:?}", parse(text));
+        check(text);
+    }
+}
+
+#[test]
+fn the_schema_refuses_unknown_fields_and_wrong_values() {
+    let refused = [
+        "{id: a, name: N, entrypoint: a, zzz: 1}",
+        "{id: a, name: N, agent: {zzz: 1}}",
+        "{id: a, name: N, agent: {limits: {zzz: 1}}}",
+        "{id: a, name: N, agent: {catalog: {zzz: []}}}",
+        "{id: a, name: N, entrypoint: a, depends_on: [{id: b, zzz: 1}]}",
+        "{id: a, name: N, entrypoint: a, events: {zzz: []}}",
+        "{id: a, name: N, entrypoint: a, events: {publishes: [{topic: b, zzz: 1}]}}",
+        "{id: a, name: N, entrypoint: a, schedules: []}",
+        "{id: a, name: N, entrypoint: a, agent: {}}",
+        "{id: a, name: N}",
+        "{id: a, entrypoint: a}",
+        "{id: A, name: N, entrypoint: a}",
+        "{id: a, name: N, entrypoint: ../a}",
+        "{id: a, name: N, agent: {limits: {max_turns: 0}}}",
+        "{id: a, name: N, agent: {integration_mode: handoff}}",
+        "{id: a, name: N, agent: ~}",
+    ];
+    for text in refused {
+        let value: Value = serde_yaml::from_str(text).unwrap();
+        assert!(complaint(&SCHEMA, &value).is_some(), "the schema accepts {text}");
+        assert!(parse(text).is_err(), "parse accepts {text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_text_is_survived(text in any::<String>()) {
+        check(&text);
+    }
+
+    #[test]
+    fn anything_that_looks_like_yaml_is_survived(
+        text in "([ ]{0,4}(id|name|agent|config|- |\\? |[a-c]|[-:?,\\[\\]{}#&*!|>'\"%@` \t~0-9.]){1,8}\n?){0,8}",
+    ) {
+        check(&text);
+    }
+
+    #[test]
+    fn mutated_manifests_are_survived(
+        agent in any::<bool>(),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..12_usize, "[a-z:\\-\\[\\]{}#&*!|>'\" \t\n~0-9é\u{0}]{0,4}"), 1..4),
+    ) {
+        let mut chars: Vec<char> = if agent { AGENT } else { LIBRARY }.chars().collect();
+        for (at, length, replacement) in cuts {
+            let start = at.index(chars.len() + 1);
+            let end = (start + length).min(chars.len());
+            chars.splice(start..end, replacement.chars());
+        }
+        check(&chars.into_iter().collect::<String>());
+    }
+
+    #[test]
+    fn manifests_with_lines_lost_or_doubled_are_survived(
+        agent in any::<bool>(),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..25),
+    ) {
+        let lines: Vec<&str> = if agent { AGENT } else { LIBRARY }.lines().collect();
+        let mut chosen: Vec<usize> = order.iter().map(|index| index.index(lines.len())).collect();
+        chosen.sort_unstable();
+        let text: String = chosen.iter().flat_map(|&index| [lines[index], "\n"]).collect();
+        check(&text);
+    }
+
+    #[test]
+    fn values_mean_the_same_as_to_serde_yaml(
+        value in "[-+]?(0x[0-9a-f]{1,3}|0o[0-7]{1,3}|[0-9]{1,18}|[0-9]{0,3}\\.[0-9]{0,3}(e[-+]?[0-9])?|true|True|null|yes|on|~|[a-z]{1,4}|1_0|12:30)",
+    ) {
+        let text = format!("id: a\nname: N\nentrypoint: a\nconfig: {{value: {value}}}\n");
+        let expected: Value = serde_yaml::from_str(&text).unwrap();
+        let manifest = parse(&text).map(|manifest| manifest.config);
+        prop_assert_eq!(manifest, Ok(expected["config"].clone()));
+    }
+}
