@@ -186,14 +186,7 @@ impl Callbacks {
 fn into_call_error(error: KernelError) -> CallError {
     match error {
         KernelError::Call(error) => error,
-        KernelError::NotFound { ref similar, .. } => {
-            let hint = match similar.is_empty() {
-                true => String::new(),
-                false => format!("similar: {}", similar.join(", ")),
-            };
-            CallError::new(ErrorKind::NotFound, error.to_string()).with_hint(hint)
-        }
-        other => CallError::new(ErrorKind::Failed, other.to_string()),
+        other => CallError::new(other.kind(), other.to_string()).with_hint(other.hint()),
     }
 }
 

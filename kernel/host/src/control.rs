@@ -7,44 +7,57 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::error::KernelError;
-use crate::home::{Environment, Home};
-use crate::kernel::Kernel;
-use crate::loader::hex;
-use crate::reload::Reloaded;
+use skillhost_contract::payload::{CallContext, ErrorKind};
 
-/// What can be asked of a running kernel.
+use crate::error::{CallError, KernelError};
+use crate::home::{Environment, Home};
+use crate::kernel::{Kernel, TurnRequest};
+use crate::loader::hex;
+
+/// What can be asked of a running kernel. Whoever can connect is the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Request {
-    /// Take a new build of an extension into use.
+    /// Take a new build of an extension into use: answers [`crate::Reloaded`].
     Reload {
         /// The extension.
         id: String,
     },
-}
-
-/// What a running kernel answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reply {
-    /// The new build is in use.
-    Reloaded(Reloaded),
-    /// It was not done.
-    Failed {
-        /// Whether the extension is not loaded at all.
-        not_found: bool,
-        /// Why.
-        message: String,
+    /// Compose one turn: answers [`crate::Turn`].
+    Turn {
+        /// The agent.
+        agent: String,
+        /// What the user says.
+        prompt: String,
+    },
+    /// Call a tool: answers [`crate::ToolOutput`].
+    Invoke {
+        /// Who calls.
+        context: CallContext,
+        /// The tool.
+        tool: String,
+        /// Its arguments, JSON text.
+        arguments: String,
     },
 }
 
-/// A request or reply is one line of at most this many bytes.
-const LINE_LIMIT: u64 = 64 * 1024;
+/// What a running kernel answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The result, as the request says.
+    Done(Box<RawValue>),
+    /// It was not done.
+    Failed(CallError),
+}
+
+/// A request or reply is one line of at most this many bytes: a skill's text, escaped, fits.
+const LINE_LIMIT: u64 = 32 * 1024 * 1024;
 
 /// The socket of a home.
 #[must_use]
@@ -111,16 +124,34 @@ impl Drop for ControlServer {
 async fn answer(mut stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
     let request = read_line(&mut stream).await?;
     let reply = match serde_json::from_str::<Request>(&request) {
-        Ok(Request::Reload { id }) => match kernel.reload(&id).await {
-            Ok(reloaded) => Reply::Reloaded(reloaded),
-            Err(error) => {
-                let not_found = matches!(error, KernelError::NotFound { .. });
-                Reply::Failed { not_found, message: error.to_string() }
-            }
-        },
-        Err(error) => Reply::Failed { not_found: false, message: format!("unreadable: {error}") },
+        Ok(request) => perform(kernel, request).await.unwrap_or_else(|error| {
+            let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
+            Reply::Failed(CallError { kind, message, hint })
+        }),
+        Err(error) => Reply::Failed(CallError::new(
+            ErrorKind::Protocol,
+            format!("the request is unreadable: {error}"),
+        )),
     };
     write_line(&mut stream, &reply).await
+}
+
+async fn perform(kernel: &Kernel, request: Request) -> Result<Reply, KernelError> {
+    match request {
+        Request::Reload { id } => done(&kernel.reload(&id).await?),
+        Request::Turn { agent, prompt } => {
+            let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
+            done(&kernel.turn(&turn).await?)
+        }
+        Request::Invoke { context, tool, arguments } => {
+            done(&kernel.invoke(context, &tool, &arguments).await?)
+        }
+    }
+}
+
+fn done<T: Serialize>(value: &T) -> Result<Reply, KernelError> {
+    let raw = serde_json::value::to_raw_value(value);
+    raw.map(Reply::Done).map_err(|error| CallError::protocol(&error).into())
 }
 
 /// Sends a request to the kernel that runs for a home.

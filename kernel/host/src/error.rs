@@ -1,13 +1,11 @@
 //! The error of a call into an extension, and of the kernel itself.
 
-use std::path::PathBuf;
-
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::ErrorKind;
 use skillhost_manifest::ExtensionId;
 
 /// Why a call into an extension, or one of its calls into the kernel, failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
     /// The kind of failure.
@@ -69,14 +67,39 @@ pub enum KernelError {
         /// Why.
         reason: String,
     },
-    /// A file or directory could not be used.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+}
+
+impl KernelError {
+    /// The kind of failure, as for a call.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::AgentFailed { .. } | Self::NotReloaded { .. } => ErrorKind::Failed,
+            Self::Call(error) => error.kind,
+        }
+    }
+
+    /// What to do about it, one line each.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NotFound { what, similar, .. } => {
+                let list = match *what {
+                    "tool" => "skillhost tool list",
+                    "agent" => "skillhost agent list",
+                    _ => "skillhost ext list",
+                };
+                match similar.as_slice() {
+                    [] => format!("see: {list}"),
+                    names => format!("did you mean {}?\nsee: {list}", names.join(", ")),
+                }
+            }
+            Self::AgentFailed { hint, .. } => hint.clone(),
+            Self::Call(error) => error.hint.clone(),
+            Self::NotReloaded { .. } => "the build that was in use goes on".to_owned(),
+        }
+    }
 }
 
 /// Names at most three candidates that look like `wanted`, best first.

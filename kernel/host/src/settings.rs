@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use figment::providers::{Env, Serialized};
 use figment::{Figment, Metadata, Profile, Provider};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use skillhost_manifest::Manifest;
@@ -17,7 +18,7 @@ use crate::error::similar;
 const ENV_PREFIX: &str = "SKILLHOST_";
 
 /// What `skillhost.yaml` may say.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Ids of shipped extensions that `sandbox/extensions` may take over.
@@ -143,6 +144,12 @@ impl Settings {
                 .and_then(|key| similar(key, ["allow_shadowing", "extensions"]).into_iter().next());
             SettingsError::Invalid { path: path.to_owned(), line, column, message, nearest }
         })
+    }
+
+    /// The JSON Schema of `skillhost.yaml`.
+    #[must_use]
+    pub fn schema() -> Value {
+        schemars::schema_for!(Self).to_value()
     }
 
     /// The configuration of an extension: the manifest's, with the settings' keys over it.

@@ -1,0 +1,225 @@
+//! The command line, as clap reads it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// A nano-kernel for AI agents and a registry for Agent Skills.
+///
+/// Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 conflict, 5 I/O or permission,
+/// 130 interrupted.
+#[derive(Debug, Parser)]
+#[command(name = "skillhost", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest folder
+    /// above with a sandbox/, else the user's data directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Load extensions of a home that is not trusted, for this call only
+    #[arg(long, global = true)]
+    pub(crate) trust_home: bool,
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Which log events to print on stderr, such as `info` or `extension=debug`
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILTER",
+        env = "SKILLHOST_LOG",
+        default_value = "warn"
+    )]
+    pub(crate) log: String,
+    /// Print log events as JSON lines
+    #[arg(long, global = true)]
+    pub(crate) log_json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run all services until Ctrl-C, one line per event
+    Run,
+    /// Compose one turn for an agent
+    Ask(AskArgs),
+    /// Look at agents
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Look at extensions, reload one, begin a new one
+    #[command(subcommand)]
+    Ext(ExtCommand),
+    /// List and call tools
+    #[command(subcommand)]
+    Tool(ToolCommand),
+    /// Look at skills; loads no extension
+    #[command(subcommand)]
+    Skill(SkillCommand),
+    /// Print the settings in force and where each comes from
+    Config,
+    /// Print the JSON Schema of a file
+    Schema(SchemaArgs),
+    /// Make a directory a home with the shipped skills and manifests
+    Init(InitArgs),
+    /// Trust a home, so that its extensions are loaded
+    Trust(TrustArgs),
+    /// Print a completion script
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The agent
+    #[arg(long, value_name = "ID", default_value = skillhost_kernel::DEFAULT_AGENT)]
+    pub(crate) agent: String,
+    /// Print the system prompt of the turn instead of calling a model
+    #[arg(long)]
+    pub(crate) print_prompt: bool,
+    /// What the user says; `-` reads standard input
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// List agents
+    List,
+    /// Print the layers of an agent's instructions
+    Show {
+        /// The agent
+        id: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExtCommand {
+    /// List extensions: loaded, rejected and disabled
+    List,
+    /// Check every extension: phase, reason, what to do; exit 1 when something is wrong
+    Doctor,
+    /// Take a new build of an extension into use in the running kernel
+    Reload {
+        /// The extension
+        id: String,
+    },
+    /// Begin a new extension in sandbox/extensions/ID
+    New(ExtNewArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExtNewArgs {
+    /// Its id: lower-case letters, digits, `_` and `-`
+    pub(crate) id: String,
+    /// Sources of skillhost-sdk [default: those that belong to this executable]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) sdk: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolCommand {
+    /// List tools
+    List {
+        /// Only those offered to this agent
+        #[arg(long, value_name = "ID")]
+        agent: Option<String>,
+    },
+    /// Call a tool as the operator
+    Call {
+        /// The tool
+        name: String,
+        /// Its arguments, one JSON object; `-` reads standard input
+        #[arg(default_value = "{}")]
+        arguments: String,
+    },
+}
+
+/// Where the skills of an offline command come from.
+#[derive(Debug, Args)]
+pub(crate) struct SkillRoots {
+    /// Look in this folder instead of the home's roots; may be given more than once
+    #[arg(long = "root", value_name = "DIR")]
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillCommand {
+    /// List skills
+    List {
+        /// Only those whose id, name, description or tags contain this text
+        query: Option<String>,
+        /// Only those with one of these tags
+        #[arg(long, value_name = "TAG")]
+        tag: Vec<String>,
+        #[command(flatten)]
+        roots: SkillRoots,
+    },
+    /// Print what is known about a skill: frontmatter, digest, tokens, diagnostics
+    Show {
+        /// The skill, or skill@root
+        id: String,
+        #[command(flatten)]
+        roots: SkillRoots,
+    },
+    /// Print a skill's instructions as an agent reads them
+    Read {
+        /// The skill, or skill@root
+        id: String,
+        #[command(flatten)]
+        roots: SkillRoots,
+    },
+    /// Print a file of a skill
+    Resource {
+        /// The skill, or skill@root
+        id: String,
+        /// The file, relative to the skill
+        path: String,
+        #[command(flatten)]
+        roots: SkillRoots,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// Which file
+    pub(crate) of: SchemaOf,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// manifest.yaml
+    Manifest,
+    /// skillhost.yaml
+    Settings,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The directory; made if it does not exist
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// The home [default: the one found from here]
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// List the homes trusted so far instead
+    #[arg(long, conflicts_with = "dir")]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}

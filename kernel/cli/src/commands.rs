@@ -1,0 +1,99 @@
+//! One file per command; this one reads the command line and picks.
+
+mod agent;
+mod ask;
+mod config;
+mod ext;
+mod ext_new;
+mod init;
+mod run;
+mod schema;
+mod skill;
+mod tool;
+mod trust;
+
+use std::io::{self, Read as _};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Cli, Command, CompletionsArgs, Global};
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{Outcome, Output};
+use crate::session::Session;
+
+/// Runs the command named on the command line.
+pub(crate) fn main() -> ExitCode {
+    // clap exits with 2 on a usage error and with 0 after --help and --version.
+    let cli = Cli::parse();
+    let output = Output { json: cli.global.json };
+    let code = match run(&cli) {
+        Ok(code) => code,
+        Err(error) => {
+            output.error(&error);
+            error.code()
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn run(cli: &Cli) -> Outcome {
+    log_to_stderr(&cli.global)?;
+    let session = Session::new(&cli.global)?;
+    match &cli.command {
+        Command::Run => run::run(&session),
+        Command::Ask(args) => ask::ask(&session, args),
+        Command::Agent(command) => agent::agent(&session, command),
+        Command::Ext(command) => ext::ext(&session, command),
+        Command::Tool(command) => tool::tool(&session, command),
+        Command::Skill(command) => skill::skill(&session, command),
+        Command::Config => config::config(&session),
+        Command::Schema(args) => schema::schema(args),
+        Command::Init(args) => init::init(&session, args),
+        Command::Trust(args) => trust::trust(&session, args),
+        Command::Completions(args) => completions(args),
+    }
+}
+
+fn log_to_stderr(global: &Global) -> Result<(), CliError> {
+    let filter = EnvFilter::try_new(&global.log).map_err(|error| {
+        CliError::usage(format!("--log {}: {error}", global.log))
+            .hint("such as `info`, or `warn,extension=debug`")
+    })?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    if global.log_json {
+        builder.json().init();
+    } else {
+        builder.without_time().init();
+    }
+    Ok(())
+}
+
+fn completions(args: &CompletionsArgs) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "skillhost", &mut script);
+    Output { json: false }.verbatim(&String::from_utf8_lossy(&script))?;
+    Ok(exit::OK)
+}
+
+/// The argument itself, or standard input where it is `-`.
+fn text_or_stdin(argument: &str) -> Result<String, CliError> {
+    if argument != "-" {
+        return Ok(argument.to_owned());
+    }
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,48 @@
+//! `skillhost config`: the settings in force and where each comes from.
+
+use serde_json::json;
+use skillhost_kernel::{Installation, discover};
+
+use crate::exit;
+use crate::output::{DIM, Outcome, show};
+use crate::session::Session;
+
+pub(super) fn config(session: &Session) -> Outcome {
+    let home = session.home()?;
+    let loaded = session.settings(&home)?;
+    let installation = Installation::of_current_exe();
+    let found = discover(&home, installation.as_ref(), &loaded.settings.allow_shadowing);
+    let manifests: Vec<_> =
+        found.manifests.values().map(|found| (&*found.manifest, found.path.as_path())).collect();
+    let rows = loaded.provenance(&manifests);
+    let output = session.output;
+    if output.json {
+        output.object(&json!({
+            "home": home.root(),
+            "home_source": home.source(),
+            "trusted": home.require_trust(&session.environment).is_ok(),
+            "settings_file": home.settings_file(),
+            "settings": rows,
+        }))?;
+        return Ok(exit::OK);
+    }
+    let source = serde_json::to_string(&home.source()).unwrap_or_default();
+    output.line(format!(
+        "home  {} {DIM}({}){DIM:#}",
+        home.root().display(),
+        source.trim_matches('"')
+    ))?;
+    let cells: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let source = row.source.replace(&format!("{}/", home.root().display()), "");
+            vec![row.key.clone(), show(&row.value.to_string()), source]
+        })
+        .collect();
+    output.table(&["KEY", "VALUE", "SOURCE"], &cells)?;
+    for rejection in &found.rejected {
+        output
+            .note(format!("{}: not read, see: skillhost ext doctor", rejection.manifest.display()));
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,171 @@
+//! `skillhost ext`: what is loaded, what is not and why.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use skillhost_kernel::control::Request;
+use skillhost_kernel::{CallError, LoadReport, LoadedExtension, Reloaded};
+
+use super::ext_new;
+use crate::cli::ExtCommand;
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{BOLD, GREEN, Outcome, Output, RED, YELLOW, show};
+use crate::session::Session;
+
+pub(super) fn ext(session: &Session, command: &ExtCommand) -> Outcome {
+    match command {
+        ExtCommand::List => list(session),
+        ExtCommand::Doctor => doctor(session),
+        ExtCommand::Reload { id } => reload(session, id),
+        ExtCommand::New(args) => ext_new::ext_new(session, args),
+    }
+}
+
+fn list(session: &Session) -> Outcome {
+    let report = session.with_kernel(false, async |kernel| Ok(kernel.report()))?;
+    if session.output.json {
+        session.output.object(&*report)?;
+    } else {
+        summary(session.output, &report)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Prints the load report as a table; details of what failed go to stderr.
+pub(super) fn summary(output: Output, report: &LoadReport) -> Result<(), CliError> {
+    let mut rows = Vec::new();
+    for extension in &report.loaded {
+        rows.push(vec![
+            extension.id.to_string(),
+            "loaded".to_owned(),
+            extension.version.clone(),
+            provides(extension),
+        ]);
+    }
+    for agent in &report.agents {
+        rows.push(vec![agent.id.to_string(), "loaded".into(), String::new(), "agent".into()]);
+    }
+    for rejection in &report.rejected {
+        let state = format!("rejected ({})", rejection.phase);
+        let reason = rejection.reason.lines().next().unwrap_or_default();
+        rows.push(vec![rejection.id.clone(), state, String::new(), reason.to_owned()]);
+    }
+    for id in &report.disabled {
+        rows.push(vec![id.to_string(), "disabled".into(), String::new(), String::new()]);
+    }
+    output.table(&["EXTENSION", "STATE", "VERSION", "PROVIDES"], &rows)?;
+    for note in &report.notes {
+        output.note(note);
+    }
+    if !report.rejected.is_empty() {
+        output.note("skillhost ext doctor says what to do about the rejected ones");
+    }
+    Ok(())
+}
+
+fn provides(extension: &LoadedExtension) -> String {
+    let mut parts = Vec::new();
+    if !extension.tools.is_empty() {
+        parts.push(format!("tools {}", extension.tools.join(" ")));
+    }
+    if let Some(priority) = extension.context_priority {
+        parts.push(format!("context {priority}"));
+    }
+    if extension.service {
+        parts.push("service".to_owned());
+    }
+    parts.extend(extension.interfaces.iter().cloned());
+    parts.join(", ")
+}
+
+fn doctor(session: &Session) -> Outcome {
+    let (report, health) = session.with_kernel(false, async |kernel| {
+        let health: BTreeMap<String, Result<(), CallError>> = kernel
+            .health()
+            .await
+            .into_iter()
+            .map(|(id, result)| (id.to_string(), result))
+            .collect();
+        Ok((kernel.report(), health))
+    })?;
+    let healthy = report.rejected.is_empty() && health.values().all(Result::is_ok);
+    let code = if healthy { exit::OK } else { exit::FINDINGS };
+    let output = session.output;
+    if output.json {
+        let health: BTreeMap<_, _> = health
+            .iter()
+            .map(|(id, result)| {
+                (id, json!({ "ok": result.is_ok(), "error": result.as_ref().err() }))
+            })
+            .collect();
+        output.object(&json!({ "healthy": healthy, "report": *report, "health": health }))?;
+        return Ok(code);
+    }
+    for extension in &report.loaded {
+        let opened = extension.timings;
+        match health.get(extension.id.as_str()) {
+            Some(Err(error)) => {
+                output.line(format!(
+                    "{RED}unhealthy{RED:#} {BOLD}{}{BOLD:#}: {}",
+                    extension.id,
+                    show(&error.message)
+                ))?;
+                hint(output, &error.hint)?;
+            }
+            _ => output.line(format!(
+                "{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} {} ({}; opened in {} µs)",
+                extension.id,
+                extension.version,
+                provides(extension),
+                opened.copy_us + opened.elf_us + opened.sha256_us + opened.open_us
+            ))?,
+        }
+    }
+    for agent in &report.agents {
+        output.line(format!("{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} (agent)", agent.id))?;
+    }
+    for id in &report.disabled {
+        output.line(format!("{YELLOW}disabled{YELLOW:#} {BOLD}{id}{BOLD:#}"))?;
+    }
+    for rejection in &report.rejected {
+        output.line(format!(
+            "{RED}rejected{RED:#} {BOLD}{}{BOLD:#} in phase {}",
+            show(&rejection.id),
+            rejection.phase
+        ))?;
+        output.line(format!("  manifest: {}", rejection.manifest.display()))?;
+        for line in rejection.reason.lines() {
+            output.line(format!("  reason: {}", show(line)))?;
+        }
+        hint(output, &rejection.hint)?;
+    }
+    for note in &report.notes {
+        output.line(format!("{YELLOW}note{YELLOW:#} {}", show(note)))?;
+    }
+    Ok(code)
+}
+
+fn hint(output: Output, text: &str) -> Result<(), CliError> {
+    text.lines().try_for_each(|line| output.line(format!("  hint: {}", show(line))))
+}
+
+fn reload(session: &Session, id: &str) -> Outcome {
+    let home = session.trusted_home()?;
+    let request = Request::Reload { id: id.to_owned() };
+    let Some(reply) = session.ask_running(&home, &request)? else {
+        let home = home.root().display();
+        return Err(CliError::new(exit::NOT_FOUND, format!("no kernel runs for {home}"))
+            .hint("the next `skillhost run` loads the new build anyway"));
+    };
+    let reloaded: Reloaded = serde_json::from_str(reply.get()).map_err(std::io::Error::from)?;
+    if session.output.json {
+        session.output.object(&reloaded)?;
+    } else {
+        session.output.line(format!(
+            "reloaded {}: {} → {} (switched after {} ms, the old build ended after {} ms)",
+            reloaded.id, reloaded.from, reloaded.to, reloaded.switched_ms, reloaded.drained_ms
+        ))?;
+    }
+    Ok(exit::OK)
+}

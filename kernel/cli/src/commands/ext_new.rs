@@ -1,0 +1,89 @@
+//! `skillhost ext new`: a buildable extension crate in `sandbox/extensions/`.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use skillhost_kernel::{Installation, write_atomically};
+use skillhost_manifest::ExtensionId;
+
+use crate::cli::ExtNewArgs;
+use crate::error::CliError;
+use crate::exit;
+use crate::output::Outcome;
+use crate::session::Session;
+
+pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
+    let id = ExtensionId::new(&args.id)
+        .map_err(|error| CliError::usage(error.to_string()).hint("such as `rss_reader`"))?;
+    let home = session.home()?;
+    let sdk = match &args.sdk {
+        Some(sdk) => session.environment.current_dir.join(sdk),
+        None => Installation::of_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,
+    };
+    let sdk = fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error))?;
+    if !sdk.join("Cargo.toml").is_file() {
+        return Err(no_sdk());
+    }
+    let sdk_text = sdk.to_str().ok_or_else(|| {
+        CliError::usage(format!("{}: the SDK's path is not UTF-8", sdk.display()))
+    })?;
+    let folder = home.extensions().join(id.as_str());
+    if folder.exists() {
+        return Err(CliError::new(exit::CONFLICT, format!("{} exists", folder.display()))
+            .hint("choose another id"));
+    }
+    let library = id.as_str().replace('-', "_");
+    let fill = |template: &str| {
+        template
+            .replace("{{id}}", id.as_str())
+            .replace("{{lib}}", &library)
+            .replace("{{tool}}", &library)
+            .replace("{{crate}}", &format!("skillhost-ext-{}", id.as_str()))
+            .replace("{{name}}", &title(id.as_str()))
+            // A TOML basic string and a JSON string escape alike what a path can hold.
+            .replace("{{sdk}}", &json!(sdk_text).to_string())
+    };
+    let files = [
+        ("manifest.yaml", include_str!("../../templates/manifest.yaml.in")),
+        ("Cargo.toml", include_str!("../../templates/Cargo.toml.in")),
+        ("src/lib.rs", include_str!("../../templates/lib.rs.in")),
+    ];
+    for (name, template) in files {
+        let path = folder.join(name);
+        write(&path, fill(template).as_bytes())?;
+    }
+    let output = session.output;
+    let place = folder.display();
+    if output.json {
+        let names: Vec<_> = files.iter().map(|(name, _)| folder.join(name)).collect();
+        output.object(&json!({ "id": id, "folder": folder, "files": names }))?;
+    } else {
+        output.line(format!("made {place}"))?;
+        output.line("next:")?;
+        output.line(format!("  cargo build --release --manifest-path {place}/Cargo.toml"))?;
+        output.line("  skillhost ext doctor")?;
+        output.line(format!("  skillhost tool call {library}_greet '{{\"name\": \"Ada\"}}'"))?;
+    }
+    Ok(exit::OK)
+}
+
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)
+        .and_then(|()| write_atomically(path, bytes))
+        .map_err(|error| CliError::io(path, &error))
+}
+
+fn no_sdk() -> CliError {
+    CliError::new(exit::NOT_FOUND, "the sources of skillhost-sdk do not lie beside this executable")
+        .hint("name them: --sdk DIR (kernel/sdk in the source tree)")
+}
+
+/// `rss_reader` → `Rss reader`.
+fn title(id: &str) -> String {
+    let words = id.replace(['_', '-'], " ");
+    let mut characters = words.chars();
+    let first = characters.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(characters).collect()
+}

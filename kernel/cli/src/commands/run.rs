@@ -1,0 +1,98 @@
+//! `skillhost run`: services until Ctrl-C, one line per event.
+
+use serde_json::{Value, json};
+use skillhost_kernel::control::{ControlServer, socket_path};
+use skillhost_kernel::{Event, Kernel, topic};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::ext::summary;
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{DIM, Outcome, Output, show};
+use crate::session::Session;
+
+pub(super) fn run(session: &Session) -> Outcome {
+    session.with_kernel(true, async |kernel| {
+        let output = session.output;
+        // Before anything is announced, so that no event is missed.
+        let mut events = kernel.events().listen();
+        let mut terminated = signal(SignalKind::terminate())?;
+        let control = tokio::spawn(listen(session, kernel).await?.serve(kernel.clone()));
+        announce(output, kernel)?;
+        loop {
+            tokio::select! {
+                biased;
+                result = tokio::signal::ctrl_c() => { result?; break }
+                _ = terminated.recv() => break,
+                event = events.recv() => match event {
+                    Ok(event) => print_event(output, &event)?,
+                    Err(RecvError::Lagged(missed)) => output.note(format!("{missed} events were dropped")),
+                    Err(RecvError::Closed) => break,
+                },
+            }
+        }
+        control.abort();
+        output.note("shutting down");
+        Ok(exit::OK)
+    })
+}
+
+/// Another `run` for the same home would poll and write beside this one.
+async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, CliError> {
+    let path = socket_path(kernel.home(), &session.environment).ok_or_else(|| {
+        CliError::new(exit::IO, "neither XDG_RUNTIME_DIR, XDG_STATE_HOME nor HOME is set")
+    })?;
+    ControlServer::bind(&path).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            let home = kernel.home().root().display();
+            CliError::new(exit::CONFLICT, format!("skillhost already runs for {home}"))
+                .hint("stop the other one, or use another --home")
+        }
+        _ => CliError::io(&path, &error),
+    })
+}
+
+fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
+    let report = kernel.report();
+    if output.json {
+        return output.object(&json!({ "event": "kernel.started", "report": *report }));
+    }
+    summary(output, &report)?;
+    output.line("running; Ctrl-C ends it")
+}
+
+fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
+    let payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
+    if output.json {
+        return output.object(&json!({
+            "event": event.topic,
+            "source": event.source,
+            "payload": payload,
+        }));
+    }
+    let text = |key: &str| payload[key].as_str().unwrap_or_default();
+    let line = match event.topic.as_str() {
+        topic::NOTICE => text("text").to_owned(),
+        topic::RESTART_REQUESTED => format!("asks for a restart: {}", text("text")),
+        topic => format!("{topic} {}", describe(&payload)),
+    };
+    output.line(format!("{DIM}{}{DIM:#} {}", show(&event.source), show(&line)))
+}
+
+/// The fields of a payload on one line; digests shortened.
+fn describe(payload: &Value) -> String {
+    let Value::Object(fields) = payload else { return payload.to_string() };
+    let parts: Vec<_> = fields
+        .iter()
+        .map(|(key, value)| match value.as_str() {
+            Some(id) if key == "id" => id.to_owned(),
+            Some(digest) if digest.len() == 64 => {
+                format!("{key}={}", &digest.chars().take(12).collect::<String>())
+            }
+            Some(text) => format!("{key}={text}"),
+            None => format!("{key}={value}"),
+        })
+        .collect();
+    parts.join(" ")
+}

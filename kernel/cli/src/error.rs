@@ -1,0 +1,133 @@
+//! The one error of the command line: an exit code, a message, hints. Every conversion is here.
+
+use std::io;
+
+use serde_json::{Value, json};
+use skillhost_kernel::{CallError, ErrorKind, HomeError, KernelError, SettingsError};
+
+use crate::exit;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    code: u8,
+    kind: &'static str,
+    message: String,
+    hints: Vec<String>,
+}
+
+impl CliError {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        let kind = match code {
+            exit::FINDINGS => "failed",
+            exit::USAGE => "usage",
+            exit::NOT_FOUND => "not_found",
+            exit::CONFLICT => "conflict",
+            exit::INTERRUPTED => "interrupted",
+            _ => "io",
+        };
+        Self { code, kind, message: message.into(), hints: Vec::new() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(exit::USAGE, message)
+    }
+
+    /// A failed operation on a file.
+    pub(crate) fn io(path: &std::path::Path, error: &io::Error) -> Self {
+        let code = match error.kind() {
+            io::ErrorKind::NotFound => exit::NOT_FOUND,
+            io::ErrorKind::AlreadyExists => exit::CONFLICT,
+            _ => exit::IO,
+        };
+        Self::new(code, format!("{}: {error}", path.display()))
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.extend(hint.into().lines().map(str::to_owned));
+        self
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({ "kind": self.kind, "message": self.message, "hints": self.hints })
+    }
+
+    /// An error with the kind of a tool's or extension's error.
+    pub(crate) fn of_kind(kind: ErrorKind, message: &str, hint: &str) -> Self {
+        let code = match kind {
+            ErrorKind::NotFound => exit::NOT_FOUND,
+            ErrorKind::InvalidArgument => exit::USAGE,
+            ErrorKind::Conflict => exit::CONFLICT,
+            ErrorKind::Io | ErrorKind::Denied => exit::IO,
+            _ => exit::FINDINGS,
+        };
+        Self { kind: kind.as_str(), ..Self::new(code, message).hint(hint) }
+    }
+}
+
+impl From<CallError> for CliError {
+    fn from(error: CallError) -> Self {
+        Self::of_kind(error.kind, &error.message, &error.hint)
+    }
+}
+
+impl From<KernelError> for CliError {
+    fn from(error: KernelError) -> Self {
+        Self::of_kind(error.kind(), &error.to_string(), &error.hint())
+    }
+}
+
+impl From<HomeError> for CliError {
+    fn from(error: HomeError) -> Self {
+        let code = match error {
+            HomeError::NotFound | HomeError::Missing { .. } | HomeError::NoSandbox { .. } => {
+                exit::NOT_FOUND
+            }
+            _ => exit::IO,
+        };
+        Self::new(code, error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<SettingsError> for CliError {
+    fn from(error: SettingsError) -> Self {
+        let code = match error {
+            SettingsError::Io { .. } => exit::IO,
+            _ => exit::USAGE,
+        };
+        Self::new(code, error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<skill_store::RegistryError> for CliError {
+    fn from(error: skill_store::RegistryError) -> Self {
+        use skill_store::ErrorKind as Kind;
+        let kind = match error.kind {
+            Kind::NotFound => ErrorKind::NotFound,
+            Kind::InvalidArgument => ErrorKind::InvalidArgument,
+            Kind::Denied => ErrorKind::Denied,
+            Kind::TooLarge => ErrorKind::TooLarge,
+            Kind::Conflict => ErrorKind::Conflict,
+            Kind::Io => ErrorKind::Io,
+        };
+        Self::of_kind(kind, &error.message, &error.hint)
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        Self::new(exit::IO, error.to_string())
+    }
+}

@@ -1,0 +1,13 @@
+//! The `skillhost` binary: the composition root, and the only crate that prints.
+
+mod cli;
+mod commands;
+mod error;
+mod exit;
+mod output;
+mod sanitise;
+mod session;
+
+fn main() -> std::process::ExitCode {
+    commands::main()
+}

@@ -1,0 +1,121 @@
+//! Where results and messages go: results to stdout, everything else to stderr.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write};
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::CliError;
+use crate::exit;
+use crate::sanitise::sanitise;
+
+/// Version of every `--json` object.
+const SCHEMA_VERSION: u32 = 1;
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
+pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
+
+/// The result of a command: an exit code, or an error that becomes one.
+pub(crate) type Outcome = Result<u8, CliError>;
+
+/// The form of the output; cheap to copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+}
+
+impl Output {
+    /// Prints a line of a result. Untrusted text in it must have gone through [`show`].
+    pub(crate) fn line(self, line: impl Display) -> Result<(), CliError> {
+        written(writeln!(anstream::stdout(), "{line}"))
+    }
+
+    /// Prints a text as it is, with a final newline; on a terminal, sanitised.
+    pub(crate) fn verbatim(self, text: &str) -> Result<(), CliError> {
+        let mut stdout = io::stdout().lock();
+        let text = if stdout.is_terminal() { sanitise(text) } else { text.into() };
+        let newline = if text.ends_with('\n') { "" } else { "\n" };
+        written(write!(stdout, "{text}{newline}"))
+    }
+
+    /// Prints a piece of a text as it is; on a terminal, sanitised.
+    pub(crate) fn raw(self, text: &str) -> Result<(), CliError> {
+        let mut stdout = io::stdout().lock();
+        let text = if stdout.is_terminal() { sanitise(text) } else { text.into() };
+        written(stdout.write_all(text.as_bytes()))
+    }
+
+    /// Prints the one object of `--json`, with `schema_version` first.
+    pub(crate) fn object<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
+        let mut object = Map::new();
+        object.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
+        match serde_json::to_value(value).map_err(io::Error::from)? {
+            Value::Object(fields) => object.extend(fields),
+            other => drop(object.insert("result".to_owned(), other)),
+        }
+        let text = serde_json::to_string(&Value::Object(object)).map_err(io::Error::from)?;
+        written(writeln!(io::stdout().lock(), "{text}"))
+    }
+
+    /// Prints rows under a header, columns aligned.
+    pub(crate) fn table(self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(header);
+        for row in rows {
+            table.add_row(row.iter().map(|cell| show(cell).replace('\n', " ")));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 1));
+        }
+        for line in table.lines() {
+            self.line(line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// Prints a message that is not part of the result.
+    pub(crate) fn note(self, text: impl Display) {
+        if !self.json {
+            let text = text.to_string();
+            // A closed stderr must not end a command that works.
+            let _ = writeln!(anstream::stderr(), "{YELLOW}note{YELLOW:#}: {}", sanitise(&text));
+        }
+    }
+
+    /// Prints an error with its hints.
+    pub(crate) fn error(self, error: &CliError) {
+        if self.json {
+            let object = json!({ "schema_version": SCHEMA_VERSION, "error": error.to_json() });
+            let _ = writeln!(io::stderr().lock(), "{object}");
+            return;
+        }
+        let mut stderr = anstream::stderr();
+        let _ = writeln!(stderr, "{RED}error{RED:#}: {}", sanitise(error.message()));
+        for hint in error.hints() {
+            let _ = writeln!(stderr, "{GREEN}hint{GREEN:#}: {}", sanitise(hint));
+        }
+    }
+}
+
+/// Makes untrusted text fit to be printed.
+pub(crate) fn show(text: &str) -> String {
+    sanitise(text).into_owned()
+}
+
+/// A reader that went away (`| head`) is no failure of the command.
+pub(crate) fn written(result: io::Result<()>) -> Result<(), CliError> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            std::process::exit(i32::from(exit::OK))
+        }
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,104 @@
+//! What a command works on: the home, its settings, a kernel.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use skillhost_kernel::control::{self, Reply, Request, socket_path};
+use skillhost_kernel::{
+    BootOptions, Environment, Home, Installation, Kernel, LoadedSettings, Settings,
+};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::output::Output;
+
+/// The global arguments together with the environment.
+pub(crate) struct Session {
+    pub(crate) output: Output,
+    pub(crate) environment: Environment,
+    home_argument: Option<PathBuf>,
+    trust_home: bool,
+}
+
+impl Session {
+    pub(crate) fn new(global: &Global) -> Result<Self, CliError> {
+        Ok(Self {
+            output: Output { json: global.json },
+            environment: Environment::read()?,
+            home_argument: global.home.clone(),
+            trust_home: global.trust_home,
+        })
+    }
+
+    /// The home, trusted or not: for commands that load nothing.
+    pub(crate) fn home(&self) -> Result<Home, CliError> {
+        Ok(Home::find(self.home_argument.as_deref(), &self.environment)?)
+    }
+
+    /// The home, if its extensions may be loaded.
+    pub(crate) fn trusted_home(&self) -> Result<Home, CliError> {
+        let home = self.home()?;
+        if !self.trust_home {
+            home.require_trust(&self.environment)?;
+        }
+        Ok(home)
+    }
+
+    /// Asks the kernel that `skillhost run` runs for this home; nothing where none runs.
+    pub(crate) fn ask_running(
+        &self,
+        home: &Home,
+        request: &Request,
+    ) -> Result<Option<Box<RawValue>>, CliError> {
+        let Some(path) = socket_path(home, &self.environment).filter(|path| path.exists()) else {
+            return Ok(None);
+        };
+        match self.block_on(control::request(&path, request))? {
+            Ok(Reply::Done(value)) => Ok(Some(value)),
+            Ok(Reply::Failed(error)) => Err(error.into()),
+            // Left behind by a kernel that was killed.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
+            Err(error) => Err(CliError::io(&path, &error)),
+        }
+    }
+
+    pub(crate) fn settings(&self, home: &Home) -> Result<LoadedSettings, CliError> {
+        Ok(Settings::load(&home.settings_file())?)
+    }
+
+    /// Boots a kernel for a trusted home, lets the work happen, shuts the kernel down.
+    pub(crate) fn with_kernel<T>(
+        &self,
+        services: bool,
+        work: impl AsyncFnOnce(&Kernel) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let home = self.trusted_home()?;
+        let settings = self.settings(&home)?.settings;
+        let options = BootOptions {
+            services,
+            installation: Installation::of_current_exe(),
+            ..BootOptions::new(home, settings)
+        };
+        let result = self.block_on(async {
+            let kernel = Kernel::boot(options).await;
+            let result = work(&kernel).await;
+            kernel.shutdown().await;
+            result
+        });
+        result?
+    }
+
+    /// Runs asynchronous work; what still blocks a thread afterwards is left behind.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T, CliError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("skillhost")
+            .enable_all()
+            .build()?;
+        let result = runtime.block_on(work);
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        Ok(result)
+    }
+}

@@ -1,0 +1,244 @@
+//! `cargo xtask demo`: the main job, on a temporary copy of `sandbox/`.
+//!
+//! Every step runs the real binary and checks what it printed; the demo fails if any step did not
+//! happen.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::install::build;
+use crate::{Result, target};
+
+/// How long one step may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Builds in release and shows the main job.
+pub(crate) fn demo() -> Result<()> {
+    build("release")?;
+    let demo = Demo::new()?;
+    let result = demo.steps();
+    fs::remove_dir_all(&demo.home)?;
+    result
+}
+
+struct Demo {
+    binary: PathBuf,
+    home: PathBuf,
+}
+
+impl Demo {
+    fn new() -> Result<Self> {
+        let home = std::env::temp_dir().join(format!("skillhost-demo-{}", std::process::id()));
+        fs::create_dir_all(&home)?;
+        let home = fs::canonicalize(home)?;
+        Ok(Self { binary: target().join("release/skillhost"), home })
+    }
+
+    fn steps(&self) -> Result<()> {
+        let home = self.home.display();
+        title("1. A home: shipped manifests and skills, copied");
+        let text = self.skillhost(["init", &home.to_string()])?;
+        expect(&text, "is a home")?;
+
+        title("2. The load report: manifests found, libraries loaded");
+        let text = self.skillhost(["ext", "list"])?;
+        for id in ["skill_registry", "echo", "builder_agent", "orchestrator_agent"] {
+            expect(&text, id)?;
+        }
+        refuse(&text, "rejected")?;
+
+        title("3. A prompt with the catalog of skills");
+        let text = self.skillhost(["ask", "--print-prompt", "what can you do?"])?;
+        expect(&text, "[Available Skills]")?;
+        expect(&text, "• `code-review`")?;
+
+        title("4. An agent that always carries a skill: builder_agent's layers");
+        let text = self.call(["agent", "show", "builder_agent"])?;
+        let headings = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line.contains("sha256");
+        for line in text.lines().take(5).chain(text.lines().filter(headings)) {
+            println!("{line}");
+        }
+        expect(&text, "skill extension-development")?;
+
+        title("5. Tools, called through the library: read_skill, read_skill_resource");
+        let text = self.call(["tool", "call", "read_skill", r#"{"skill_id": "code-review"}"#])?;
+        excerpt(&text, 6);
+        expect(&text, "Skill loaded: code-review (approx.")?;
+        let arguments =
+            r#"{"skill_id": "extension-development", "path": "references/protocols.md"}"#;
+        let text = self.call(["tool", "call", "read_skill_resource", arguments])?;
+        excerpt(&text, 4);
+        expect(&text, "ToolProvider")?;
+
+        title("6. The kernel runs; a new skill is dropped into sandbox/skills");
+        let running = Running::start(self)?;
+        self.write_skill("Greets people in the manner of the house. Use when greeting someone.")?;
+        running.wait_for("skill.added house-greeting")?;
+        let text = self.call(["ask", "--print-prompt", "hello"])?;
+        show_lines(&text, "house-greeting");
+        expect(&text, "• `house-greeting` — Greets people")?;
+
+        title("7. Its SKILL.md breaks; the last good version still serves");
+        self.skill_file("this is no frontmatter at all\n")?;
+        let text = self.until(
+            || self.call(["tool", "call", "read_skill", r#"{"skill_id": "house-greeting"}"#]),
+            "last good version",
+        )?;
+        show_lines(&text, "last good version");
+        expect(&text, "Say good morning before noon")?;
+        let text = self.call(["ask", "--print-prompt", "hello"])?;
+        expect(&text, "• `house-greeting` — Greets people")?;
+        running.stop()?;
+
+        println!("\nEverything happened. What a user would try next:");
+        let binary = self.binary.display();
+        println!("  {binary} init ~/skillhost");
+        println!("  {binary} --home ~/skillhost skill list");
+        println!("  {binary} --home ~/skillhost run");
+        Ok(())
+    }
+
+    fn write_skill(&self, description: &str) -> Result<()> {
+        self.skill_file(&format!(
+            "---\nname: house-greeting\ndescription: {description}\n---\n\nSay good morning before noon.\n"
+        ))
+    }
+
+    fn skill_file(&self, text: &str) -> Result<()> {
+        let folder = self.home.join("sandbox/skills/house-greeting");
+        fs::create_dir_all(&folder)?;
+        // Whole or not at all, as a careful editor writes.
+        fs::write(folder.join(".SKILL.md.new"), text)?;
+        Ok(fs::rename(folder.join(".SKILL.md.new"), folder.join("SKILL.md"))?)
+    }
+
+    fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.binary);
+        command
+            .arg("--home")
+            .arg(&self.home)
+            .arg("--trust-home")
+            .args(arguments)
+            // Nothing of the demo is to stay behind, and nothing of the user's to be used.
+            .env("XDG_STATE_HOME", self.home.join(".state"))
+            .env("XDG_RUNTIME_DIR", self.home.join(".run"))
+            .env("SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS", "100");
+        command
+    }
+
+    /// Runs a command, prints it and what it printed.
+    fn skillhost<const N: usize>(&self, arguments: [&str; N]) -> Result<String> {
+        let text = self.call(arguments)?;
+        print!("{text}");
+        Ok(text)
+    }
+
+    /// Runs a command and prints it.
+    fn call<const N: usize>(&self, arguments: [&str; N]) -> Result<String> {
+        println!("$ skillhost {}", arguments.join(" "));
+        let output = self.command(arguments).stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err(format!("skillhost {}: {}", arguments.join(" "), output.status).into());
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Repeats a command until its output says something.
+    fn until(&self, command: impl Fn() -> Result<String>, wanted: &str) -> Result<String> {
+        let started = Instant::now();
+        loop {
+            let text = command()?;
+            if text.contains(wanted) {
+                return Ok(text);
+            }
+            if started.elapsed() > PATIENCE {
+                return Err(format!("no output said {wanted:?} within {PATIENCE:?}").into());
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// `skillhost run` in the background; killed if the demo fails.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn start(demo: &Demo) -> Result<Self> {
+        println!("$ skillhost run &");
+        let mut child = demo.command(["run"]).stdout(Stdio::piped()).spawn()?;
+        let stdout = child.stdout.take().ok_or("no standard output")?;
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            BufReader::new(stdout).lines().map_while(std::io::Result::ok).all(|line| sender.send(line).is_ok())
+        });
+        let running = Self { child, lines };
+        running.wait_for("running; Ctrl-C ends it")?;
+        Ok(running)
+    }
+
+    fn wait_for(&self, wanted: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self
+                .lines
+                .recv_timeout(left)
+                .map_err(|_| format!("skillhost run did not print {wanted:?}"))?;
+            if line.contains(wanted) {
+                println!("run: {line}");
+                return Ok(());
+            }
+        }
+    }
+
+    fn stop(mut self) -> Result<()> {
+        kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGINT)?;
+        let status = self.child.wait()?;
+        if status.success() { Ok(()) } else { Err(format!("skillhost run: {status}").into()) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // After `stop` there is nothing left to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn title(text: &str) {
+    println!("\n== {text}");
+}
+
+fn excerpt(text: &str, lines: usize) {
+    for line in text.lines().take(lines) {
+        println!("{line}");
+    }
+    println!("… ({} lines)", text.lines().count());
+}
+
+fn show_lines(text: &str, wanted: &str) {
+    for line in text.lines().filter(|line| line.contains(wanted)) {
+        println!("{line}");
+    }
+}
+
+fn expect(text: &str, wanted: &str) -> Result<()> {
+    if text.contains(wanted) { Ok(()) } else { Err(format!("the output lacks {wanted:?}").into()) }
+}
+
+fn refuse(text: &str, unwanted: &str) -> Result<()> {
+    if text.contains(unwanted) { Err(format!("the output has {unwanted:?}").into()) } else { Ok(()) }
+}

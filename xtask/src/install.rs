@@ -1,0 +1,127 @@
+//! `cargo xtask install` and `cargo xtask package`: the whole product in one place.
+//!
+//! `cargo install` can only carry binaries; skillhost is a binary and the libraries it loads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::process::{cargo, run};
+use crate::{Result, root, target};
+
+/// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
+const LIBRARIES: [&str; 2] = ["skill_registry", "echo"];
+
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    /// Where to: DIR/bin, DIR/lib/skillhost, DIR/share/skillhost
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+    /// Install a debug build (quicker to make, slower to run)
+    #[arg(long)]
+    debug: bool,
+}
+
+/// Builds and installs below a prefix.
+pub(crate) fn install(args: &InstallArgs) -> Result<()> {
+    let profile = if args.debug { "debug" } else { "release" };
+    build(profile)?;
+    let prefix = std::path::absolute(&args.prefix)?;
+    lay_out(&target().join(profile), &prefix)?;
+    println!("installed {}", prefix.join("bin/skillhost").display());
+    println!("next: {} init ~/skillhost", prefix.join("bin/skillhost").display());
+    Ok(())
+}
+
+/// Makes `target/package/skillhost-VERSION-TARGET.tar.gz`.
+pub(crate) fn package() -> Result<()> {
+    build("release")?;
+    let name = format!(
+        "skillhost-{}-{}-{}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH,
+        std::env::consts::OS
+    );
+    let folder = target().join("package");
+    let stage = folder.join(&name);
+    if stage.exists() {
+        fs::remove_dir_all(&stage)?;
+    }
+    lay_out(&target().join("release"), &stage)?;
+    let archive = folder.join(format!("{name}.tar.gz"));
+    run(Command::new("tar").arg("-C").arg(&folder).arg("-czf").arg(&archive).arg(&name))?;
+    println!("made {}", archive.display());
+    Ok(())
+}
+
+pub(crate) fn build(profile: &str) -> Result<()> {
+    let mut arguments = vec!["build", "--workspace", "--lib", "--bins", "--locked"];
+    if profile == "release" {
+        arguments.push("--release");
+    }
+    run(&mut cargo(arguments))
+}
+
+/// Puts everything in its place below a prefix.
+fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
+    let root = root();
+    let share = prefix.join("share/skillhost");
+    copy(&built.join("skillhost"), &prefix.join("bin/skillhost"))?;
+    for library in LIBRARIES {
+        let name =
+            format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        copy(&built.join(&name), &prefix.join("lib/skillhost").join(&name))?;
+    }
+    copy_tree(&root.join("manifests"), &share.join("manifests"))?;
+    copy_tree(&root.join("sandbox/skills"), &share.join("skills"))?;
+    copy_sdk(&root, &share.join("sdk"))?;
+    for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        copy(&root.join(name), &share.join(name))?;
+    }
+    Ok(())
+}
+
+/// Copies the SDK and the contract as a workspace of their own, so that `ext new` works from an
+/// installed copy: their manifests inherit from ours, which is not there.
+fn copy_sdk(root: &Path, to: &Path) -> Result<()> {
+    copy_tree(&root.join("kernel/sdk"), &to.join("sdk"))?;
+    copy_tree(&root.join("kernel/contract"), &to.join("contract"))?;
+    let ours = fs::read_to_string(root.join("Cargo.toml"))?;
+    let start = ours.find("[workspace.package]").ok_or("Cargo.toml has no [workspace.package]")?;
+    let end = ours.find("[profile.dev]").ok_or("Cargo.toml has no [profile.dev]")?;
+    let head = "[workspace]\nresolver = \"3\"\nmembers = [\"sdk\", \"contract\"]\n\n";
+    let shared: String = ours[start..end]
+        .lines()
+        // Only what the two crates inherit: paths of our other crates would not exist.
+        .filter(|line| !line.contains("path = ") || line.starts_with("skillhost-contract"))
+        .map(|line| line.replace("kernel/contract", "contract") + "\n")
+        .collect();
+    fs::write(to.join("Cargo.toml"), format!("{head}{shared}"))?;
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    // A running copy must not be written into: its pages are mapped.
+    let temporary = to.with_extension("new");
+    fs::copy(from, &temporary).map_err(|error| format!("{}: {error}", from.display()))?;
+    fs::rename(&temporary, to)?;
+    Ok(())
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))? {
+        let entry = entry?;
+        let (source, goal) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_tree(&source, &goal)?;
+        } else {
+            copy(&source, &goal)?;
+        }
+    }
+    Ok(())
+}

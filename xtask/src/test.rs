@@ -1,0 +1,31 @@
+//! `cargo xtask test`: everything CI runs.
+
+use std::process::{Command, Stdio};
+
+use crate::Result;
+use crate::process::{cargo, run};
+
+/// Runs fmt, clippy, the build, the tests and the doc tests, and stops at the first that fails.
+///
+/// The same package selection everywhere: another one would unify features differently and compile
+/// dozens of crates again.
+pub(crate) fn test() -> Result<()> {
+    run(&mut cargo(["fmt", "--all", "--check"]))?;
+    run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    // Tests start the binary and load the libraries, which test targets alone would not build.
+    run(&mut cargo(["build", "--workspace", "--lib", "--bins", "--examples", "--locked"]))?;
+    if has_nextest() {
+        run(&mut cargo(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))?;
+    } else {
+        println!("\ncargo-nextest is not installed: cargo test runs the same tests, less in parallel");
+        run(&mut cargo(["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"]))?;
+    }
+    run(&mut cargo(["test", "--workspace", "--doc", "--locked"]))?;
+    println!("\nall checks passed");
+    Ok(())
+}
+
+fn has_nextest() -> bool {
+    let mut command: Command = cargo(["nextest", "--version"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
