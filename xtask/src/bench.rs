@@ -1,13 +1,209 @@
 //! `cargo xtask bench`: the numbers, as ratios against the floor or a direct call in one run.
 
-use clap::Args;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use crate::Result;
+use clap::Args;
+use serde_json::Value;
+
+use crate::install::build;
+use crate::process::{Usage, run, usage_of};
+use crate::{Result, root, target};
 
 #[derive(Debug, Args)]
-pub(crate) struct BenchArgs {}
+pub(crate) struct BenchArgs {
+    /// Folder with `coldfloor.rs` (the leanest possible listing) and `gen_skills.py`
+    #[arg(long, value_name = "DIR", default_value = "../shared/bench")]
+    data: PathBuf,
+    /// Runs of each whole-process measurement
+    #[arg(long, default_value_t = 9)]
+    runs: usize,
+}
 
-/// Prints the table.
-pub(crate) fn bench(_args: &BenchArgs) -> Result<()> {
+/// One row of the table.
+struct Row {
+    what: String,
+    value: String,
+    /// The number to reach and whether it was.
+    goal: Option<(String, bool)>,
+}
+
+/// Prints the table. A number that is missed is marked and fails nothing: machines are noisy.
+pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
+    build("release")?;
+    let data = root().join(&args.data);
+    let (floor, generator) = (data.join("coldfloor.rs"), data.join("gen_skills.py"));
+    if !floor.is_file() || !generator.is_file() {
+        println!(
+            "{} has no coldfloor.rs and gen_skills.py: nothing to measure against (--data DIR)",
+            data.display()
+        );
+        return Ok(());
+    }
+    let work = target().join("bench");
+    fs::create_dir_all(&work)?;
+    let floor_binary = work.join("coldfloor");
+    run(Command::new("rustc").arg("-O").arg("-o").arg(&floor_binary).arg(&floor))?;
+    let mut rows = Vec::new();
+    let mut ratios = Vec::new();
+    for count in [100, 1_000, 10_000] {
+        let skills = generate(&generator, &work, count)?;
+        let ratio = cold_list(&floor_binary, &skills, count, args.runs, &mut rows)?;
+        ratios.push(ratio);
+        in_process(&skills, count, &mut rows)?;
+    }
+    if let [_, thousand, ten_thousand] = ratios[..] {
+        let growth = ten_thousand / thousand;
+        rows.push(row(
+            "growth of ours/floor, 1,000 → 10,000",
+            format!("{growth:.2} ×"),
+            "≤ 1.3 ×",
+            growth <= 1.3,
+        ));
+    }
+    print(&rows);
     Ok(())
+}
+
+fn generate(generator: &Path, work: &Path, count: usize) -> Result<PathBuf> {
+    let folder = work.join(format!("skills-{count}"));
+    if !folder.is_dir() {
+        let temporary = work.join(format!("skills-{count}.new"));
+        if temporary.exists() {
+            fs::remove_dir_all(&temporary)?;
+        }
+        run(Command::new("python3").arg(generator).arg(&temporary).arg(count.to_string()))?;
+        fs::rename(&temporary, &folder)?;
+    }
+    Ok(folder)
+}
+
+/// Cold listing, whole process, ours and the floor in turns; returns the ratio of CPU time.
+fn cold_list(
+    floor: &Path,
+    skills: &Path,
+    count: usize,
+    runs: usize,
+    rows: &mut Vec<Row>,
+) -> Result<f64> {
+    let text = |path: &Path| path.display().to_string();
+    let binary = target().join("release/skillhost");
+    let ours: Vec<String> =
+        vec![text(&binary), "skill".into(), "list".into(), "--root".into(), text(skills)];
+    let theirs: Vec<String> = vec![text(floor), text(skills), "print".into()];
+    let mut pairs: Vec<(Usage, Usage)> = Vec::new();
+    for _ in 0..=runs {
+        pairs.push((usage_of(&ours)?, usage_of(&theirs)?));
+    }
+    // The first pair fills the caches.
+    pairs.remove(0);
+    let ratio = median(pairs.iter().map(|(a, b)| a.cpu_ms / b.cpu_ms));
+    let cpu = median(pairs.iter().map(|(a, _)| a.cpu_ms));
+    let floor_cpu = median(pairs.iter().map(|(_, b)| b.cpu_ms));
+    let peak = median(pairs.iter().map(|(a, _)| a.peak_kib as f64)) / 1024.0;
+    let goal = |reached| (count == 10_000).then_some(reached);
+    let mut add = |what: &str, value, wanted: &str, reached: Option<bool>| {
+        let goal = reached.map(|reached| (wanted.to_owned(), reached));
+        rows.push(Row { what: format!("{what}, {count} skills"), value, goal });
+    };
+    let value = format!("{ratio:.2} × ({cpu:.1} ms : {floor_cpu:.1} ms)");
+    add("cold `skill list`, CPU, ours : floor", value, "≤ 3 ×", goal(ratio <= 3.0));
+    add("cold `skill list`, peak memory", format!("{peak:.1} MiB"), "≤ 24 MiB", goal(peak <= 24.0));
+    Ok(ratio)
+}
+
+/// What the `bench` binary measures in one process.
+fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
+    let output = Command::new(target().join("release/bench"))
+        .arg(skills)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("bench: {}", output.status).into());
+    }
+    let numbers: Value = serde_json::from_slice(&output.stdout)?;
+    let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
+    let mut add = |what: &str, value: String, wanted: &str, reached: bool| {
+        rows.push(row(&format!("{what}, {count} skills"), value, wanted, reached));
+    };
+    let ratio = get("poll_us") / get("fstatat_us");
+    let value = format!(
+        "{ratio:.2} × ({:.0} µs : {:.0} µs; {} stats)",
+        get("poll_us"),
+        get("fstatat_us"),
+        get("poll_stats")
+    );
+    add("unchanged poll : fstatat of the SKILL.md files", value, "≤ 1.5 ×", ratio <= 1.5);
+    add(
+        "files opened by an unchanged poll",
+        get("poll_opened").to_string(),
+        "0",
+        get("poll_opened") == 0.0,
+    );
+    if count == 1_000 {
+        let share = get("poll_us") / 5e6 * 100.0;
+        add(
+            "share of a core, polling every 5 s",
+            format!("{share:.4} %"),
+            "≤ 0.025 %",
+            share <= 0.025,
+        );
+    }
+    add(
+        "catalog, unchanged",
+        format!("{:.0} ns", get("catalog_ns")),
+        "≤ 100 ns",
+        get("catalog_ns") <= 100.0,
+    );
+    add(
+        "allocations of it",
+        get("catalog_allocations").to_string(),
+        "0",
+        get("catalog_allocations") == 0.0,
+    );
+    let value = format!("{:.1} µs ({} bytes)", get("get_context_us"), get("context_bytes"));
+    add("get_context through the boundary", value, "≤ 5 µs", get("get_context_us") <= 5.0);
+    let (p50, p99) =
+        (get("read_p50_us") / get("direct_p50_us"), get("read_p99_us") / get("direct_p99_us"));
+    let value =
+        format!("{p50:.2} × ({:.0} µs : {:.0} µs)", get("read_p50_us"), get("direct_p50_us"));
+    add("read_skill through the boundary : direct, p50", value, "≤ 3 ×", p50 <= 3.0);
+    let value =
+        format!("{p99:.2} × ({:.0} µs : {:.0} µs)", get("read_p99_us"), get("direct_p99_us"));
+    add("read_skill through the boundary : direct, p99", value, "≤ 5 ×", p99 <= 5.0);
+    let load = get("load_us") / 1e3;
+    add("loading the library", format!("{load:.2} ms"), "≤ 5 ms", load <= 5.0);
+    let mib = get("metadata_bytes") / 1024.0 / 1024.0;
+    if count == 10_000 {
+        add("metadata held", format!("{mib:.2} MiB"), "≤ 8 MiB", mib <= 8.0);
+    }
+    rows.push(Row {
+        what: "  its sha256, where pinned".into(),
+        value: format!("{:.2} ms", get("sha256_us") / 1e3),
+        goal: None,
+    });
+    Ok(())
+}
+
+fn row(what: &str, value: String, wanted: &str, reached: bool) -> Row {
+    Row { what: what.to_owned(), value, goal: Some((wanted.to_owned(), reached)) }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn print(rows: &[Row]) {
+    let width = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or_default();
+    println!();
+    for Row { what, value, goal } in rows {
+        match goal {
+            Some((wanted, true)) => println!("{what:width$}  {value}  [{wanted}: yes]"),
+            Some((wanted, false)) => println!("{what:width$}  {value}  [{wanted}: NO]"),
+            None => println!("{what:width$}  {value}"),
+        }
+    }
 }

@@ -63,7 +63,8 @@ impl Demo {
 
         title("4. An agent that always carries a skill: builder_agent's layers");
         let text = self.call(["agent", "show", "builder_agent"])?;
-        let headings = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line.contains("sha256");
+        let headings =
+            |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line.contains("sha256");
         for line in text.lines().take(5).chain(text.lines().filter(headings)) {
             println!("{line}");
         }
@@ -181,7 +182,10 @@ impl Running {
         let stdout = child.stdout.take().ok_or("no standard output")?;
         let (sender, lines) = channel();
         thread::spawn(move || {
-            BufReader::new(stdout).lines().map_while(std::io::Result::ok).all(|line| sender.send(line).is_ok())
+            BufReader::new(stdout)
+                .lines()
+                .map_while(std::io::Result::ok)
+                .all(|line| sender.send(line).is_ok())
         });
         let running = Self { child, lines };
         running.wait_for("running; Ctrl-C ends it")?;
@@ -240,5 +244,9 @@ fn expect(text: &str, wanted: &str) -> Result<()> {
 }
 
 fn refuse(text: &str, unwanted: &str) -> Result<()> {
-    if text.contains(unwanted) { Err(format!("the output has {unwanted:?}").into()) } else { Ok(()) }
+    if text.contains(unwanted) {
+        Err(format!("the output has {unwanted:?}").into())
+    } else {
+        Ok(())
+    }
 }

@@ -56,9 +56,8 @@ pub(crate) fn measure(command: &[String]) -> Result<()> {
     run_quietly(&mut child)?;
     let wall_ms = started.elapsed().as_secs_f64() * 1e3;
     let used = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let ms = |time: nix::sys::time::TimeVal| {
-        time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3
-    };
+    let ms =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
     let cpu_ms = ms(used.user_time()) + ms(used.system_time());
     let usage = Usage { cpu_ms, wall_ms, peak_kib: used.max_rss() };
     println!("{}", serde_json::to_string(&usage)?);
@@ -67,9 +66,12 @@ pub(crate) fn measure(command: &[String]) -> Result<()> {
 
 /// Runs one command in a process of its own that measures it.
 pub(crate) fn usage_of(command: &[String]) -> Result<Usage> {
-    let output = Command::new(std::env::current_exe()?).arg("measure").arg("--").args(command).output()?;
+    let output =
+        Command::new(std::env::current_exe()?).arg("measure").arg("--").args(command).output()?;
     if !output.status.success() {
-        return Err(format!("{}: {}", command.join(" "), String::from_utf8_lossy(&output.stderr)).into());
+        return Err(
+            format!("{}: {}", command.join(" "), String::from_utf8_lossy(&output.stderr)).into()
+        );
     }
     Ok(serde_json::from_slice(&output.stdout)?)
 }

@@ -11,13 +11,23 @@ use crate::process::{cargo, run};
 /// dozens of crates again.
 pub(crate) fn test() -> Result<()> {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
-    run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    run(&mut cargo([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
     // Tests start the binary and load the libraries, which test targets alone would not build.
     run(&mut cargo(["build", "--workspace", "--lib", "--bins", "--examples", "--locked"]))?;
     if has_nextest() {
         run(&mut cargo(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))?;
     } else {
-        println!("\ncargo-nextest is not installed: cargo test runs the same tests, less in parallel");
+        println!(
+            "\ncargo-nextest is not installed: cargo test runs the same tests, less in parallel"
+        );
         run(&mut cargo(["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"]))?;
     }
     run(&mut cargo(["test", "--workspace", "--doc", "--locked"]))?;
@@ -27,5 +37,9 @@ pub(crate) fn test() -> Result<()> {
 
 fn has_nextest() -> bool {
     let mut command: Command = cargo(["nextest", "--version"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }

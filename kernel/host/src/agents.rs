@@ -82,6 +82,13 @@ pub struct Agent {
     pub(crate) resolved: ArcSwap<Resolved>,
 }
 
+impl Resolved {
+    /// The error state.
+    pub(crate) fn failed(problem: AgentProblem) -> Self {
+        Self { layers: Vec::new(), instructions: "".into(), problem: Some(problem), generation: None }
+    }
+}
+
 impl Agent {
     pub(crate) fn new(found: &FoundManifest, resolved: Resolved) -> Self {
         Self {

@@ -8,7 +8,7 @@ use skillhost_manifest::plan;
 use skillhost_manifest::{ExtensionId, Kind};
 
 use crate::abi::Remote;
-use crate::agents::Agent;
+use crate::agents::{Agent, AgentProblem, Resolved};
 use crate::callbacks::Callbacks;
 use crate::context_chain::ContextChain;
 use crate::discovery::{self, Discovered, FoundManifest};
@@ -113,7 +113,7 @@ impl Kernel {
                 LoadFailure {
                     phase: Phase::Plan,
                     reason: lines.join("\n"),
-                    hint: "correct depends_on in the manifest, or install what it names".to_owned(),
+                    hint: "correct depends_on in the manifest, or install what it names; see: skillhost ext doctor".to_owned(),
                 },
             ));
         }
@@ -156,6 +156,7 @@ impl Kernel {
         for id in agents {
             self.add_agent(&mut state, &mut report, &manifests[id]).await;
         }
+        keep_rejected_agents(&mut state, &report, &manifests);
         state.report = Arc::new(report);
         self.shared.state.store(Arc::new(state));
     }
@@ -175,7 +176,7 @@ impl Kernel {
         Some(LoadFailure {
             phase: Phase::Plan,
             reason: format!("depends on `{missing}`, which could not be loaded"),
-            hint: format!("see `{missing}` in this report"),
+            hint: format!("see `{missing}` in: skillhost ext doctor"),
         })
     }
 
@@ -329,6 +330,25 @@ fn reject(
         reason: failure.reason,
         hint: failure.hint,
         manifest: manifests.get(id).map(|found| found.path.clone()).unwrap_or_default(),
+    }
+}
+
+/// An agent whose dependencies failed is still an agent: asking for it says what is wrong with it.
+fn keep_rejected_agents(
+    state: &mut State,
+    report: &LoadReport,
+    manifests: &BTreeMap<ExtensionId, FoundManifest>,
+) {
+    for rejection in report.rejected.iter().filter(|r| r.phase == Phase::Plan) {
+        let found = manifests.get(rejection.id.as_str());
+        if let Some(found) = found.filter(|found| found.manifest.agent().is_some()) {
+            let problem = AgentProblem {
+                reason: rejection.reason.clone(),
+                hint: rejection.hint.clone(),
+            };
+            let agent = Arc::new(Agent::new(found, Resolved::failed(problem)));
+            state.agents.insert(found.manifest.id.clone(), agent);
+        }
     }
 }
 

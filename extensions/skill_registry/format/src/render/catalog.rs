@@ -1,0 +1,356 @@
+//! The catalog: one line per skill for every prompt (design: the catalog, L1).
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::line::{cut_at_word, sanitised, short};
+
+const HEADER: &str = "[Available Skills]\n";
+const FOOTER: &str = "\nUse read_skill(skill_id) to load full instructions.";
+
+/// Below this many characters a description is dropped rather than shortened further.
+const LEAST_DESCRIPTION: usize = 24;
+
+/// One skill of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatalogItem<'a> {
+    /// The skill's id.
+    pub id: &'a str,
+    /// Its description, or what [`description_short`](super::description_short) made of it.
+    pub description: &'a str,
+}
+
+/// Says what a catalog rendering cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RenderReport {
+    /// Skills with a line.
+    pub listed: usize,
+    /// Listed skills whose short description was shortened further to fit the budget.
+    pub shortened: usize,
+    /// Listed skills whose description was dropped to fit the budget.
+    pub without_description: usize,
+    /// Skills without a line.
+    pub omitted: usize,
+    /// Characters of the text.
+    pub chars: usize,
+    /// Characters the text was allowed.
+    pub budget: usize,
+}
+
+/// The rendered catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalog {
+    /// The block for the prompt, without a line end at its end.
+    pub text: String,
+    /// What was cut.
+    pub report: RenderReport,
+}
+
+/// Renders the catalog in at most `budget_chars` characters; nothing if there are no items.
+///
+/// The items must be sorted by id. Over budget, all descriptions are first shortened to the same
+/// length, then dropped from the last skill backwards, then skills are omitted from the last one
+/// backwards, and a line `(n more: list_skills(query))` counts them. The text is longer than the
+/// budget only if not even that fits: header, a count of all skills, and footer are always there.
+#[must_use]
+pub fn catalog(items: &[CatalogItem<'_>], budget_chars: usize) -> Option<Catalog> {
+    if items.is_empty() {
+        return None;
+    }
+    debug_assert!(items.is_sorted_by(|a, b| a.id <= b.id), "catalog items are sorted by id");
+    let entries: Vec<Entry<'_>> = items.iter().map(Entry::new).collect();
+    let plan = Plan::of(&entries, budget_chars);
+    let mut text = String::with_capacity(plan.capacity(&entries));
+    let mut report = RenderReport { budget: budget_chars, ..RenderReport::default() };
+    text.push_str(HEADER);
+    for (index, entry) in entries[..plan.listed].iter().enumerate() {
+        report.listed += 1;
+        text.push_str("• `");
+        text.push_str(&entry.id);
+        text.push('`');
+        if entry.description_chars > 0 {
+            let limit = if index < plan.described { plan.limit } else { 0 };
+            if limit == 0 {
+                report.without_description += 1;
+            } else {
+                report.shortened += usize::from(entry.description_chars > limit);
+                text.push_str(" — ");
+                text.push_str(&cut_at_word(&entry.description, limit));
+            }
+        }
+        text.push('\n');
+    }
+    report.omitted = entries.len() - plan.listed;
+    if report.omitted > 0 {
+        let _ = writeln!(text, "{}", more(report.omitted));
+    }
+    text.push_str(FOOTER);
+    report.chars = text.chars().count();
+    Some(Catalog { text, report })
+}
+
+fn more(omitted: usize) -> String {
+    format!("({omitted} more: list_skills(query))")
+}
+
+/// The parts of one line.
+struct Entry<'a> {
+    id: Cow<'a, str>,
+    description: Cow<'a, str>,
+    id_chars: usize,
+    description_chars: usize,
+}
+
+impl<'a> Entry<'a> {
+    fn new(item: &CatalogItem<'a>) -> Self {
+        let id = sanitised(item.id);
+        let description = short(item.description);
+        let (id_chars, description_chars) = (id.chars().count(), description.chars().count());
+        Self { id, description, id_chars, description_chars }
+    }
+
+    /// The characters of the line with this many of the description, line end included.
+    fn chars(&self, description: usize) -> usize {
+        let separator = if description > 0 { " — ".chars().count() } else { 0 };
+        "• ``\n".chars().count() + self.id_chars + separator + description
+    }
+}
+
+/// What to cut.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    /// The first so many skills get a line.
+    listed: usize,
+    /// The first so many of those get a description.
+    described: usize,
+    /// The most characters of a description.
+    limit: usize,
+}
+
+impl Plan {
+    fn of(entries: &[Entry<'_>], budget: usize) -> Self {
+        let all = entries.len();
+        let frame = HEADER.chars().count() + FOOTER.chars().count();
+        let names: usize = frame + entries.iter().map(|entry| entry.chars(0)).sum::<usize>();
+        if names > budget {
+            return Self {
+                listed: Self::names_that_fit(entries, budget, frame),
+                described: 0,
+                limit: 0,
+            };
+        }
+        let cost = |entry: &Entry<'_>, limit: usize| {
+            entry.chars(entry.description_chars.min(limit)) - entry.chars(0)
+        };
+        let longest = entries.iter().map(|entry| entry.description_chars).max().unwrap_or(0);
+        let fits = |limit: usize| {
+            names + entries.iter().map(|entry| cost(entry, limit)).sum::<usize>() <= budget
+        };
+        if fits(longest) {
+            return Self { listed: all, described: all, limit: longest };
+        }
+        if fits(LEAST_DESCRIPTION) {
+            // The largest limit that fits lies in here, and fitting is monotonic.
+            let (mut low, mut high) = (LEAST_DESCRIPTION, longest);
+            while high - low > 1 {
+                let middle = low.midpoint(high);
+                if fits(middle) { low = middle } else { high = middle }
+            }
+            return Self { listed: all, described: all, limit: low };
+        }
+        let mut total = names;
+        let within = |entry: &&Entry<'_>| {
+            total += cost(entry, LEAST_DESCRIPTION);
+            total <= budget
+        };
+        let described = entries.iter().take_while(within).count();
+        Self { listed: all, described, limit: LEAST_DESCRIPTION }
+    }
+
+    /// Counts the names that fit together with the line that counts the others.
+    fn names_that_fit(entries: &[Entry<'_>], budget: usize, frame: usize) -> usize {
+        let line = more(entries.len()).chars().count() + 1;
+        let mut total = frame + line;
+        let within = |entry: &&Entry<'_>| {
+            total += entry.chars(0);
+            total <= budget
+        };
+        entries.iter().take_while(within).count()
+    }
+
+    /// Estimates the bytes of the text from above, for texts of mostly ASCII.
+    fn capacity(&self, entries: &[Entry<'_>]) -> usize {
+        let line =
+            |entry: &Entry<'_>| entry.id.len() + entry.description.len().min(self.limit) + 16;
+        128 + entries[..self.listed].iter().map(line).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn items<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<CatalogItem<'a>> {
+        pairs.iter().map(|&(id, description)| CatalogItem { id, description }).collect()
+    }
+
+    #[test]
+    fn every_skill_has_a_line_while_the_budget_lasts() {
+        let skills = items(&[
+            ("code-review", "Code review checklist\nand best practices."),
+            ("empty", " "),
+            ("extension-development", "How to create `extensions`. Use when building <tools>."),
+        ]);
+        let text = "[Available Skills]\n\
+            • `code-review` — Code review checklist and best practices.\n\
+            • `empty`\n\
+            • `extension-development` — How to create 'extensions'. Use when building ‹tools›.\n\
+            \n\
+            Use read_skill(skill_id) to load full instructions.";
+        let report =
+            RenderReport { listed: 3, chars: 224, budget: 8000, ..RenderReport::default() };
+        assert_eq!(catalog(&skills, 8000), Some(Catalog { text: text.to_owned(), report }));
+        assert_eq!(catalog(&[], 8000), None);
+    }
+
+    #[test]
+    fn over_budget_long_descriptions_are_shortened_first() {
+        let long = "many words here ".repeat(8);
+        let skills = items(&[("a", "Short one."), ("b", &long), ("c", &long)]);
+        let Some(Catalog { text, report }) = catalog(&skills, 165) else { panic!("no catalog") };
+        assert_eq!(
+            text,
+            "[Available Skills]\n\
+             • `a` — Short one.\n\
+             • `b` — many words here many words…\n\
+             • `c` — many words here many words…\n\
+             \n\
+             Use read_skill(skill_id) to load full instructions."
+        );
+        let expected = RenderReport {
+            listed: 3,
+            shortened: 2,
+            chars: 162,
+            budget: 165,
+            ..RenderReport::default()
+        };
+        assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn then_descriptions_are_dropped_from_the_end() {
+        let long = "many words here ".repeat(8);
+        let skills = items(&[("a", &long), ("b", &long), ("c", &long)]);
+        let Some(Catalog { text, report }) = catalog(&skills, 150) else { panic!("no catalog") };
+        assert_eq!(
+            text,
+            "[Available Skills]\n\
+             • `a` — many words here many…\n\
+             • `b` — many words here many…\n\
+             • `c`\n\
+             \n\
+             Use read_skill(skill_id) to load full instructions."
+        );
+        let expected = RenderReport {
+            listed: 3,
+            shortened: 2,
+            without_description: 1,
+            omitted: 0,
+            chars: 137,
+            budget: 150,
+        };
+        assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn then_skills_are_omitted_and_counted() {
+        let ids = ["a", "b", "c", "d"].map(|letter| letter.repeat(20));
+        let skills = items(&[(&ids[0], "x"), (&ids[1], ""), (&ids[2], "z"), (&ids[3], "")]);
+        let Some(Catalog { text, report }) = catalog(&skills, 150) else { panic!("no catalog") };
+        assert_eq!(
+            text,
+            "[Available Skills]\n\
+             • `aaaaaaaaaaaaaaaaaaaa`\n\
+             • `bbbbbbbbbbbbbbbbbbbb`\n\
+             (2 more: list_skills(query))\n\
+             \n\
+             Use read_skill(skill_id) to load full instructions."
+        );
+        let expected = RenderReport {
+            listed: 2,
+            shortened: 0,
+            without_description: 1,
+            omitted: 2,
+            chars: 150,
+            budget: 150,
+        };
+        assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn the_frame_is_always_there() {
+        let skills = items(&[("a", "x")]);
+        let text = "[Available Skills]\n\
+            (1 more: list_skills(query))\n\
+            \n\
+            Use read_skill(skill_id) to load full instructions.";
+        let report = RenderReport { omitted: 1, chars: 100, budget: 10, ..RenderReport::default() };
+        assert_eq!(catalog(&skills, 10), Some(Catalog { text: text.to_owned(), report }));
+    }
+
+    fn any_skills() -> impl Strategy<Value = Vec<(String, String)>> {
+        let description = prop_oneof![
+            3 => "([A-Za-z]{1,9}[ .,\n]{1,2}){0,60}",
+            1 => any::<String>(),
+        ];
+        proptest::collection::btree_map("[a-zé<-]{1,20}", description, 1..40)
+            .prop_map(|skills| skills.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn the_budget_holds_and_the_report_tells_the_truth(
+            skills in any_skills(),
+            budget in 0_usize..4_000,
+        ) {
+            let pairs: Vec<_> = skills.iter().map(|(i, d)| (i.as_str(), d.as_str())).collect();
+            let Some(Catalog { text, report }) = catalog(&items(&pairs), budget) else {
+                return Err(TestCaseError::fail("no catalog"));
+            };
+            let chars = text.chars().count();
+            prop_assert_eq!(report.chars, chars);
+            prop_assert!(chars <= budget || report.listed == 0, "{} of {}", chars, budget);
+            prop_assert_eq!(report.listed + report.omitted, skills.len());
+            let ids: Vec<_> = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("• `")?.split('`').next())
+                .collect();
+            let expected: Vec<_> =
+                skills[..report.listed].iter().map(|(id, _)| sanitised(id)).collect();
+            prop_assert_eq!(ids, expected);
+            let described = text.lines().filter(|line| line.contains("` — ")).count();
+            let with_text =
+                skills[..report.listed].iter().filter(|(_, d)| !sanitised(d).is_empty()).count();
+            prop_assert_eq!(described + report.without_description, with_text);
+            prop_assert_eq!(
+                text.contains(&more(report.omitted)), report.omitted > 0
+            );
+            prop_assert_eq!(text.lines().filter(|line| line.starts_with('•')).count(), report.listed);
+        }
+
+        #[test]
+        fn a_larger_budget_never_lists_less(skills in any_skills(), budget in 0_usize..3_000) {
+            let pairs: Vec<_> = skills.iter().map(|(i, d)| (i.as_str(), d.as_str())).collect();
+            let skills = items(&pairs);
+            let described = |budget| {
+                catalog(&skills, budget)
+                    .map(|c| (c.report.listed, c.report.listed - c.report.without_description))
+            };
+            prop_assert!(described(budget) <= described(budget + 100));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! One harmless line of untrusted text.
+
+use std::borrow::Cow;
+
+/// The most characters of a short description.
+pub const SHORT_DESCRIPTION: usize = 160;
+
+/// The least room in which the start of a trigger sentence still says something.
+const LEAST_TRIGGER: usize = 32;
+
+/// What starts the advice when to use a skill, in lower case.
+const TRIGGERS: [&str; 13] = [
+    "use when",
+    "use this",
+    "use for",
+    "use it",
+    "use if",
+    "use to",
+    "use whenever",
+    "when the user",
+    "when you need",
+    "when asked",
+    "triggers on",
+    "trigger when",
+    "invoke when",
+];
+
+/// Tells whether a character changes the direction of the text around it.
+pub(crate) fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Tells whether a character is removed from a line: control and bidirectional characters, and
+/// those that show nothing and can hide text (zero-width blanks, tag characters).
+fn is_removed(c: char) -> bool {
+    c.is_control()
+        || is_bidi_control(c)
+        || matches!(c, '\u{200B}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
+}
+
+/// Makes one harmless line of a text.
+///
+/// Whitespace is folded to single blanks and trimmed; control, bidirectional and invisible
+/// characters are removed; backticks become apostrophes and angle brackets become `‹` and `›`, so
+/// that the line can neither leave its place in a prompt nor look like markup.
+#[must_use]
+pub fn sanitise_line(text: &str) -> String {
+    sanitised(text).into_owned()
+}
+
+pub(super) fn sanitised(text: &str) -> Cow<'_, str> {
+    let mut clean = clean_length(text);
+    if clean == text.len() && !text.ends_with(' ') {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        line.push_str(&rest[..clean]);
+        rest = &rest[clean..];
+        let Some(c) = rest.chars().next() else { break };
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '`' => line.push('\''),
+            '<' => line.push('\u{2039}'),
+            '>' => line.push('\u{203A}'),
+            c if c.is_whitespace() => {
+                if !line.is_empty() && !line.ends_with(' ') {
+                    line.push(' ');
+                }
+            }
+            _ => {}
+        }
+        if line.is_empty() || line.ends_with(' ') {
+            rest = rest.trim_start();
+        }
+        clean = clean_length(rest);
+    }
+    line.truncate(line.trim_end().len());
+    Cow::Owned(line)
+}
+
+/// Whether a byte is a visible ASCII character that may stand in a line.
+const VISIBLE: [bool; 256] = {
+    let mut visible = [false; 256];
+    let mut byte = b'!';
+    while byte <= b'~' {
+        visible[byte as usize] = !matches!(byte, b'`' | b'<' | b'>');
+        byte += 1;
+    }
+    visible
+};
+
+/// Returns how much of a text needs no change; a blank at its end may still have to go.
+fn clean_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if VISIBLE[usize::from(byte)] || byte == b' ' && at > 0 && bytes[at - 1] != b' ' {
+            at += 1;
+        } else if byte.is_ascii() {
+            break;
+        } else {
+            let c = text[at..].chars().next();
+            let Some(c) = c.filter(|c| !c.is_whitespace() && !is_removed(*c)) else { break };
+            at += c.len_utf8();
+        }
+    }
+    at
+}
+
+/// Shortens a description to one harmless line of at most [`SHORT_DESCRIPTION`] characters.
+///
+/// A longer one becomes its first sentence, followed by the first sentence that says when to use
+/// the skill, cut at a word where both do not fit.
+#[must_use]
+pub fn description_short(description: &str) -> String {
+    short(description).into_owned()
+}
+
+pub(super) fn short(description: &str) -> Cow<'_, str> {
+    let line = sanitised(description);
+    if fits(&line, SHORT_DESCRIPTION) {
+        return line;
+    }
+    let mut sentences = sentences(&line);
+    let first = sentences.next().unwrap_or_default();
+    let room = SHORT_DESCRIPTION.saturating_sub(first.chars().count() + 1);
+    let trigger = if room < LEAST_TRIGGER || says_when(first) {
+        None
+    } else {
+        sentences.find(|sentence| says_when(sentence))
+    };
+    let both = match trigger {
+        Some(trigger) => format!("{first} {trigger}"),
+        None => first.to_owned(),
+    };
+    Cow::Owned(cut_at_word(&both, SHORT_DESCRIPTION).into_owned())
+}
+
+fn fits(text: &str, limit: usize) -> bool {
+    text.len() <= limit || text.chars().nth(limit).is_none()
+}
+
+fn says_when(sentence: &str) -> bool {
+    let bytes = sentence.as_bytes();
+    let opens = |trigger: &&str, rest: &[u8]| {
+        rest.get(..trigger.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(trigger.as_bytes()))
+    };
+    (0..bytes.len()).any(|at| {
+        let first = bytes[at].to_ascii_lowercase();
+        matches!(first, b'u' | b'w' | b't' | b'i')
+            && (at == 0 || !bytes[at - 1].is_ascii_alphanumeric())
+            && TRIGGERS
+                .iter()
+                .any(|trigger| trigger.as_bytes()[0] == first && opens(&trigger, &bytes[at..]))
+    })
+}
+
+/// Splits a line after `.`, `!` or `?` and a blank, unless a lower-case letter follows, as after
+/// "e.g.", and after the full stops of scripts that put no blank there.
+fn sentences(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (sentence, after) = rest.split_at(sentence_length(rest));
+        rest = after.trim_start();
+        Some(sentence)
+    })
+}
+
+fn sentence_length(line: &str) -> usize {
+    for (at, byte) in line.bytes().enumerate() {
+        match byte {
+            b'.' | b'!' | b'?' => {
+                let after = line[at + 1..].strip_prefix(' ');
+                if after.is_some_and(|after| !after.starts_with(char::is_lowercase)) {
+                    return at + 1;
+                }
+            }
+            // The first bytes of the wide full stops; in the middle of a character they cannot
+            // stand, because every later byte of one is smaller.
+            0xE3 | 0xEF if line[at..].starts_with(['。', '！', '？']) => return at + 3,
+            _ => {}
+        }
+    }
+    line.len()
+}
+
+/// Cuts a line to at most so many characters, at a word where one ends in its last half, and marks
+/// the cut with `…`.
+pub(super) fn cut_at_word(line: &str, limit: usize) -> Cow<'_, str> {
+    if fits(line, limit) {
+        return Cow::Borrowed(line);
+    }
+    let Some(room) = limit.checked_sub(1) else { return Cow::Borrowed("") };
+    let end = line.char_indices().nth(room).map_or(line.len(), |(at, _)| at);
+    let head = &line[..end];
+    let cut = if line[end..].starts_with(' ') {
+        head
+    } else {
+        head.rfind(' ').filter(|at| *at >= end / 2).map_or(head, |at| &head[..at])
+    };
+    Cow::Owned(format!("{}…", cut.trim_end_matches([' ', '.', ',', ';', ':', '-', '—', '–'])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_cannot_leave_its_place() {
+        let cases = [
+            ("", ""),
+            ("  plain  text ", "plain text"),
+            ("two\r\n\tlines\u{2028}three\u{a0}four", "two lines three four"),
+            ("`code` <b>bold</b>", "'code' ‹b›bold‹/b›"),
+            ("a\u{202e}b\u{2066}c\u{200f}d", "abcd"),
+            ("\u{1b}[31mred\u{7}\0", "[31mred"),
+            ("hid\u{e0041}den\u{200b}\u{feff}", "hidden"),
+            ("family \u{1F469}\u{200D}\u{1F467}", "family \u{1F469}\u{200D}\u{1F467}"),
+            ("\u{200b} \u{202e}", ""),
+            ("a \u{200b} b", "a b"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(sanitise_line(text), expected, "{text:?}");
+            assert_eq!(sanitise_line(expected), expected, "twice: {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_short_description_stays_whole() {
+        let text = "x".repeat(SHORT_DESCRIPTION);
+        assert_eq!(description_short(&text), text);
+        assert_eq!(description_short("  Counts\n beads. "), "Counts beads.");
+    }
+
+    #[test]
+    fn a_long_description_keeps_its_first_and_its_trigger_sentence() {
+        let filler = "It also does many other things that nobody asked about. ".repeat(4);
+        assert_eq!(
+            description_short(&format!(
+                "Counts beads, e.g. in jars. {filler}Use when asked for beads. Use this twice."
+            )),
+            "Counts beads, e.g. in jars. Use when asked for beads."
+        );
+        assert_eq!(
+            description_short(&format!("Counts beads v1.5! {filler}")),
+            "Counts beads v1.5!"
+        );
+        assert_eq!(
+            description_short(&format!("Use when counting. {filler}Use this for beads.")),
+            "Use when counting."
+        );
+        assert_eq!(description_short(&format!("数える。{filler}")), "数える。");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_at_a_word() {
+        let words = "word ".repeat(60);
+        let expected = format!("{}…", "word ".repeat(31) + "word");
+        assert_eq!(description_short(&words).chars().count(), 160);
+        assert_eq!(description_short(&words), expected);
+        let one_word = "x".repeat(300);
+        assert_eq!(description_short(&one_word), format!("{}…", "x".repeat(159)));
+        let trigger = format!("Counts beads. Use when {}.", "asked ".repeat(60).trim());
+        assert_eq!(
+            description_short(&trigger),
+            format!("Counts beads. Use when{}…", " asked".repeat(22))
+        );
+        let long_first = format!("{}. Use when asked.", "y".repeat(140));
+        assert_eq!(description_short(&long_first), "y".repeat(140) + ". Use when asked.");
+        let longer_first = format!("{}. Use when asked for beads.", "y".repeat(140));
+        assert_eq!(description_short(&longer_first), "y".repeat(140) + ".");
+    }
+
+    #[test]
+    fn cuts_respect_characters_and_limits() {
+        assert_eq!(cut_at_word("añadir más", 7), "añadir…");
+        assert_eq!(cut_at_word("one, two three", 6), "one…");
+        assert_eq!(cut_at_word("abc", 3), "abc");
+        assert_eq!(cut_at_word("abcd", 1), "…");
+        assert_eq!(cut_at_word("abcd", 0), "");
+    }
+}

@@ -1,0 +1,168 @@
+//! The loading rules (profile `lenient`): from bytes to a skill's frontmatter and body.
+//!
+//! Whatever can be understood is loaded and what is odd about it is reported; only a file without
+//! a usable description is refused.
+
+mod allowed_tools;
+mod core_schema;
+mod fields;
+mod findings;
+mod name;
+
+use std::borrow::Cow;
+
+use crate::diagnostic::Diagnostic;
+use crate::split::{End, Fences, Found, find};
+use crate::text::{Decoded, UTF8_BOM, decode, is_utf16};
+use crate::tree::{self, Value};
+use findings::Findings;
+
+/// Lists the tools a skill names in `allowed-tools`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AllowedTools {
+    /// The field is absent or empty: the skill makes no statement.
+    #[default]
+    Absent,
+    /// The tools in the order written, patterns such as `Bash(git:*)` whole.
+    List(Vec<String>),
+    /// The field is there but cannot be read: no grants, and nothing allowed where it restricts.
+    Unparsable,
+}
+
+/// What a skill says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frontmatter {
+    /// The `name` as written; the directory's name is the id.
+    pub name: Option<String>,
+    /// What the skill does and when to use it; never blank.
+    pub description: String,
+    /// The licence.
+    pub license: Option<String>,
+    /// What the skill needs to work.
+    pub compatibility: Option<String>,
+    /// The tools it names.
+    pub allowed_tools: AllowedTools,
+    /// The `metadata` map in order, values as they stand in the file.
+    pub metadata: Vec<(String, String)>,
+    /// Tags, from the top level or from `metadata`.
+    pub tags: Vec<String>,
+    /// Ids of skills to load first, from the top level or from `metadata`.
+    pub requires: Vec<String>,
+    /// More about when to use the skill; joins the description in search.
+    pub when_to_use: Option<String>,
+    /// Whether the skill is for users only and not offered to models.
+    pub disable_model_invocation: bool,
+    /// Whether users get a slash command or a prompt for it; true unless the file says otherwise.
+    pub user_invocable: bool,
+    /// A hint about the arguments of its slash command.
+    pub argument_hint: Option<String>,
+    /// The `arguments` as written; hosts do not agree on their shape.
+    pub arguments: Option<Value>,
+    /// The `version` at the top level as written.
+    pub version: Option<String>,
+    /// Every other field, as written.
+    pub unknown: Vec<(String, Value)>,
+}
+
+/// The outcome of parsing a SKILL.md.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// The frontmatter; none if the skill must be skipped, then a diagnostic is an error.
+    pub frontmatter: Option<Frontmatter>,
+    /// Where the body starts, as a byte offset into the decoded text.
+    pub body_start: usize,
+    /// What was found, in the order of the file.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A parsed SKILL.md with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillText<'a> {
+    /// What was parsed.
+    pub parsed: Parsed,
+    /// The decoded text of the whole file.
+    pub text: Cow<'a, str>,
+}
+
+impl SkillText<'_> {
+    /// Returns the body: everything after the closing fence.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        &self.text[self.parsed.body_start..]
+    }
+}
+
+/// Parses the frontmatter and applies the loading rules.
+///
+/// `dir_name` is the name of the skill's directory. The bytes may end right after the closing
+/// fence: of a UTF-8 file nothing behind it is looked at.
+#[must_use]
+pub fn parse_head(dir_name: &str, bytes: &[u8]) -> Parsed {
+    if is_utf16(bytes) {
+        return match parse(dir_name, bytes) {
+            Ok(skill) => skill.parsed,
+            Err(refused) => *refused,
+        };
+    }
+    let mark = if bytes.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
+    let found = find(&bytes[mark..], End::File);
+    let Found::Both(fences) = &found else { return without_frontmatter(&found, Vec::new()) };
+    match decode(&bytes[..mark + fences.body_start]) {
+        Ok(decoded) => load(dir_name, &decoded.text, fences, decoded.diagnostics),
+        Err(refusal) => refused(refusal),
+    }
+}
+
+/// Parses a whole file and applies the loading rules.
+///
+/// `dir_name` is the name of the skill's directory.
+///
+/// # Errors
+/// Fails only if the bytes cannot be decoded. A file that is text but not a skill is a
+/// [`SkillText`] without frontmatter, so that its text can still be shown.
+pub fn parse<'a>(dir_name: &str, bytes: &'a [u8]) -> Result<SkillText<'a>, Box<Parsed>> {
+    let Decoded { text, diagnostics } =
+        decode(bytes).map_err(|refusal| Box::new(refused(refusal)))?;
+    let parsed = match find(text.as_bytes(), End::File) {
+        Found::Both(fences) => load(dir_name, &text, &fences, diagnostics),
+        found => without_frontmatter(&found, diagnostics),
+    };
+    Ok(SkillText { parsed, text })
+}
+
+fn refused(refusal: Diagnostic) -> Parsed {
+    Parsed { frontmatter: None, body_start: 0, diagnostics: vec![refusal] }
+}
+
+fn without_frontmatter(found: &Found, mut diagnostics: Vec<Diagnostic>) -> Parsed {
+    found.report(&mut diagnostics);
+    Parsed { frontmatter: None, body_start: 0, diagnostics }
+}
+
+fn load(dir_name: &str, text: &str, fences: &Fences, mut diagnostics: Vec<Diagnostic>) -> Parsed {
+    fences.report(&mut diagnostics);
+    let yaml = &text[fences.yaml.clone()];
+    let tree = tree::parse(yaml, fences.open_line + 1);
+    diagnostics.extend(tree.diagnostics);
+    let mut findings = Findings::new(diagnostics);
+    let frontmatter = match tree.root {
+        Value::Mapping(root) => {
+            fields::frontmatter(dir_name, root, yaml, fences.open_line, &mut findings)
+        }
+        other => {
+            if !findings.has_error() {
+                let place = other.span();
+                findings.push(
+                    Diagnostic::error(
+                        "frontmatter.type",
+                        "the frontmatter is not a list of `key: value` lines",
+                    )
+                    .at(place.line, place.column)
+                    .with_help("write one `key: value` per line, with `name` and `description`"),
+                );
+            }
+            None
+        }
+    };
+    Parsed { frontmatter, body_start: fences.body_start, diagnostics: findings.finish() }
+}

@@ -1,0 +1,108 @@
+//! Reads `allowed-tools`, which is written in three ways.
+
+use super::AllowedTools;
+use super::fields::first_occurrences;
+
+/// Reads the text form: tools separated by blanks or commas, as in `Bash(git add:*), Read`.
+///
+/// Separators in parentheses belong to the tool's pattern.
+pub(super) fn of_text(text: &str) -> AllowedTools {
+    let text = text.trim();
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    list(split(bare, |c| c == ',' || c.is_whitespace()))
+}
+
+/// Reads the list form: one tool per item.
+pub(super) fn of_items(items: &[String]) -> AllowedTools {
+    // `[Bash(git log, git diff), Read]` is three items to YAML and two tools to its author.
+    list(split(&items.join(","), |c| c == ','))
+}
+
+fn list(tools: Option<Vec<String>>) -> AllowedTools {
+    match tools {
+        None => AllowedTools::Unparsable,
+        Some(tools) if tools.is_empty() => AllowedTools::Absent,
+        Some(tools) => AllowedTools::List(first_occurrences(tools)),
+    }
+}
+
+/// Splits at separators outside parentheses; nothing if the parentheses do not come in pairs.
+fn split(text: &str, is_separator: impl Fn(char) -> bool) -> Option<Vec<String>> {
+    let mut tools: Vec<String> = Vec::new();
+    let mut depth = 0_usize;
+    let mut start = 0;
+    let mut close = |piece: &str| {
+        let tool = piece.trim().trim_matches(['"', '\'']).trim();
+        match tools.last_mut() {
+            // `Bash (git:*)` is one tool.
+            Some(last) if tool.starts_with('(') && !last.ends_with(')') => last.push_str(tool),
+            _ if tool.is_empty() => {}
+            _ => tools.push(tool.to_owned()),
+        }
+    };
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1)?,
+            c if depth == 0 && is_separator(c) => {
+                close(&text[start..at]);
+                start = at + c.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    close(&text[start..]);
+    (depth == 0).then_some(tools)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tools(expected: &[&str]) -> AllowedTools {
+        AllowedTools::List(expected.iter().map(|tool| (*tool).to_owned()).collect())
+    }
+
+    #[test]
+    fn text_is_split_at_blanks_and_commas_outside_parentheses() {
+        let cases: [(&str, &[&str]); 11] = [
+            ("Read", &["Read"]),
+            ("Bash(git:*) Read", &["Bash(git:*)", "Read"]),
+            ("Read, Write,Edit ,, Grep,", &["Read", "Write", "Edit", "Grep"]),
+            (
+                "Bash(git add:*), Bash(npm run test, lint)",
+                &["Bash(git add:*)", "Bash(npm run test, lint)"],
+            ),
+            ("Read\n  Write\tEdit", &["Read", "Write", "Edit"]),
+            ("[Read, \"Write\"]", &["Read", "Write"]),
+            ("'Read' 'Write'", &["Read", "Write"]),
+            ("Read Read, Read", &["Read"]),
+            ("mcp__x__y *", &["mcp__x__y", "*"]),
+            ("Bash (git:*) Read", &["Bash(git:*)", "Read"]),
+            ("Bash(f(x) y) Read", &["Bash(f(x) y)", "Read"]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(of_text(text), tools(expected), "{text:?}");
+        }
+        for text in ["", "  ", ",", "[]"] {
+            assert_eq!(of_text(text), AllowedTools::Absent, "{text:?}");
+        }
+        for text in ["Bash(git:*", "Read)", "a)b("] {
+            assert_eq!(of_text(text), AllowedTools::Unparsable, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn items_are_tools_and_may_hold_blanks() {
+        let items = |items: &[&str]| {
+            of_items(&items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(items(&["Read", "Web Search"]), tools(&["Read", "Web Search"]));
+        assert_eq!(
+            items(&["Bash(git log", "git diff)", "Read"]),
+            tools(&["Bash(git log,git diff)", "Read"])
+        );
+        assert_eq!(items(&[]), AllowedTools::Absent);
+        assert_eq!(items(&["Bash(git log", "Read"]), AllowedTools::Unparsable);
+    }
+}

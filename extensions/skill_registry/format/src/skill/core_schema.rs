@@ -1,0 +1,85 @@
+//! What YAML's core schema would make of a value; only for telling authors, never for reading.
+
+use crate::tree::{Scalar, Style, Value};
+
+/// Names the type that YAML's core schema gives a value that is not a text.
+pub(super) fn other_type(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Sequence(_) => Some("a list"),
+        Value::Mapping(_) => Some("a map"),
+        Value::Scalar(Scalar { text, style: Style::Plain, .. }) => core_type(text),
+        Value::Scalar(_) => None,
+    }
+}
+
+fn core_type(text: &str) -> Option<&'static str> {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Some("empty"),
+        "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => return Some("true or false"),
+        _ => {}
+    }
+    is_number(text).then_some("a number")
+}
+
+/// Tells whether YAML 1.2's core schema reads a plain scalar as a number.
+fn is_number(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if let Some(octal) = text.strip_prefix("0o") {
+        return !octal.is_empty() && octal.bytes().all(|b| matches!(b, b'0'..=b'7'));
+    }
+    if let Some(hex) = text.strip_prefix("0x") {
+        return !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    }
+    if matches!(text, ".nan" | ".NaN" | ".NAN") {
+        return true;
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if matches!(unsigned, ".inf" | ".Inf" | ".INF") {
+        return true;
+    }
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let exponent_fits = exponent
+        .is_none_or(|exponent| digits(exponent.strip_prefix(['-', '+']).unwrap_or(exponent)));
+    let mantissa_fits = match mantissa.split_once('.') {
+        Some((whole, fraction)) if whole.is_empty() => digits(fraction),
+        Some((whole, fraction)) => digits(whole) && (fraction.is_empty() || digits(fraction)),
+        None => digits(mantissa),
+    };
+    mantissa_fits && exponent_fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_scalars_are_typed_by_the_core_schema() {
+        let numbers = "1 -1 +1 007 1.10 1. .5 -0.5 1e3 1.5E-3 0o17 0xAf .inf -.INF .nan";
+        for text in numbers.split(' ') {
+            assert_eq!(core_type(text), Some("a number"), "{text}");
+        }
+        for text in ["", "~", "null", "NULL"] {
+            assert_eq!(core_type(text), Some("empty"), "{text}");
+        }
+        for text in ["true", "False"] {
+            assert_eq!(core_type(text), Some("true or false"), "{text}");
+        }
+        let texts = "yes on nUll tRue 1.10.0 2024-01-15 v1 . - + e3 1e 0o8 0x 1_000 +.nan 1,5 ٣";
+        for text in texts.split(' ') {
+            assert_eq!(core_type(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn quotes_make_a_text() {
+        let span = crate::tree::Span::default();
+        let scalar = |style| Value::Scalar(Scalar { text: "1.0".to_owned(), style, span });
+        assert_eq!(other_type(&scalar(Style::Plain)), Some("a number"));
+        for style in [Style::SingleQuoted, Style::DoubleQuoted, Style::Literal, Style::Raw] {
+            assert_eq!(other_type(&scalar(style)), None);
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! From the tree to the fields of a skill.
+
+use std::collections::HashSet;
+
+use super::findings::Findings;
+use super::{AllowedTools, Frontmatter, allowed_tools, core_schema, name};
+use crate::diagnostic::{Diagnostic, excerpt};
+use crate::tree::{Entry, Mapping, Scalar, Sequence, Span, Style, Value, retain_first};
+
+/// The largest lengths in characters (Agent Skills specification).
+const MAX_DESCRIPTION: usize = 1024;
+const MAX_COMPATIBILITY: usize = 500;
+
+/// The fields of the Agent Skills specification.
+const STANDARD: [&str; 6] =
+    ["name", "description", "license", "compatibility", "allowed-tools", "metadata"];
+
+/// Reads the fields of the map between the fences, whose opening one is on line `open_line`.
+///
+/// `source` is the text the map was read from. Returns nothing, and reports an error, if there is
+/// no usable description.
+pub(super) fn frontmatter(
+    dir_name: &str,
+    mut root: Mapping,
+    source: &str,
+    open_line: u32,
+    findings: &mut Findings,
+) -> Option<Frontmatter> {
+    retain_first(&mut root.entries);
+    let mut reader = Reader {
+        dir_name,
+        source,
+        first_line: open_line + 1,
+        findings,
+        fields: Frontmatter { user_invocable: true, ..Frontmatter::default() },
+        description: None,
+        missing: [Some(Span { line: open_line, column: 0 }); 2],
+    };
+    for entry in root.entries {
+        reader.field(entry);
+    }
+    reader.finish()
+}
+
+/// Keeps the first of equal texts.
+pub(super) fn first_occurrences(mut texts: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::with_capacity(texts.len());
+    let first: Vec<bool> = texts.iter().map(|text| seen.insert(text.as_str())).collect();
+    let mut first = first.into_iter();
+    texts.retain(|_| first.next().unwrap_or(true));
+    texts
+}
+
+struct Reader<'a> {
+    dir_name: &'a str,
+    source: &'a str,
+    /// The line of the file that `source` starts at.
+    first_line: u32,
+    findings: &'a mut Findings,
+    fields: Frontmatter,
+    description: Option<String>,
+    /// Where to report that there is no name and no description.
+    missing: [Option<Span>; 2],
+}
+
+impl Reader<'_> {
+    fn field(&mut self, Entry { key, value }: Entry) {
+        match key.text.as_str() {
+            "name" => self.name(&key, value),
+            "description" => self.description(&key, value),
+            "license" => self.fields.license = self.text("license.type", &key, value),
+            "compatibility" => self.compatibility(&key, value),
+            "allowed-tools" => self.fields.allowed_tools = self.allowed_tools(value),
+            "metadata" => self.metadata(key, value),
+            _ => self.extension(key, value),
+        }
+    }
+
+    fn name(&mut self, key: &Scalar, value: Value) {
+        let span = value.span();
+        let Value::Scalar(Scalar { text, .. }) = value else {
+            self.missing[0] = None;
+            return self.not_text("name.type", key, span);
+        };
+        let Some(name) = trimmed(text) else {
+            self.missing[0] = Some(key.span);
+            return;
+        };
+        self.missing[0] = None;
+        let findings = &mut *self.findings;
+        name::check(&name, self.dir_name, |found| findings.push(at(found, span)));
+        self.fields.name = Some(name);
+    }
+
+    fn description(&mut self, key: &Scalar, value: Value) {
+        let span = value.span();
+        self.missing[1] = Some(key.span);
+        let in_brackets = matches!(
+            value,
+            Value::Sequence(Sequence { flow: true, .. })
+                | Value::Mapping(Mapping { flow: true, .. })
+        );
+        if in_brackets {
+            // Prose that starts with a bracket; a list on lines of its own is not prose.
+            self.report(
+                Diagnostic::warning(
+                    "description.type",
+                    "the description in brackets is read as text",
+                ),
+                span,
+                "put it in quotes",
+            );
+        } else if !matches!(value, Value::Scalar(_)) {
+            self.report(
+                Diagnostic::error("description.type", "the description is not a text"),
+                span,
+                "say in one text what the skill does and when to use it",
+            );
+            return;
+        }
+        if matches!(value, Value::Scalar(Scalar { style: Style::Plain, .. })) {
+            self.note_comment(span);
+        }
+        self.description = trimmed(value.into_text(self.source));
+        let length =
+            self.description.as_deref().map_or(0, |text| length_over(text, MAX_DESCRIPTION));
+        if length > 0 {
+            self.report(
+                Diagnostic::warning(
+                    "description.maxLength",
+                    format!("the description has {length} characters, more than {MAX_DESCRIPTION}"),
+                ),
+                span,
+                "shorten it; other readers refuse the file",
+            );
+        }
+    }
+
+    /// Reports ` #` behind a description: its author may not know that it starts a comment.
+    fn note_comment(&mut self, span: Span) {
+        let index = usize::try_from(span.line - self.first_line).unwrap_or(usize::MAX);
+        let line = self.source.lines().nth(index).unwrap_or_default();
+        let Some(at) = line.find(" #") else { return };
+        let column = u32::try_from(line[..at].chars().count() + 2).unwrap_or(u32::MAX);
+        self.report(
+            Diagnostic::note(
+                "description.comment",
+                "the description ends here, where a comment starts",
+            ),
+            Span { column, ..span },
+            "put the description in quotes if the rest belongs to it",
+        );
+    }
+
+    fn compatibility(&mut self, key: &Scalar, value: Value) {
+        let span = value.span();
+        self.fields.compatibility = self.text("compatibility.type", key, value);
+        let text = self.fields.compatibility.as_deref();
+        let length = text.map_or(0, |text| length_over(text, MAX_COMPATIBILITY));
+        if length > 0 {
+            self.report(
+                Diagnostic::warning(
+                    "compatibility.maxLength",
+                    format!(
+                        "`compatibility` has {length} characters, more than {MAX_COMPATIBILITY}"
+                    ),
+                ),
+                span,
+                "shorten it; other readers refuse the file",
+            );
+        }
+    }
+
+    fn allowed_tools(&mut self, value: Value) -> AllowedTools {
+        let span = value.span();
+        let is_list = matches!(value, Value::Sequence(_));
+        let tools = match value {
+            Value::Scalar(Scalar { text, .. }) => allowed_tools::of_text(&text),
+            Value::Sequence(sequence) => {
+                let text = |item: Value| item.into_text(self.source);
+                allowed_tools::of_items(&sequence.items.into_iter().map(text).collect::<Vec<_>>())
+            }
+            Value::Mapping(mapping) if mapping.entries.is_empty() => AllowedTools::Absent,
+            Value::Mapping(_) => AllowedTools::Unparsable,
+        };
+        if tools == AllowedTools::Unparsable {
+            self.report(
+                Diagnostic::warning(
+                    "allowed-tools.format",
+                    "`allowed-tools` cannot be read; it grants nothing",
+                ),
+                span,
+                "write tools separated by blanks, such as `Read Bash(git:*)`",
+            );
+        } else if is_list {
+            self.report(
+                Diagnostic::warning("allowed-tools.type", "`allowed-tools` is a list, not a text"),
+                span,
+                "write the tools on one line, separated by blanks, for readers that expect a text",
+            );
+        }
+        tools
+    }
+
+    fn metadata(&mut self, key: Scalar, value: Value) {
+        let mut mapping = match value {
+            Value::Mapping(mapping) => mapping,
+            value if value.is_empty() => return,
+            // Broken YAML has been reported already.
+            Value::Scalar(Scalar { style: Style::Raw, .. }) => {
+                return self.fields.unknown.push((key.text, value));
+            }
+            value => {
+                self.report(
+                    Diagnostic::warning(
+                        "metadata.type",
+                        "`metadata` is not a map; it is kept as text",
+                    ),
+                    value.span(),
+                    "write `key: value` lines below it, indented by two blanks",
+                );
+                return self.fields.unknown.push((key.text, value));
+            }
+        };
+        retain_first(&mut mapping.entries);
+        self.fields.metadata.reserve_exact(mapping.entries.len());
+        for Entry { key, value } in mapping.entries {
+            if let Some(what) = core_schema::other_type(&value) {
+                let message = format!(
+                    "the metadata value `{}` is {what}; it is kept as text",
+                    excerpt(&key.text)
+                );
+                let found = Diagnostic::warning("metadata.valueType", message);
+                self.report(found, value.span(), "put it in quotes");
+            }
+            match key.text.as_str() {
+                "tags" => Self::add(&mut self.fields.tags, words(&value)),
+                "requires" => Self::add(&mut self.fields.requires, words(&value)),
+                _ => {}
+            }
+            self.fields.metadata.push((key.text, value.into_text(self.source)));
+        }
+    }
+
+    /// Reads a field that the specification does not have.
+    fn extension(&mut self, key: Scalar, value: Value) {
+        let span = value.span();
+        let mut known = true;
+        match key.text.as_str() {
+            "tags" | "requires" => match words(&value) {
+                Some(list) if key.text == "tags" => Self::add(&mut self.fields.tags, Some(list)),
+                Some(list) => Self::add(&mut self.fields.requires, Some(list)),
+                None => {
+                    let rule = if key.text == "tags" { "tags.type" } else { "requires.type" };
+                    let message = format!("`{}` is not a list of words; it is not used", key.text);
+                    self.report(
+                        Diagnostic::warning(rule, message),
+                        span,
+                        "write a list, or words separated by commas",
+                    );
+                    self.fields.unknown.push((key.text.clone(), value));
+                }
+            },
+            "when_to_use" => {
+                self.fields.when_to_use = self.text("when_to_use.type", &key, value);
+            }
+            "disable-model-invocation" => {
+                let rule = "disable-model-invocation.type";
+                if let Some(flag) = self.flag(rule, &key, value) {
+                    self.fields.disable_model_invocation = flag;
+                }
+            }
+            "user-invocable" => {
+                if let Some(flag) = self.flag("user-invocable.type", &key, value) {
+                    self.fields.user_invocable = flag;
+                }
+            }
+            // `[file] [mode]` and `[file]` are hints, whatever YAML makes of the brackets.
+            "argument-hint" => {
+                self.fields.argument_hint = trimmed(value.into_text(self.source));
+            }
+            "arguments" => {
+                self.fields.arguments = Some(value).filter(|value| !value.is_empty());
+            }
+            "version" => self.fields.version = self.text("version.type", &key, value),
+            _ => {
+                known = false;
+                self.fields.unknown.push((key.text.clone(), value));
+            }
+        }
+        self.report_extension(&key, known);
+    }
+
+    fn report_extension(&mut self, key: &Scalar, known: bool) {
+        let name = excerpt(&key.text);
+        let (message, help) = if known {
+            (
+                format!("`{name}` is not a field of the standard; it is used here"),
+                "strict validators refuse it at the top level".to_owned(),
+            )
+        } else {
+            let message = format!("`{name}` is not a known field; it is kept but not used");
+            let like = STANDARD.into_iter().find(|field| is_like(field, &key.text));
+            let help = match like {
+                Some(field) => format!("write it `{field}` if that is what it means"),
+                None => "move it under `metadata`, or remove it".to_owned(),
+            };
+            (message, help)
+        };
+        self.report(Diagnostic::warning("frontmatter.unknownField", message), key.span, help);
+    }
+
+    fn finish(self) -> Option<Frontmatter> {
+        let Self { mut fields, findings, description, missing: [no_name, no_description], .. } =
+            self;
+        if let Some(span) = no_name {
+            let found = Diagnostic::warning(
+                "name.required",
+                "there is no name; the directory's name is used",
+            );
+            let help = format!("write `name: {}`", excerpt(self.dir_name));
+            findings.push(at(found, span).with_help(help));
+        }
+        let Some(description) = description else {
+            if !findings.has_error() {
+                let found = Diagnostic::error("description.required", "there is no description");
+                let help = "write `description:` and what the skill does and when to use it";
+                findings.push(at(found, no_description.unwrap_or_default()).with_help(help));
+            }
+            return None;
+        };
+        fields.description = description;
+        fields.tags = first_occurrences(fields.tags);
+        fields.requires = first_occurrences(fields.requires);
+        Some(fields)
+    }
+
+    /// Reads a text; a list or map is read as the text that stands in the file.
+    fn text(&mut self, rule: &'static str, key: &Scalar, value: Value) -> Option<String> {
+        if !matches!(value, Value::Scalar(_)) {
+            self.not_text(rule, key, value.span());
+        }
+        trimmed(value.into_text(self.source))
+    }
+
+    fn not_text(&mut self, rule: &'static str, key: &Scalar, span: Span) {
+        let message = format!("`{}` is not a text", excerpt(&key.text));
+        self.report(Diagnostic::warning(rule, message), span, "write one text; put it in quotes");
+    }
+
+    fn flag(&mut self, rule: &'static str, key: &Scalar, value: Value) -> Option<bool> {
+        let span = value.span();
+        let text = trimmed(value.into_text(self.source))?;
+        let flag = match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" => Some(true),
+            "false" | "no" | "off" => Some(false),
+            _ => None,
+        };
+        if flag.is_none() {
+            let message = format!("`{}` is neither true nor false; it is not used", key.text);
+            self.report(Diagnostic::warning(rule, message), span, "write `true` or `false`");
+        }
+        flag
+    }
+
+    fn add(list: &mut Vec<String>, more: Option<Vec<String>>) {
+        list.extend(more.into_iter().flatten());
+    }
+
+    fn report(&mut self, found: Diagnostic, span: Span, help: impl Into<String>) {
+        self.findings.push(at(found, span).with_help(help));
+    }
+}
+
+fn at(found: Diagnostic, span: Span) -> Diagnostic {
+    found.at(span.line, span.column)
+}
+
+fn trimmed(text: String) -> Option<String> {
+    let inner = text.trim();
+    match inner.len() {
+        0 => None,
+        length if length == text.len() => Some(text),
+        _ => Some(inner.to_owned()),
+    }
+}
+
+/// Returns the number of characters if it is over a limit, else zero.
+fn length_over(text: &str, limit: usize) -> usize {
+    // Most texts have fewer bytes than the limit has characters.
+    if text.len() <= limit {
+        return 0;
+    }
+    let length = text.chars().count();
+    if length > limit { length } else { 0 }
+}
+
+/// Reads words from a list of texts, or from a text that separates them by commas.
+fn words(value: &Value) -> Option<Vec<String>> {
+    let word = |text: &str| Some(text.trim().trim_matches(['"', '\'']).trim().to_owned());
+    let words: Option<Vec<String>> = match value {
+        Value::Scalar(scalar) => {
+            let text = scalar.text.trim();
+            let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            bare.unwrap_or(text).split(',').map(word).collect()
+        }
+        Value::Sequence(sequence) => {
+            sequence.items.iter().map(|item| item.as_str().and_then(word)).collect()
+        }
+        Value::Mapping(_) => None,
+    };
+    words.map(|words| words.into_iter().filter(|word| !word.is_empty()).collect())
+}
+
+/// Tells whether a key is a field's name in another spelling.
+fn is_like(field: &str, key: &str) -> bool {
+    key.len() == field.len()
+        && key
+            .bytes()
+            .zip(field.bytes())
+            .all(|(k, f)| k.eq_ignore_ascii_case(&f) || (f == b'-' && k == b'_'))
+}

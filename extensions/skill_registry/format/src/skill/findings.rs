@@ -1,0 +1,64 @@
+//! Collects diagnostics without letting a hostile file produce thousands of them.
+
+use crate::diagnostic::{Diagnostic, Severity};
+
+/// The most warnings and notes reported about one file; errors are always reported.
+const LIMIT: usize = 100;
+
+pub(super) struct Findings {
+    list: Vec<Diagnostic>,
+    left_out: usize,
+}
+
+impl Findings {
+    pub(super) fn new(found: Vec<Diagnostic>) -> Self {
+        let mut findings = Self { list: found, left_out: 0 };
+        if findings.list.len() > LIMIT {
+            let found = std::mem::take(&mut findings.list);
+            found.into_iter().for_each(|diagnostic| findings.push(diagnostic));
+        }
+        findings
+    }
+
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
+        if diagnostic.severity == Severity::Error || self.list.len() < LIMIT {
+            self.list.push(diagnostic);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    pub(super) fn has_error(&self) -> bool {
+        self.list.iter().any(|found| found.severity == Severity::Error)
+    }
+
+    /// Returns the diagnostics in the order of the file.
+    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+        self.list.sort_by_key(|found| (found.line, found.column));
+        if self.left_out > 0 {
+            let message = format!("{} more findings are left out", self.left_out);
+            self.list.push(Diagnostic::note("file.moreFindings", message));
+        }
+        self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_warnings_is_cut_and_counted_but_errors_stay() {
+        let warning = |line| Diagnostic::warning("a.b", "odd").at(line, 1);
+        let mut findings = Findings::new((1..=150).map(warning).collect());
+        findings.push(warning(151));
+        findings.push(Diagnostic::error("a.c", "bad").at(2, 5));
+        let list = findings.finish();
+        assert_eq!(list.len(), LIMIT + 2);
+        assert_eq!(list[2].rule, "a.c");
+        assert_eq!(
+            list[LIMIT + 1].to_string(),
+            "note[file.moreFindings]: 51 more findings are left out"
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! Finds the frontmatter's fences: the two lines of `---`.
+
+use std::ops::Range;
+
+use crate::diagnostic::Diagnostic;
+use crate::text::{UTF8_BOM, is_utf16};
+
+/// The largest frontmatter that is read, in bytes, fences included.
+pub const FRONTMATTER_LIMIT: usize = 64 << 10;
+
+/// Tells a reader that reads piece by piece whether it has the whole frontmatter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// The first this many bytes hold the whole frontmatter with its closing fence line.
+    Complete(usize),
+    /// Not decided yet: read on, and parse what there is at the end of the file.
+    NeedMore,
+    /// There is no opening fence, or no closing one within [`FRONTMATTER_LIMIT`].
+    Absent,
+}
+
+/// Looks for the frontmatter in the first bytes of a file.
+///
+/// The opening fence is the first line that is not blank, if that line is `---`; the closing fence
+/// is the next line that is `---`; blanks after either are allowed. The answer for UTF-16 is
+/// always [`Head::NeedMore`], because only the whole file can be decoded.
+#[must_use]
+pub fn head(bytes: &[u8]) -> Head {
+    if is_utf16(bytes) || matches!(bytes, [0xEF] | [0xEF, 0xBB] | [0xFF | 0xFE]) {
+        return Head::NeedMore;
+    }
+    let mark = if bytes.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
+    match find(&bytes[mark..], End::Unknown) {
+        Found::Both(fences) => Head::Complete(mark + fences.body_start),
+        Found::Undecided => Head::NeedMore,
+        Found::Nothing { .. } | Found::Unclosed { .. } | Found::TooLarge { .. } => Head::Absent,
+    }
+}
+
+/// Both fences of a file, as byte offsets and lines counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fences {
+    pub(crate) yaml: Range<usize>,
+    pub(crate) body_start: usize,
+    pub(crate) open_line: u32,
+    /// The lines of the fences that have blanks after the dashes.
+    pub(crate) padded: [Option<u32>; 2],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Both(Fences),
+    /// The first line that is not blank is not a fence; zero if there is none.
+    Nothing {
+        line: u32,
+    },
+    Unclosed {
+        open_line: u32,
+    },
+    TooLarge {
+        open_line: u32,
+    },
+    /// The bytes end too early; only with [`End::Unknown`].
+    Undecided,
+}
+
+/// Whether the bytes are known to end where the file ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    File,
+    Unknown,
+}
+
+/// Finds the fences in a file without byte order mark.
+pub(crate) fn find(bytes: &[u8], end: End) -> Found {
+    let mut lines = Lines { bytes, at: 0, number: 0 };
+    let (open_line, open_padded) = loop {
+        let Some(line) = lines.next() else {
+            return undecided(end, bytes, Found::Nothing { line: 0 });
+        };
+        if !line.complete && end == End::Unknown {
+            let nothing = Found::Nothing { line: lines.number };
+            return if may_become_fence(line.content) {
+                undecided(end, bytes, nothing)
+            } else {
+                nothing
+            };
+        }
+        match fence(line.content) {
+            Some(padded) => break (lines.number, padded),
+            None if line.content.iter().all(|byte| is_blank(*byte)) => {}
+            None => return Found::Nothing { line: lines.number },
+        }
+    };
+    let yaml_start = lines.at;
+    loop {
+        let line_start = lines.at;
+        if line_start > FRONTMATTER_LIMIT {
+            return Found::TooLarge { open_line };
+        }
+        let Some(line) = lines.next() else {
+            return undecided(end, bytes, Found::Unclosed { open_line });
+        };
+        let Some(padded) = fence(line.content) else { continue };
+        if !line.complete && end == End::Unknown {
+            return undecided(end, bytes, Found::Unclosed { open_line });
+        }
+        if lines.at > FRONTMATTER_LIMIT {
+            return Found::TooLarge { open_line };
+        }
+        return Found::Both(Fences {
+            yaml: yaml_start..line_start,
+            body_start: lines.at,
+            open_line,
+            padded: [open_padded.then_some(open_line), padded.then_some(lines.number)],
+        });
+    }
+}
+
+fn undecided(end: End, bytes: &[u8], at_end: Found) -> Found {
+    match end {
+        End::Unknown if bytes.len() <= FRONTMATTER_LIMIT => Found::Undecided,
+        _ => at_end,
+    }
+}
+
+/// Tells whether a line is a fence, and then whether blanks follow the dashes.
+fn fence(line: &[u8]) -> Option<bool> {
+    let rest = line.strip_prefix(b"---")?;
+    let rest = rest.strip_suffix(b"\r").unwrap_or(rest);
+    rest.iter().all(|byte| is_blank(*byte)).then_some(!rest.is_empty())
+}
+
+/// Tells whether a first line that is not complete could still turn out blank or a fence.
+fn may_become_fence(line: &[u8]) -> bool {
+    b"---".starts_with(line) || fence(line).is_some() || line.iter().all(|byte| is_blank(*byte))
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
+}
+
+struct Lines<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// The number of the line last returned, counted from 1.
+    number: u32,
+}
+
+struct Line<'a> {
+    /// The line without its `\n`; a `\r` before that is still there.
+    content: &'a [u8],
+    complete: bool,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        let rest = &self.bytes[self.at..];
+        if rest.is_empty() {
+            return None;
+        }
+        self.number += 1;
+        Some(match rest.iter().position(|&byte| byte == b'\n') {
+            Some(length) => {
+                self.at += length + 1;
+                Line { content: &rest[..length], complete: true }
+            }
+            None => {
+                self.at = self.bytes.len();
+                Line { content: rest, complete: false }
+            }
+        })
+    }
+}
+
+impl Found {
+    /// Reports what keeps the file from being a skill or is odd about its fences.
+    pub(crate) fn report(&self, diagnostics: &mut Vec<Diagnostic>) {
+        let start = "start the file with a line `---`, then `name:` and `description:`, then a \
+                     line `---`";
+        match self {
+            Self::Both(fences) => fences.report(diagnostics),
+            Self::Nothing { line: 0 } | Self::Undecided => diagnostics.push(
+                Diagnostic::error("frontmatter.missing", "the file is empty").with_help(start),
+            ),
+            Self::Nothing { line } => diagnostics.push(
+                Diagnostic::error("frontmatter.missing", "the file does not start with `---`")
+                    .at(*line, 1)
+                    .with_help(start),
+            ),
+            Self::Unclosed { open_line } => diagnostics.push(
+                Diagnostic::error(
+                    "frontmatter.unclosed",
+                    "the frontmatter has no closing line `---`",
+                )
+                .at(*open_line, 1)
+                .with_help("add a line `---` after the last field"),
+            ),
+            Self::TooLarge { open_line } => diagnostics.push(
+                Diagnostic::error(
+                    "frontmatter.maxSize",
+                    format!("no closing line `---` within {FRONTMATTER_LIMIT} bytes"),
+                )
+                .at(*open_line, 1)
+                .with_help("close the frontmatter with a line `---`, or shorten it"),
+            ),
+        }
+    }
+}
+
+impl Fences {
+    /// Reports what is odd about the fences.
+    pub(crate) fn report(&self, diagnostics: &mut Vec<Diagnostic>) {
+        if self.open_line > 1 {
+            diagnostics.push(
+                Diagnostic::warning(
+                    "frontmatter.leadingBlank",
+                    "there are blank lines before the opening `---`",
+                )
+                .at(1, 1)
+                .with_help("start the file with `---`; other readers find no frontmatter"),
+            );
+        }
+        for line in self.padded.into_iter().flatten() {
+            diagnostics.push(
+                Diagnostic::warning(
+                    "frontmatter.fenceWhitespace",
+                    "there are blanks after the dashes of this line",
+                )
+                .at(line, 4)
+                .with_help("remove them; other readers find no frontmatter"),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_knows_when_to_stop() {
+        let cases: [(&str, Head); 17] = [
+            ("", Head::NeedMore),
+            ("-", Head::NeedMore),
+            ("---", Head::NeedMore),
+            ("--- ", Head::NeedMore),
+            ("\n \t\n", Head::NeedMore),
+            ("----", Head::Absent),
+            ("x", Head::Absent),
+            ("# Title\n---\n---\n", Head::Absent),
+            ("---x\n", Head::Absent),
+            ("---\n", Head::NeedMore),
+            ("---\na: b\n---", Head::NeedMore),
+            ("---\na: b\n--- x\n", Head::NeedMore),
+            ("---\na: b\n ---\n", Head::NeedMore),
+            ("---\na: b---\n---\nbody", Head::Complete(16)),
+            ("---\r\na: b\r\n--- \r\nbody", Head::Complete(17)),
+            ("\n\n---\n---\n---\n", Head::Complete(10)),
+            ("\u{FEFF}---\n---\n", Head::Complete(11)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(head(text.as_bytes()), expected, "{text:?}");
+        }
+        assert_eq!(head(b"\xEF\xBB"), Head::NeedMore);
+        assert_eq!(head(b"\xFF\xFE-\0-\0-\0\n\0"), Head::NeedMore);
+    }
+
+    #[test]
+    fn every_prefix_needs_more_until_the_fence_is_whole() {
+        let text = "\n---  \nname: x\ndescription: a --- b\n---\r\n";
+        for length in 0..text.len() {
+            assert_eq!(head(&text.as_bytes()[..length]), Head::NeedMore, "{length}");
+        }
+        for tail in ["", "b", "---\n", "\n---\nmore"] {
+            assert_eq!(head(format!("{text}{tail}").as_bytes()), Head::Complete(text.len()));
+        }
+    }
+
+    #[test]
+    fn the_limit_counts_both_fences() {
+        let of_size = |size: usize| format!("---\n{}\n---\n", "x".repeat(size - 9));
+        let largest = of_size(FRONTMATTER_LIMIT);
+        assert_eq!(head(largest.as_bytes()), Head::Complete(FRONTMATTER_LIMIT));
+        assert_eq!(head(of_size(FRONTMATTER_LIMIT + 1).as_bytes()), Head::Absent);
+        let endless = format!("---\n{}", "x: y\n".repeat(FRONTMATTER_LIMIT));
+        assert_eq!(head(endless.as_bytes()), Head::Absent);
+        assert_eq!(find(endless.as_bytes(), End::File), Found::TooLarge { open_line: 1 });
+        let one_line = format!("---\n{}", "x".repeat(FRONTMATTER_LIMIT));
+        assert_eq!(head(one_line.as_bytes()), Head::Absent);
+        assert_eq!(head("\n".repeat(FRONTMATTER_LIMIT + 1).as_bytes()), Head::Absent);
+    }
+
+    #[test]
+    fn at_the_end_of_the_file_everything_is_decided() {
+        let fences = Fences { yaml: 4..9, body_start: 12, open_line: 1, padded: [None, None] };
+        assert_eq!(find(b"---\na: b\n---", End::File), Found::Both(fences));
+        assert_eq!(find(b"---\na: b\n--", End::File), Found::Unclosed { open_line: 1 });
+        assert_eq!(find(b"\n---", End::File), Found::Unclosed { open_line: 2 });
+        assert_eq!(find(b"\n \n", End::File), Found::Nothing { line: 0 });
+        assert_eq!(find(b"\n\nx", End::File), Found::Nothing { line: 3 });
+        let padded = Found::Both(Fences {
+            yaml: 6..6,
+            body_start: 11,
+            open_line: 2,
+            padded: [Some(2), Some(3)],
+        });
+        assert_eq!(find(b"\n--- \n---\t\nbody", End::File), padded);
+        let mut diagnostics = Vec::new();
+        padded.report(&mut diagnostics);
+        let rules: Vec<_> = diagnostics.iter().map(|d| (d.line, d.rule)).collect();
+        let blanks = "frontmatter.fenceWhitespace";
+        assert_eq!(rules, [(1, "frontmatter.leadingBlank"), (2, blanks), (3, blanks)]);
+    }
+}

@@ -1,0 +1,243 @@
+//! The frontmatter as a tree of strings with spans.
+//!
+//! YAML gives values types that nobody who writes a skill asks for: `version: 1.10` becomes 1.1
+//! and `on` becomes true. Here a scalar is the text that stands in the file, every key and value
+//! knows its place, and [`parse`] never fails: what is not YAML is kept as text and reported.
+//!
+//! The input is untrusted. Besides its size ([`FRONTMATTER_LIMIT`](crate::FRONTMATTER_LIMIT)) a
+//! budget bounds it: [`DEPTH_LIMIT`], [`NODE_LIMIT`] and a number of parser events. Aliases are
+//! never expanded.
+
+mod build;
+mod piece;
+mod print;
+mod read;
+mod reread;
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+pub use print::print;
+#[cfg(test)]
+pub(crate) use read::parse_counted;
+pub use read::{Tree, parse};
+
+/// The deepest nesting of lists and maps that is read as such; deeper ones are kept as text.
+pub const DEPTH_LIMIT: usize = 16;
+
+/// The largest number of keys and values that is read as such; what is beyond is kept as text.
+pub const NODE_LIMIT: usize = 2_000;
+
+/// A place in the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Span {
+    /// The line, counted from 1.
+    pub line: u32,
+    /// The column in characters, counted from 1.
+    pub column: u32,
+}
+
+/// How a scalar is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Style {
+    /// Without quotes.
+    Plain,
+    /// In single quotes.
+    SingleQuoted,
+    /// In double quotes.
+    DoubleQuoted,
+    /// A block after `|`.
+    Literal,
+    /// A block after `>`.
+    Folded,
+    /// An alias such as `*a`, kept as it is written.
+    Alias,
+    /// Not YAML: text of the file that could only be kept as it stands.
+    Raw,
+}
+
+/// A piece of text: a key, or a value that is neither list nor map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scalar {
+    /// The text, never typed: `1.10` is `1.10`.
+    pub text: String,
+    /// How it is written.
+    pub style: Style,
+    /// Where it starts.
+    pub span: Span,
+}
+
+/// A list of values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// The values in the order of the file.
+    pub items: Vec<Value>,
+    /// Whether it is written in brackets.
+    pub flow: bool,
+    /// Where it starts.
+    pub span: Span,
+    /// The bytes of the parsed text it takes.
+    pub range: Range<usize>,
+}
+
+/// One `key: value` of a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: Scalar,
+    /// The value.
+    pub value: Value,
+}
+
+/// Keys with values, in the order of the file, duplicates included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// The entries in the order of the file.
+    pub entries: Vec<Entry>,
+    /// Whether it is written in braces.
+    pub flow: bool,
+    /// Where it starts.
+    pub span: Span,
+    /// The bytes of the parsed text it takes.
+    pub range: Range<usize>,
+}
+
+/// A node of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Text.
+    Scalar(Scalar),
+    /// A list.
+    Sequence(Sequence),
+    /// A map.
+    Mapping(Mapping),
+}
+
+impl Mapping {
+    /// Returns the value of a key; of a duplicate key, the first.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.entries.iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
+    }
+
+    /// Tells whether two maps have the same keys and values in the same order, wherever they stand
+    /// and however they are written.
+    #[must_use]
+    pub fn same_content(&self, other: &Self) -> bool {
+        self.entries.len() == other.entries.len()
+            && self.entries.iter().zip(&other.entries).all(|(left, right)| {
+                left.key.text == right.key.text && left.value.same_content(&right.value)
+            })
+    }
+}
+
+impl Value {
+    /// Returns the text of a scalar.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(scalar) => Some(&scalar.text),
+            Self::Sequence(_) | Self::Mapping(_) => None,
+        }
+    }
+
+    /// Returns where the value starts.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Scalar(scalar) => scalar.span,
+            Self::Sequence(sequence) => sequence.span,
+            Self::Mapping(mapping) => mapping.span,
+        }
+    }
+
+    /// Tells whether the value is nothing at all, as in `key:`.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Scalar(Scalar { text, style: Style::Plain | Style::Raw, .. }) if text.is_empty())
+    }
+
+    /// Tells whether two values have the same texts in the same shape, wherever they stand and
+    /// however they are written.
+    #[must_use]
+    pub fn same_content(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Scalar(left), Self::Scalar(right)) => left.text == right.text,
+            (Self::Sequence(left), Self::Sequence(right)) => {
+                left.items.len() == right.items.len()
+                    && left.items.iter().zip(&right.items).all(|(l, r)| l.same_content(r))
+            }
+            (Self::Mapping(left), Self::Mapping(right)) => left.same_content(right),
+            _ => false,
+        }
+    }
+
+    /// Makes the value text: a scalar's own, or what stands in `source`, the parsed text, without
+    /// the indentation of the value.
+    #[must_use]
+    pub fn into_text(self, source: &str) -> String {
+        let (range, span) = match self {
+            Self::Scalar(scalar) => return scalar.text,
+            Self::Sequence(sequence) => (sequence.range, sequence.span),
+            Self::Mapping(mapping) => (mapping.range, mapping.span),
+        };
+        let indent = usize::try_from(span.column).map_or(0, |column| column.saturating_sub(1));
+        let mut lines = source.get(range).unwrap_or_default().lines();
+        let mut text = lines.next().unwrap_or_default().to_owned();
+        for line in lines {
+            let blanks = line.bytes().take(indent).take_while(|byte| *byte == b' ').count();
+            text.push('\n');
+            text.push_str(&line[blanks..]);
+        }
+        text
+    }
+}
+
+/// Keeps the first of every key.
+pub(crate) fn retain_first(entries: &mut Vec<Entry>) {
+    let repeated = repeated_keys(entries);
+    if repeated.is_empty() {
+        return;
+    }
+    let mut index = 0;
+    entries.retain(|_| {
+        index += 1;
+        repeated.binary_search(&(index - 1)).is_err()
+    });
+}
+
+/// Returns the indexes of the entries whose key stands in an earlier one, in order.
+fn repeated_keys(entries: &[Entry]) -> Vec<usize> {
+    // Nearly every map is small, and for those comparing beats hashing.
+    const SMALL: usize = 16;
+    if entries.len() <= SMALL {
+        let repeats = |index: &usize| {
+            entries[..*index].iter().any(|earlier| earlier.key.text == entries[*index].key.text)
+        };
+        return (1..entries.len()).filter(repeats).collect();
+    }
+    let mut seen = HashSet::with_capacity(entries.len());
+    (0..entries.len()).filter(|&index| !seen.insert(entries[index].key.text.as_str())).collect()
+}
+
+/// Strings, arrays and objects; of a duplicate key, the first.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Scalar(scalar) => serializer.serialize_str(&scalar.text),
+            Self::Sequence(sequence) => serializer.collect_seq(&sequence.items),
+            Self::Mapping(mapping) => {
+                let repeated = repeated_keys(&mapping.entries);
+                let mut map = serializer.serialize_map(None)?;
+                for (index, entry) in mapping.entries.iter().enumerate() {
+                    if repeated.binary_search(&index).is_err() {
+                        map.serialize_entry(&entry.key.text, &entry.value)?;
+                    }
+                }
+                map.end()
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Cuts broken YAML into the pieces that each hold one field.
+
+use super::build::Lines;
+
+/// The fields that are recognised without a blank after the colon: nobody means anything else.
+const FIELDS: [&str; 6] =
+    ["name", "description", "license", "compatibility", "allowed-tools", "metadata"];
+
+/// The lines of one `key: value` or one `- item`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    pub(super) lines: Lines<'a>,
+    /// The key without its quotes; empty for an item.
+    pub(super) key: &'a str,
+    /// Where in its first line the key starts, in bytes.
+    pub(super) key_at: usize,
+    /// Where in its first line the value starts, in bytes.
+    pub(super) value_at: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// Returns the first line from the value on, and the lines after it.
+    pub(super) fn value(&self) -> (&'a str, &'a str) {
+        let text = self.lines.text();
+        let first = text.find('\n').map_or(text.len(), |end| end + 1);
+        (text[self.value_at..first].trim(), &text[first..])
+    }
+}
+
+/// What starts a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Field,
+    Item,
+}
+
+/// Cuts lines where a field or an item starts at exactly this indentation.
+///
+/// Returns what comes before the first one, and the pieces.
+pub(super) fn cut(lines: Lines<'_>, indent: usize, kind: Kind) -> (Lines<'_>, Vec<Piece<'_>>) {
+    let mut before = Lines { end: lines.start, ..lines };
+    let mut pieces: Vec<Piece<'_>> = Vec::new();
+    let mut start = lines.start;
+    let mut number = lines.line;
+    let mut quoted_until = lines.start;
+    for line in lines.text().split_inclusive('\n') {
+        let end = start + line.len();
+        let head = if start < quoted_until { None } else { head(line, indent, kind) };
+        if let Some((key, value_at)) = head {
+            let rest = Lines { source: lines.source, start, end: lines.end, line: number };
+            let piece = Piece { lines: rest, key, key_at: indent, value_at };
+            quoted_until = start + quoted_length(piece, indent);
+            pieces.push(Piece { lines: Lines { end, ..rest }, ..piece });
+        } else if let Some(piece) = pieces.last_mut() {
+            piece.lines.end = end;
+        } else {
+            before.end = end;
+        }
+        start = end;
+        number = number.saturating_add(1);
+    }
+    (before, pieces)
+}
+
+fn head(line: &str, indent: usize, kind: Kind) -> Option<(&str, usize)> {
+    let blanks = line.bytes().take_while(|byte| *byte == b' ').count();
+    if blanks != indent {
+        return None;
+    }
+    let rest = &line[indent..];
+    let (key, length) = match kind {
+        Kind::Field => field_key(rest)?,
+        Kind::Item => ("", if ends_here(rest.strip_prefix('-')?) { 1 } else { return None }),
+    };
+    Some((key, indent + length))
+}
+
+/// Returns the key a line starts with and the length up to and including its colon.
+pub(super) fn field_key(line: &str) -> Option<(&str, usize)> {
+    let (key, after) = match line.chars().next()? {
+        quote @ ('"' | '\'') => {
+            let key = line[1..].split(quote).next()?;
+            (key, key.len() + 2)
+        }
+        first if first.is_alphanumeric() || first == '_' => {
+            let ends = |c: char| c == ':' || c.is_whitespace();
+            let length = line.find(ends).unwrap_or(line.len());
+            (&line[..length], length)
+        }
+        _ => return None,
+    };
+    let rest = line.get(after..)?;
+    let blanks = rest.len() - rest.trim_start_matches(' ').len();
+    let value = rest[blanks..].strip_prefix(':')?;
+    (ends_here(value) || FIELDS.contains(&key)).then_some((key, after + blanks + 1))
+}
+
+fn ends_here(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])
+}
+
+/// Returns how many bytes from its start a piece takes at least, because its value is a quoted
+/// scalar over several lines; zero if it is not, or if the quotes do not come in pairs.
+///
+/// A line of such a scalar may look like a field without being one.
+fn quoted_length(piece: Piece<'_>, indent: usize) -> usize {
+    let text = piece.lines.text();
+    let value = text[piece.value_at..].trim_start_matches([' ', '\t']);
+    let Some(length) = quoted(value) else { return 0 };
+    let close = text.len() - value.len() + length;
+    let end = text[close..].find('\n').map_or(text.len(), |end| close + end + 1);
+    let after = text[close..end].trim();
+    let swallowed = text[..close].lines().skip(1);
+    let swallows = |line| field_key_at(line, indent).is_some_and(|key| FIELDS.contains(&key));
+    if (after.is_empty() || after.starts_with('#')) && !swallowed.into_iter().any(swallows) {
+        end
+    } else {
+        0
+    }
+}
+
+fn field_key_at(line: &str, indent: usize) -> Option<&str> {
+    head(line, indent, Kind::Field).map(|(key, _)| key)
+}
+
+/// Returns the length of the quoted scalar a text starts with, quotes included.
+pub(super) fn quoted(text: &str) -> Option<usize> {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '\\' && quote == '"' {
+            chars.next();
+        } else if c == quote {
+            let doubled = quote == '\'' && chars.next_if(|&(_, next)| next == quote).is_some();
+            if !doubled {
+                return Some(at + 1);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_words_before_a_colon() {
+        let cases = [
+            ("name: x", Some(("name", 5))),
+            ("name:\n", Some(("name", 5))),
+            ("name : x", Some(("name", 6))),
+            ("allowed-tools:\tx", Some(("allowed-tools", 14))),
+            ("when_to_use: x", Some(("when_to_use", 12))),
+            ("\"quoted key\": x", Some(("quoted key", 13))),
+            ("'q': x", Some(("q", 4))),
+            ("größe: x", Some(("größe", 8))),
+            ("description:x", Some(("description", 12))),
+            ("other:x", None),
+            ("http://x", None),
+            ("two words: x", None),
+            ("- item: x", None),
+            (" name: x", None),
+            ("# name: x", None),
+            ("\"open: x", None),
+            ("name", None),
+            ("", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(field_key(line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn quoted_scalars_end_at_their_own_quote() {
+        let cases = [
+            ("\"a\" b", Some(3)),
+            (r#""a\"b""#, Some(6)),
+            ("'it''s' x", Some(7)),
+            ("'a\"b'", Some(5)),
+            ("\"a", None),
+            ("a", None),
+            ("'", None),
+            (r#""\"#, None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(quoted(text), expected, "{text:?}");
+        }
+    }
+
+    fn pieces(source: &str, indent: usize, kind: Kind) -> (&str, Vec<(&str, u32, &str)>) {
+        let lines = Lines { source, start: 0, end: source.len(), line: 2 };
+        let (before, pieces) = cut(lines, indent, kind);
+        let shown = pieces.iter().map(|p| (p.key, p.lines.line, p.lines.text())).collect();
+        (before.text(), shown)
+    }
+
+    #[test]
+    fn every_line_belongs_to_exactly_one_piece() {
+        let source = "# c\nname: x\n\ndescription: a\nprose goes on\n  k: v\n---- x\ntags:\n- a: b";
+        let (before, fields) = pieces(source, 0, Kind::Field);
+        assert_eq!(before, "# c\n");
+        assert_eq!(
+            fields,
+            [
+                ("name", 3, "name: x\n\n"),
+                ("description", 5, "description: a\nprose goes on\n  k: v\n---- x\n"),
+                ("tags", 9, "tags:\n- a: b"),
+            ]
+        );
+        let (_, items) = pieces("  - a\n    b\n  - c: d\n  -\n", 2, Kind::Item);
+        assert_eq!(items, [("", 2, "  - a\n    b\n"), ("", 4, "  - c: d\n"), ("", 5, "  -\n")]);
+    }
+
+    #[test]
+    fn a_quoted_scalar_over_several_lines_is_not_cut() {
+        let whole = "a: \"one\nNote: two\nthree\"\nb: x\n";
+        let (_, fields) = pieces(whole, 0, Kind::Field);
+        assert_eq!(fields, [("a", 2, &whole[..25]), ("b", 5, "b: x\n")]);
+        for (unpaired, count) in [
+            ("a: \"one\nb: two\nc: \"x\" y\n", 3),
+            ("a: \"one\nlicense: two\nb: \"\n", 3),
+            ("a: \"one\nb: two\n", 2),
+        ] {
+            assert_eq!(pieces(unpaired, 0, Kind::Field).1.len(), count, "{unpaired}");
+        }
+    }
+}

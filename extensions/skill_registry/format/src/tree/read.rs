@@ -1,0 +1,469 @@
+//! Reads a frontmatter, whatever is in it.
+
+use super::build::{self, Budget, Lines, Refusal};
+use super::reread;
+use super::{Entry, Scalar, Span, Style, Value, repeated_keys};
+use crate::diagnostic::{Diagnostic, excerpt};
+
+/// A frontmatter and what was noticed while reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// What stands in it: a map, empty if there is nothing.
+    ///
+    /// Anything else is not a frontmatter; if it is not even YAML, it is one
+    /// [`Style::Raw`] scalar and there is an error among the diagnostics.
+    pub root: Value,
+    /// What was noticed, not sorted.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads the text between the fences; its first line is line `first_line` of the file.
+///
+/// If the text is not YAML, it is cut at the lines that start with `key:`, and every piece that is
+/// not YAML by itself is kept as text, with a warning (`frontmatter.recovered`) that names it. No
+/// field is ever dropped. Duplicate keys stay in the tree and are reported.
+#[must_use]
+pub fn parse(text: &str, first_line: u32) -> Tree {
+    parse_with(text, first_line, &mut Budget::new())
+}
+
+/// Reads like [`parse`] and also returns how many parser events it took.
+#[cfg(test)]
+pub(crate) fn parse_counted(text: &str, first_line: u32) -> (Tree, usize) {
+    let mut budget = Budget::new();
+    let tree = parse_with(text, first_line, &mut budget);
+    (tree, budget.events_spent())
+}
+
+fn parse_with(text: &str, first_line: u32, budget: &mut Budget) -> Tree {
+    let lines = Lines { source: text, start: 0, end: text.len(), line: first_line };
+    let mut tree = match build::read(lines, 0, budget) {
+        Ok(document) => match document.root {
+            // `name:x` on every line is a scalar to YAML, and a frontmatter to whoever wrote it.
+            Value::Scalar(Scalar { span, .. }) => {
+                let reason = reread::MISSING_BLANK.into();
+                reread_or(lines, &Refusal { span, reason }, budget)
+                    .unwrap_or(Tree { root: document.root, diagnostics: document.diagnostics })
+            }
+            root => Tree { root, diagnostics: document.diagnostics },
+        },
+        Err(refusal) => reread_or(lines, &refusal, budget)
+            .unwrap_or_else(|| not_yaml(text, first_line, &refusal)),
+    };
+    if let Value::Mapping(root) = &tree.root {
+        report_duplicates(&root.entries, &mut tree.diagnostics);
+    }
+    tree
+}
+
+fn reread_or(lines: Lines<'_>, refusal: &Refusal, budget: &mut Budget) -> Option<Tree> {
+    let (root, diagnostics) = reread::fields(lines, refusal, budget)?;
+    Some(Tree { root: Value::Mapping(root), diagnostics })
+}
+
+fn not_yaml(text: &str, first_line: u32, refusal: &Refusal) -> Tree {
+    let span = Span { line: first_line, column: 1 };
+    let root = Value::Scalar(Scalar { text: text.to_owned(), style: Style::Raw, span });
+    let found = Diagnostic::error(
+        "frontmatter.yaml",
+        format!("the frontmatter is not YAML: {}", refusal.reason),
+    )
+    .at(refusal.span.line, refusal.span.column)
+    .with_help("write one `key: value` per line, with at least `name` and `description`");
+    Tree { root, diagnostics: vec![found] }
+}
+
+fn report_duplicates(entries: &[Entry], diagnostics: &mut Vec<Diagnostic>) {
+    for index in repeated_keys(entries) {
+        let key = &entries[index].key;
+        diagnostics.push(
+            Diagnostic::warning(
+                "frontmatter.duplicateKey",
+                format!("`{}` stands here again; the first one counts", excerpt(&key.text)),
+            )
+            .at(key.span.line, key.span.column)
+            .with_help("remove one of them; other readers refuse the file"),
+        );
+    }
+    for entry in entries {
+        report_duplicates_within(&entry.value, diagnostics);
+    }
+}
+
+fn report_duplicates_within(value: &Value, diagnostics: &mut Vec<Diagnostic>) {
+    match value {
+        Value::Scalar(_) => {}
+        Value::Sequence(sequence) => {
+            sequence.items.iter().for_each(|item| report_duplicates_within(item, diagnostics));
+        }
+        Value::Mapping(mapping) => report_duplicates(&mapping.entries, diagnostics),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::build::EVENT_LIMIT;
+    use super::super::{DEPTH_LIMIT, Mapping, NODE_LIMIT, print};
+    use super::*;
+
+    /// What one field of a tree looks like in a table: key, value as JSON-like text, place.
+    fn shown(value: &Value) -> String {
+        match value {
+            Value::Scalar(scalar) => format!("{:?}", scalar.text),
+            Value::Sequence(sequence) => {
+                let items: Vec<_> = sequence.items.iter().map(shown).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::Mapping(mapping) => shown_mapping(mapping),
+        }
+    }
+
+    fn shown_mapping(mapping: &Mapping) -> String {
+        let entry = |entry: &Entry| format!("{}: {}", entry.key.text, shown(&entry.value));
+        format!("{{{}}}", mapping.entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+    }
+
+    fn check(text: &str, expected: &str, findings: &[&str]) {
+        let tree = parse(text, 2);
+        assert_eq!(shown(&tree.root), expected, "{text}");
+        let found: Vec<_> = tree
+            .diagnostics
+            .iter()
+            .map(|found| {
+                let rule = found.rule.trim_start_matches("frontmatter.");
+                format!("{}:{} {rule}: {}", found.line, found.column, found.message)
+            })
+            .collect();
+        assert_eq!(found, findings, "{text}");
+    }
+
+    #[test]
+    fn every_value_is_the_text_that_stands_there() {
+        check("", "{}", &[]);
+        check("# only a comment\n", "{}", &[]);
+        check(
+            "version: 1.10\non: yes\nnone: ~\nempty:\n",
+            r#"{version: "1.10", on: "yes", none: "~", empty: ""}"#,
+            &[],
+        );
+        check("a: [Read, 'Write']\nb: {c: d}\n", r#"{a: ["Read", "Write"], b: {c: "d"}}"#, &[]);
+        check("a: |\n  x\n  y\nb: >-\n  x\n  y\n", r#"{a: "x\ny\n", b: "x y"}"#, &[]);
+        check("a: 'it''s'\r\nb: \"q\\\"\"\r\n", r#"{a: "it's", b: "q\""}"#, &[]);
+    }
+
+    #[test]
+    fn keys_and_values_know_their_place() {
+        let tree = parse("é: ü\nlist:\n  - [x]\n", 2);
+        let Value::Mapping(root) = &tree.root else { panic!("{tree:?}") };
+        let places: Vec<_> = root
+            .entries
+            .iter()
+            .map(|entry| {
+                let (key, value) = (entry.key.span, entry.value.span());
+                [(key.line, key.column), (value.line, value.column)]
+            })
+            .collect();
+        assert_eq!(places, [[(2, 1), (2, 4)], [(3, 1), (4, 3)]]);
+    }
+
+    #[test]
+    fn lists_and_maps_can_be_shown_as_they_stand() {
+        let text = "é: x\nflow: {\"emoji\": \"ü\", \"bins\": [\"jq\"]}  # why\nblock:\n    deep:\n        - a # why\n        - b\n\n# end\nlist:\n- x\n- y\nlast: z\n";
+        let tree = parse(text, 2);
+        let Value::Mapping(root) = tree.root else { panic!("{tree:?}") };
+        let texts: Vec<_> =
+            root.entries.into_iter().map(|entry| entry.value.into_text(text)).collect();
+        assert_eq!(
+            texts,
+            [
+                "x",
+                "{\"emoji\": \"ü\", \"bins\": [\"jq\"]}",
+                "deep:\n    - a # why\n    - b",
+                "- x\n- y",
+                "z"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_yaml_does_not_say_plainly_is_reported() {
+        check(
+            "a: &x [1]\nb: *x\nc: !!str 1\n",
+            r#"{a: ["1"], b: "*x", c: "1"}"#,
+            &[
+                "2:4 anchor: the anchor `&x` is ignored",
+                "3:4 alias: the alias `*x` is kept as text and not expanded",
+                "4:4 tag: the tag `!!str` is ignored",
+            ],
+        );
+        check(
+            "a: 1\nb: {c: 2, c: 3}\na: 4\n",
+            r#"{a: "1", b: {c: "2", c: "3"}, a: "4"}"#,
+            &[
+                "4:1 duplicateKey: `a` stands here again; the first one counts",
+                "3:11 duplicateKey: `c` stands here again; the first one counts",
+            ],
+        );
+        check(
+            "a: 1\n...\nb: 2\n",
+            r#"{a: "1", b: "2"}"#,
+            &[
+                "2:0 multipleDocuments: the frontmatter has several YAML documents; they are read as one",
+            ],
+        );
+        check(
+            "a: {{name}}\n",
+            r#"{a: {{name}: ""}}"#,
+            &["2:5 complexKey: a list or map as a key is kept as text"],
+        );
+    }
+
+    const COLON: &str = "mapping values are not allowed in this context";
+
+    fn kept(field: &str, reason: &str) -> String {
+        format!("`{field}` is not valid YAML ({reason}) and is read as text")
+    }
+
+    #[test]
+    fn a_broken_field_is_kept_as_text_and_the_others_as_they_are() {
+        check(
+            "name: x\ndescription: Use when: asked\n  or told\nallowed-tools: [Read, Write]\n",
+            r#"{name: "x", description: "Use when: asked or told", allowed-tools: ["Read", "Write"]}"#,
+            &[&format!("3:22 recovered: {}", kept("description", COLON))],
+        );
+        check(
+            "name:x\nlicense: y\ndescription:y z\n",
+            r#"{name: "x", license: "y", description: "y z"}"#,
+            &[
+                &format!("2:1 recovered: {}", kept("name", "a blank is missing after the colon")),
+                &format!(
+                    "4:1 recovered: {}",
+                    kept("description", "a blank is missing after the colon")
+                ),
+            ],
+        );
+        check(
+            "a: 1\nb: x\0y\n",
+            "{a: \"1\", b: \"x\\0y\"}",
+            &[&format!("3:5 recovered: {}", kept("b", "NUL character"))],
+        );
+        check(
+            "stray words\na: 1\n",
+            r#"{a: "1"}"#,
+            &["2:1 recovered: `stray words` belongs to no field and is left out"],
+        );
+    }
+
+    #[test]
+    fn quotes_are_taken_off_where_they_were_meant_as_such() {
+        let text = "a: \"x\" y\nb: \"say \"hi\" now\"\nc: 'it's'\nd: \"open\n";
+        let tree = parse(text, 2);
+        assert_eq!(
+            shown(&tree.root),
+            r#"{a: "\"x\" y", b: "say \"hi\" now", c: "it's", d: "open"}"#
+        );
+        let lines: Vec<_> = tree.diagnostics.iter().map(|found| found.line).collect();
+        assert_eq!(lines, [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn quoted_text_may_go_on_in_the_first_column() {
+        check(
+            "description: \"one\nNote: two\n\nthree\"\nname: x: y\n",
+            r#"{description: "one Note: two\nthree", name: "x: y"}"#,
+            &[
+                "2:1 recovered: the further lines of `description` are not indented",
+                &format!("6:8 recovered: {}", kept("name", COLON)),
+            ],
+        );
+    }
+
+    #[test]
+    fn broken_blocks_are_read_line_by_line() {
+        check(
+            "metadata:\n  short: a: b\n  tags: x, y\n  list:\n  - c\n  - d: e: f\nname: x\n",
+            r#"{metadata: {short: "a: b", tags: "x, y", list: ["c", "d: e: f"]}, name: "x"}"#,
+            &[
+                &format!("3:11 recovered: {}", kept("metadata.short", COLON)),
+                &format!("7:9 recovered: {}", kept("metadata.list", COLON)),
+            ],
+        );
+        let tabs = "a block scalar content cannot start with a tab";
+        check(
+            "text: |\n\tone\n\ttwo\nfold: >-\n\tone\n\ttwo\n\n\tthree: 3\n",
+            r#"{text: "one\ntwo", fold: "one two\nthree: 3"}"#,
+            &[
+                &format!("2:7 recovered: {}", kept("text", tabs)),
+                &format!("5:7 recovered: {}", kept("fold", tabs)),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_has_no_fields_is_no_frontmatter() {
+        check("- a\n- b\n", r#"["a", "b"]"#, &[]);
+        check("just words\n", r#""just words""#, &[]);
+        check("[just words", r#""[just words""#, &["2:1 yaml: the frontmatter is not YAML: x"]);
+    }
+
+    #[test]
+    fn hostile_input_costs_a_bounded_number_of_events() {
+        let deep =
+            "a:\n".to_owned() + &(0..200).map(|n| " ".repeat(n) + " b:\n").collect::<String>();
+        let laughs = "a: &a [x,x]\n".to_owned()
+            + &(0..30).map(|n| format!("b{n}: &b{n} [*a, *a, *a, *a]\n")).collect::<String>();
+        let limit = crate::FRONTMATTER_LIMIT;
+        let inputs = [
+            "[".repeat(limit),
+            "{".repeat(limit),
+            "a: ".to_owned() + &"[".repeat(limit),
+            "[{".repeat(limit / 2),
+            "- ".repeat(limit / 2),
+            "? ".repeat(limit / 2),
+            "a: ".repeat(limit / 3),
+            "a:\n".repeat(limit / 3),
+            "a: \"\n".repeat(limit / 5),
+            "a: '\n".repeat(limit / 5),
+            "a: 'x'\n".repeat(limit / 7),
+            "a: b: c\n".repeat(limit / 8),
+            "...\n".repeat(limit / 4),
+            "&a ".repeat(limit / 3),
+            "!".repeat(limit),
+            "\t\n".repeat(limit / 2),
+            "a: |\n".to_owned() + &" \n".repeat(limit / 2),
+            "x".repeat(limit),
+            "a: [".to_owned() + &"1,".repeat(limit / 2),
+            deep,
+            laughs,
+        ];
+        for text in inputs {
+            let (tree, events) = parse_counted(&text, 2);
+            assert!(events <= EVENT_LIMIT, "{events} for {:.20}", text);
+            let is_map = matches!(tree.root, Value::Mapping(_));
+            let has_error = tree.diagnostics.iter().any(|d| d.rule == "frontmatter.yaml");
+            assert!(is_map || has_error || !tree.root.is_empty(), "{text:.20}");
+        }
+    }
+
+    #[test]
+    fn what_is_over_the_budget_is_kept_as_text() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let text = |value: &str| format!("name: x\ndeep: {value}\ndescription: y\n");
+        let fits = nested(DEPTH_LIMIT - 1);
+        assert_eq!(parse(&text(&fits), 2).diagnostics, []);
+        let deeper = nested(DEPTH_LIMIT);
+        check(
+            &text(&deeper),
+            &format!(r#"{{name: "x", deep: "{deeper}", description: "y"}}"#),
+            &[&format!("3:22 recovered: {}", kept("deep", "nested too deeply"))],
+        );
+        let many = "x,".repeat(NODE_LIMIT);
+        check(
+            &text(&format!("[{many}]")),
+            &format!(r#"{{name: "x", deep: "[{many}]", description: "y"}}"#),
+            &[&format!("3:1 recovered: {}", kept("deep", "too many keys and values"))],
+        );
+    }
+
+    const SEEDS: [&str; 12] = [
+        "name: plain\ndescription: Does a thing. Use when asked.\n",
+        "name: x\ndescription: Use when: the user says hi\nmetadata:\n\tauthor: me\n",
+        "name: &a x\ndescription: *a\nlicense: !!str MIT\n",
+        "name: x\r\ndescription: >-\r\n  Line one\r\n  line two\r\n\r\n  para\r\n",
+        "name: x\ndescription: |+\n  a\n   b\n\n\nallowed-tools:\n  - Read\n  - Bash(git:*)\n",
+        "name: \"q\\\"x\"\ndescription: 'it''s\n  long'\ntags: [a, \"b\", {c: d}]\n",
+        "metadata: {\"emoji\": \"ü\", \"requires\": {\"bins\": [\"jq\"]}}\ndescription: é: ü\n",
+        "a: \"one\nNote: two\nthree\"\ndescription: x # y\n",
+        "? complex\n: value\n? [a, b]\n: c\n<<: *x\n",
+        "metadata:\n  a: b: c\n  list:\n  - x\n  - y: z: w\n  version: 1.10\n",
+        "name:x\ndescription:y\n...\n%YAML 1.2\nfoo: bar\n",
+        "description: [unclosed\nname: {a: b\nlicense: @at `tick` %p\n",
+    ];
+
+    /// A small generator (xorshift64*), so that the mutants are the same everywhere.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            let value = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
+            usize::try_from(value).unwrap() % limit
+        }
+    }
+
+    fn mutant(random: &mut Random) -> String {
+        const TOKENS: [&str; 28] = [
+            ":", ": ", "- ", "\n", "\r", "\t", "  ", "\"", "'", "[", "]", "{", "}", ",", "#", " #",
+            "&a ", "*a", "!t ", "|\n", ">-\n", "? ", "%", "@", "\0", "\u{85}", "\u{feff}", "...\n",
+        ];
+        let mut chars: Vec<char> = SEEDS[random.below(SEEDS.len())].chars().collect();
+        for _ in 0..=random.below(6) {
+            let at = random.below(chars.len() + 1);
+            let end = (at + random.below(12)).min(chars.len());
+            match random.below(4) {
+                0 => drop(chars.drain(at..end)),
+                1 => {
+                    let copy: Vec<char> = chars[at..end].to_vec();
+                    let to = random.below(chars.len() + 1);
+                    chars.splice(to..to, copy);
+                }
+                2 => {
+                    let other = SEEDS[random.below(SEEDS.len())];
+                    chars.splice(at..at, other.chars().skip(random.below(40)).take(25));
+                }
+                _ => {
+                    chars.splice(at..at, TOKENS[random.below(TOKENS.len())].chars());
+                }
+            }
+        }
+        chars.into_iter().collect()
+    }
+
+    #[test]
+    fn ten_thousand_mutants_neither_panic_nor_cost_much() {
+        let mut random = Random(0x5EED);
+        for number in 0..10_000 {
+            let text = mutant(&mut random);
+            let (tree, events) = parse_counted(&text, 2);
+            assert!(events <= 40 + 10 * text.len(), "{number}: {events} events for {text:?}");
+            if let Value::Mapping(root) = tree.root {
+                let printed = print(&root);
+                let again = parse(&printed, 2);
+                assert!(
+                    again.root.same_content(&Value::Mapping(root)),
+                    "{number}: {text:?}\n{printed}"
+                );
+            } else {
+                assert!(!tree.root.is_empty(), "{number}: {text:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_text_is_read(text in any::<String>(), yaml in "[-a-c \t:\n\"'\\[\\]{},#&*!|>%?\r]{0,80}") {
+            for text in [text, yaml] {
+                let (_, events) = parse_counted(&text, 2);
+                prop_assert!(events <= 40 + 10 * text.len());
+            }
+        }
+
+        #[test]
+        fn no_field_is_ever_dropped(lines in proptest::collection::vec("[a-e]{1,3}: [-a-c :\"'\\[\\]{}#&*!|>%?@`]{0,12}", 1..8)) {
+            let text = lines.join("\n");
+            let tree = parse(&text, 2);
+            let Value::Mapping(root) = &tree.root else { return Err(TestCaseError::fail("no map")) };
+            for line in &lines {
+                let key = line.split(':').next().unwrap_or_default();
+                let kept = root.get(key).is_some() || print(root).contains(line.trim());
+                prop_assert!(kept, "{key} of\n{text}\nis not in\n{}", print(root));
+            }
+        }
+    }
+}

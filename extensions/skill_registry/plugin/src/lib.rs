@@ -1,0 +1,136 @@
+//! The skill registry: the Agent Skills standard for every agent of the kernel.
+//!
+//! Wiring only. What a skill is lives in `skill-format`, what lies on disk in `skill-store`; this
+//! crate offers both as tools, as a block in every prompt, as a service that watches the folders,
+//! and as the provider that `uses_skills` is bound through.
+
+mod tools;
+mod watch;
+
+use std::sync::Arc;
+
+use skill_store::{
+    Audience, GenerationFile, RegistryConfig, RegistryError, Store, SystemClock, skill_content,
+};
+use skillhost_sdk::Origin;
+use skillhost_sdk::prelude::*;
+
+use crate::watch::Watch;
+
+/// The extension.
+struct SkillRegistry {
+    cx: ExtensionContext,
+    config: RegistryConfig,
+    store: Arc<Store>,
+    watch: Watch,
+    generation_file: GenerationFile,
+}
+
+#[async_trait]
+impl Extension for SkillRegistry {
+    fn new(cx: ExtensionContext) -> Result<Self> {
+        let config: RegistryConfig = cx.config()?;
+        let options = config.options(cx.home(), cx.share_dir());
+        let store = Store::open(options, Arc::new(SystemClock)).map_err(|error| {
+            ExtError::invalid_argument(error.to_string())
+                .with_hint("correct extensions.skill_registry in skillhost.yaml")
+        })?;
+        let store = Arc::new(store);
+        let watch = Watch::new(cx.clone(), Arc::clone(&store));
+        watch.warn_of_large_skills();
+        let generation_file = GenerationFile::new(cx.data_path());
+        Ok(Self { cx, config, store, watch, generation_file })
+    }
+
+    async fn health_check(&self) -> Result<()> {
+        match self.store.snapshot().partial() {
+            None => Ok(()),
+            Some(partial) => {
+                let reasons: Vec<_> = partial.reasons.iter().map(ToString::to_string).collect();
+                Err(ExtError::new(
+                    ErrorKind::Io,
+                    format!("the list of skills is not complete: {}", reasons.join("; ")),
+                )
+                .with_hint("skills found earlier are kept until the folders can be read again"))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ToolProvider for SkillRegistry {
+    fn tools(&self, cx: &CallContext) -> Vec<ToolSpec> {
+        tools::specs(&self.store.snapshot(), audience(cx))
+    }
+
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+        tools::invoke(&self.store, audience(cx), tool, args)
+    }
+}
+
+#[async_trait]
+impl ContextProvider for SkillRegistry {
+    fn context_priority(&self) -> i32 {
+        60
+    }
+
+    async fn get_context(&self, cx: &CallContext, _prompt: &str) -> Result<Option<Arc<str>>> {
+        let budget = self.config.budget_chars(cx.context_window);
+        Ok(self.store.snapshot().catalog(budget).map(|catalog| Arc::clone(&catalog.text)))
+    }
+}
+
+#[async_trait]
+impl ServiceProvider for SkillRegistry {
+    async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
+        self.watch.run(self.config.poll_interval_ms, &cancel).await
+    }
+}
+
+#[async_trait]
+impl SkillProvider for SkillRegistry {
+    async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
+        let content =
+            skill_content(&self.store, &self.store.snapshot(), skill_id).map_err(refused)?;
+        let location = content.location.strip_prefix(self.cx.home()).unwrap_or(&content.location);
+        Ok(SkillContent {
+            skill_id: skill_id.to_owned(),
+            text: content.text,
+            digest: content.digest.to_string(),
+            tokens: content.tokens.get(),
+            source: location.display().to_string(),
+        })
+    }
+
+    async fn generation(&self) -> Result<u64> {
+        // One stat; a write by another process is then in this very turn.
+        if self.generation_file.moved() {
+            self.watch.poll().await?;
+        }
+        Ok(self.store.snapshot().generation())
+    }
+}
+
+/// Whom an answer is for: operators also see what is not offered to models.
+fn audience(cx: &CallContext) -> Audience {
+    match cx.origin {
+        Origin::Operator => Audience::Operator,
+        Origin::Agent | Origin::Mcp => Audience::Model,
+    }
+}
+
+/// The registry's errors in the kernel's words.
+fn refused(error: RegistryError) -> ExtError {
+    use skill_store::ErrorKind as Kind;
+    let kind = match error.kind {
+        Kind::NotFound => ErrorKind::NotFound,
+        Kind::InvalidArgument => ErrorKind::InvalidArgument,
+        Kind::Denied => ErrorKind::Denied,
+        Kind::TooLarge => ErrorKind::TooLarge,
+        Kind::Conflict => ErrorKind::Conflict,
+        Kind::Io => ErrorKind::Io,
+    };
+    ExtError::new(kind, error.message).with_hint(error.hint)
+}
+
+export_extension!(SkillRegistry: tools, context, service, skills);

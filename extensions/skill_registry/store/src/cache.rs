@@ -1,0 +1,191 @@
+//! The last good texts, within a bound.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use skill_format::Digest;
+
+/// What an entry takes beside its text and key, roughly.
+const OVERHEAD: u64 = 160;
+
+/// A text that was whole and parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GoodText {
+    pub(crate) text: Arc<str>,
+    /// The digest of the file's bytes.
+    pub(crate) digest: Digest,
+}
+
+/// Keeps the texts used last, up to a number of bytes.
+#[derive(Debug)]
+pub(crate) struct TextCache {
+    limit: u64,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    slots: HashMap<Arc<str>, Slot>,
+    /// Keys by when they were last used.
+    order: BTreeMap<u64, Arc<str>>,
+    used: u64,
+    tick: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    good: GoodText,
+    tick: u64,
+}
+
+impl TextCache {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { limit, inner: Mutex::default() }
+    }
+
+    /// Keeps a text that somebody asked for or that is new, at the cost of those used longest ago.
+    pub(crate) fn put(&self, key: &str, good: GoodText) {
+        let cost = cost(key, &good);
+        if cost > self.limit {
+            self.remove(key);
+            return;
+        }
+        let mut inner = self.lock();
+        inner.insert(key, good, cost);
+        while inner.used > self.limit {
+            let Some((_, oldest)) = inner.order.pop_first() else { break };
+            inner.forget(&oldest);
+        }
+    }
+
+    /// Keeps a text that was only passed by, where there is room.
+    pub(crate) fn offer(&self, key: &str, good: GoodText) {
+        let cost = cost(key, &good);
+        let mut inner = self.lock();
+        let held = inner.slots.get(key).map(|slot| self::cost(key, &slot.good));
+        // A text that is held already is the older one and must not outlive the newer.
+        if held.is_some() || inner.used + cost <= self.limit {
+            if inner.used - held.unwrap_or(0) + cost <= self.limit {
+                inner.insert(key, good, cost);
+            } else {
+                inner.drop_key(key);
+            }
+        }
+    }
+
+    /// Returns a text and marks it as used.
+    pub(crate) fn get(&self, key: &str) -> Option<GoodText> {
+        let mut inner = self.lock();
+        inner.tick += 1;
+        let tick = inner.tick;
+        let slot = inner.slots.get_mut(key)?;
+        let good = slot.good.clone();
+        let before = std::mem::replace(&mut slot.tick, tick);
+        if let Some(key) = inner.order.remove(&before) {
+            inner.order.insert(tick, key);
+        }
+        Some(good)
+    }
+
+    /// Drops a text.
+    pub(crate) fn remove(&self, key: &str) {
+        self.lock().drop_key(key);
+    }
+
+    /// Returns the bytes in use.
+    pub(crate) fn used(&self) -> u64 {
+        self.lock().used
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn insert(&mut self, key: &str, good: GoodText, cost: u64) {
+        self.drop_key(key);
+        self.tick += 1;
+        let key: Arc<str> = key.into();
+        self.used += cost;
+        self.order.insert(self.tick, Arc::clone(&key));
+        self.slots.insert(key, Slot { good, tick: self.tick });
+    }
+
+    fn drop_key(&mut self, key: &str) {
+        if let Some(tick) = self.slots.get(key).map(|slot| slot.tick) {
+            self.order.remove(&tick);
+            self.forget(key);
+        }
+    }
+
+    fn forget(&mut self, key: &str) {
+        if let Some(slot) = self.slots.remove(key) {
+            self.used -= cost(key, &slot.good);
+        }
+    }
+}
+
+fn cost(key: &str, good: &GoodText) -> u64 {
+    (good.text.len() + key.len()) as u64 + OVERHEAD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(c: char, len: usize) -> GoodText {
+        let text: String = std::iter::repeat_n(c, len).collect();
+        GoodText { digest: Digest::of(text.as_bytes()), text: text.into() }
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let each = 1_000 + 1 + OVERHEAD;
+        let cache = TextCache::new(3 * each);
+        for (key, c) in [("1", 'a'), ("2", 'b'), ("3", 'c')] {
+            cache.put(key, text(c, 1_000));
+        }
+        assert_eq!(cache.get("1"), Some(text('a', 1_000)));
+        cache.put("4", text('d', 1_000));
+        assert_eq!(cache.get("2"), None);
+        assert_eq!(cache.used(), 3 * each);
+        cache.put("1", text('e', 10));
+        assert_eq!(cache.get("1"), Some(text('e', 10)));
+        assert_eq!(cache.used(), 2 * each + 10 + 1 + OVERHEAD);
+        cache.remove("1");
+        assert_eq!(cache.used(), 2 * each);
+    }
+
+    #[test]
+    fn the_bound_holds_whatever_comes() {
+        let cache = TextCache::new(5_000);
+        for i in 0..200_usize {
+            cache.put(&format!("p{}", i % 17), text('p', i * 31 % 6_000));
+            cache.offer(&format!("o{}", i % 13), text('o', i * 17 % 3_000));
+            assert!(cache.used() <= 5_000, "{}", cache.used());
+        }
+        assert!(cache.used() > 0);
+    }
+
+    #[test]
+    fn an_offer_evicts_nobody_and_never_leaves_an_older_text() {
+        let cache = TextCache::new(2_000);
+        cache.put("a", text('a', 1_000));
+        cache.offer("b", text('b', 1_000));
+        assert_eq!(cache.get("b"), None);
+        cache.offer("a", text('x', 1_200));
+        assert_eq!(cache.get("a"), Some(text('x', 1_200)));
+        cache.offer("a", text('y', 1_900));
+        assert_eq!(cache.get("a"), None);
+        assert_eq!(cache.used(), 0);
+    }
+
+    #[test]
+    fn a_text_beyond_the_bound_is_not_kept() {
+        let cache = TextCache::new(1_000);
+        cache.put("a", text('a', 100));
+        cache.put("a", text('b', 5_000));
+        assert_eq!((cache.get("a"), cache.used()), (None, 0));
+    }
+}

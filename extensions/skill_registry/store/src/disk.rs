@@ -1,0 +1,97 @@
+//! The file system calls that scanning needs, relative to an open root.
+//!
+//! On Unix they are plain `*at` calls; elsewhere the same few operations go through cap-std, one
+//! path component after the other. Neither follows a link below the root.
+
+use std::ffi::OsString;
+use std::ops::Range;
+
+use crate::signature::Signature;
+
+#[cfg(any(not(unix), test))]
+mod portable;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(not(unix))]
+pub(crate) use portable::RootDir;
+#[cfg(unix)]
+pub(crate) use unix::{RootDir, stat_file};
+
+#[cfg(not(unix))]
+pub(crate) use portable::stat_file;
+
+/// What a directory entry or an open file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FileKind {
+    Regular,
+    Directory,
+    Symlink,
+    Fifo,
+    Socket,
+    Device,
+    Unknown,
+}
+
+impl FileKind {
+    /// Names the kind in a message.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Regular => "a regular file",
+            Self::Directory => "a directory",
+            Self::Symlink => "a symbolic link",
+            Self::Fifo => "a FIFO",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+            Self::Unknown => "a file of an unknown kind",
+        }
+    }
+}
+
+/// What `stat` says about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileStat {
+    pub(crate) kind: FileKind,
+    pub(crate) signature: Signature,
+}
+
+/// The subdirectories and links of a directory, names in one buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    names: String,
+    items: Vec<(Range<u32>, FileKind)>,
+    /// Names that are not UTF-8 and may be directories.
+    pub(crate) not_utf8: Vec<OsString>,
+}
+
+impl Listing {
+    /// Takes up an entry that may be a directory; plain files are of no interest to a scan.
+    fn push(&mut self, name: &str, kind: FileKind) {
+        if matches!(kind, FileKind::Directory | FileKind::Symlink | FileKind::Unknown) {
+            let start = self.names.len() as u32;
+            self.names.push_str(name);
+            self.items.push((start..self.names.len() as u32, kind));
+        }
+    }
+
+    fn push_not_utf8(&mut self, name: OsString, kind: FileKind) {
+        if matches!(kind, FileKind::Directory | FileKind::Symlink | FileKind::Unknown) {
+            self.not_utf8.push(name);
+        }
+    }
+
+    /// Brings the entries into a fixed order, so that what a limit cuts does not depend on the disk.
+    fn sorted(mut self) -> Self {
+        let names = &self.names;
+        let name = |range: &Range<u32>| &names[range.start as usize..range.end as usize];
+        self.items.sort_unstable_by(|(a, _), (b, _)| name(a).cmp(name(b)));
+        self.not_utf8.sort_unstable();
+        self
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, FileKind)> {
+        self.items
+            .iter()
+            .map(|(range, kind)| (&self.names[range.start as usize..range.end as usize], *kind))
+    }
+}

@@ -1,0 +1,92 @@
+//! Why a store cannot be opened, and why a tool does not answer.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use skill_format::sanitise_line;
+
+/// Says why a store cannot be opened or its generation not be recorded.
+///
+/// Nothing on disk prevents a store from opening: a root that is missing or a skill that is broken
+/// is a [`Problem`](crate::Problem) of the snapshot.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Two roots have the same label.
+    #[error("two roots have the label `{0}`")]
+    DuplicateLabel(String),
+    /// A root's label is empty or has a character that would make `id@label` ambiguous.
+    #[error("`{0}` cannot be a root's label: it must not be empty or contain `@`, `#` or `/`")]
+    Label(String),
+    /// An ignore pattern is not a glob.
+    #[error("ignore pattern `{pattern}`: {reason}")]
+    Ignore {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There are more roots than can be counted.
+    #[error("at most {0} roots are possible")]
+    TooManyRoots(usize),
+    /// The generation file cannot be written.
+    #[error("the generation file {path} cannot be written: {source}", path = path.display())]
+    Generation {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Ranks the failures of the registry's tools, as they are named on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// The skill or the file does not exist.
+    NotFound,
+    /// The arguments are not what the tool takes.
+    InvalidArgument,
+    /// The caller may not have this.
+    Denied,
+    /// The file is over a limit.
+    TooLarge,
+    /// The state moved in between.
+    Conflict,
+    /// The disk failed.
+    Io,
+}
+
+/// Says why a tool did not answer, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct RegistryError {
+    /// What kind of failure it is.
+    pub kind: ErrorKind,
+    /// What went wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+    /// Up to three names that may have been meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub similar: Vec<String>,
+}
+
+impl RegistryError {
+    pub(crate) fn new(kind: ErrorKind, message: String, hint: impl Into<String>) -> Self {
+        Self { kind, message, hint: hint.into(), similar: Vec::new() }
+    }
+
+    /// Makes an error about a name that does not exist; the hint lists what may have been meant,
+    /// else it is `otherwise`.
+    pub(crate) fn not_found(message: String, similar: Vec<String>, otherwise: &str) -> Self {
+        let quoted: Vec<String> =
+            similar.iter().map(|name| format!("`{}`", sanitise_line(name))).collect();
+        let hint = if quoted.is_empty() {
+            otherwise.to_owned()
+        } else {
+            format!("did you mean {}?", quoted.join(" or "))
+        };
+        Self { kind: ErrorKind::NotFound, message, hint, similar }
+    }
+}

@@ -1,0 +1,121 @@
+//! How a write by another process is noticed before the next poll.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::StoreError;
+
+/// The file `sandbox/data/skill_registry/generation`, which offline commands touch when they have
+/// written something that the registry serves.
+#[derive(Debug)]
+pub struct GenerationFile {
+    path: PathBuf,
+    seen: Mutex<Option<Stamp>>,
+}
+
+/// Identifies one state of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    ino: u64,
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl GenerationFile {
+    /// The file's name in the registry's data directory.
+    pub const NAME: &str = "generation";
+
+    /// Looks after the file in a data directory; it need not exist.
+    #[must_use]
+    pub fn new(data_dir: &Path) -> Self {
+        let path = data_dir.join(Self::NAME);
+        let seen = Mutex::new(stamp(&path));
+        Self { path, seen }
+    }
+
+    /// Tells whether the file was touched since it was last asked; costs one `stat`.
+    pub fn moved(&self) -> bool {
+        let now = stamp(&self.path);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let moved = now.is_some() && now != *seen;
+        *seen = now;
+        moved
+    }
+
+    /// Says that something was written; every registry looks at its next turn.
+    ///
+    /// # Errors
+    /// [`StoreError::Generation`] if the file cannot be replaced.
+    pub fn touch(data_dir: &Path) -> Result<(), StoreError> {
+        let path = data_dir.join(Self::NAME);
+        replace(data_dir, &path).map_err(|source| StoreError::Generation { path, source })
+    }
+}
+
+/// Replaces the file as a whole, so that its identity changes even where the clock stands still.
+fn replace(data_dir: &Path, path: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(data_dir)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let temporary = data_dir.join(format!(".generation.{}.{now}", std::process::id()));
+    let written = (|| {
+        let mut file = fs::File::create_new(&temporary)?;
+        writeln!(file, "{now}")?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        // The error is told; a leftover would only add to it.
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    #[cfg(unix)]
+    fs::File::open(data_dir)?.sync_all()?;
+    Ok(())
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    let ino = std::os::unix::fs::MetadataExt::ino(&metadata);
+    #[cfg(not(unix))]
+    let ino = 0;
+    Some(Stamp { ino, len: metadata.len(), modified: metadata.modified().ok() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_touch_is_seen_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = temp.path().join("data/skill_registry");
+        let file = GenerationFile::new(&data);
+        assert!(!file.moved());
+        for _ in 0..3 {
+            GenerationFile::touch(&data).unwrap();
+            assert!(file.moved());
+            assert!(!file.moved());
+        }
+        let names: Vec<_> =
+            fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [GenerationFile::NAME]);
+        fs::remove_dir_all(&data).unwrap();
+        assert!(!file.moved());
+        GenerationFile::touch(&data).unwrap();
+        assert!(file.moved());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_is_an_error() {
+        let temp = tempfile::tempdir().unwrap();
+        let blocked = temp.path().join("file");
+        fs::write(&blocked, "").unwrap();
+        let error = GenerationFile::touch(&blocked).unwrap_err();
+        let path = blocked.join(GenerationFile::NAME);
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    }
+}

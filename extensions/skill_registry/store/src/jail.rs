@@ -1,0 +1,234 @@
+//! The way to a file of a skill that no path can leave.
+//!
+//! A path is first refused or accepted as text. Then every component is opened relative to the one
+//! before, without following a link, and what is read is the very descriptor that was examined. So
+//! there is no moment at which somebody who swaps a directory for a link could lead the reader out.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+
+use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+
+use crate::skill::Skill;
+
+/// A path below a skill's directory that cannot lead out of it as text.
+///
+/// Components are separated by `/`. There is no decoding: `%2e%2e` is a name like any other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RelPath(Box<str>);
+
+/// Says why a path is refused before the disk is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RelPathError {
+    /// The path has no characters.
+    #[error("a path cannot be empty")]
+    Empty,
+    /// The path or one of its components is too long; holds the length in bytes.
+    #[error("a path has at most 1024 bytes and 255 in a component, this has {0}")]
+    TooLong(usize),
+    /// The path has too many components; holds their number.
+    #[error("a path has at most 32 components, this has {0}")]
+    TooDeep(usize),
+    /// The path has a NUL.
+    #[error("a path cannot contain NUL")]
+    Nul,
+    /// The path has a backslash.
+    #[error("a path cannot contain a backslash")]
+    Backslash,
+    /// The path begins with `/`.
+    #[error("a path cannot be absolute")]
+    Absolute,
+    /// The path begins with a drive letter.
+    #[error("a path cannot begin with a drive")]
+    Drive,
+    /// The path has an empty component: a doubled or a trailing slash.
+    #[error("a path cannot have an empty component")]
+    EmptyComponent,
+    /// The path has a component `.` or `..`.
+    #[error("a path cannot have a component `.` or `..`")]
+    Dots,
+}
+
+impl RelPath {
+    /// The largest length in bytes.
+    pub const MAX_BYTES: usize = 1_024;
+    const MAX_COMPONENT_BYTES: usize = 255;
+    const MAX_COMPONENTS: usize = 32;
+
+    /// Checks a path.
+    ///
+    /// # Errors
+    /// Fails with the first rule the path breaks.
+    pub fn new(path: &str) -> Result<Self, RelPathError> {
+        let bytes = path.as_bytes();
+        if path.is_empty() {
+            return Err(RelPathError::Empty);
+        }
+        if path.len() > Self::MAX_BYTES {
+            return Err(RelPathError::TooLong(path.len()));
+        }
+        if bytes.contains(&0) {
+            return Err(RelPathError::Nul);
+        }
+        if bytes.contains(&b'\\') {
+            return Err(RelPathError::Backslash);
+        }
+        if bytes[0] == b'/' {
+            return Err(RelPathError::Absolute);
+        }
+        if bytes[0].is_ascii_alphabetic() && bytes.get(1) == Some(&b':') {
+            return Err(RelPathError::Drive);
+        }
+        for component in path.split('/') {
+            match component {
+                "" => return Err(RelPathError::EmptyComponent),
+                "." | ".." => return Err(RelPathError::Dots),
+                _ if component.len() > Self::MAX_COMPONENT_BYTES => {
+                    return Err(RelPathError::TooLong(component.len()));
+                }
+                _ => {}
+            }
+        }
+        match path.split('/').count() {
+            count if count > Self::MAX_COMPONENTS => Err(RelPathError::TooDeep(count)),
+            _ => Ok(Self(path.into())),
+        }
+    }
+
+    /// Returns the path as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Splits the path into the directories and the file.
+    fn split(&self) -> (impl Iterator<Item = &str>, &str) {
+        let (parents, last) = self.0.rsplit_once('/').unwrap_or(("", &self.0));
+        (parents.split('/').filter(|component| !component.is_empty()), last)
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Says why a file in the jail was not opened.
+#[derive(Debug)]
+pub(crate) enum JailError {
+    /// There is nothing of that name.
+    NotFound,
+    /// A component of the path is a symbolic link.
+    Link,
+    /// The path leads to a directory.
+    Directory,
+    /// The path leads to something that is no file.
+    NotRegular,
+    /// The system failed.
+    Io(io::Error),
+}
+
+impl From<io::Error> for JailError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+                Self::NotFound
+            }
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// Opens a skill's directory.
+///
+/// Links in the root's own path are the operator's; below it none is followed.
+pub(crate) fn open_skill(skill: &Skill) -> Result<Dir, JailError> {
+    let (root, rel) = skill.real_place();
+    let mut dir = Dir::open_ambient_dir(&root.path, ambient_authority())?;
+    for component in rel.split('/') {
+        dir = step(&dir, component)?;
+    }
+    Ok(dir)
+}
+
+/// Opens a regular file below a directory and examines the open file.
+pub(crate) fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), JailError> {
+    let (parents, name) = path.split();
+    let mut inner = None;
+    for component in parents {
+        inner = Some(step(inner.as_ref().unwrap_or(dir), component)?);
+    }
+    let dir = inner.as_ref().unwrap_or(dir);
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    let file = dir.open_with(name, &options).map_err(|error| explain(dir, name, error))?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(JailError::Directory);
+    }
+    if !metadata.is_file() {
+        return Err(JailError::NotRegular);
+    }
+    Ok((file, metadata))
+}
+
+fn step(dir: &Dir, component: &str) -> Result<Dir, JailError> {
+    dir.open_dir_nofollow(component).map_err(|error| explain(dir, component, error))
+}
+
+/// Finds out what the component is that could not be opened; only the message depends on it.
+fn explain(dir: &Dir, component: &str, error: io::Error) -> JailError {
+    match dir.symlink_metadata(component) {
+        Ok(metadata) if metadata.is_symlink() => JailError::Link,
+        Ok(metadata) if metadata.is_dir() => JailError::Io(error),
+        Ok(metadata) if !metadata.is_file() => JailError::NotRegular,
+        _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_has_its_own_refusal() {
+        let long = "a".repeat(256);
+        let deep = "a/".repeat(32) + "a";
+        let very_long = format!("{}b", "a/".repeat(600));
+        let cases = [
+            ("", RelPathError::Empty),
+            ("a\0b", RelPathError::Nul),
+            ("a\\b", RelPathError::Backslash),
+            ("..\\b", RelPathError::Backslash),
+            ("/etc/passwd", RelPathError::Absolute),
+            ("//a", RelPathError::Absolute),
+            ("C:/a", RelPathError::Drive),
+            ("c:a", RelPathError::Drive),
+            ("a//b", RelPathError::EmptyComponent),
+            ("a/", RelPathError::EmptyComponent),
+            (".", RelPathError::Dots),
+            ("..", RelPathError::Dots),
+            ("a/../b", RelPathError::Dots),
+            ("a/./b", RelPathError::Dots),
+            ("a/..", RelPathError::Dots),
+            (&long, RelPathError::TooLong(256)),
+            (&very_long, RelPathError::TooLong(1_201)),
+            (&deep, RelPathError::TooDeep(33)),
+        ];
+        for (path, error) in cases {
+            assert_eq!(RelPath::new(path), Err(error), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_that_only_look_dangerous_are_paths() {
+        for path in ["a", "...", "..a/b", "a..", "%2e%2e/b", "~/x", "a b/ü/技能.md", "ab:c", "$X"]
+        {
+            assert_eq!(RelPath::new(path).map(|path| path.to_string()), Ok(path.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What a store is told: the roots, the limits and the extension's settings.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Says how far the skills of a root are trusted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trust {
+    /// The operator answers for the skills: they may be bound to agents.
+    Operator,
+    /// Anybody may have written the skills: they are listed with their origin, cannot be bound and
+    /// grant nothing. What a root gets whose trust is not stated.
+    #[default]
+    Untrusted,
+}
+
+/// A directory in which skills are looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Root {
+    /// A short name, unique among the roots; shadowed skills are reachable as `id@label`.
+    pub label: String,
+    /// The directory; it may appear later.
+    pub path: PathBuf,
+    /// How far its skills are trusted.
+    #[serde(default)]
+    pub trust: Trust,
+}
+
+/// Bounds what one scan may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanLimits {
+    /// How many levels below its root a skill's directory may lie.
+    pub depth: usize,
+    /// How many directories are opened and listed, over all roots.
+    pub directories: usize,
+    /// How many skills are taken, over all roots.
+    pub skills: usize,
+}
+
+impl Default for ScanLimits {
+    fn default() -> Self {
+        Self { depth: 6, directories: 50_000, skills: 20_000 }
+    }
+}
+
+/// Everything a [`Store`](crate::Store) needs to know.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// The roots; where an id is found twice, the earlier root wins.
+    pub roots: Vec<Root>,
+    /// Glob patterns of directories to skip, relative to their root. A pattern without `/` is
+    /// compared with the directory's name.
+    pub ignore: Vec<String>,
+    /// The most memory, in bytes, that the last good texts may take.
+    pub cache_bytes: u64,
+    /// The catalog's budget in characters where the model's window is not known.
+    pub l1_budget_chars: usize,
+    /// How much time may pass between two polls that read every file.
+    pub full_pass: Duration,
+    /// Bounds of a scan.
+    pub limits: ScanLimits,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            ignore: Vec::new(),
+            cache_bytes: 64 << 20,
+            l1_budget_chars: RegistryConfig::DEFAULT_BUDGET_CHARS,
+            full_pass: Duration::from_secs(300),
+            limits: ScanLimits::default(),
+        }
+    }
+}
+
+/// The `config` of the skill registry's manifest, with the overrides of `skillhost.yaml`.
+///
+/// The extension and the offline commands read the same settings through this one type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RegistryConfig {
+    /// The roots in order; relative paths are relative to the home.
+    pub roots: Vec<Root>,
+    /// Milliseconds between two polls; 0 turns polling off.
+    pub poll_interval_ms: u64,
+    /// The catalog's budget in characters where the model's context window is not known.
+    pub l1_budget_chars: usize,
+    /// Up to this many visible skills the catalog lists all of them.
+    pub l1_full_limit: usize,
+    /// Glob patterns of directories that are not searched.
+    pub ignore: Vec<String>,
+}
+
+impl RegistryConfig {
+    /// The catalog's budget in characters unless settings say otherwise.
+    pub const DEFAULT_BUDGET_CHARS: usize = 8_000;
+
+    /// Turns the settings into options for a home.
+    ///
+    /// `share_dir` is what an installed copy of the product shares; its `skills` become the last
+    /// root, labelled `shipped`, unless settings use that label themselves.
+    #[must_use]
+    pub fn options(&self, home: &Path, share_dir: Option<&Path>) -> StoreOptions {
+        let mut roots: Vec<Root> = self.roots.clone();
+        for root in &mut roots {
+            root.path = home.join(&root.path);
+        }
+        if let Some(share) = share_dir
+            && roots.iter().all(|root| root.label != "shipped")
+        {
+            roots.push(Root {
+                label: "shipped".to_owned(),
+                path: share.join("skills"),
+                trust: Trust::Operator,
+            });
+        }
+        StoreOptions {
+            roots,
+            ignore: self.ignore.clone(),
+            l1_budget_chars: self.l1_budget_chars,
+            ..StoreOptions::default()
+        }
+    }
+
+    /// Returns the catalog's budget in characters for a model.
+    ///
+    /// Where the context window (in tokens) is known, the catalog may take 2 % of it, a token being
+    /// four characters.
+    #[must_use]
+    pub fn budget_chars(&self, context_window: Option<u32>) -> usize {
+        // 2 % of the window times four characters is eight hundredths of it.
+        context_window.map_or(self.l1_budget_chars, |tokens| tokens as usize * 8 / 100)
+    }
+}
+
+impl Default for RegistryConfig {
+    fn default() -> Self {
+        Self {
+            roots: vec![Root {
+                label: "sandbox".to_owned(),
+                path: PathBuf::from("sandbox/skills"),
+                trust: Trust::Operator,
+            }],
+            poll_interval_ms: 5_000,
+            l1_budget_chars: Self::DEFAULT_BUDGET_CHARS,
+            l1_full_limit: 40,
+            ignore: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_strictly() {
+        let read = |json| serde_json::from_str::<RegistryConfig>(json);
+        assert_eq!(read("{}").unwrap(), RegistryConfig::default());
+        let config = read(r#"{"roots":[{"label":"team","path":"skills"}],"poll_interval_ms":0}"#);
+        let expected = RegistryConfig {
+            roots: vec![Root {
+                label: "team".into(),
+                path: "skills".into(),
+                trust: Trust::Untrusted,
+            }],
+            poll_interval_ms: 0,
+            ..RegistryConfig::default()
+        };
+        assert_eq!(config.unwrap(), expected);
+        let error = read(r#"{"poll_interval":5}"#).unwrap_err().to_string();
+        assert!(error.starts_with("unknown field `poll_interval`"), "{error}");
+    }
+
+    #[test]
+    fn relative_roots_are_relative_to_the_home_and_shipped_skills_come_last() {
+        let mut config = RegistryConfig::default();
+        config.roots.push(Root {
+            label: "abs".into(),
+            path: "/srv/skills".into(),
+            trust: Trust::Untrusted,
+        });
+        let paths = |share: Option<&str>| -> Vec<(String, PathBuf)> {
+            let options = config.options(Path::new("/home/x"), share.map(Path::new));
+            options.roots.into_iter().map(|root| (root.label, root.path)).collect()
+        };
+        let own = vec![
+            ("sandbox".to_owned(), PathBuf::from("/home/x/sandbox/skills")),
+            ("abs".to_owned(), PathBuf::from("/srv/skills")),
+        ];
+        assert_eq!(paths(None), own);
+        let mut shared = own;
+        shared.push(("shipped".to_owned(), PathBuf::from("/usr/share/skillhost/skills")));
+        assert_eq!(paths(Some("/usr/share/skillhost")), shared);
+    }
+
+    #[test]
+    fn a_known_window_decides_the_budget() {
+        let config = RegistryConfig { l1_budget_chars: 5_000, ..RegistryConfig::default() };
+        assert_eq!(config.budget_chars(None), 5_000);
+        assert_eq!(config.budget_chars(Some(200_000)), 16_000);
+        assert_eq!(config.budget_chars(Some(u32::MAX)), 343_597_383);
+    }
+}

@@ -1,0 +1,161 @@
+//! What a scan has to say about what it could not take as it is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use skill_format::{Diagnostic, Severity, SkillId};
+
+/// A finding about one file or directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The file or directory.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// The skill it belongs to, where it has an id.
+    pub skill: Option<SkillId>,
+    /// Whether the file or directory was left out because of it.
+    pub skipped: bool,
+    /// What was found.
+    #[serde(flatten)]
+    pub diagnostic: Diagnostic,
+}
+
+impl Problem {
+    /// Makes a finding about a whole file or directory.
+    pub(crate) fn whole(
+        path: PathBuf,
+        skill: Option<SkillId>,
+        skipped: bool,
+        found: Finding,
+    ) -> Arc<Self> {
+        Arc::new(Self { path, skill, skipped, diagnostic: found.into() })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.diagnostic)
+    }
+}
+
+/// A diagnostic of the store about something as a whole, in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) rule: &'static str,
+    pub(crate) severity: Severity,
+    pub(crate) message: String,
+    pub(crate) help: &'static str,
+}
+
+impl Finding {
+    pub(crate) fn error(rule: &'static str, message: String, help: &'static str) -> Self {
+        Self { rule, severity: Severity::Error, message, help }
+    }
+
+    pub(crate) fn warning(rule: &'static str, message: String, help: &'static str) -> Self {
+        Self { rule, severity: Severity::Warning, message, help }
+    }
+
+    pub(crate) fn note(rule: &'static str, message: String, help: &'static str) -> Self {
+        Self { rule, severity: Severity::Note, message, help }
+    }
+}
+
+impl From<Finding> for Diagnostic {
+    fn from(found: Finding) -> Self {
+        Self {
+            rule: found.rule,
+            severity: found.severity,
+            line: 0,
+            column: 0,
+            message: found.message,
+            help: (!found.help.is_empty()).then(|| found.help.to_owned()),
+        }
+    }
+}
+
+/// Says that a scan did not see everything, and why.
+///
+/// A partial scan keeps every entry whose absence it has not seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Partial {
+    /// Each thing that cut the scan short.
+    pub reasons: Vec<PartialReason>,
+}
+
+/// One thing that cut a scan short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PartialReason {
+    /// The limit on opened directories was reached.
+    DirectoryLimit {
+        /// The limit.
+        limit: usize,
+    },
+    /// The limit on skills was reached.
+    SkillLimit {
+        /// The limit.
+        limit: usize,
+    },
+    /// A directory could not be read.
+    Unreadable {
+        /// The directory.
+        #[serde(serialize_with = "lossy")]
+        path: PathBuf,
+        /// What the system said.
+        message: String,
+    },
+    /// A root that had skills is not there any more; its entries are kept.
+    RootVanished {
+        /// The root's label.
+        label: String,
+        /// The root's directory.
+        #[serde(serialize_with = "lossy")]
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for PartialReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DirectoryLimit { limit } => {
+                write!(f, "only the first {limit} directories were searched")
+            }
+            Self::SkillLimit { limit } => write!(f, "only the first {limit} skills were taken"),
+            Self::Unreadable { path, message } => {
+                write!(f, "{} could not be read: {message}", path.display())
+            }
+            Self::RootVanished { label, path } => {
+                write!(f, "root `{label}` vanished: {}", path.display())
+            }
+        }
+    }
+}
+
+/// Writes a path as text; what is not UTF-8 is replaced.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_one_flat_object() {
+        let found = Finding::error("scan.example", "it is odd".into(), "make it even");
+        let problem = Problem::whole("a/b".into(), SkillId::new("b").ok(), true, found);
+        assert_eq!(problem.to_string(), "a/b: error[scan.example]: it is odd");
+        assert_eq!(
+            serde_json::to_value(&*problem).unwrap(),
+            serde_json::json!({
+                "path": "a/b", "skill": "b", "skipped": true, "rule": "scan.example",
+                "severity": "error", "line": 0, "column": 0, "message": "it is odd",
+                "help": "make it even",
+            })
+        );
+    }
+}

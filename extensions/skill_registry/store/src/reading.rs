@@ -1,0 +1,254 @@
+//! Reading a SKILL.md: up to the closing fence for a listing, whole for everything else.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+use skill_format::{Diagnostic, Digest, FILE_LIMIT, Frontmatter, Head, TokenCount};
+
+use crate::cache::GoodText;
+use crate::disk::{FileKind, FileStat, stat_file};
+use crate::problem::Finding;
+use crate::skill::Known;
+
+/// How much is read first: nearly every frontmatter ends before.
+const FIRST_READ: usize = 4 << 10;
+
+/// How often a file is read again that changed while it was read.
+const ATTEMPTS: usize = 3;
+
+/// What reading a file came to.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// The file is a skill.
+    Good(Box<Good>),
+    /// The file is not a skill, for the reasons given; one of them is an error.
+    Bad(Vec<Diagnostic>),
+}
+
+/// What a good file says.
+#[derive(Debug)]
+pub(crate) struct Good {
+    pub(crate) frontmatter: Frontmatter,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) estimate: TokenCount,
+    /// The text and what was counted; only where the whole file was read.
+    pub(crate) whole: Option<Whole>,
+}
+
+/// A whole text.
+#[derive(Clone, Debug)]
+pub(crate) struct Whole {
+    pub(crate) good: GoodText,
+    pub(crate) body_start: usize,
+    pub(crate) known: Known,
+}
+
+/// Refuses what cannot be a SKILL.md by its kind or size alone.
+pub(crate) fn refusal(stat: &FileStat) -> Option<Finding> {
+    if stat.kind != FileKind::Regular {
+        let message = format!("it is {}, not a regular file", stat.kind.describe());
+        let rule = if stat.kind == FileKind::Symlink { "file.symlink" } else { "file.notRegular" };
+        return Some(Finding::error(rule, message, "replace it with a regular file"));
+    }
+    let size = stat.signature.size;
+    (size > FILE_LIMIT as u64).then(|| {
+        let message = format!("the file has {size} bytes, at most {FILE_LIMIT} are read");
+        Finding::error("file.size", message, "move detail into files under references/")
+    })
+}
+
+/// Reads a file up to its closing fence; `stat` is what the open file said before.
+pub(crate) fn read_head(
+    file: &mut File,
+    stat: &FileStat,
+    dir_name: &str,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Reading> {
+    let size = stat.signature.size as usize;
+    let mut end = size.min(FIRST_READ);
+    let mut filled = 0;
+    loop {
+        if buffer.len() < end {
+            buffer.resize(end, 0);
+        }
+        let read = fill(file, &mut buffer[filled..end])?;
+        filled += read;
+        let bytes = &buffer[..filled];
+        let at_end = filled < end || filled >= size;
+        let fence = match skill_format::head(bytes) {
+            Head::Complete(length) => Some(length),
+            Head::NeedMore if !at_end => {
+                end = size.min(end * 4);
+                continue;
+            }
+            Head::NeedMore | Head::Absent => None,
+        };
+        let parsed = skill_format::parse_head(dir_name, &bytes[..fence.unwrap_or(filled)]);
+        let body = size.saturating_sub(fence.unwrap_or(parsed.body_start));
+        if buffer.len() > FIRST_READ {
+            buffer.truncate(FIRST_READ);
+            buffer.shrink_to_fit();
+        }
+        return Ok(match parsed.frontmatter {
+            Some(frontmatter) => Reading::Good(Box::new(Good {
+                frontmatter,
+                diagnostics: parsed.diagnostics,
+                estimate: TokenCount::from_chars(body),
+                whole: None,
+            })),
+            None => Reading::Bad(parsed.diagnostics),
+        });
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// The bytes of a file and what `stat` said of exactly these bytes.
+#[derive(Debug)]
+pub(crate) struct Bytes {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) stat: FileStat,
+    /// Whether the file was still being written after several attempts.
+    pub(crate) torn: bool,
+}
+
+/// Reads a whole file, again if it changed meanwhile; nothing if it is refused unread.
+///
+/// `before` is what the open file said before; the same is said after reading, or `torn`.
+pub(crate) fn read_bytes(file: &mut File, before: FileStat) -> io::Result<Result<Bytes, Finding>> {
+    let mut before = before;
+    let mut bytes = Vec::new();
+    for attempt in 1.. {
+        if let Some(finding) = refusal(&before) {
+            return Ok(Err(finding));
+        }
+        bytes.clear();
+        bytes.reserve(before.signature.size as usize + 1);
+        file.seek(SeekFrom::Start(0))?;
+        file.by_ref().take(FILE_LIMIT as u64 + 1).read_to_end(&mut bytes)?;
+        let after = stat_file(file)?;
+        let torn = after != before || bytes.len() as u64 != after.signature.size;
+        if !torn || attempt == ATTEMPTS {
+            return Ok(Ok(Bytes { bytes, stat: after, torn }));
+        }
+        before = after;
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// Parses a whole file's bytes.
+pub(crate) fn parse_whole(dir_name: &str, bytes: &[u8]) -> Reading {
+    let skill = match skill_format::parse(dir_name, bytes) {
+        Ok(skill) => skill,
+        Err(parsed) => return Reading::Bad(parsed.diagnostics),
+    };
+    let body_start = skill.parsed.body_start;
+    let tokens = TokenCount::of(skill.body());
+    let Some(frontmatter) = skill.parsed.frontmatter else {
+        return Reading::Bad(skill.parsed.diagnostics);
+    };
+    let digest = Digest::of(bytes);
+    let good = GoodText { text: Arc::from(&*skill.text), digest };
+    Reading::Good(Box::new(Good {
+        frontmatter,
+        diagnostics: skill.parsed.diagnostics,
+        estimate: tokens,
+        whole: Some(Whole { good, body_start, known: Known { digest, tokens } }),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn file_of(bytes: &[u8]) -> (File, FileStat) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file.rewind().unwrap();
+        let stat = stat_file(&file).unwrap();
+        (file, stat)
+    }
+
+    fn head_of(bytes: &[u8]) -> (Reading, u64) {
+        let (mut file, stat) = file_of(bytes);
+        let reading = read_head(&mut file, &stat, "demo", &mut Vec::new()).unwrap();
+        let position = file.stream_position().unwrap();
+        (reading, position)
+    }
+
+    #[test]
+    fn a_listing_stops_at_the_closing_fence() {
+        let head = "---\nname: demo\ndescription: A demo.\n---\n";
+        let text = format!("{head}{}", "body\n".repeat(4_000));
+        let (reading, position) = head_of(text.as_bytes());
+        let Reading::Good(good) = reading else { panic!("{reading:?}") };
+        assert_eq!(good.frontmatter.description, "A demo.");
+        assert_eq!(good.estimate, TokenCount::from_chars(20_000));
+        assert!(good.whole.is_none());
+        assert_eq!(position, FIRST_READ as u64);
+    }
+
+    #[test]
+    fn a_long_frontmatter_is_read_on() {
+        let long = "word ".repeat(3_000);
+        let text = format!("---\nname: demo\ndescription: A demo.\nlicense: {long}\n---\nbody");
+        let (reading, _) = head_of(text.as_bytes());
+        let Reading::Good(good) = reading else { panic!("{reading:?}") };
+        assert_eq!(good.frontmatter.license.unwrap(), long.trim());
+        assert_eq!(good.estimate, TokenCount::from_chars(4));
+    }
+
+    #[test]
+    fn a_file_without_fences_is_bad_and_not_read_on() {
+        let (reading, position) = head_of(&b"just text\n".repeat(10_000));
+        let Reading::Bad(diagnostics) = reading else { panic!("{reading:?}") };
+        assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
+        assert_eq!(position, FIRST_READ as u64);
+    }
+
+    #[test]
+    fn whole_texts_are_hashed_and_counted() {
+        let bytes = "---\nname: demo\ndescription: A demo.\n---\nééééé".as_bytes();
+        let (mut file, stat) = file_of(bytes);
+        let read = read_bytes(&mut file, stat).unwrap().unwrap();
+        assert_eq!((read.bytes.as_slice(), read.torn, read.stat), (bytes, false, stat));
+        let Reading::Good(good) = parse_whole("demo", &read.bytes) else { panic!("bad") };
+        let whole = good.whole.unwrap();
+        assert_eq!(whole.known.digest, Digest::of(bytes));
+        assert_eq!(whole.known.tokens.get(), 2);
+        assert_eq!(&whole.good.text[whole.body_start..], "ééééé");
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_read_again() {
+        let (mut file, stat) = file_of(b"now this");
+        let mut earlier = stat;
+        earlier.signature.size = 3;
+        let read = read_bytes(&mut file, earlier).unwrap().unwrap();
+        assert_eq!((read.bytes.as_slice(), read.torn, read.stat), (&b"now this"[..], false, stat));
+    }
+
+    #[test]
+    fn too_large_files_are_refused_unread() {
+        let (mut file, _) = file_of(b"");
+        file.set_len(10 << 30).unwrap();
+        let stat = stat_file(&file).unwrap();
+        let finding = read_bytes(&mut file, stat).unwrap().unwrap_err();
+        assert_eq!(finding.rule, "file.size");
+        assert_eq!(finding.message, "the file has 10737418240 bytes, at most 1048576 are read");
+    }
+}

@@ -1,0 +1,159 @@
+//! Which of several directories an id stands for.
+
+use std::sync::Arc;
+
+use skill_format::SkillId;
+
+use crate::entry::Container;
+use crate::problem::{Finding, Problem};
+use crate::skill::Skill;
+use crate::tree;
+
+/// A skill whose id another one has taken.
+#[derive(Clone, Debug)]
+pub struct Shadowed {
+    /// The name it is reachable by: `id@label`, with `#2` and so on where its root has several.
+    pub name: Box<str>,
+    /// The skill.
+    pub skill: Arc<Skill>,
+}
+
+impl PartialEq for Shadowed {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.skill, &other.skill)
+    }
+}
+
+/// Remembers whether two skills are the same in every file, so that it is found out once.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    winner: Arc<Skill>,
+    other: Arc<Skill>,
+    identical: bool,
+}
+
+/// What the ids stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// Sorted by id.
+    pub(crate) skills: Vec<Arc<Skill>>,
+    /// Sorted by name.
+    pub(crate) shadowed: Vec<Shadowed>,
+    pub(crate) problems: Vec<Arc<Problem>>,
+}
+
+/// Decides for every id: the earlier root wins, in one root the directory nearer to it, then the
+/// path that sorts first.
+pub(crate) fn resolve(containers: &[Container], verdicts: &mut Vec<Verdict>) -> Index {
+    let mut found: Vec<(&Arc<Skill>, u16, usize)> = Vec::new();
+    for container in containers {
+        let depth = match &*container.rel {
+            "" => 0,
+            rel => 1 + rel.matches('/').count(),
+        };
+        let skills = container.entries.iter().filter_map(|entry| entry.skill());
+        found.extend(skills.map(|skill| (skill, container.root, depth)));
+    }
+    found.sort_by(|(a, a_root, a_depth), (b, b_root, b_depth)| {
+        (&a.id, a_root, a_depth, &a.parent).cmp(&(&b.id, b_root, b_depth, &b.parent))
+    });
+    let mut index = Index { skills: Vec::with_capacity(found.len()), ..Index::default() };
+    let mut used = Vec::new();
+    for group in found.chunk_by(|(a, ..), (b, ..)| a.id == b.id) {
+        let skills: Vec<&Arc<Skill>> = group.iter().map(|(skill, ..)| *skill).collect();
+        index.group(&skills, verdicts, &mut used);
+    }
+    *verdicts = used;
+    index.shadowed.sort_by(|a, b| a.name.cmp(&b.name));
+    index.skills.shrink_to_fit();
+    index.case_collisions();
+    index
+}
+
+impl Index {
+    /// Takes up all the skills with one id, the winner first.
+    fn group(&mut self, group: &[&Arc<Skill>], known: &mut Vec<Verdict>, used: &mut Vec<Verdict>) {
+        let Some((winner, others)) = group.split_first() else { return };
+        self.skills.push(Arc::clone(winner));
+        let mut different: Vec<&Arc<Skill>> = Vec::new();
+        for other in others {
+            let verdict = judge(winner, other, known);
+            if !verdict.identical {
+                different.push(other);
+            }
+            used.push(verdict);
+        }
+        for (at, skill) in different.iter().enumerate() {
+            let label = skill.source();
+            let earlier = different[..at].iter().chain([winner]);
+            let nth = 1 + earlier.filter(|skill| skill.source() == label).count();
+            let mut name = format!("{}@{label}", skill.id);
+            if nth > 1 {
+                name.push_str(&format!("#{nth}"));
+            }
+            let message = format!(
+                "the id is taken by {}; this skill is reachable as `{name}`",
+                winner.location().display()
+            );
+            self.report(skill, Finding::warning("id.duplicate", message, "rename the directory"));
+            self.shadowed.push(Shadowed { name: name.into(), skill: Arc::clone(skill) });
+        }
+        if let Some(first) = different.first() {
+            let message = format!(
+                "it is used for `{}` instead of {}{}",
+                winner.id,
+                first.location().display(),
+                match different.len() {
+                    1 => String::new(),
+                    count => format!(" and {} more", count - 1),
+                }
+            );
+            self.report(winner, Finding::note("id.duplicate", message, ""));
+        }
+    }
+
+    /// Reports ids that differ in nothing but case: on some file systems they are one.
+    fn case_collisions(&mut self) {
+        let upper = |id: &SkillId| id.as_str().chars().any(char::is_uppercase);
+        if !self.skills.iter().any(|skill| upper(&skill.id)) {
+            return;
+        }
+        let mut folded: Vec<(String, &Arc<Skill>)> =
+            self.skills.iter().map(|skill| (skill.id.as_str().to_lowercase(), skill)).collect();
+        folded.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut findings = Vec::new();
+        for group in folded.chunk_by(|(a, _), (b, _)| a == b).filter(|group| group.len() > 1) {
+            for (_, skill) in group {
+                let others: Vec<String> = group
+                    .iter()
+                    .filter(|(_, other)| other.id != skill.id)
+                    .map(|(_, other)| format!("`{}`", other.id))
+                    .collect();
+                let message = format!("the id differs only in case from {}", others.join(", "));
+                findings.push((Arc::clone(skill), message));
+            }
+        }
+        for (skill, message) in findings {
+            self.report(&skill, Finding::warning("id.case", message, "rename one directory"));
+        }
+    }
+
+    fn report(&mut self, skill: &Skill, finding: Finding) {
+        let id = Some(skill.id.clone());
+        self.problems.push(Problem::whole(skill.location(), id, false, finding));
+    }
+}
+
+fn judge(winner: &Arc<Skill>, other: &Arc<Skill>, known: &mut Vec<Verdict>) -> Verdict {
+    let same = |verdict: &Verdict| {
+        Arc::ptr_eq(&verdict.winner, winner) && Arc::ptr_eq(&verdict.other, other)
+    };
+    match known.iter().position(same) {
+        Some(at) => known.swap_remove(at),
+        None => Verdict {
+            winner: Arc::clone(winner),
+            other: Arc::clone(other),
+            identical: tree::identical(winner, other),
+        },
+    }
+}

@@ -1,0 +1,89 @@
+//! The roots as one scan finds them.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::disk::RootDir;
+use crate::options::Root;
+use crate::skill::LinkTarget;
+
+/// Tells whether a root could be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RootStatus {
+    Open,
+    Missing,
+    Failed(ErrorKind),
+}
+
+/// A root for the length of one scan.
+#[derive(Debug)]
+pub(crate) struct OpenRoot {
+    pub(crate) root: Arc<Root>,
+    pub(crate) dir: Result<RootDir, std::io::Error>,
+    /// The path with every link resolved; found out when the first link needs it.
+    canonical: OnceCell<Option<PathBuf>>,
+}
+
+impl OpenRoot {
+    pub(crate) fn open(root: &Arc<Root>) -> Self {
+        Self { root: Arc::clone(root), dir: RootDir::open(&root.path), canonical: OnceCell::new() }
+    }
+
+    pub(crate) fn status(&self) -> RootStatus {
+        match &self.dir {
+            Ok(_) => RootStatus::Open,
+            Err(error) if error.kind() == ErrorKind::NotFound => RootStatus::Missing,
+            Err(error) => RootStatus::Failed(error.kind()),
+        }
+    }
+
+    fn canonical(&self) -> Option<&PathBuf> {
+        self.canonical.get_or_init(|| fs::canonicalize(&self.root.path).ok()).as_ref()
+    }
+}
+
+/// Where a link in a root leads.
+#[derive(Debug)]
+pub(crate) enum Resolved {
+    /// To a directory inside a root.
+    Inside(LinkTarget),
+    /// To a directory outside every root, or to a root itself.
+    Outside(PathBuf),
+    /// To something that is no directory.
+    NotDirectory,
+    /// Nowhere, for this reason.
+    Dangling(std::io::Error),
+}
+
+/// Follows the link at `rel` below the root with this index.
+///
+/// The answer is a path that is opened without following any link, so it is safe even if the link
+/// is changed in between.
+pub(crate) fn resolve(roots: &[OpenRoot], index: usize, rel: &str) -> Resolved {
+    let link = roots[index].root.path.join(rel);
+    let target = match fs::canonicalize(link) {
+        Ok(target) => target,
+        Err(error) => return Resolved::Dangling(error),
+    };
+    if !target.is_dir() {
+        return Resolved::NotDirectory;
+    }
+    let inside = roots.iter().enumerate().filter(|(_, root)| root.dir.is_ok());
+    let best = inside
+        .filter_map(|(index, root)| Some((index, target.strip_prefix(root.canonical()?).ok()?)))
+        .filter_map(|(index, below)| Some((index, below.to_str()?)))
+        .filter(|(_, below)| !below.is_empty())
+        // The innermost root says how far the target is trusted.
+        .min_by_key(|(_, below)| below.len());
+    match best {
+        Some((at, below)) => Resolved::Inside(LinkTarget {
+            root: Arc::clone(&roots[at].root),
+            index: at as u16,
+            rel: below.into(),
+        }),
+        None => Resolved::Outside(target),
+    }
+}

@@ -1,0 +1,74 @@
+//! How a change of a file is noticed without reading it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A stamp younger than this at the time it was taken proves nothing: a second write may have left
+/// the same one.
+const RACY: Duration = Duration::from_secs(2);
+
+/// What `stat` says about a file, reduced to what changes with its content or its access.
+///
+/// Compared for equality only: time stamps lie in both directions. The default value stands for a
+/// file that could not be examined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signature {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    pub(crate) mtime_ns: i64,
+    /// 0 where the platform has no change time.
+    pub(crate) ctime_ns: i64,
+    pub(crate) mode: u32,
+}
+
+impl Signature {
+    /// Tells whether the stamp is too young, at `now`, to be trusted.
+    ///
+    /// The change time decides where there is one, because programs cannot set it. A stamp further
+    /// in the future comes from a clock that lies and is left to the full pass.
+    pub(crate) fn is_racy(&self, now: SystemTime) -> bool {
+        let stamp = if self.ctime_ns == 0 { self.mtime_ns } else { self.ctime_ns };
+        let now = match now.duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+            Err(_) => 0,
+        };
+        now.abs_diff(stamp) < RACY.as_nanos() as u64
+    }
+
+    /// Tells whether both are the same file with the same content, wherever it lies now.
+    ///
+    /// A rename changes the change time of some file systems, so that is left out.
+    pub(crate) fn same_content(&self, other: &Self) -> bool {
+        (self.dev, self.ino, self.size, self.mtime_ns)
+            == (other.dev, other.ino, other.size, other.mtime_ns)
+            && *self != Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_change_time_makes_a_stamp_racy() {
+        let at = |s: u64| UNIX_EPOCH + Duration::from_secs(s);
+        let stamp = Signature {
+            mtime_ns: 9_000_000_000_000_000_000,
+            ctime_ns: 100_000_000_000,
+            ..Signature::default()
+        };
+        let racy: Vec<u64> = (95..106).filter(|&s| stamp.is_racy(at(s))).collect();
+        assert_eq!(racy, [99, 100, 101]);
+        let no_ctime = Signature { mtime_ns: 100_000_000_000, ..Signature::default() };
+        assert!(no_ctime.is_racy(at(101)) && !no_ctime.is_racy(at(102)));
+    }
+
+    #[test]
+    fn files_that_could_not_be_examined_are_not_the_same() {
+        let unknown = Signature::default();
+        assert!(!unknown.same_content(&unknown));
+        let file = Signature { ino: 7, ctime_ns: 1, ..unknown };
+        assert!(file.same_content(&Signature { ctime_ns: 2, mode: 3, ..file }));
+        assert!(!file.same_content(&Signature { size: 1, ..file }));
+    }
+}

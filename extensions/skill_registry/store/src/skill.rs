@@ -1,0 +1,306 @@
+//! One skill as the registry holds it: what a listing needs, and where the rest lies.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use skill_format::{Digest, Frontmatter, SkillId, TokenCount};
+
+use crate::options::{Root, Trust};
+
+/// The two names a skill's file may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SkillFile {
+    Upper,
+    Lower,
+}
+
+impl SkillFile {
+    /// In the order in which they are tried.
+    pub(crate) const BOTH: [Self; 2] = [Self::Upper, Self::Lower];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Upper => "SKILL.md",
+            Self::Lower => "skill.md",
+        }
+    }
+}
+
+/// Where a skill directory really lies if its entry in the root is a link.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkTarget {
+    /// The root the target lies in.
+    pub(crate) root: Arc<Root>,
+    /// The index of that root.
+    pub(crate) index: u16,
+    /// The path below that root.
+    pub(crate) rel: Box<str>,
+}
+
+impl PartialEq for LinkTarget {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index && self.rel == other.rel
+    }
+}
+
+/// What is known of a text once it was read whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) digest: Digest,
+    pub(crate) tokens: TokenCount,
+}
+
+/// What a skill says about itself and where it lies.
+///
+/// Immutable, but for the digest, which is filled in when the text is first read whole. Kept small:
+/// a registry holds thousands.
+#[derive(Debug)]
+pub struct Skill {
+    pub(crate) id: SkillId,
+    /// The frontmatter's name where it is not the id.
+    name: Option<Box<str>>,
+    description: Box<str>,
+    when_to_use: Option<Box<str>>,
+    tags: Box<[Box<str>]>,
+    requires: Box<[Box<str>]>,
+    pub(crate) root: Arc<Root>,
+    /// The path of the directory above, relative to the root.
+    pub(crate) parent: Arc<str>,
+    pub(crate) link: Option<Box<LinkTarget>>,
+    known: OnceLock<Known>,
+    estimate: TokenCount,
+    size: u32,
+    pub(crate) file: SkillFile,
+    disable_model_invocation: bool,
+    user_invocable: bool,
+}
+
+/// Where a skill was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) root: Arc<Root>,
+    pub(crate) parent: Arc<str>,
+    pub(crate) link: Option<Box<LinkTarget>>,
+    pub(crate) file: SkillFile,
+}
+
+impl Skill {
+    pub(crate) fn new(
+        id: SkillId,
+        place: Place,
+        frontmatter: Frontmatter,
+        size: u64,
+        estimate: TokenCount,
+        known: Option<Known>,
+    ) -> Self {
+        let boxed = |texts: Vec<String>| texts.into_iter().map(String::into_boxed_str).collect();
+        Self {
+            name: frontmatter.name.filter(|name| name != id.as_str()).map(String::into_boxed_str),
+            id,
+            description: frontmatter.description.into_boxed_str(),
+            when_to_use: frontmatter.when_to_use.map(String::into_boxed_str),
+            tags: boxed(frontmatter.tags),
+            requires: boxed(frontmatter.requires),
+            root: place.root,
+            parent: place.parent,
+            link: place.link,
+            known: known.map_or_else(OnceLock::new, OnceLock::from),
+            estimate,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            file: place.file,
+            disable_model_invocation: frontmatter.disable_model_invocation,
+            user_invocable: frontmatter.user_invocable,
+        }
+    }
+
+    /// Returns the id: the name of the skill's directory.
+    #[must_use]
+    pub fn id(&self) -> &SkillId {
+        &self.id
+    }
+
+    /// Returns the frontmatter's `name`; the id where it has none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(self.id.as_str())
+    }
+
+    /// Returns the description as written.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Returns what the skill says about when to use it, beside the description.
+    #[must_use]
+    pub fn when_to_use(&self) -> Option<&str> {
+        self.when_to_use.as_deref()
+    }
+
+    /// Returns the tags.
+    #[must_use]
+    pub fn tags(&self) -> &[Box<str>] {
+        &self.tags
+    }
+
+    /// Returns the ids of the skills to load first.
+    #[must_use]
+    pub fn requires(&self) -> &[Box<str>] {
+        &self.requires
+    }
+
+    /// Returns the label of the root the skill was found in.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.root.label
+    }
+
+    /// Returns how far the skill is trusted: no further than its root, nor than the root its
+    /// directory links to.
+    #[must_use]
+    pub fn trust(&self) -> Trust {
+        let linked = self.link.as_ref().map_or(Trust::Operator, |link| link.root.trust);
+        if self.root.trust == Trust::Operator { linked } else { Trust::Untrusted }
+    }
+
+    /// Returns the path of the skill's directory, below its root.
+    #[must_use]
+    pub fn dir(&self) -> PathBuf {
+        self.root.path.join(&*self.parent).join(self.id.as_str())
+    }
+
+    /// Returns the path of the skill's SKILL.md.
+    #[must_use]
+    pub fn location(&self) -> PathBuf {
+        self.dir().join(self.file.name())
+    }
+
+    /// Returns the size of SKILL.md in bytes.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Returns what the body costs a model: estimated from its size until it was read whole.
+    #[must_use]
+    pub fn tokens(&self) -> TokenCount {
+        self.known.get().map_or(self.estimate, |known| known.tokens)
+    }
+
+    /// Returns the digest of SKILL.md, if it was read whole already.
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        self.known.get().map(|known| known.digest)
+    }
+
+    /// Tells whether models are offered the skill; operators always are.
+    #[must_use]
+    pub fn model_invocable(&self) -> bool {
+        !self.disable_model_invocation
+    }
+
+    /// Tells whether users get a slash command or a prompt for it.
+    #[must_use]
+    pub fn user_invocable(&self) -> bool {
+        self.user_invocable
+    }
+
+    /// Returns what reading the whole text showed.
+    pub(crate) fn known(&self) -> Option<Known> {
+        self.known.get().copied()
+    }
+
+    /// Records what reading the whole text showed; the first reading counts.
+    pub(crate) fn learn(&self, known: Known) {
+        // A second value can only come from the same text.
+        let _ = self.known.set(known);
+    }
+
+    /// Tells whether both say the same about themselves and lie in the same place.
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        self.id == other.id
+            && self.name == other.name
+            && self.description == other.description
+            && self.when_to_use == other.when_to_use
+            && self.tags == other.tags
+            && self.requires == other.requires
+            && self.root == other.root
+            && self.parent == other.parent
+            && self.link == other.link
+            && self.file == other.file
+            && self.size == other.size
+            && self.disable_model_invocation == other.disable_model_invocation
+            && self.user_invocable == other.user_invocable
+    }
+
+    /// Returns the root's path and the path below it through which the directory is reached without
+    /// following a link.
+    pub(crate) fn real_place(&self) -> (&Root, String) {
+        match &self.link {
+            Some(link) => (&link.root, link.rel.to_string()),
+            None => (&self.root, join(&self.parent, self.id.as_str())),
+        }
+    }
+
+    /// Returns what identifies the skill's place in the cache of texts.
+    pub(crate) fn cache_key(&self) -> String {
+        format!("{}\0{}\0{}", self.root.label, self.parent, self.id)
+    }
+}
+
+/// Joins two relative paths.
+pub(crate) fn join(parent: &str, name: &str) -> String {
+    if parent.is_empty() { name.to_owned() } else { format!("{parent}/{name}") }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Makes a skill that lies nowhere.
+    pub(crate) fn skill(id: &str, digest: Option<Digest>) -> Arc<Skill> {
+        let root = Root { label: "r".into(), path: "/r".into(), trust: Trust::Operator };
+        let place =
+            Place { root: Arc::new(root), parent: "".into(), link: None, file: SkillFile::Upper };
+        let frontmatter = Frontmatter {
+            name: Some(id.to_owned()),
+            description: format!("About {id}."),
+            ..Frontmatter::default()
+        };
+        let known = digest.map(|digest| Known { digest, tokens: TokenCount::from_chars(40) });
+        let id = SkillId::new(id).unwrap();
+        Arc::new(Skill::new(id, place, frontmatter, 80, TokenCount::from_chars(80), known))
+    }
+
+    #[test]
+    fn an_estimate_gives_way_to_what_was_counted() {
+        let skill = skill("a", None);
+        assert_eq!((skill.tokens().get(), skill.digest()), (20, None));
+        let digest = Digest::of(b"x");
+        skill.learn(Known { digest, tokens: TokenCount::from_chars(12) });
+        skill.learn(Known { digest: Digest::of(b"y"), tokens: TokenCount::from_chars(99) });
+        assert_eq!((skill.tokens().get(), skill.digest()), (3, Some(digest)));
+    }
+
+    #[test]
+    fn a_link_is_trusted_no_further_than_its_target() {
+        let with = |own: Trust, target: Option<Trust>| {
+            let root = |trust| Arc::new(Root { label: "r".into(), path: "/r".into(), trust });
+            let link = target
+                .map(|trust| Box::new(LinkTarget { root: root(trust), index: 1, rel: "x".into() }));
+            let place = Place { root: root(own), parent: "p".into(), link, file: SkillFile::Lower };
+            let id = SkillId::new("a").unwrap();
+            Skill::new(id, place, Frontmatter::default(), 1, TokenCount::default(), None)
+        };
+        assert_eq!(with(Trust::Operator, None).trust(), Trust::Operator);
+        assert_eq!(with(Trust::Untrusted, None).trust(), Trust::Untrusted);
+        assert_eq!(with(Trust::Operator, Some(Trust::Untrusted)).trust(), Trust::Untrusted);
+        assert_eq!(with(Trust::Untrusted, Some(Trust::Operator)).trust(), Trust::Untrusted);
+        assert_eq!(with(Trust::Operator, None).location(), PathBuf::from("/r/p/a/skill.md"));
+    }
+
+    #[test]
+    fn a_skill_is_small() {
+        assert!(size_of::<Skill>() <= 208, "{}", size_of::<Skill>());
+    }
+}

@@ -1,0 +1,255 @@
+//! What the registry knows at one moment; never changes.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use skill_format::{CatalogItem, LARGE_SKILL, RenderReport};
+
+use crate::options::Root;
+use crate::problem::{Partial, Problem};
+use crate::resolve::Shadowed;
+use crate::skill::Skill;
+
+/// How many renderings a snapshot keeps, one per budget.
+const MAX_CATALOGS: usize = 16;
+
+/// Tells who is shown something: what a model may not invoke, it is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// A model: an agent or the client of a protocol.
+    Model,
+    /// A person who runs the registry.
+    Operator,
+}
+
+/// A rendered catalog that is shared by everybody who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedCatalog {
+    /// The block for the prompt.
+    pub text: Arc<str>,
+    /// What was cut to fit the budget.
+    pub report: RenderReport,
+}
+
+/// The renderings so far, each with its budget.
+type Catalogs = Vec<(usize, Option<Arc<SharedCatalog>>)>;
+
+/// The skills, what was wrong, and what they look like in a prompt, at one moment.
+///
+/// A call that pins a snapshot sees one consistent state, however long it takes.
+#[derive(Debug)]
+pub struct Snapshot {
+    generation: u64,
+    roots: Arc<[Arc<Root>]>,
+    skills: Vec<Arc<Skill>>,
+    shadowed: Vec<Shadowed>,
+    problems: Vec<Arc<Problem>>,
+    partial: Option<Partial>,
+    catalogs: ArcSwap<Catalogs>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(
+        generation: u64,
+        roots: Arc<[Arc<Root>]>,
+        skills: Vec<Arc<Skill>>,
+        shadowed: Vec<Shadowed>,
+        problems: Vec<Arc<Problem>>,
+        partial: Option<Partial>,
+    ) -> Self {
+        let catalogs = ArcSwap::default();
+        Self { generation, roots, skills, shadowed, problems, partial, catalogs }
+    }
+
+    /// Returns a number that is larger than that of every earlier snapshot of the store.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Returns the roots in their order.
+    #[must_use]
+    pub fn roots(&self) -> &[Arc<Root>] {
+        &self.roots
+    }
+
+    /// Returns the skills, sorted by id.
+    #[must_use]
+    pub fn skills(&self) -> &[Arc<Skill>] {
+        &self.skills
+    }
+
+    /// Returns the skills whose id another one has taken, sorted by the name they go by.
+    #[must_use]
+    pub fn shadowed(&self) -> &[Shadowed] {
+        &self.shadowed
+    }
+
+    /// Returns what was found wrong or worth knowing.
+    #[must_use]
+    pub fn problems(&self) -> &[Arc<Problem>] {
+        &self.problems
+    }
+
+    /// Says what the scan did not see, if it did not see everything.
+    #[must_use]
+    pub fn partial(&self) -> Option<&Partial> {
+        self.partial.as_ref()
+    }
+
+    /// Returns the skills an audience is shown, sorted by id.
+    pub fn visible(&self, audience: Audience) -> impl Iterator<Item = &Arc<Skill>> {
+        self.skills
+            .iter()
+            .filter(move |skill| audience == Audience::Operator || skill.model_invocable())
+    }
+
+    /// Returns the skills whose body is called large: more than [`LARGE_SKILL`] tokens.
+    pub fn large(&self) -> impl Iterator<Item = &Arc<Skill>> {
+        self.skills.iter().filter(|skill| skill.tokens().get() > LARGE_SKILL)
+    }
+
+    /// Looks a skill up by its id, or by `id@label` if another root's skill is meant.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<Skill>> {
+        self.winner(name).or_else(|| {
+            let at = self.shadowed.binary_search_by(|shadowed| (*shadowed.name).cmp(name));
+            if let Ok(at) = at {
+                return Some(&self.shadowed[at].skill);
+            }
+            let (id, label) = name.rsplit_once('@')?;
+            self.winner(id).filter(|skill| skill.source() == label)
+        })
+    }
+
+    fn winner(&self, id: &str) -> Option<&Arc<Skill>> {
+        let at = self.skills.binary_search_by(|skill| skill.id.as_str().cmp(id)).ok()?;
+        Some(&self.skills[at])
+    }
+
+    /// Returns up to three ids that look like a name, the most similar first.
+    #[must_use]
+    pub fn similar(&self, name: &str, audience: Audience) -> Vec<String> {
+        similar(name, self.visible(audience).map(|skill| skill.id.as_str()))
+    }
+
+    /// Returns the catalog of the skills a model is shown, within a budget in characters; nothing
+    /// if there are none.
+    ///
+    /// Rendered once per budget and shared from then on, without locks or allocations.
+    #[must_use]
+    pub fn catalog(&self, budget_chars: usize) -> Option<Arc<SharedCatalog>> {
+        let held = self.catalogs.load();
+        if let Some((_, catalog)) = held.iter().find(|(budget, _)| *budget == budget_chars) {
+            return catalog.clone();
+        }
+        drop(held);
+        let catalog = self.render(budget_chars).map(Arc::new);
+        let mut winner = catalog.clone();
+        self.catalogs.rcu(|held| {
+            if let Some((_, other)) = held.iter().find(|(budget, _)| *budget == budget_chars) {
+                // Somebody else was first; everybody shares one.
+                winner.clone_from(other);
+                return Catalogs::clone(held);
+            }
+            winner.clone_from(&catalog);
+            let mut more = Catalogs::clone(held);
+            if more.len() >= MAX_CATALOGS {
+                more.remove(0);
+            }
+            more.push((budget_chars, catalog.clone()));
+            more
+        });
+        winner
+    }
+
+    fn render(&self, budget_chars: usize) -> Option<SharedCatalog> {
+        let items: Vec<CatalogItem<'_>> = self
+            .visible(Audience::Model)
+            .map(|skill| CatalogItem { id: skill.id.as_str(), description: skill.description() })
+            .collect();
+        let catalog = skill_format::catalog(&items, budget_chars)?;
+        Some(SharedCatalog { text: catalog.text.into(), report: catalog.report })
+    }
+
+    /// Tells whether two snapshots say the same.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        self.skills.len() == other.skills.len()
+            && self.skills.iter().zip(&other.skills).all(|(a, b)| Arc::ptr_eq(a, b))
+            && self.shadowed == other.shadowed
+            && self.problems == other.problems
+            && self.partial == other.partial
+    }
+}
+
+/// Returns up to three of the candidates that look like a name, the most similar first.
+pub(crate) fn similar<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Vec<String> {
+    /// Below this, two words have little more in common than letters.
+    const ALIKE: f64 = 0.72;
+    let name = name.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = candidates
+        .map(|candidate| {
+            let folded = candidate.to_lowercase();
+            let part = name.len() >= 3 && (folded.contains(&name) || name.contains(&folded));
+            let score = strsim::jaro_winkler(&name, &folded);
+            (if part { score.max(0.9) } else { score }, candidate)
+        })
+        .filter(|(score, _)| *score >= ALIKE)
+        .collect();
+    scored.sort_by(|(a, a_name), (b, b_name)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));
+    scored.into_iter().take(3).map(|(_, candidate)| candidate.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skill::tests::skill;
+
+    fn snapshot(ids: &[&str]) -> Snapshot {
+        let skills = ids.iter().map(|id| skill(id, None)).collect();
+        Snapshot::new(1, Arc::new([]), skills, Vec::new(), Vec::new(), None)
+    }
+
+    #[test]
+    fn one_rendering_per_budget_is_shared() {
+        let snapshot = snapshot(&["a", "b"]);
+        let (first, again) = (snapshot.catalog(8_000), snapshot.catalog(8_000));
+        assert!(Arc::ptr_eq(first.as_ref().unwrap(), &again.unwrap()));
+        let small = snapshot.catalog(90).unwrap();
+        assert_eq!(small.report.budget, 90);
+        for budget in 0..100 {
+            let _ = snapshot.catalog(budget);
+        }
+        assert!(snapshot.catalogs.load().len() <= MAX_CATALOGS);
+        assert_eq!(snapshot.catalog(8_000), first);
+    }
+
+    #[test]
+    fn no_skills_no_block() {
+        assert_eq!(snapshot(&[]).catalog(8_000), None);
+    }
+
+    #[test]
+    fn names_find_their_skill() {
+        let mut snapshot = snapshot(&["a", "b@x"]);
+        snapshot.shadowed = vec![Shadowed { name: "a@other".into(), skill: skill("a", None) }];
+        let found = |name: &str| snapshot.get(name).map(|skill| skill.id().to_string());
+        assert_eq!(found("a").as_deref(), Some("a"));
+        assert_eq!(found("a@r").as_deref(), Some("a"));
+        assert!(Arc::ptr_eq(snapshot.get("a@other").unwrap(), &snapshot.shadowed[0].skill));
+        assert_eq!(found("b@x").as_deref(), Some("b@x"));
+        assert_eq!(found("b@x@r").as_deref(), Some("b@x"));
+        assert_eq!((found("b"), found("a@nowhere"), found("")), (None, None, None));
+    }
+
+    #[test]
+    fn similar_names_are_few_and_sorted() {
+        let ids = ["code-review", "code-reviews", "code-format", "pdf", "pdf-forms", "review"];
+        let of = |name: &str| similar(name, ids.into_iter());
+        assert_eq!(of("code-reveiw")[0], "code-review");
+        assert_eq!(of("PDF"), ["pdf", "pdf-forms"]);
+        assert_eq!(of("review"), ["review", "code-review", "code-reviews"]);
+        assert_eq!(of("zzz"), Vec::<String>::new());
+        assert_eq!(of(""), Vec::<String>::new());
+    }
+}

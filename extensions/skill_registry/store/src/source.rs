@@ -1,0 +1,159 @@
+//! The text of a skill as it is now, or as it was when it was last good.
+
+use std::io;
+use std::sync::Arc;
+
+use skill_format::{Diagnostic, Digest, Frontmatter, Severity, TokenCount};
+
+use crate::cache::GoodText;
+use crate::disk::stat_file;
+use crate::error::{ErrorKind, RegistryError};
+use crate::jail::{self, JailError, RelPath};
+use crate::problem::Finding;
+use crate::reading::{Good, Reading, parse_whole, read_bytes};
+use crate::skill::{Skill, SkillFile};
+use crate::store::Store;
+
+/// A skill's text with what it says about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SkillSource {
+    /// The decoded text of SKILL.md.
+    pub text: Arc<str>,
+    /// Where the body starts in the text.
+    pub body_start: usize,
+    /// What the frontmatter says.
+    pub frontmatter: Frontmatter,
+    /// What was noticed while parsing.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The digest of the file's bytes.
+    pub digest: Digest,
+    /// What the body costs a model.
+    pub tokens: TokenCount,
+    /// Whether this is what the disk says now.
+    pub state: SourceState,
+}
+
+/// Tells how a text relates to the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceState {
+    /// The text is what the file says now.
+    Current,
+    /// The file is broken or gone; this is the last good text.
+    LastGood {
+        /// What is wrong with the file.
+        problem: Diagnostic,
+    },
+}
+
+impl SkillSource {
+    /// Returns the body: everything after the closing fence.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        &self.text[self.body_start..]
+    }
+}
+
+impl Store {
+    /// Reads a skill's SKILL.md as it is now; if it is broken or gone, answers with the last good
+    /// text and says so.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if the file is broken or gone and no good text of it is held.
+    pub fn read(&self, skill: &Skill) -> Result<SkillSource, RegistryError> {
+        let problem = match read_now(skill) {
+            Ok(good) => {
+                let source = source(*good, SourceState::Current);
+                let good = GoodText { text: Arc::clone(&source.text), digest: source.digest };
+                self.cache.put(&skill.cache_key(), good);
+                return Ok(source);
+            }
+            Err(problem) => problem,
+        };
+        let held = self.cache.get(&skill.cache_key());
+        let last = held.and_then(|good| {
+            let Reading::Good(read) = parse_whole(skill.id.as_str(), good.text.as_bytes()) else {
+                return None;
+            };
+            let state = SourceState::LastGood { problem: problem.clone() };
+            // The file's bytes may have been encoded otherwise than the text held of them.
+            Some(SkillSource { digest: good.digest, ..source(*read, state) })
+        });
+        last.ok_or_else(|| {
+            let hint = match &problem.help {
+                Some(help) => format!("{help}; the file is {}", skill.location().display()),
+                None => format!("repair {}", skill.location().display()),
+            };
+            let message =
+                format!("`{}` cannot be read and no good text is held: {problem}", skill.id);
+            RegistryError::new(ErrorKind::Io, message, hint)
+        })
+    }
+}
+
+fn source(good: Good, state: SourceState) -> SkillSource {
+    let whole = good.whole.expect("a text that was read whole has its digest");
+    SkillSource {
+        text: whole.good.text,
+        body_start: whole.body_start,
+        frontmatter: good.frontmatter,
+        diagnostics: good.diagnostics,
+        digest: whole.known.digest,
+        tokens: whole.known.tokens,
+        state,
+    }
+}
+
+/// Reads and parses the file, or says what is wrong with it.
+fn read_now(skill: &Skill) -> Result<Box<Good>, Diagnostic> {
+    let dir = jail::open_skill(skill).map_err(|error| describe(&error, "its directory"))?;
+    let other = SkillFile::BOTH.into_iter().find(|file| *file != skill.file);
+    let mut opened = Err(JailError::NotFound);
+    for file in [Some(skill.file), other].into_iter().flatten() {
+        let path = RelPath::new(file.name()).expect("the name of a skill's file is a path");
+        opened = jail::open_file(&dir, &path);
+        if !matches!(opened, Err(JailError::NotFound)) {
+            break;
+        }
+    }
+    let (file, _) = opened.map_err(|error| describe(&error, skill.file.name()))?;
+    let mut file = file.into_std();
+    let failed = |error: io::Error| describe(&JailError::Io(error), skill.file.name());
+    let stat = stat_file(&file).map_err(failed)?;
+    let read = read_bytes(&mut file, stat).map_err(failed)?.map_err(Diagnostic::from)?;
+    match parse_whole(skill.id.as_str(), &read.bytes) {
+        Reading::Good(good) => Ok(good),
+        Reading::Bad(diagnostics) => Err(worst(diagnostics)),
+    }
+}
+
+/// Picks the finding because of which the file is not used.
+fn worst(diagnostics: Vec<Diagnostic>) -> Diagnostic {
+    let found = diagnostics.into_iter().find(|found| found.severity == Severity::Error);
+    found.unwrap_or_else(|| {
+        Finding::error("file.unusable", "it is not a skill".to_owned(), "").into()
+    })
+}
+
+fn describe(error: &JailError, what: &str) -> Diagnostic {
+    let finding = match error {
+        JailError::NotFound => {
+            Finding::error("file.missing", format!("{what} is gone"), "restore it")
+        }
+        JailError::Link => Finding::error(
+            "file.symlink",
+            format!("{what} is a symbolic link"),
+            "replace it with what it links to",
+        ),
+        JailError::Directory | JailError::NotRegular => Finding::error(
+            "file.notRegular",
+            format!("{what} is not a regular file"),
+            "replace it with a regular file",
+        ),
+        JailError::Io(error) => Finding::error(
+            "file.unreadable",
+            format!("{what} cannot be read: {error}"),
+            "give the process permission to read it",
+        ),
+    };
+    finding.into()
+}

@@ -1,0 +1,243 @@
+//! The registry of skills: a first scan, polls, and the snapshot everybody reads.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+
+use crate::cache::TextCache;
+use crate::clock::Clock;
+use crate::entry::Container;
+use crate::error::StoreError;
+use crate::event::{SkillEvent, diff};
+use crate::ignore::Ignore;
+use crate::options::{Root, StoreOptions};
+use crate::problem::Partial;
+use crate::resolve::{Verdict, resolve};
+use crate::roots::{OpenRoot, RootStatus};
+use crate::snapshot::Snapshot;
+use crate::walk::{Mode, Setting, Walked, walk};
+
+mod quick;
+
+/// Finds skills, notices what happens to them and serves what they say.
+///
+/// Reading a [`Snapshot`] takes no lock; polls run one at a time.
+pub struct Store {
+    options: StoreOptions,
+    ignore: Ignore,
+    clock: Arc<dyn Clock>,
+    roots: Arc<[Arc<Root>]>,
+    snapshot: ArcSwap<Snapshot>,
+    pub(crate) cache: TextCache,
+    state: Mutex<State>,
+}
+
+/// What the last pass found.
+#[derive(Debug)]
+struct State {
+    roots: Vec<RootStatus>,
+    containers: Vec<Container>,
+    verdicts: Vec<Verdict>,
+    last_full: SystemTime,
+    /// Something has to be looked at again even if no stamp moves.
+    unsettled: bool,
+}
+
+/// What a poll saw and cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PollReport {
+    /// The generation of the snapshot after the poll.
+    pub generation: u64,
+    /// Whether the poll put a new snapshot in place.
+    pub changed: bool,
+    /// What happened to the skills, in the order of their ids.
+    pub events: Vec<SkillEvent>,
+    /// How many times a SKILL.md was opened.
+    pub opened: usize,
+    /// How many times a file or a directory was examined.
+    pub stats: usize,
+    /// Whether every file was read.
+    pub full_pass: bool,
+}
+
+impl Store {
+    /// Opens a store: scans the roots and reads every SKILL.md up to its closing fence.
+    ///
+    /// # Errors
+    /// Fails on options that contradict themselves. What is wrong on the disk is in the snapshot.
+    pub fn open(options: StoreOptions, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        check_labels(&options.roots)?;
+        let ignore = Ignore::new(&options.ignore)?;
+        let roots: Arc<[Arc<Root>]> = options.roots.iter().cloned().map(Arc::new).collect();
+        let now = clock.now();
+        let empty = Snapshot::new(0, Arc::clone(&roots), vec![], vec![], vec![], None);
+        let store = Self {
+            cache: TextCache::new(options.cache_bytes),
+            options,
+            ignore,
+            clock,
+            roots,
+            snapshot: ArcSwap::from_pointee(empty),
+            state: Mutex::new(State {
+                roots: Vec::new(),
+                containers: Vec::new(),
+                verdicts: Vec::new(),
+                last_full: now,
+                unsettled: false,
+            }),
+        };
+        let opened = store.open_roots();
+        store.pass(&mut store.lock(), &opened, Mode::Listing, now);
+        Ok(store)
+    }
+
+    /// Returns the current snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Returns what the store was opened with.
+    #[must_use]
+    pub fn options(&self) -> &StoreOptions {
+        &self.options
+    }
+
+    /// Returns the bytes that the last good texts take.
+    #[must_use]
+    pub fn cached_bytes(&self) -> u64 {
+        self.cache.used()
+    }
+
+    /// Looks for changes, by `stat` alone unless something changed, and publishes them at once.
+    ///
+    /// Every [`full_pass`](StoreOptions::full_pass) it reads every file, whatever the stamps say.
+    pub fn poll(&self) -> PollReport {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        // A clock that was set back must not put the pass off.
+        let due = now
+            .duration_since(state.last_full)
+            .map_or(true, |since| since >= self.options.full_pass);
+        self.poll_with(&mut state, now, due)
+    }
+
+    /// Reads every file now. After that every digest is known, and every text that fits is kept in
+    /// case its file breaks.
+    pub fn poll_everything(&self) -> PollReport {
+        let mut state = self.lock();
+        self.poll_with(&mut state, self.clock.now(), true)
+    }
+
+    fn poll_with(&self, state: &mut State, now: SystemTime, full: bool) -> PollReport {
+        let opened = self.open_roots();
+        let mut stats = 0;
+        if !full && state.is_unchanged(&opened, &mut stats) {
+            return PollReport {
+                generation: self.snapshot.load().generation(),
+                changed: false,
+                events: Vec::new(),
+                opened: 0,
+                stats,
+                full_pass: false,
+            };
+        }
+        let mode = if full { Mode::Everything } else { Mode::Changes };
+        let mut report = self.pass(state, &opened, mode, now);
+        report.stats += stats;
+        report
+    }
+
+    /// Runs a pass and publishes what it found.
+    fn pass(
+        &self,
+        state: &mut State,
+        opened: &[OpenRoot],
+        mode: Mode,
+        now: SystemTime,
+    ) -> PollReport {
+        let walked = walk(Setting {
+            roots: opened,
+            ignore: &self.ignore,
+            limits: self.options.limits,
+            cache: &self.cache,
+            previous: &state.containers,
+            mode,
+            now,
+        });
+        if mode == Mode::Everything {
+            state.last_full = now;
+            state.verdicts.clear();
+        }
+        let Walked { containers, mut problems, partial, opened: reads, stats, .. } = walked;
+        let index = resolve(&containers, &mut state.verdicts);
+        for container in &containers {
+            for entry in &container.entries {
+                problems.extend(entry.problems.iter().map(Arc::clone));
+            }
+        }
+        problems.extend(index.problems);
+        problems.shrink_to_fit();
+        state.unsettled = containers.iter().any(|container| {
+            container.racy || container.entries.iter().any(|entry| entry.unsettled())
+        });
+        state.roots = opened.iter().map(OpenRoot::status).collect();
+        state.containers = containers;
+
+        let before = self.snapshot.load();
+        let partial = (!partial.is_empty()).then_some(Partial { reasons: partial });
+        let after = Snapshot::new(
+            before.generation() + 1,
+            Arc::clone(&self.roots),
+            index.skills,
+            index.shadowed,
+            problems,
+            partial,
+        );
+        let changed = mode == Mode::Listing || !after.says_the_same(&before);
+        let events = diff(before.skills(), after.skills());
+        let generation = if changed { after.generation() } else { before.generation() };
+        if changed {
+            self.snapshot.store(Arc::new(after));
+        }
+        let full_pass = mode == Mode::Everything;
+        PollReport { generation, changed, events, opened: reads, stats, full_pass }
+    }
+
+    fn open_roots(&self) -> Vec<OpenRoot> {
+        self.roots.iter().map(OpenRoot::open).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A pass that panicked has published nothing and left the state of the pass before.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("options", &self.options)
+            .field("generation", &self.snapshot.load().generation())
+            .finish_non_exhaustive()
+    }
+}
+
+fn check_labels(roots: &[Root]) -> Result<(), StoreError> {
+    const MAX: usize = 1_000;
+    if roots.len() > MAX {
+        return Err(StoreError::TooManyRoots(MAX));
+    }
+    for (at, root) in roots.iter().enumerate() {
+        if root.label.is_empty() || root.label.contains(['@', '#', '/']) {
+            return Err(StoreError::Label(root.label.clone()));
+        }
+        if roots[..at].iter().any(|other| other.label == root.label) {
+            return Err(StoreError::DuplicateLabel(root.label.clone()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What the registry's tools and the offline commands answer.
+//!
+//! Every answer is a text for whoever reads it and a value for programs. Arguments come from models
+//! and are taken at their word only as far as they name something in the snapshot.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use skill_format::{Digest, TokenCount};
+
+use crate::error::{ErrorKind, RegistryError};
+use crate::options::Trust;
+use crate::skill::Skill;
+use crate::snapshot::{Audience, Snapshot};
+use crate::source::{SkillSource, SourceState};
+use crate::store::Store;
+
+mod list;
+mod read;
+mod resource;
+
+pub use list::{list_skills, matching};
+pub use read::read_skill;
+pub use resource::read_skill_resource;
+
+/// What a tool answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// For a model or a person.
+    pub text: String,
+    /// For a program.
+    pub structured: Value,
+}
+
+/// The arguments of `list_skills`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListArgs {
+    /// Only skills in whose id, name, description or tags this text occurs, whatever the case.
+    pub query: Option<String>,
+    /// At most this many skills; 100 if it is not given.
+    pub limit: Option<usize>,
+    /// Only skills that have all of these tags, whatever the case.
+    pub tags: Option<Vec<String>>,
+}
+
+/// The arguments of `read_skill`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadArgs {
+    /// The skill's id, or `id@label` for one that another root shadows.
+    pub skill_id: String,
+}
+
+/// The arguments of `read_skill_resource`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResourceArgs {
+    /// The skill's id.
+    pub skill_id: String,
+    /// The file's path below the skill's directory.
+    pub path: String,
+    /// The byte to start at; 0 if it is not given.
+    #[serde(default)]
+    pub offset: Option<u64>,
+    /// At most this many bytes; a page if it is not given or larger.
+    #[serde(default)]
+    pub limit: Option<u64>,
+}
+
+/// A skill as it is bound into an agent's instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The body in its `<skill_content>` element.
+    pub text: String,
+    /// The digest of SKILL.md.
+    pub digest: Digest,
+    /// What `text` costs a model.
+    pub tokens: TokenCount,
+    /// The label of the root it was found in.
+    pub source: String,
+    /// Its SKILL.md.
+    pub location: PathBuf,
+}
+
+/// Returns what `uses_skills` puts into an agent's instructions.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] for an unknown id, [`ErrorKind::Denied`] for a skill of an untrusted
+/// root, [`ErrorKind::Io`] if its text cannot be read and no good one is held.
+pub fn skill_content(
+    store: &Store,
+    snapshot: &Snapshot,
+    id: &str,
+) -> Result<Content, RegistryError> {
+    let skill = find(snapshot, id, Audience::Operator)?;
+    if skill.trust() == Trust::Untrusted {
+        return Err(RegistryError::new(
+            ErrorKind::Denied,
+            format!("`{id}` lies in the untrusted root `{}` and cannot be bound", skill.source()),
+            "copy the skill into a trusted root, or set `trust: operator` for its root in \
+             skillhost.yaml if you answer for everything in it",
+        ));
+    }
+    let source = store.read(skill)?;
+    let text = skill_format::skill_content(id, &source.digest, source.body());
+    Ok(Content {
+        tokens: TokenCount::of(&text),
+        text,
+        digest: source.digest,
+        source: skill.source().to_owned(),
+        location: skill.location(),
+    })
+}
+
+/// Looks a skill up for somebody.
+fn find<'s>(
+    snapshot: &'s Snapshot,
+    id: &str,
+    audience: Audience,
+) -> Result<&'s Arc<Skill>, RegistryError> {
+    let Some(skill) = snapshot.get(id) else {
+        let shown: String = id.chars().take(128).collect();
+        return Err(RegistryError::not_found(
+            format!("there is no skill `{shown}`"),
+            snapshot.similar(&shown, audience),
+            "list_skills shows what there is",
+        ));
+    };
+    if audience == Audience::Model && !skill.model_invocable() {
+        return Err(RegistryError::new(
+            ErrorKind::Denied,
+            format!("`{id}` is for users only: it sets disable-model-invocation"),
+            "ask the user to invoke it",
+        ));
+    }
+    Ok(skill)
+}
+
+/// Adds to a value how a text relates to the disk and to the snapshot.
+fn describe_state(value: &mut Value, skill: &Skill, source: &SkillSource) {
+    value["changed_since_snapshot"] =
+        json!(skill.digest().is_some_and(|digest| digest != source.digest));
+    match &source.state {
+        SourceState::Current => value["state"] = json!("current"),
+        SourceState::LastGood { problem } => {
+            value["state"] = json!("last_good");
+            value["problem"] = json!(problem);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `list_skills`.
+
+use serde_json::{Value, json};
+use skill_format::{description_short, sanitise_line};
+
+use crate::options::Trust;
+use crate::skill::Skill;
+use crate::snapshot::{Audience, Snapshot};
+
+use super::{Answer, ListArgs};
+
+/// How many skills are listed unless the caller says otherwise.
+const DEFAULT_LIMIT: usize = 100;
+
+/// Picks the skills an audience is shown that match the arguments, whatever the limit, sorted by id;
+/// with each the fields in which the query occurs.
+pub fn matching<'s>(
+    snapshot: &'s Snapshot,
+    audience: Audience,
+    args: &ListArgs,
+) -> impl Iterator<Item = (&'s Skill, Vec<&'static str>)> {
+    let query = args.query.as_deref().map(|query| query.trim().to_lowercase());
+    let query = query.filter(|query| !query.is_empty());
+    let tags = args.tags.clone().unwrap_or_default();
+    snapshot.visible(audience).filter_map(move |skill| {
+        let fields = match &query {
+            Some(query) => matched_fields(skill, query),
+            None => Vec::new(),
+        };
+        let matches = (query.is_none() || !fields.is_empty()) && has_tags(skill, &tags);
+        matches.then_some((&**skill, fields))
+    })
+}
+
+fn has_query(args: &ListArgs) -> bool {
+    args.query.as_deref().is_some_and(|query| !query.trim().is_empty())
+}
+
+/// Lists the skills an audience is shown, sorted by id.
+#[must_use]
+pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> Answer {
+    let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
+    let total = snapshot.visible(audience).count();
+    let mut matched = 0;
+    let mut listed = Vec::new();
+    let mut text = String::new();
+    for (skill, fields) in matching(snapshot, audience, args) {
+        matched += 1;
+        if listed.len() < limit {
+            let line = Line::of(skill);
+            line.write(&mut text);
+            let mut value = line.value();
+            if has_query(args) {
+                value["matched"] = json!(fields);
+            }
+            listed.push(value);
+        }
+    }
+    let omitted = matched - listed.len();
+    let heading = match (matched, total) {
+        (_, 0) => "There are no skills.".to_owned(),
+        (0, _) => format!("None of the {total} skills matches."),
+        (1, 1) => "1 skill".to_owned(),
+        _ if matched == total => format!("{total} skills"),
+        _ => format!("{matched} of {total} skills"),
+    };
+    let mut answer = format!("{heading}\n{text}");
+    if omitted > 0 {
+        answer.push_str(&format!("({omitted} more: narrow the query or raise the limit)\n"));
+    }
+    let mut structured = json!({
+        "generation": snapshot.generation(),
+        "total": total,
+        "matched": matched,
+        "omitted": omitted,
+        "skills": listed,
+    });
+    if let Some(partial) = snapshot.partial() {
+        structured["partial"] = json!(partial);
+        answer.push_str("(the list may not be complete: a directory could not be searched)\n");
+    }
+    answer.truncate(answer.trim_end().len());
+    Answer { text: answer, structured }
+}
+
+/// One skill of the list.
+struct Line<'s> {
+    skill: &'s Skill,
+    description: String,
+}
+
+impl<'s> Line<'s> {
+    fn of(skill: &'s Skill) -> Self {
+        Self { skill, description: description_short(skill.description()) }
+    }
+
+    fn write(&self, text: &mut String) {
+        let skill = self.skill;
+        text.push_str(&format!(
+            "• `{}` — {} [",
+            sanitise_line(skill.id.as_str()),
+            self.description
+        ));
+        if !skill.tags().is_empty() {
+            let tags: Vec<String> = skill.tags().iter().map(|tag| sanitise_line(tag)).collect();
+            text.push_str(&format!("{}; ", tags.join(", ")));
+        }
+        let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
+        text.push_str(&format!("~{} tokens; {}{untrusted}]\n", skill.tokens(), skill.source()));
+    }
+
+    fn value(&self) -> Value {
+        let skill = self.skill;
+        json!({
+            "skill_id": skill.id,
+            "description": self.description,
+            "tags": skill.tags(),
+            "tokens": skill.tokens(),
+            "source": skill.source(),
+            "trust": skill.trust(),
+            "model_invocable": skill.model_invocable(),
+        })
+    }
+}
+
+/// Names the fields in which the text, in lower case, occurs.
+fn matched_fields(skill: &Skill, query: &str) -> Vec<&'static str> {
+    let within = |text: &str| text.to_lowercase().contains(query);
+    let mut fields = Vec::new();
+    if within(skill.id.as_str()) {
+        fields.push("id");
+    }
+    if skill.name() != skill.id.as_str() && within(skill.name()) {
+        fields.push("name");
+    }
+    if within(skill.description()) || skill.when_to_use().is_some_and(within) {
+        fields.push("description");
+    }
+    if skill.tags().iter().any(|tag| within(tag)) {
+        fields.push("tags");
+    }
+    fields
+}
+
+fn has_tags(skill: &Skill, wanted: &[String]) -> bool {
+    wanted.iter().all(|wanted| {
+        let wanted = wanted.trim().to_lowercase();
+        skill.tags().iter().any(|tag| tag.to_lowercase() == wanted)
+    })
+}

@@ -1,0 +1,134 @@
+//! `read_skill`.
+
+use serde_json::{Value, json};
+use skill_format::{
+    Instructions, LARGE_SKILL, ResourceKind, ResourceLine, instructions, mime_type, sanitise_line,
+};
+
+use crate::error::RegistryError;
+use crate::jail::{self, RelPath};
+use crate::skill::{Skill, SkillFile};
+use crate::snapshot::{Audience, Snapshot};
+use crate::source::SourceState;
+use crate::store::Store;
+use crate::tree::Tree;
+
+use super::{Answer, ReadArgs, describe_state, find};
+
+/// How many resources are listed; the rest is counted.
+const MAX_RESOURCES: usize = 100;
+
+/// Reads a skill's instructions as they are now and lists its resources.
+///
+/// Skills it requires are named and not loaded.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for an unknown id,
+/// [`ErrorKind::Denied`](crate::ErrorKind::Denied) where a model asks for a skill that is for users
+/// only, [`ErrorKind::Io`](crate::ErrorKind::Io) if its text cannot be read and no good one is held.
+pub fn read_skill(
+    store: &Store,
+    snapshot: &Snapshot,
+    audience: Audience,
+    args: &ReadArgs,
+) -> Result<Answer, RegistryError> {
+    let skill = find(snapshot, &args.skill_id, audience)?;
+    let source = store.read(skill)?;
+    let resources = Resources::of(skill);
+    let lines: Vec<ResourceLine<'_>> = resources
+        .listed
+        .iter()
+        .map(|(path, size)| ResourceLine { path, kind: ResourceKind::of_path(path), size: *size })
+        .collect();
+    let requires = &source.frontmatter.requires;
+    let mut text = instructions(&Instructions {
+        id: &args.skill_id,
+        digest: &source.digest,
+        tokens: source.tokens,
+        body: source.body(),
+        resources: &lines,
+        more_resources: resources.more,
+        requires,
+    });
+    let mut notes = resources.warnings;
+    if let SourceState::LastGood { problem } = &source.state {
+        notes.push(format!(
+            "SKILL.md is broken on disk ({}); this is the last good version",
+            sanitise_line(&problem.message)
+        ));
+    }
+    for note in &notes {
+        text.push_str(&format!("\nNote: {note}."));
+    }
+    let mut structured = json!({
+        "generation": snapshot.generation(),
+        "skill_id": args.skill_id,
+        "digest": source.digest,
+        "tokens": source.tokens,
+        "large": source.tokens.get() > LARGE_SKILL,
+        "source": skill.source(),
+        "trust": skill.trust(),
+        "requires": requires,
+        "resources": lines.iter().map(describe).collect::<Vec<Value>>(),
+        "more_resources": resources.more,
+        "notes": notes,
+    });
+    describe_state(&mut structured, skill, &source);
+    Ok(Answer { text, structured })
+}
+
+fn describe(line: &ResourceLine<'_>) -> Value {
+    json!({
+        "path": line.path,
+        "kind": line.kind,
+        "mime_type": mime_type(line.path),
+        "size": line.size,
+    })
+}
+
+/// The files a skill brings beside its SKILL.md.
+#[derive(Default)]
+struct Resources {
+    listed: Vec<(String, u64)>,
+    more: usize,
+    warnings: Vec<String>,
+}
+
+impl Resources {
+    /// Lists what can be read; a directory that is gone has nothing.
+    fn of(skill: &Skill) -> Self {
+        let mut resources = Self::default();
+        let Ok(dir) = jail::open_skill(skill) else { return resources };
+        let tree = match Tree::list(&dir) {
+            Ok(tree) => tree,
+            Err(error) => {
+                resources.warnings.push(format!("the resources cannot be listed: {error}"));
+                return resources;
+            }
+        };
+        let mut others = tree.others;
+        let own = SkillFile::BOTH.map(SkillFile::name);
+        for path in tree.files.into_iter().filter(|path| !own.contains(&path.as_str())) {
+            if resources.listed.len() == MAX_RESOURCES {
+                resources.more += 1;
+                continue;
+            }
+            let opened =
+                RelPath::new(&path).ok().and_then(|path| jail::open_file(&dir, &path).ok());
+            match opened {
+                Some((_, metadata)) => resources.listed.push((path, metadata.len())),
+                None => others += 1,
+            }
+        }
+        if others > 0 {
+            resources.warnings.push(format!(
+                "{others} entries of the skill's directory cannot be read: links, special or \
+                 unreadable files, or names that are not UTF-8"
+            ));
+        }
+        if tree.cut {
+            resources.warnings.push("the skill has more files than are counted".to_owned());
+        }
+        resources
+    }
+}

@@ -1,0 +1,130 @@
+//! The files of a skill's directory: listed for `read_skill`, compared for identity.
+
+use std::io::{self, Read};
+
+use cap_fs_ext::DirExt;
+use cap_std::fs::{Dir, Metadata};
+
+use crate::jail::{self, RelPath};
+use crate::skill::Skill;
+
+/// How many entries of a skill's directory are looked at.
+const MAX_ENTRIES: usize = 5_000;
+
+/// How deep a skill's directory is searched.
+const MAX_DEPTH: usize = 8;
+
+/// How many bytes of two skills are compared before they count as different.
+const MAX_COMPARED: u64 = 64 << 20;
+
+/// The regular files of a directory tree.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    /// Paths relative to the directory, sorted.
+    pub(crate) files: Vec<String>,
+    /// Entries that are neither regular files nor directories, and names that are not UTF-8.
+    pub(crate) others: usize,
+    /// Whether the tree was too large or too deep to be seen whole.
+    pub(crate) cut: bool,
+}
+
+impl Tree {
+    /// Lists a tree. Links are not followed; `.git` and `node_modules` are not entered.
+    pub(crate) fn list(dir: &Dir) -> io::Result<Self> {
+        let mut tree = Self::default();
+        let mut seen = 0;
+        tree.enter(dir, "", 0, &mut seen)?;
+        tree.files.sort_unstable();
+        Ok(tree)
+    }
+
+    fn enter(&mut self, dir: &Dir, prefix: &str, depth: usize, seen: &mut usize) -> io::Result<()> {
+        for entry in dir.entries()? {
+            let entry = entry?;
+            *seen += 1;
+            if *seen > MAX_ENTRIES {
+                self.cut = true;
+                return Ok(());
+            }
+            let Ok(name) = entry.file_name().into_string() else {
+                self.others += 1;
+                continue;
+            };
+            let kind = entry.file_type()?;
+            let path = format!("{prefix}{name}");
+            if kind.is_file() {
+                self.files.push(path);
+            } else if !kind.is_dir() || name == ".git" || name == "node_modules" {
+                self.others += 1;
+            } else if depth >= MAX_DEPTH {
+                self.cut = true;
+            } else {
+                match dir.open_dir_nofollow(&name) {
+                    Ok(below) => self.enter(&below, &format!("{path}/"), depth + 1, seen)?,
+                    Err(_) => self.others += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells whether two skills are the same in every file: path, executable bit and content.
+///
+/// What cannot be seen whole counts as different.
+pub(crate) fn identical(a: &Skill, b: &Skill) -> bool {
+    if a.size() != b.size()
+        || (a.digest().is_some() && b.digest().is_some() && a.digest() != b.digest())
+    {
+        return false;
+    }
+    compare(a, b).unwrap_or(false)
+}
+
+fn compare(a: &Skill, b: &Skill) -> Option<bool> {
+    let (a, b) = (jail::open_skill(a).ok()?, jail::open_skill(b).ok()?);
+    let (left, right) = (Tree::list(&a).ok()?, Tree::list(&b).ok()?);
+    let whole = |tree: &Tree| tree.others == 0 && !tree.cut;
+    if !whole(&left) || !whole(&right) || left.files != right.files {
+        return Some(false);
+    }
+    let mut budget = MAX_COMPARED;
+    for path in &left.files {
+        let path = RelPath::new(path).ok()?;
+        let (left, of_left) = jail::open_file(&a, &path).ok()?;
+        let (right, of_right) = jail::open_file(&b, &path).ok()?;
+        let size = of_left.len();
+        if size != of_right.len() || executable(&of_left) != executable(&of_right) {
+            return Some(false);
+        }
+        budget = budget.checked_sub(size)?;
+        if !same_bytes(left.take(size), right.take(size)).ok()? {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+fn same_bytes(mut left: impl Read, mut right: impl Read) -> io::Result<bool> {
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    loop {
+        a.clear();
+        b.clear();
+        left.by_ref().take(64 << 10).read_to_end(&mut a)?;
+        right.by_ref().take(64 << 10).read_to_end(&mut b)?;
+        if a != b || a.is_empty() {
+            return Ok(a == b);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn executable(metadata: &Metadata) -> bool {
+    use cap_std::fs::MetadataExt;
+    metadata.mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn executable(_: &Metadata) -> bool {
+    false
+}

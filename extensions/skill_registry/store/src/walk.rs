@@ -1,0 +1,305 @@
+//! One pass over the roots: which directories are there, and which of them are skills.
+//!
+//! The first pass reads every SKILL.md up to its closing fence. Later ones are given what the pass
+//! before found and read only what changed.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::cache::TextCache;
+use crate::disk::{FileKind, Listing, RootDir};
+use crate::entry::{Container, Entry, container};
+use crate::ignore::Ignore;
+use crate::options::ScanLimits;
+use crate::problem::{Finding, PartialReason, Problem};
+use crate::roots::{OpenRoot, Resolved, resolve};
+use crate::signature::Signature;
+use crate::skill::{Skill, join};
+
+mod carry;
+mod probe;
+
+use probe::Spot;
+
+/// How much a pass reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Every file up to its closing fence: the first pass.
+    Listing,
+    /// What changed, whole.
+    Changes,
+    /// Every file, whole.
+    Everything,
+}
+
+/// What a pass works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) roots: &'a [OpenRoot],
+    pub(crate) ignore: &'a Ignore,
+    pub(crate) limits: ScanLimits,
+    pub(crate) cache: &'a TextCache,
+    /// What the pass before found, sorted; empty at first.
+    pub(crate) previous: &'a [Container],
+    pub(crate) mode: Mode,
+    pub(crate) now: SystemTime,
+}
+
+/// What a pass found.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    /// Sorted by [`Container::key`].
+    pub(crate) containers: Vec<Container>,
+    /// What is to be said about directories; entries carry their own problems.
+    pub(crate) problems: Vec<Arc<Problem>>,
+    pub(crate) partial: Vec<PartialReason>,
+    /// How many times a SKILL.md was opened.
+    pub(crate) opened: usize,
+    /// How many times a file was examined.
+    pub(crate) stats: usize,
+    /// Skills in places where there was none before, with the stamps of their files.
+    fresh: Vec<(Arc<Skill>, Signature)>,
+}
+
+/// Runs a pass.
+pub(crate) fn walk(setting: Setting<'_>) -> Walked {
+    let mut walk = Walk {
+        setting,
+        walked: Walked::default(),
+        buffer: Vec::new(),
+        path: String::new(),
+        directories: 0,
+        skills: 0,
+        exhausted: false,
+    };
+    for index in 0..setting.roots.len() {
+        walk.root(index);
+    }
+    walk.walked.containers.sort_by(|a, b| a.key().cmp(&b.key()));
+    walk.forget_renamed();
+    walk.walked.containers.shrink_to_fit();
+    walk.walked
+}
+
+struct Walk<'a> {
+    setting: Setting<'a>,
+    walked: Walked,
+    /// What files are read into.
+    buffer: Vec<u8>,
+    /// What paths are put together in.
+    path: String,
+    directories: usize,
+    skills: usize,
+    /// A limit was reached.
+    exhausted: bool,
+}
+
+/// A directory that waits to be listed.
+struct Pending {
+    rel: Arc<str>,
+    depth: usize,
+}
+
+impl Walk<'_> {
+    fn root(&mut self, index: usize) {
+        let opened = &self.setting.roots[index];
+        let dir = match &opened.dir {
+            Ok(dir) => dir,
+            Err(error) => return self.absent_root(index, error),
+        };
+        self.warn_of_skill_in_root(index, dir);
+        let start = self.walked.containers.len();
+        let mut too_deep: (usize, Option<String>) = (0, None);
+        let mut queue = VecDeque::from([Pending { rel: "".into(), depth: 0 }]);
+        let mut unvisited: Vec<Arc<str>> = Vec::new();
+        // Breadth first: where a limit cuts, it cuts the deepest.
+        while let Some(next) = queue.pop_front() {
+            if !self.exhausted && self.directories >= self.setting.limits.directories {
+                self.exhausted = true;
+                let limit = self.setting.limits.directories;
+                self.walked.partial.push(PartialReason::DirectoryLimit { limit });
+            }
+            if self.exhausted {
+                unvisited.push(next.rel);
+                continue;
+            }
+            self.directories += 1;
+            self.walked.stats += 1;
+            let listed = dir.stat(&next.rel).and_then(|stat| Ok((stat, dir.list(&next.rel)?)));
+            match listed {
+                Ok((stat, listing)) => {
+                    let below = self.listed(index, dir, &next, stat.signature, &listing);
+                    let deeper = next.depth + 1 < self.setting.limits.depth;
+                    if deeper {
+                        queue.extend(
+                            below.into_iter().map(|rel| Pending { rel, depth: next.depth + 1 }),
+                        );
+                    } else if let Some(first) = below.first() {
+                        too_deep.0 += below.len();
+                        too_deep.1.get_or_insert_with(|| first.to_string());
+                    }
+                }
+                // It went while we looked: its parent's listing of the next pass will say so.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => self.unreadable(index, next.rel, &error),
+            }
+        }
+        if let (count, Some(first)) = too_deep {
+            self.warn_of_depth(index, count, &first);
+        }
+        self.carry_over(index, start, &unvisited);
+    }
+
+    /// Takes up one listed directory; returns the subdirectories that are not skills.
+    fn listed(
+        &mut self,
+        index: usize,
+        dir: &RootDir,
+        pending: &Pending,
+        signature: Signature,
+        listing: &Listing,
+    ) -> Vec<Arc<str>> {
+        let before = container(self.setting.previous, index as u16, &pending.rel);
+        let mut below = Vec::new();
+        let mut found = Container {
+            root: index as u16,
+            rel: Arc::clone(&pending.rel),
+            signature,
+            racy: signature.is_racy(self.setting.now),
+            complete: true,
+            entries: Vec::new(),
+        };
+        for (name, kind) in listing.iter() {
+            let rel = join(&pending.rel, name);
+            if self.setting.ignore.matches(name, &rel) {
+                continue;
+            }
+            if self.skills >= self.setting.limits.skills {
+                found.complete = false;
+                if !self.exhausted {
+                    self.exhausted = true;
+                    let limit = self.setting.limits.skills;
+                    self.walked.partial.push(PartialReason::SkillLimit { limit });
+                }
+                break;
+            }
+            // Not every file system says in a listing what an entry is.
+            let kind = match kind {
+                FileKind::Unknown => dir.stat(&rel).map_or(kind, |stat| stat.kind),
+                _ => kind,
+            };
+            let previous = before.and_then(|container| container.find(name));
+            let mut spot =
+                Spot { index, parent: &found.rel, name, rel: &rel, link: None, previous };
+            let entry = match kind {
+                FileKind::Directory => self.probe(&spot),
+                FileKind::Symlink => self.linked(&mut spot),
+                _ => continue,
+            };
+            match entry {
+                Some(entry) => {
+                    self.skills += 1;
+                    found.entries.push(entry);
+                }
+                None if kind == FileKind::Directory => below.push(Arc::from(rel)),
+                None => {}
+            }
+        }
+        for name in &listing.not_utf8 {
+            let path = self.setting.roots[index].root.path.join(&*pending.rel).join(name);
+            let message = "the directory's name is not UTF-8".to_owned();
+            let finding = Finding::error("id.encoding", message, "rename the directory");
+            self.walked.problems.push(Problem::whole(path, None, true, finding));
+        }
+        if let Some(before) = before {
+            carry::keep_missing(&mut found, before, self.setting.cache);
+        }
+        found.entries.shrink_to_fit();
+        self.walked.containers.push(found);
+        below
+    }
+
+    /// Follows a link to a skill's directory.
+    fn linked(&mut self, spot: &mut Spot<'_>) -> Option<Entry> {
+        let finding = match resolve(self.setting.roots, spot.index, spot.rel) {
+            Resolved::Inside(target) => {
+                let shown = target.root.path.join(&*target.rel);
+                spot.link = Some(Box::new(target));
+                let entry = self.probe(spot);
+                if entry.is_some() {
+                    return entry;
+                }
+                let message = format!("it links to {}, which has no SKILL.md", shown.display());
+                Finding::note("link.noSkill", message, "link to the skill's directory itself")
+            }
+            Resolved::NotDirectory => return None,
+            Resolved::Outside(target) => Finding::error(
+                "link.outside",
+                format!("it links out of the roots, to {}", target.display()),
+                "copy the skill, or make the directory it lies in a root",
+            ),
+            Resolved::Dangling(error) => Finding::warning(
+                "link.dangling",
+                format!("the link cannot be followed: {error}"),
+                "remove the link or restore what it leads to",
+            ),
+        };
+        let path = self.setting.roots[spot.index].root.path.join(spot.rel);
+        self.walked.problems.push(Problem::whole(path, None, true, finding));
+        None
+    }
+
+    /// Notes a directory that cannot be read; what was known of it stays.
+    fn unreadable(&mut self, index: usize, rel: Arc<str>, error: &std::io::Error) {
+        let opened = &self.setting.roots[index];
+        let path = opened.root.path.join(&*rel);
+        let finding = Finding::error(
+            "scan.unreadable",
+            format!("the directory cannot be searched: {error}"),
+            "give the process permission to read it, or ignore it in the settings",
+        );
+        self.walked.problems.push(Problem::whole(path.clone(), None, true, finding));
+        self.walked.partial.push(PartialReason::Unreadable { path, message: error.to_string() });
+        let signature = match &opened.dir {
+            Ok(dir) => dir.stat(&rel).map(|stat| stat.signature).unwrap_or_default(),
+            Err(_) => Signature::default(),
+        };
+        let before = container(self.setting.previous, index as u16, &rel);
+        self.walked.containers.push(Container {
+            root: index as u16,
+            rel,
+            signature,
+            racy: error.kind() != ErrorKind::PermissionDenied,
+            complete: false,
+            entries: before.map(|before| before.entries.clone()).unwrap_or_default(),
+        });
+    }
+
+    fn warn_of_skill_in_root(&mut self, index: usize, dir: &RootDir) {
+        let opened = &self.setting.roots[index];
+        self.walked.stats += 1;
+        if dir.stat("SKILL.md").is_ok() {
+            let finding = Finding::warning(
+                "root.skillFile",
+                "a SKILL.md directly in a root has no directory to be named after".to_owned(),
+                "move it into a directory of its own, or make the directory above the root",
+            );
+            let path = opened.root.path.join("SKILL.md");
+            self.walked.problems.push(Problem::whole(path, None, true, finding));
+        }
+    }
+
+    fn warn_of_depth(&mut self, index: usize, count: usize, first: &str) {
+        let depth = self.setting.limits.depth;
+        let finding = Finding::note(
+            "scan.depth",
+            format!("{count} directories that lie {depth} levels deep were not searched further"),
+            "make a directory nearer to the skills a root",
+        );
+        let path = self.setting.roots[index].root.path.join(first);
+        self.walked.problems.push(Problem::whole(path, None, true, finding));
+    }
+}

@@ -1,0 +1,206 @@
+//! What stays although a pass did not see it.
+//!
+//! Nothing is dropped unless its absence was seen: the directory above was listed whole and it was
+//! not there, twice. A root that is gone, a directory that cannot be read and whatever lies beyond
+//! a limit keep what was known of them.
+
+use std::sync::Arc;
+
+use crate::cache::TextCache;
+use crate::entry::{Container, Entry, container};
+use crate::problem::{Finding, PartialReason, Problem};
+use crate::roots::RootStatus;
+use crate::signature::Signature;
+use crate::skill::{Skill, join};
+
+use super::Walk;
+
+/// Keeps, for one more pass, what was in a directory before and is not any more.
+pub(super) fn keep_missing(found: &mut Container, before: &Container, cache: &TextCache) {
+    let mut kept = Vec::new();
+    for entry in &before.entries {
+        if found.find(entry.name()).is_some() {
+            continue;
+        }
+        let gone = found.complete;
+        if gone && entry.missing {
+            forget(entry, cache);
+        } else {
+            kept.push(Entry { missing: gone, ..entry.clone() });
+        }
+    }
+    if !kept.is_empty() {
+        found.entries.extend(kept);
+        found.entries.sort_by(|a, b| a.name().cmp(b.name()));
+    }
+}
+
+fn forget(entry: &Entry, cache: &TextCache) {
+    if let Some(skill) = entry.skill() {
+        cache.remove(&skill.cache_key());
+    }
+}
+
+impl Walk<'_> {
+    /// Notes a root that cannot be opened; what was known of it stays.
+    pub(super) fn absent_root(&mut self, index: usize, error: &std::io::Error) {
+        let opened = &self.setting.roots[index];
+        let (label, path) = (opened.root.label.clone(), opened.root.path.clone());
+        let had_skills = self.before(index).any(|container| !container.entries.is_empty());
+        let finding = if had_skills {
+            let path = path.clone();
+            let finding = vanished(&label, &error.to_string());
+            self.walked.partial.push(PartialReason::RootVanished { label, path });
+            finding
+        } else if opened.status() == RootStatus::Missing {
+            Finding::warning(
+                "root.missing",
+                format!("root `{label}` does not exist"),
+                "create the directory; it is picked up as soon as it appears",
+            )
+        } else {
+            let (path, message) = (path.clone(), error.to_string());
+            self.walked.partial.push(PartialReason::Unreadable { path, message });
+            Finding::error(
+                "root.unreadable",
+                format!("root `{label}` cannot be opened: {error}"),
+                "make it a directory that the process may read",
+            )
+        };
+        self.walked.problems.push(Problem::whole(path, None, true, finding));
+        self.keep_all(index);
+    }
+
+    /// Keeps what was known of directories of a root that this pass did not list.
+    ///
+    /// `start` is where the root's containers begin; `unvisited` are directories that were found
+    /// but not listed because a limit was reached.
+    pub(super) fn carry_over(&mut self, index: usize, start: usize, unvisited: &[Arc<str>]) {
+        if self.is_unmounted(index, start) {
+            let opened = &self.setting.roots[index];
+            let (label, path) = (opened.root.label.clone(), opened.root.path.clone());
+            let finding = vanished(&label, "an empty directory of another disk is in its place");
+            self.walked.problems.push(Problem::whole(path.clone(), None, true, finding));
+            self.walked.partial.push(PartialReason::RootVanished { label, path });
+            self.walked.containers.truncate(start);
+            self.keep_all(index);
+            return;
+        }
+        self.walked.containers[start..].sort_by(|a, b| a.key().cmp(&b.key()));
+        let listed = &self.walked.containers[start..];
+        let mut kept = Vec::new();
+        for before in self.before(index) {
+            if container(listed, before.root, &before.rel).is_some() {
+                continue;
+            }
+            if !is_gone(listed, unvisited, before) {
+                kept.push(self.restamped(index, before));
+                continue;
+            }
+            // All that is left of the directory are entries that wait to be removed.
+            let mut remains = Container { entries: Vec::new(), complete: true, ..before.clone() };
+            keep_missing(&mut remains, before, self.setting.cache);
+            if !remains.entries.is_empty() {
+                kept.push(remains);
+            }
+        }
+        self.walked.containers.extend(kept);
+    }
+
+    /// Drops entries that wait to be removed and whose content has appeared under another name:
+    /// they were renamed, and nobody has to wait for that.
+    pub(super) fn forget_renamed(&mut self) {
+        let mut fresh = std::mem::take(&mut self.walked.fresh);
+        for container in &mut self.walked.containers {
+            if fresh.is_empty() {
+                return;
+            }
+            container.entries.retain(|entry| {
+                let Some(old) = entry.skill().filter(|_| entry.missing) else { return true };
+                let same = |(new, signature): &(Arc<Skill>, Signature)| {
+                    old.id != new.id
+                        && match old.digest() {
+                            Some(digest) => new.digest() == Some(digest),
+                            None => entry.signature.same_content(signature),
+                        }
+                };
+                let Some(at) = fresh.iter().position(same) else { return true };
+                let (new, _) = fresh.swap_remove(at);
+                if let Some(known) = new.known() {
+                    old.learn(known);
+                }
+                forget(entry, self.setting.cache);
+                false
+            });
+        }
+    }
+
+    /// Tells whether a root that had skills is now an empty directory of another file system: what
+    /// an unmounted disk leaves behind.
+    fn is_unmounted(&self, index: usize, start: usize) -> bool {
+        fn device<'c>(mut containers: impl Iterator<Item = &'c Container>) -> Option<u64> {
+            containers.find(|container| container.rel.is_empty()).map(|root| root.signature.dev)
+        }
+        let here = &self.walked.containers[start..];
+        let empty =
+            here.iter().all(|container| container.entries.iter().all(|entry| entry.missing));
+        let had = self.before(index).any(|container| !container.entries.is_empty());
+        empty && had && device(here.iter()) != device(self.before(index))
+    }
+
+    /// Copies what was known of a directory that was not looked at, with the stamps of now: the
+    /// next poll must not take what kept this one from looking for a change.
+    fn restamped(&self, index: usize, before: &Container) -> Container {
+        let mut kept = before.clone();
+        let Ok(dir) = &self.setting.roots[index].dir else { return kept };
+        let stamp = |rel: &str| dir.stat(rel).map(|stat| stat.signature).unwrap_or_default();
+        kept.signature = stamp(&kept.rel);
+        kept.complete = false;
+        for entry in kept.entries.iter_mut().filter(|entry| entry.link.is_none()) {
+            let rel = join(&join(&before.rel, entry.name()), entry.file.name());
+            entry.signature = stamp(&rel);
+            // What happened to the file meanwhile was not seen.
+            entry.dirty |= entry.signature != Signature::default();
+        }
+        kept
+    }
+
+    fn keep_all(&mut self, index: usize) {
+        let kept: Vec<Container> = self.before(index).cloned().collect();
+        self.walked.containers.extend(kept);
+    }
+
+    /// Returns what the pass before knew of a root.
+    fn before(&self, index: usize) -> impl Iterator<Item = &Container> {
+        let root = index as u16;
+        self.setting.previous.iter().filter(move |container| container.root == root)
+    }
+}
+
+fn vanished(label: &str, reason: &str) -> Finding {
+    Finding::error(
+        "root.vanished",
+        format!("root `{label}` vanished ({reason}); its skills are kept as they were"),
+        "mount or restore it, or remove it from the settings and restart",
+    )
+}
+
+/// Tells whether a directory is known to be gone: the nearest listed directory above it was listed
+/// whole.
+fn is_gone(listed: &[Container], unvisited: &[Arc<str>], before: &Container) -> bool {
+    let mut rel: &str = &before.rel;
+    loop {
+        if unvisited.iter().any(|skipped| **skipped == *rel) {
+            return false;
+        }
+        if let Some(container) = container(listed, before.root, rel) {
+            return container.complete;
+        }
+        rel = match rel.rsplit_once('/') {
+            Some((above, _)) => above,
+            None if !rel.is_empty() => "",
+            // Not even the root was listed.
+            None => return false,
+        };
+    }
+}

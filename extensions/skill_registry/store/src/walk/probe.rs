@@ -1,0 +1,338 @@
+//! Is this directory a skill, and what does it say?
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use skill_format::{Diagnostic, SkillId, SkillIdError};
+
+use crate::disk::{FileKind, FileStat, RootDir, stat_file};
+use crate::entry::{Entry, Subject};
+use crate::problem::{Finding, PartialReason, Problem};
+use crate::reading::{Good, Reading, parse_whole, read_bytes, read_head, refusal};
+use crate::signature::Signature;
+use crate::skill::{LinkTarget, Place, Skill, SkillFile};
+
+use super::{Mode, Walk};
+
+/// The directory under examination.
+pub(super) struct Spot<'s> {
+    /// The index of its root.
+    pub(super) index: usize,
+    /// The path of the directory above, below the root.
+    pub(super) parent: &'s Arc<str>,
+    pub(super) name: &'s str,
+    /// The path below the root.
+    pub(super) rel: &'s str,
+    /// Where it really lies if it is a link.
+    pub(super) link: Option<Box<LinkTarget>>,
+    /// What was there before.
+    pub(super) previous: Option<&'s Entry>,
+}
+
+/// What looking at the file came to.
+enum Found {
+    Read(Reading),
+    Refused(Finding),
+    Failed(io::Error),
+}
+
+impl Walk<'_> {
+    /// Looks for a SKILL.md in a directory and reads it if need be; nothing if there is none.
+    pub(super) fn probe(&mut self, spot: &Spot<'_>) -> Option<Entry> {
+        let mut path = std::mem::take(&mut self.path);
+        let entry = self.look(spot, &mut path);
+        self.path = path;
+        entry
+    }
+
+    fn look(&mut self, spot: &Spot<'_>, path: &mut String) -> Option<Entry> {
+        let (at, rel) = match &spot.link {
+            Some(link) => (usize::from(link.index), &*link.rel),
+            None => (spot.index, spot.rel),
+        };
+        let roots = self.setting.roots;
+        let dir = roots[at].dir.as_ref().ok()?;
+        let id = SkillId::new(spot.name);
+        for file in SkillFile::BOTH {
+            path.clear();
+            path.extend([rel, "/", file.name()]);
+            let id = match &id {
+                Ok(id) => id,
+                Err(error) => match self.stat(dir, path) {
+                    Ok(stat) => return Some(self.unnamable(spot, file, stat, *error)),
+                    Err(_) => continue,
+                },
+            };
+            if let Some(before) = spot.previous
+                && self.setting.mode == Mode::Changes
+            {
+                match self.stat(dir, path) {
+                    Ok(stat) if before.is_current(file, spot, stat.signature) => {
+                        return Some(Entry { missing: false, ..before.clone() });
+                    }
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    // Opening it says more.
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            match dir.open_file(path) {
+                Ok(open) => {
+                    self.walked.opened += 1;
+                    return Some(self.read(spot, id, file, open));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotADirectory => return None,
+                Err(error) => return self.unopened(spot, id, file, dir, path, error),
+            }
+        }
+        None
+    }
+
+    fn stat(&mut self, dir: &RootDir, path: &str) -> io::Result<FileStat> {
+        self.walked.stats += 1;
+        dir.stat(path)
+    }
+
+    /// Reads an open file: as little as the mode allows.
+    fn read(&mut self, spot: &Spot<'_>, id: &SkillId, file: SkillFile, mut open: File) -> Entry {
+        let mut torn = false;
+        let mut stat = match stat_file(&open) {
+            Ok(stat) => stat,
+            Err(error) => {
+                return self.settle(spot, id, file, unknown(), true, Found::Failed(error));
+            }
+        };
+        let found = if self.setting.mode == Mode::Listing {
+            match refusal(&stat) {
+                Some(finding) => Found::Refused(finding),
+                None => read_head(&mut open, &stat, spot.name, &mut self.buffer)
+                    .map_or_else(Found::Failed, Found::Read),
+            }
+        } else {
+            match read_bytes(&mut open, stat) {
+                Ok(Ok(read)) => {
+                    torn = read.torn;
+                    stat = read.stat;
+                    Found::Read(parse_whole(spot.name, &read.bytes))
+                }
+                Ok(Err(finding)) => Found::Refused(finding),
+                Err(error) => Found::Failed(error),
+            }
+        };
+        self.settle(spot, id, file, stat, torn, found)
+    }
+
+    /// Explains a file that is there but cannot be opened.
+    fn unopened(
+        &mut self,
+        spot: &Spot<'_>,
+        id: &SkillId,
+        file: SkillFile,
+        dir: &RootDir,
+        path: &str,
+        error: io::Error,
+    ) -> Option<Entry> {
+        match self.stat(dir, path) {
+            Ok(stat) => {
+                let found = refusal(&stat).map_or(Found::Failed(error), Found::Refused);
+                Some(self.settle(spot, id, file, stat, false, found))
+            }
+            // It went while we looked.
+            Err(gone) if gone.kind() == ErrorKind::NotFound => None,
+            // The directory cannot be entered. Without history, listing it will say so.
+            Err(_) => {
+                spot.previous?;
+                let (path, message) = (self.path_of(spot, None), error.to_string());
+                self.walked.partial.push(PartialReason::Unreadable { path, message });
+                Some(self.settle(spot, id, file, unknown(), false, Found::Failed(error)))
+            }
+        }
+    }
+
+    /// Makes an entry of what was found, keeping the last good version where there is one.
+    fn settle(
+        &mut self,
+        spot: &Spot<'_>,
+        id: &SkillId,
+        file: SkillFile,
+        stat: FileStat,
+        torn: bool,
+        found: Found,
+    ) -> Entry {
+        let (diagnostics, unstable) = match found {
+            Found::Read(Reading::Good(good)) => {
+                return self.accept(spot, id, file, stat, torn, good);
+            }
+            Found::Read(Reading::Bad(diagnostics)) => (diagnostics, None),
+            Found::Refused(finding) => (vec![finding.into()], None),
+            Found::Failed(error) => {
+                let finding = Finding::error(
+                    "file.unreadable",
+                    format!("it cannot be read: {error}"),
+                    "give the process permission to read it",
+                );
+                (vec![finding.into()], Some(error.kind()))
+            }
+        };
+        let last_good = spot.previous.filter(|before| {
+            // The very version that was listed may turn out to be bad: then there is no good one.
+            let listed_only = before.skill().is_some_and(|skill| skill.digest().is_none());
+            let same_file = before.signature == stat.signature;
+            before.broken || unstable.is_some() || !(listed_only && same_file)
+        });
+        let last_good = last_good.and_then(Entry::skill);
+        let path = self.path_of(spot, Some(file));
+        let mut problems = problems(&path, id, last_good.is_none(), diagnostics);
+        if let Some(skill) = last_good {
+            let version = skill.digest().map_or_else(String::new, |digest| digest.short());
+            let finding = Finding::warning(
+                "file.lastGood",
+                format!("the last good version {version} is served until the file is repaired"),
+                "repair the file; the next poll takes it up",
+            );
+            problems.push(Problem::whole(path, Some(id.clone()), false, finding));
+        }
+        Entry {
+            broken: last_good.is_some(),
+            subject: match last_good {
+                Some(skill) => Subject::Skill(Arc::clone(skill)),
+                None => Subject::Refused(spot.name.into()),
+            },
+            signature: stat.signature,
+            link: spot.link.clone(),
+            problems: problems.into(),
+            file,
+            racy: stat.signature.is_racy(self.setting.now),
+            // A refused permission shows in the stamp when it is granted; other failures may pass.
+            dirty: torn || unstable.is_some_and(|kind| kind != ErrorKind::PermissionDenied),
+            missing: false,
+        }
+    }
+
+    /// Makes an entry of a good file.
+    fn accept(
+        &mut self,
+        spot: &Spot<'_>,
+        id: &SkillId,
+        file: SkillFile,
+        stat: FileStat,
+        torn: bool,
+        good: Box<Good>,
+    ) -> Entry {
+        let place = Place {
+            root: Arc::clone(&self.setting.roots[spot.index].root),
+            parent: Arc::clone(spot.parent),
+            link: spot.link.clone(),
+            file,
+        };
+        let good = *good;
+        let known = good.whole.as_ref().map(|whole| whole.known);
+        let size = stat.signature.size;
+        let skill = Skill::new(id.clone(), place, good.frontmatter, size, good.estimate, known);
+        let before = spot.previous.and_then(Entry::skill);
+        let unchanged = before.filter(|old| {
+            old.same_as(&skill)
+                && match (old.digest(), skill.digest()) {
+                    (Some(old), Some(new)) => old == new,
+                    (None, Some(_)) => {
+                        spot.previous.is_some_and(|entry| entry.signature == stat.signature)
+                    }
+                    _ => false,
+                }
+        });
+        if let Some(whole) = good.whole {
+            if unchanged.is_some() {
+                self.setting.cache.offer(&skill.cache_key(), whole.good);
+            } else {
+                self.setting.cache.put(&skill.cache_key(), whole.good);
+            }
+        }
+        let skill = match unchanged {
+            Some(old) => {
+                if let Some(known) = known {
+                    old.learn(known);
+                }
+                Arc::clone(old)
+            }
+            None => Arc::new(skill),
+        };
+        if before.is_none() && self.setting.mode != Mode::Listing {
+            self.walked.fresh.push((Arc::clone(&skill), stat.signature));
+        }
+        let problems = if good.diagnostics.is_empty() {
+            Vec::new()
+        } else {
+            problems(&self.path_of(spot, Some(file)), id, false, good.diagnostics)
+        };
+        Entry {
+            subject: Subject::Skill(skill),
+            signature: stat.signature,
+            link: spot.link.clone(),
+            problems: problems.into(),
+            file,
+            racy: stat.signature.is_racy(self.setting.now),
+            dirty: torn,
+            missing: false,
+            broken: false,
+        }
+    }
+
+    /// Makes an entry of a directory whose name cannot be an id; its file is not read.
+    fn unnamable(
+        &self,
+        spot: &Spot<'_>,
+        file: SkillFile,
+        stat: FileStat,
+        error: SkillIdError,
+    ) -> Entry {
+        let finding = Finding::error("id.invalid", error.to_string(), "rename the directory");
+        Entry {
+            subject: Subject::Refused(spot.name.into()),
+            signature: stat.signature,
+            link: spot.link.clone(),
+            problems: [Problem::whole(self.path_of(spot, None), None, true, finding)].into(),
+            file,
+            // Nothing inside can change the verdict.
+            racy: false,
+            dirty: false,
+            missing: false,
+            broken: false,
+        }
+    }
+
+    fn path_of(&self, spot: &Spot<'_>, file: Option<SkillFile>) -> PathBuf {
+        let mut path = self.setting.roots[spot.index].root.path.join(spot.rel);
+        path.extend(file.map(SkillFile::name));
+        path
+    }
+}
+
+fn problems(
+    path: &Path,
+    id: &SkillId,
+    skipped: bool,
+    diagnostics: Vec<Diagnostic>,
+) -> Vec<Arc<Problem>> {
+    let problem = |diagnostic| {
+        Arc::new(Problem { path: path.to_owned(), skill: Some(id.clone()), skipped, diagnostic })
+    };
+    diagnostics.into_iter().map(problem).collect()
+}
+
+impl Entry {
+    /// Tells whether what is known of the file still holds.
+    fn is_current(&self, file: SkillFile, spot: &Spot<'_>, signature: Signature) -> bool {
+        self.file == file
+            && self.link == spot.link
+            && self.signature == signature
+            && !self.racy
+            && !self.dirty
+    }
+}
+
+/// Stands for a file that could not be examined.
+fn unknown() -> FileStat {
+    FileStat { kind: FileKind::Unknown, signature: Signature::default() }
+}

@@ -1,0 +1,43 @@
+//! Measures inside one process what `cargo xtask bench` prints.
+//!
+//! Takes a folder of skills (one level deep) and writes one JSON object of [`Numbers`]. Times are
+//! medians over many rounds; a pair to be compared is measured in turns, so that a machine that
+//! slows down slows down both.
+
+mod boundary;
+mod registry;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// Everything measured for one folder of skills.
+#[derive(Debug, Serialize)]
+struct Numbers {
+    #[serde(flatten)]
+    registry: registry::Registry,
+    #[serde(flatten)]
+    boundary: boundary::Boundary,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: bench FOLDER")?);
+    let folder = std::fs::canonicalize(folder)?;
+    let registry = registry::measure(&folder)?;
+    let boundary = boundary::measure(&folder)?;
+    let mut stdout = std::io::stdout().lock();
+    serde_json::to_writer(&mut stdout, &Numbers { registry, boundary })?;
+    Ok(writeln!(stdout)?)
+}
+
+/// The value below which a share of the samples lies; sorts them.
+fn quantile(samples: &mut [f64], share: f64) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let at = ((samples.len() as f64 - 1.0) * share).round();
+    samples.get(at as usize).copied().unwrap_or(f64::NAN)
+}
+
+fn median(samples: &mut [f64]) -> f64 {
+    quantile(samples, 0.5)
+}

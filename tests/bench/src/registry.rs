@@ -1,0 +1,92 @@
+//! The registry without a kernel: polls, the catalog, memory.
+
+use std::error::Error;
+use std::fs::File;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, statat};
+use serde::Serialize;
+use skill_store::{Root, Store, StoreOptions, SystemClock, Trust};
+
+use crate::median;
+
+/// What the registry costs on its own.
+#[derive(Debug, Serialize)]
+pub(crate) struct Registry {
+    skills: usize,
+    /// One unchanged poll, in microseconds.
+    poll_us: f64,
+    /// fstatat of the same SKILL.md files, nothing else, in microseconds.
+    fstatat_us: f64,
+    /// SKILL.md files and directories the poll looked at.
+    poll_stats: usize,
+    /// Files the unchanged poll opened.
+    poll_opened: usize,
+    /// The catalog of an unchanged snapshot, in nanoseconds.
+    catalog_ns: f64,
+    /// Allocations of one such call.
+    catalog_allocations: u64,
+    /// Bytes the store holds after its first scan.
+    metadata_bytes: i64,
+}
+
+pub(crate) fn options(folder: &Path) -> StoreOptions {
+    let root = Root { label: "root".to_owned(), path: folder.to_owned(), trust: Trust::Operator };
+    StoreOptions { roots: vec![root], ..StoreOptions::default() }
+}
+
+pub(crate) fn measure(folder: &Path) -> Result<Registry, Box<dyn Error>> {
+    let mut opened = None;
+    let held = allocation_counter::measure(|| {
+        opened = Some(Store::open(options(folder), Arc::new(SystemClock)));
+    });
+    let store = opened.ok_or("not opened")??;
+    let names: Vec<String> =
+        store.snapshot().skills().iter().map(|s| format!("{}/SKILL.md", s.id())).collect();
+    let root = File::open(folder)?;
+
+    // Stamps are young for two seconds; after that a poll that finds nothing opens nothing.
+    let mut settled = store.poll();
+    while settled.opened > 0 || settled.changed {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        settled = store.poll();
+    }
+    let (mut polls, mut stats) = (Vec::new(), Vec::new());
+    for _ in 0..21 {
+        let started = Instant::now();
+        settled = store.poll();
+        polls.push(started.elapsed().as_secs_f64() * 1e6);
+        let started = Instant::now();
+        for name in &names {
+            black_box(statat(&root, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?);
+        }
+        stats.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+
+    let snapshot = store.snapshot();
+    black_box(snapshot.catalog(8_000));
+    let allocations = allocation_counter::measure(|| drop(black_box(snapshot.catalog(8_000))));
+    let rounds = 10_000;
+    let mut catalogs: Vec<f64> = (0..21)
+        .map(|_| {
+            let started = Instant::now();
+            for _ in 0..rounds {
+                black_box(snapshot.catalog(black_box(8_000)));
+            }
+            started.elapsed().as_secs_f64() * 1e9 / f64::from(rounds)
+        })
+        .collect();
+    Ok(Registry {
+        skills: names.len(),
+        poll_us: median(&mut polls),
+        fstatat_us: median(&mut stats),
+        poll_stats: settled.stats,
+        poll_opened: settled.opened,
+        catalog_ns: median(&mut catalogs),
+        catalog_allocations: allocations.count_total,
+        metadata_bytes: held.bytes_current,
+    })
+}

@@ -1,0 +1,1 @@
+//! Checks of the invariants in ARCHITECTURE.md.
