@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::install::build;
-use crate::process::{Usage, run, usage_of};
+use crate::process::{Usage, cargo, run, usage_of};
 use crate::{Result, root, target};
 
 #[derive(Debug, Args)]
@@ -32,6 +32,7 @@ struct Row {
 /// Prints the table. A number that is missed is marked and fails nothing: machines are noisy.
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     build("release")?;
+    run(&mut cargo(["build", "--locked", "--release", "-p", "bench"]))?;
     let data = root().join(&args.data);
     let (floor, generator) = (data.join("coldfloor.rs"), data.join("gen_skills.py"));
     if !floor.is_file() || !generator.is_file() {

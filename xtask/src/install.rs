@@ -56,8 +56,18 @@ pub(crate) fn package() -> Result<()> {
     Ok(())
 }
 
+/// Builds the product alone: tests and the commands of the repository are not installed.
 pub(crate) fn build(profile: &str) -> Result<()> {
-    let mut arguments = vec!["build", "--workspace", "--lib", "--bins", "--locked"];
+    let mut arguments = vec![
+        "build",
+        "--locked",
+        "-p",
+        "skillhost",
+        "-p",
+        "skill-registry",
+        "-p",
+        "skillhost-echo",
+    ];
     if profile == "release" {
         arguments.push("--release");
     }

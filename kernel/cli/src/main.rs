@@ -5,6 +5,8 @@ mod commands;
 mod error;
 mod exit;
 mod output;
+#[cfg(test)]
+mod reference;
 mod sanitise;
 mod session;
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use skillhost_kernel::control::{self, Reply, Request, socket_path};
-use skillhost_kernel::{
-    BootOptions, Environment, Home, Installation, Kernel, LoadedSettings, Settings,
-};
+use skillhost_kernel::{BootOptions, Environment, Home, Kernel, LoadedSettings, Settings};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -71,16 +69,11 @@ impl Session {
     /// Boots a kernel for a trusted home, lets the work happen, shuts the kernel down.
     pub(crate) fn with_kernel<T>(
         &self,
-        services: bool,
         work: impl AsyncFnOnce(&Kernel) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let home = self.trusted_home()?;
         let settings = self.settings(&home)?.settings;
-        let options = BootOptions {
-            services,
-            installation: Installation::of_current_exe(),
-            ..BootOptions::new(home, settings)
-        };
+        let options = BootOptions::new(home, settings);
         let result = self.block_on(async {
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;

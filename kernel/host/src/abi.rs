@@ -188,7 +188,8 @@ impl HostApi for HostEnd {
                 message: record.message.as_str(),
                 fields: record.fields_json.as_str(),
                 spans: record.spans.as_str(),
-                location: (record.file.as_str(), record.line),
+                file: record.file.as_str(),
+                line: record.line,
                 call_id: record.call_id,
             });
         }));

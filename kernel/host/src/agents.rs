@@ -85,7 +85,12 @@ pub struct Agent {
 impl Resolved {
     /// The error state.
     pub(crate) fn failed(problem: AgentProblem) -> Self {
-        Self { layers: Vec::new(), instructions: "".into(), problem: Some(problem), generation: None }
+        Self {
+            layers: Vec::new(),
+            instructions: "".into(),
+            problem: Some(problem),
+            generation: None,
+        }
     }
 }
 

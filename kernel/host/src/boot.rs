@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use skillhost_contract::payload::{ErrorKind, ExtensionInit};
 use skillhost_manifest::plan;
@@ -34,12 +35,10 @@ pub struct BootOptions {
     pub installation: Option<Installation>,
     /// How long to wait for extensions.
     pub limits: Limits,
-    /// Whether background services are started.
-    pub services: bool,
 }
 
 impl BootOptions {
-    /// Options for a home with default limits and without services.
+    /// Options for a home with default limits.
     #[must_use]
     pub fn new(home: Home, settings: Settings) -> Self {
         Self {
@@ -47,7 +46,6 @@ impl BootOptions {
             settings,
             installation: Installation::of_current_exe(),
             limits: Limits::default(),
-            services: false,
         }
     }
 }
@@ -67,6 +65,7 @@ impl LoadFailure {
 
 impl Kernel {
     /// Starts a kernel. What cannot be loaded is in [`Kernel::report`] and stops nothing else.
+    /// Background services wait for [`Kernel::start_services`].
     ///
     /// Must be called on a multi-thread tokio runtime with time enabled.
     pub async fn boot(options: BootOptions) -> Self {
@@ -89,12 +88,19 @@ impl Kernel {
             )),
         };
         kernel.load_all(found).await;
-        if options.services {
-            for instance in kernel.shared.state.load_full().instances.values() {
-                kernel.start_service(instance);
-            }
-        }
         kernel
+    }
+
+    /// Starts every background service, in load order; a second call does nothing. Apart from the
+    /// boot, so that the caller can listen to [`Kernel::events`] before the first one is published.
+    pub fn start_services(&self) {
+        if self.shared.services_run.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let state = self.shared.state.load_full();
+        for id in &state.order {
+            self.start_service(&state.instances[id]);
+        }
     }
 
     /// Loads everything that can be, in dependency order, and publishes each as soon as it is wired:
@@ -342,10 +348,8 @@ fn keep_rejected_agents(
     for rejection in report.rejected.iter().filter(|r| r.phase == Phase::Plan) {
         let found = manifests.get(rejection.id.as_str());
         if let Some(found) = found.filter(|found| found.manifest.agent().is_some()) {
-            let problem = AgentProblem {
-                reason: rejection.reason.clone(),
-                hint: rejection.hint.clone(),
-            };
+            let problem =
+                AgentProblem { reason: rejection.reason.clone(), hint: rejection.hint.clone() };
             let agent = Arc::new(Agent::new(found, Resolved::failed(problem)));
             state.agents.insert(found.manifest.id.clone(), agent);
         }

@@ -29,7 +29,8 @@ pub(crate) struct LogEvent<'a> {
     pub(crate) message: &'a str,
     pub(crate) fields: &'a str,
     pub(crate) spans: &'a str,
-    pub(crate) location: (&'a str, u32),
+    pub(crate) file: &'a str,
+    pub(crate) line: u32,
     pub(crate) call_id: u64,
 }
 
@@ -67,6 +68,8 @@ impl Callbacks {
     }
 
     pub(crate) fn log(&self, event: &LogEvent<'_>) {
+        // Where it happened is for whoever repairs it.
+        let location = (event.level == 1).then(|| format!("{}:{}", event.file, event.line));
         macro_rules! emit {
             ($level:ident) => {
                 tracing::event!(
@@ -74,11 +77,10 @@ impl Callbacks {
                     tracing::Level::$level,
                     id = %self.extension,
                     origin = event.target,
-                    spans = event.spans,
-                    fields = event.fields,
-                    file = event.location.0,
-                    line = event.location.1,
-                    call_id = event.call_id,
+                    spans = given(event.spans),
+                    fields = given(event.fields),
+                    call_id = (event.call_id != 0).then_some(event.call_id),
+                    location,
                     "{}",
                     event.message
                 )
@@ -188,6 +190,11 @@ fn into_call_error(error: KernelError) -> CallError {
         KernelError::Call(error) => error,
         other => CallError::new(other.kind(), other.to_string()).with_hint(other.hint()),
     }
+}
+
+/// An empty text is not worth a field.
+fn given(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
 }
 
 fn shutting_down() -> CallError {

@@ -152,11 +152,10 @@ impl Instance {
         *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
 
-    /// Cancels the service and waits for it; what does not end in time is dropped. Says whether
-    /// there was one.
-    pub(crate) async fn end_service(&self, limits: &Limits) -> bool {
+    /// Cancels the service and waits for it; what does not end in time is dropped.
+    pub(crate) async fn end_service(&self, limits: &Limits) {
         let task = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut task) = task else { return false };
+        let Some(mut task) = task else { return };
         self.remote.cancel_service();
         if tokio::time::timeout(limits.stop, &mut task).await.is_err() {
             tracing::warn!(id = %self.manifest.id, "the service did not end in time");
@@ -164,7 +163,6 @@ impl Instance {
             // The future is dropped before the extension is.
             let _ = task.await;
         }
-        true
     }
 
     /// Waits until no call is in flight, at most `limits.drain`; then stops the extension and ends

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
+    /// Whether services were started, so that a reload starts the new build's.
+    pub(crate) services_run: AtomicBool,
     call_ids: AtomicU64,
 }
 
@@ -134,6 +136,7 @@ impl Shared {
             events: EventBus::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
+            services_run: AtomicBool::new(false),
             call_ids: AtomicU64::new(1),
         }
     }

@@ -1,6 +1,7 @@
 //! Takes a new build of an extension into use while everything runs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::ErrorKind;
@@ -61,8 +62,8 @@ impl Kernel {
         let switched_ms = elapsed_ms(started);
 
         // Two services of one extension must not run at once, e.g. on one database.
-        let had_service = old.end_service(&self.shared.limits).await;
-        if had_service {
+        old.end_service(&self.shared.limits).await;
+        if self.shared.services_run.load(Ordering::SeqCst) {
             self.start_service(&new);
         }
         let from = old.build.version.clone();

@@ -45,7 +45,7 @@ pub(super) fn agent(session: &Session, command: &AgentCommand) -> Outcome {
 }
 
 fn list(session: &Session) -> Outcome {
-    let rows = session.with_kernel(false, async |kernel| {
+    let rows = session.with_kernel(async |kernel| {
         Ok(kernel.agents().iter().map(|agent| AgentRow::of(agent)).collect::<Vec<_>>())
     })?;
     let output = session.output;
@@ -70,7 +70,7 @@ fn list(session: &Session) -> Outcome {
 }
 
 fn show_agent(session: &Session, id: &str) -> Outcome {
-    let (agent, tools) = session.with_kernel(false, async |kernel| {
+    let (agent, tools) = session.with_kernel(async |kernel| {
         let agent = kernel.agent(id).await?;
         let (tools, _) = kernel.tools(Some(id)).await?;
         Ok((agent, tools.into_iter().map(|tool| tool.spec.name).collect::<Vec<_>>()))

@@ -25,8 +25,7 @@ pub(super) fn ask(session: &Session, args: &AskArgs) -> Outcome {
         Some(turn) => serde_json::from_str(turn.get()).map_err(std::io::Error::from)?,
         None => {
             let request = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
-            let turn =
-                session.with_kernel(false, async |kernel| Ok(kernel.turn(&request).await?))?;
+            let turn = session.with_kernel(async |kernel| Ok(kernel.turn(&request).await?))?;
             serde_json::to_value(turn).map_err(std::io::Error::from)?
         }
     };

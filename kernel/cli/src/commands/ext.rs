@@ -23,7 +23,7 @@ pub(super) fn ext(session: &Session, command: &ExtCommand) -> Outcome {
 }
 
 fn list(session: &Session) -> Outcome {
-    let report = session.with_kernel(false, async |kernel| Ok(kernel.report()))?;
+    let report = session.with_kernel(async |kernel| Ok(kernel.report()))?;
     if session.output.json {
         session.output.object(&*report)?;
     } else {
@@ -80,7 +80,7 @@ fn provides(extension: &LoadedExtension) -> String {
 }
 
 fn doctor(session: &Session) -> Outcome {
-    let (report, health) = session.with_kernel(false, async |kernel| {
+    let (report, health) = session.with_kernel(async |kernel| {
         let health: BTreeMap<String, Result<(), CallError>> = kernel
             .health()
             .await

@@ -13,12 +13,13 @@ use crate::output::{DIM, Outcome, Output, show};
 use crate::session::Session;
 
 pub(super) fn run(session: &Session) -> Outcome {
-    session.with_kernel(true, async |kernel| {
+    session.with_kernel(async |kernel| {
         let output = session.output;
-        // Before anything is announced, so that no event is missed.
+        // Before the services begin: no event is missed, and two kernels never serve one home.
         let mut events = kernel.events().listen();
         let mut terminated = signal(SignalKind::terminate())?;
         let control = tokio::spawn(listen(session, kernel).await?.serve(kernel.clone()));
+        kernel.start_services();
         announce(output, kernel)?;
         loop {
             tokio::select! {
@@ -80,19 +81,17 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
     output.line(format!("{DIM}{}{DIM:#} {}", show(&event.source), show(&line)))
 }
 
-/// The fields of a payload on one line; digests shortened.
+/// The fields of a payload on one line, the id first; digests shortened.
 fn describe(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
-    let parts: Vec<_> = fields
-        .iter()
-        .map(|(key, value)| match value.as_str() {
-            Some(id) if key == "id" => id.to_owned(),
-            Some(digest) if digest.len() == 64 => {
-                format!("{key}={}", &digest.chars().take(12).collect::<String>())
+    let id = fields.get("id").and_then(Value::as_str).map(str::to_owned);
+    let others =
+        fields.iter().filter(|(key, _)| *key != "id").map(|(key, value)| match value.as_str() {
+            Some(digest) if digest.len() == 64 && digest.is_ascii() => {
+                format!("{key}={}", &digest[..12])
             }
             Some(text) => format!("{key}={text}"),
             None => format!("{key}={value}"),
-        })
-        .collect();
-    parts.join(" ")
+        });
+    id.into_iter().chain(others).collect::<Vec<_>>().join(" ")
 }

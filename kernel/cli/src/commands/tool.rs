@@ -18,8 +18,7 @@ pub(super) fn tool(session: &Session, command: &ToolCommand) -> Outcome {
 }
 
 fn list(session: &Session, agent: Option<&str>) -> Outcome {
-    let (tools, failures) =
-        session.with_kernel(false, async |kernel| Ok(kernel.tools(agent).await?))?;
+    let (tools, failures) = session.with_kernel(async |kernel| Ok(kernel.tools(agent).await?))?;
     let output = session.output;
     if output.json {
         let failed: Vec<_> =
@@ -57,9 +56,8 @@ fn call(session: &Session, name: &str, arguments: &str) -> Outcome {
     };
     let reply: ToolOutput = match session.ask_running(&home, &request)? {
         Some(reply) => serde_json::from_str(reply.get()).map_err(std::io::Error::from)?,
-        None => session.with_kernel(false, async |kernel| {
-            Ok(kernel.invoke(context, name, &arguments).await?)
-        })?,
+        None => session
+            .with_kernel(async |kernel| Ok(kernel.invoke(context, name, &arguments).await?))?,
     };
     if session.output.json {
         let structured: Value = match &reply.structured {

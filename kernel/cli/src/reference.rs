@@ -1,0 +1,43 @@
+//! `docs/cli.md` is this program's own help; the test keeps it so.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::{Command, CommandFactory as _};
+
+use crate::cli::Cli;
+
+/// The help of a command and of everything below it, as Markdown.
+fn reference(command: &mut Command, path: &str, text: &mut String) {
+    let name = format!("{path} {}", command.get_name()).trim_start().to_owned();
+    let help = command.clone().bin_name(&name).term_width(98).render_help().to_string();
+    // Global options are the same everywhere, so they are shown once, at the top.
+    let shown = if path.is_empty() {
+        &*help
+    } else {
+        help.split("\nGlobal options:").next().unwrap_or(&help)
+    };
+    let level = "#".repeat(2 + name.split(' ').count().saturating_sub(2).min(1));
+    let help: Vec<_> = shown.lines().map(|line| line.trim_end().to_owned()).collect();
+    let _ = write!(text, "\n{level} `{name}`\n\n```text\n{}\n```\n", help.join("\n").trim_end());
+    let below: Vec<_> = command.get_subcommands().cloned().collect();
+    for mut command in below.into_iter().filter(|command| command.get_name() != "help") {
+        reference(&mut command, &name, text);
+    }
+}
+
+#[test]
+fn the_reference_is_what_the_program_says() {
+    let mut command = Cli::command();
+    command.build();
+    let mut text = "# Command line\n\nGenerated from the program's help; \
+        `UPDATE_DOCS=1 cargo test -p skillhost` renews it.\n"
+        .to_owned();
+    reference(&mut command, "", &mut text);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == text, "docs/cli.md is old; UPDATE_DOCS=1 cargo test -p skillhost renews it");
+}

@@ -1,0 +1,300 @@
+//! The invariants of ARCHITECTURE.md that a compiler does not check.
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the tree has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
+}
+
+/// Every file that is or would be tracked, relative to the root.
+fn files() -> Vec<PathBuf> {
+    let skipped = ["target", ".git", "data"];
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name();
+            if entry.file_type().unwrap().is_dir() {
+                if !skipped.iter().any(|skip| name == *skip) {
+                    folders.push(entry.path());
+                }
+            } else {
+                found.push(entry.path().strip_prefix(root()).unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// Rust sources, without the code examples of shipped skills.
+fn rust_files() -> impl Iterator<Item = PathBuf> {
+    files().into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+}
+
+fn lines(path: &str) -> usize {
+    read(Path::new(path)).lines().count()
+}
+
+/// The part of a source before its unit tests, without comments.
+fn code(path: &Path) -> String {
+    let text = read(path);
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let is_code = |line: &&str| !line.trim_start().starts_with("//");
+    text.lines().filter(is_code).collect::<Vec<_>>().join("\n")
+}
+
+fn in_any(path: &Path, places: &[&str]) -> bool {
+    places.iter().any(|place| path.starts_with(place))
+}
+
+/// Panics with every finding at once.
+#[track_caller]
+fn none(what: &str, findings: &[String]) {
+    assert!(findings.is_empty(), "{what}:\n  {}", findings.join("\n  "));
+}
+
+#[test]
+fn crates_depend_on_each_other_only_as_drawn() {
+    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("skillhost-contract", &[][..]),
+        ("skillhost-sdk", &["skillhost-contract"]),
+        ("skillhost-manifest", &[]),
+        ("skillhost-kernel", &["skillhost-contract", "skillhost-manifest"]),
+        ("skillhost", &["skillhost-kernel", "skillhost-manifest", "skill-format", "skill-store"]),
+        ("skillhost-echo", &["skillhost-sdk"]),
+        ("skill-format", &[]),
+        ("skill-store", &["skill-format"]),
+        ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
+        ("xtask", &[]),
+        ("bench", &["skill-format", "skill-store", "skillhost-kernel"]),
+        ("test-support", &[]),
+        ("e2e", &[]),
+        ("abi-tests", &[]),
+        ("tidy", &[]),
+    ]);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut findings = Vec::new();
+    let mut seen = BTreeSet::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        seen.insert(name.to_owned());
+        let Some(allowed) = allowed.get(name) else {
+            findings.push(format!("{name} is not in the drawing"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().unwrap() {
+            // What tests use is their own business; `path` marks our own crates.
+            let to = dependency["name"].as_str().unwrap();
+            let ours = dependency["path"].is_string() && dependency["kind"] != "dev";
+            if ours && !allowed.contains(&to) {
+                findings.push(format!("{name} → {to}"));
+            }
+        }
+    }
+    none("edges that are not drawn in ARCHITECTURE.md", &findings);
+    let gone: Vec<_> = allowed.keys().filter(|name| !seen.contains(**name)).collect();
+    assert!(gone.is_empty(), "crates in the drawing that do not exist: {gone:?}");
+}
+
+#[test]
+fn files_stay_readable_in_one_sitting() {
+    let mut findings: Vec<_> = rust_files()
+        .map(|path| (read(&path).lines().count(), path))
+        .filter(|(count, _)| *count > 600)
+        .map(|(count, path)| format!("{} has {count} lines, at most 600", path.display()))
+        .collect();
+    let limits = [
+        ("README.md", 120),
+        ("ARCHITECTURE.md", 250),
+        ("manifests/builder_agent/prompt.jinja2", 30),
+        ("extensions/echo/src/lib.rs", 80),
+        ("tests/tidy/tests/tidy.rs", 400),
+    ];
+    for (path, limit) in limits {
+        if lines(path) > limit {
+            findings.push(format!("{path} has {} lines, at most {limit}", lines(path)));
+        }
+    }
+    for (folder, limit) in
+        [("kernel/contract/src", 500), ("extensions/skill_registry/plugin/src", 400)]
+    {
+        let own = rust_files().filter(|path| path.starts_with(folder));
+        let filled = |path: PathBuf| code(&path).lines().filter(|l| !l.trim().is_empty()).count();
+        let count: usize = own.map(filled).sum();
+        if count > limit {
+            findings.push(format!("{folder} has {count} lines of code, at most {limit}"));
+        }
+    }
+    none("too long", &findings);
+}
+
+#[test]
+fn only_the_boundary_names_the_abi_and_only_it_is_unsafe() {
+    let abi = [
+        "kernel/contract/src",
+        "kernel/sdk/src/guard.rs",
+        "kernel/sdk/src/export.rs",
+        "kernel/sdk/src/lib.rs",
+        "kernel/host/src/loader.rs",
+        "kernel/host/src/abi.rs",
+    ];
+    let exempt = ["tests/abi/examples", "tests/tidy", "xtask"];
+    let mut findings = Vec::new();
+    for path in rust_files().filter(|path| !in_any(path, &exempt)) {
+        let code = code(&path);
+        let shown = path.display();
+        if code.contains("abi_stable") && !in_any(&path, &abi) {
+            findings.push(format!("{shown} names abi_stable"));
+        }
+        if code.contains("libloading::") && path != Path::new("kernel/host/src/loader.rs") {
+            findings.push(format!("{shown} calls dlopen"));
+        }
+        let is_unsafe = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "#[unsafe("]
+            .iter()
+            .any(|word| code.contains(word));
+        if is_unsafe && !in_any(&path, &["kernel/host/src/loader.rs", "kernel/sdk/src/export.rs"]) {
+            findings.push(format!("{shown} is unsafe"));
+        }
+    }
+    none("outside the boundary", &findings);
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    let printers = ["kernel/cli", "xtask", "tests"];
+    let macros = ["println!", "print!", "dbg!", "io::stdout()", "io::stderr()"];
+    let findings: Vec<_> = rust_files()
+        .filter(|path| !in_any(path, &printers))
+        .filter(|path| macros.iter().any(|name| code(path).contains(name)))
+        .map(|path| path.display().to_string())
+        .collect();
+    none("libraries return reports, they do not print", &findings);
+}
+
+#[test]
+fn the_kernel_knows_nothing_about_skills_but_the_interface() {
+    let words = ["SKILL.md", "frontmatter", "read_skill\"", "list_skills"];
+    let findings: Vec<_> = rust_files()
+        .filter(|path| in_any(path, &["kernel/host/src", "kernel/manifest/src"]))
+        .flat_map(|path| {
+            let code = code(&path);
+            let found = words.iter().filter(move |word| code.contains(**word));
+            found.map(move |word| format!("{} says {word}", path.display())).collect::<Vec<_>>()
+        })
+        .collect();
+    none("skill knowledge in the kernel", &findings);
+}
+
+#[test]
+fn pure_crates_cannot_do_io() {
+    for folder in ["kernel/contract", "kernel/manifest", "extensions/skill_registry/format"] {
+        let text = read(&Path::new(folder).join("clippy.toml"));
+        for banned in ["std::fs", "std::env", "std::process"] {
+            assert!(text.contains(banned), "{folder}/clippy.toml does not ban {banned}");
+        }
+        let io = ["std::fs", "std::net", "std::process", "std::env::"];
+        let sources = rust_files().filter(|path| path.starts_with(Path::new(folder).join("src")));
+        let findings: Vec<_> = sources
+            .filter(|path| io.iter().any(|name| code(path).contains(name)))
+            .map(|path| path.display().to_string())
+            .collect();
+        none("I/O in a pure crate", &findings);
+    }
+}
+
+#[test]
+fn every_crate_has_the_workspace_lints() {
+    let findings: Vec<_> = files()
+        .into_iter()
+        .filter(|path| path.ends_with("Cargo.toml") && path != Path::new("Cargo.toml"))
+        .filter(|path| !path.starts_with("sandbox"))
+        .filter(|path| !read(path).contains("[lints]\nworkspace = true"))
+        .map(|path| path.display().to_string())
+        .collect();
+    none("without [lints] workspace = true", &findings);
+}
+
+#[test]
+fn shipped_manifests_name_their_schema() {
+    let manifests = files();
+    let manifests = manifests.iter().filter(|path| path.starts_with("manifests"));
+    let manifests: Vec<_> = manifests.filter(|path| path.ends_with("manifest.yaml")).collect();
+    assert!(manifests.len() >= 4, "{manifests:?}");
+    for path in manifests {
+        let first = read(path).lines().next().unwrap_or_default().to_owned();
+        let schema = first.strip_prefix("# yaml-language-server: $schema=");
+        let schema = schema.unwrap_or_else(|| panic!("{} does not name it", path.display()));
+        assert!(root().join(path).parent().unwrap().join(schema).is_file(), "{schema}");
+    }
+}
+
+#[test]
+fn ci_runs_the_same_as_people() {
+    let text = read(Path::new(".ci/run"));
+    let commands: Vec<_> =
+        text.lines().filter(|line| line.contains("cargo") && !line.starts_with('#')).collect();
+    assert_eq!(commands, ["exec cargo xtask test"]);
+}
+
+#[test]
+fn the_product_speaks_of_itself_alone() {
+    // Assembled here, so that this file does not contain them.
+    let words = [
+        ["/work", "/main"].concat(),
+        ["/work", "/scratch"].concat(),
+        ["/root", "/"].concat(),
+        ["index.", "crates.io"].concat(),
+        ["static.", "crates.io"].concat(),
+    ];
+    let text_files = ["rs", "md", "toml", "yaml", "yml", "jinja2", "in", "json", "txt", "snap"];
+    let mut findings = Vec::new();
+    for path in files() {
+        let extension = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+        if !text_files.contains(&extension.as_str()) {
+            continue;
+        }
+        let bytes = fs::read(root().join(&path)).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        for word in &words {
+            if text.contains(word.as_str()) {
+                findings.push(format!("{} has {word}", path.display()));
+            }
+        }
+    }
+    none("paths of a machine or hosts of a registry", &findings);
+}
+
+#[test]
+fn every_end_to_end_test_is_part_of_the_one_binary() {
+    let folder = root().join("tests/e2e/tests/e2e");
+    let main = read(Path::new("tests/e2e/tests/e2e/main.rs"));
+    let mut modules = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if path.extension().is_some_and(|extension| extension == "rs") && name != "main" {
+            assert!(main.contains(&format!("mod {name};")), "{name}.rs is in no test binary");
+            modules += 1;
+        }
+    }
+    assert!(modules > 0);
+}
