@@ -101,6 +101,14 @@ impl ToolOutput {
         &self.0.text
     }
 
+    /// Marks the text as the description of a failure that the model should react to. For a failure
+    /// with a kind and a hint, return an [`ExtError`] instead.
+    #[must_use]
+    pub fn as_error(mut self) -> Self {
+        self.0.is_error = true;
+        self
+    }
+
     pub(crate) fn from_payload(output: payload::ToolOutput) -> Self {
         Self(output)
     }

@@ -1,13 +1,17 @@
-//! A checklist for each session, offered as two tools.
+//! A checklist for each agent, offered as two tools.
 //!
 //! The pattern to keep: the behaviour is in `Lists`, which knows nothing of the kernel and is
 //! tested as it is; the provider below only translates.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind as IoKind, Write as _};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::serde::{self, Deserialize};
+use skillhost_sdk::serde::{self, Deserialize, Serialize};
+use skillhost_sdk::serde_json;
 
 /// The manifest's `config`.
 #[derive(Deserialize)]
@@ -16,22 +20,25 @@ struct Config {
     max_items: usize,
 }
 
-/// The items of every session, oldest first. They live in memory and end with the process.
-#[derive(Default)]
+/// The items of every agent, oldest first.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(crate = "serde")]
 struct Lists {
-    by_session: HashMap<String, Vec<String>>,
+    by_agent: BTreeMap<String, Vec<String>>,
 }
 
 impl Lists {
+    const FILE: &str = "lists.json";
+
     /// Appends `item` and returns its number; at most `max` items fit.
-    fn add(&mut self, session: &str, item: &str, max: usize) -> Result<usize> {
+    fn add(&mut self, agent: &str, item: &str, max: usize) -> Result<usize> {
         // One line per item: a line break must not look like an item of its own.
         let item = item.split_whitespace().collect::<Vec<_>>().join(" ");
         if item.is_empty() {
             return Err(ExtError::invalid_argument("the item is empty")
                 .with_hint("pass a short sentence in `item`"));
         }
-        let items = self.by_session.entry(session.to_owned()).or_default();
+        let items = self.by_agent.entry(agent.to_owned()).or_default();
         if items.len() >= max {
             return Err(ExtError::new(ErrorKind::TooLarge, format!("the list has {max} items"))
                 .with_hint("an operator can raise `max_items` in the settings"));
@@ -40,8 +47,29 @@ impl Lists {
         Ok(items.len())
     }
 
-    fn show(&self, session: &str) -> &[String] {
-        self.by_session.get(session).map_or(&[], Vec::as_slice)
+    fn of(&self, agent: &str) -> &[String] {
+        self.by_agent.get(agent).map_or(&[], Vec::as_slice)
+    }
+
+    fn load(folder: &Path) -> Result<Self> {
+        match fs::read(folder.join(Self::FILE)) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                ExtError::failed(format!("{} is damaged: {error}", Self::FILE))
+                    .with_hint("move the file away to begin with empty lists")
+            }),
+            Err(error) if error.kind() == IoKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes a new file and puts it in place of the old one: a crash leaves one of the two.
+    fn save(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_vec(self).map_err(|error| ExtError::failed(error.to_string()))?;
+        let draft = folder.join(format!("{}.new", Self::FILE));
+        let mut file = File::create(&draft)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        Ok(fs::rename(&draft, folder.join(Self::FILE))?)
     }
 }
 
@@ -56,6 +84,7 @@ fn render(items: &[String]) -> String {
 
 /// The extension.
 struct Checklist {
+    cx: ExtensionContext,
     config: Config,
     lists: Mutex<Lists>,
 }
@@ -63,7 +92,10 @@ struct Checklist {
 #[async_trait]
 impl Extension for Checklist {
     fn new(cx: ExtensionContext) -> Result<Self> {
-        Ok(Self { config: cx.config()?, lists: Mutex::default() })
+        let config = cx.config()?;
+        // `data_path` makes no directory: being loaded leaves no trace, the first write does.
+        let lists = Mutex::new(Lists::load(cx.data_path())?);
+        Ok(Self { cx, config, lists })
     }
 }
 
@@ -90,25 +122,29 @@ impl ToolProvider for Checklist {
         });
         let show = json!({"type": "object", "properties": {}, "additionalProperties": false});
         vec![
-            ToolSpec::new("checklist_add", "Adds an item to this session's checklist.", add),
-            ToolSpec::new("checklist_show", "Shows this session's checklist.", show).read_only(),
+            ToolSpec::new("checklist_add", "Adds an item to your checklist.", add),
+            ToolSpec::new("checklist_show", "Shows your checklist.", show).read_only(),
         ]
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
-        // The session comes from the call context: a model cannot reach another session's list.
-        let session = cx.session_id.as_str();
+        // Whose list it is comes from the call context: a model cannot name another agent's.
+        let agent = cx.agent_id.as_str();
         // No guard is ever held across an `.await`, and a poisoned lock is no reason to fail.
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         match tool {
             "checklist_add" => {
                 let args: AddArgs = args.parse()?;
-                let number = lists.add(session, &args.item, self.config.max_items)?;
+                // What could not be saved was not added.
+                let mut next = lists.clone();
+                let number = next.add(agent, &args.item, self.config.max_items)?;
+                next.save(&self.cx.data_dir()?)?;
+                *lists = next;
                 Ok(ToolOutput::text(format!("added as item {number}")))
             }
             "checklist_show" => {
                 let ShowArgs {} = args.parse()?;
-                let items = lists.show(session);
+                let items = lists.of(agent);
                 ToolOutput::text(render(items)).with_structured(&json!({"items": items}))
             }
             other => Err(ExtError::not_found(format!("no tool named `{other}`"))
@@ -124,12 +160,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_do_not_share_items() {
+    fn agents_do_not_share_items() {
         let mut lists = Lists::default();
         assert_eq!(lists.add("a", " the\nfirst ", 9), Ok(1));
         assert_eq!(lists.add("a", "second", 9), Ok(2));
-        assert_eq!(render(lists.show("a")), "1. the first\n2. second");
-        assert_eq!(render(lists.show("b")), "the checklist is empty");
+        assert_eq!(render(lists.of("a")), "1. the first\n2. second");
+        assert_eq!(render(lists.of("b")), "the checklist is empty");
     }
 
     #[test]
@@ -139,5 +175,17 @@ mod tests {
         assert_eq!(kind(lists.add("a", "  ", 1)), Err(ErrorKind::InvalidArgument));
         assert_eq!(kind(lists.add("a", "one", 1)), Ok(1));
         assert_eq!(kind(lists.add("a", "two", 1)), Err(ErrorKind::TooLarge));
+    }
+
+    #[test]
+    fn what_was_saved_is_loaded() {
+        let folder = std::env::temp_dir().join(format!("checklist-test-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("the system's folder can be written to");
+        let mut lists = Lists::default();
+        assert_eq!(Lists::load(&folder), Ok(lists.clone()));
+        assert_eq!(lists.add("a", "one", 9), Ok(1));
+        assert_eq!(lists.save(&folder), Ok(()));
+        assert_eq!(Lists::load(&folder), Ok(lists));
+        fs::remove_dir_all(&folder).expect("it was made above");
     }
 }
