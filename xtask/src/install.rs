@@ -22,12 +22,17 @@ pub(crate) struct InstallArgs {
     /// Install a debug build (quicker to make, slower to run)
     #[arg(long)]
     debug: bool,
+    /// Install what was built before instead of building it
+    #[arg(long)]
+    no_build: bool,
 }
 
 /// Builds and installs below a prefix.
 pub(crate) fn install(args: &InstallArgs) -> Result<()> {
     let profile = if args.debug { "debug" } else { "release" };
-    build(profile)?;
+    if !args.no_build {
+        build(profile)?;
+    }
     let prefix = std::path::absolute(&args.prefix)?;
     lay_out(&target().join(profile), &prefix)?;
     println!("installed {}", prefix.join("bin/skillhost").display());
@@ -56,22 +61,17 @@ pub(crate) fn package() -> Result<()> {
     Ok(())
 }
 
-/// Builds the product alone: tests and the commands of the repository are not installed.
+/// Builds what is installed.
+///
+/// A release build is the product alone. A debug build is the same selection of packages as in
+/// `cargo xtask test`, which has then nothing left to compile.
 pub(crate) fn build(profile: &str) -> Result<()> {
-    let mut arguments = vec![
-        "build",
-        "--locked",
-        "-p",
-        "skillhost",
-        "-p",
-        "skill-registry",
-        "-p",
-        "skillhost-echo",
-    ];
-    if profile == "release" {
-        arguments.push("--release");
-    }
-    run(&mut cargo(arguments))
+    let product = ["-p", "skillhost", "-p", "skill-registry", "-p", "skillhost-echo", "--release"];
+    let selection: &[&str] = match profile {
+        "release" => &product,
+        _ => &["--workspace", "--lib", "--bins", "--examples"],
+    };
+    run(&mut cargo(["build", "--locked"].iter().chain(selection)))
 }
 
 /// Puts everything in its place below a prefix.

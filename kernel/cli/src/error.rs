@@ -122,7 +122,12 @@ impl From<skill_store::RegistryError> for CliError {
             Kind::Conflict => ErrorKind::Conflict,
             Kind::Io => ErrorKind::Io,
         };
-        Self::of_kind(kind, &error.message, &error.hint)
+        // The hints are for models, which call tools; people give commands.
+        let hint = error
+            .hint
+            .replace("list_skills shows", "`skillhost skill list` shows")
+            .replace("read_skill lists", "`skillhost skill show` lists");
+        Self::of_kind(kind, &error.message, &hint)
     }
 }
 

@@ -36,6 +36,16 @@ impl Output {
         written(writeln!(anstream::stdout(), "{line}"))
     }
 
+    /// Whether standard output shows colours.
+    pub(crate) fn colour(self) -> bool {
+        anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+    }
+
+    /// Standard output for many lines; styles are the caller's business (see [`Output::colour`]).
+    pub(crate) fn buffered(self) -> impl Write {
+        io::BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+    }
+
     /// Prints a text as it is, with a final newline; on a terminal, sanitised.
     pub(crate) fn verbatim(self, text: &str) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();

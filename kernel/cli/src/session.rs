@@ -10,6 +10,7 @@ use skillhost_kernel::{BootOptions, Environment, Home, Kernel, LoadedSettings, S
 
 use crate::cli::Global;
 use crate::error::CliError;
+use crate::exit;
 use crate::output::Output;
 
 /// The global arguments together with the environment.
@@ -24,7 +25,10 @@ impl Session {
     pub(crate) fn new(global: &Global) -> Result<Self, CliError> {
         Ok(Self {
             output: Output { json: global.json },
-            environment: Environment::read()?,
+            environment: Environment::read().map_err(|error| {
+                CliError::new(exit::IO, format!("the working directory: {error}"))
+                    .hint("change to a directory that exists")
+            })?,
             home_argument: global.home.clone(),
             trust_home: global.trust_home,
         })

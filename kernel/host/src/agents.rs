@@ -70,7 +70,8 @@ pub struct Resolved {
     pub instructions: Arc<str>,
     /// Set when the agent is in the error state.
     pub problem: Option<AgentProblem>,
-    pub(crate) generation: Option<u64>,
+    /// The provider's `number` and the generation it gave.
+    pub(crate) generation: Option<(u64, u64)>,
 }
 
 /// A declarative agent.
@@ -121,8 +122,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) home: &'a Home,
     /// The extension that provides skills and is in reach of the agent's `depends_on`.
     pub(crate) provider: Option<&'a Instance>,
-    /// Loaded extensions that provide skills, for the hint.
-    pub(crate) providers: &'a [ExtensionId],
+    /// A loaded extension that provides skills, for the hint.
+    pub(crate) any_provider: Option<&'a ExtensionId>,
     pub(crate) limit: Duration,
 }
 
@@ -176,7 +177,7 @@ impl Resolver<'_> {
     }
 
     fn no_provider(&self, place: &str, path: &Path) -> AgentProblem {
-        let hint = match self.providers.first() {
+        let hint = match self.any_provider {
             Some(id) => format!("add `depends_on: [{id}]` to {}", path.display()),
             None => "load an extension that provides skills, such as skill_registry".to_owned(),
         };
@@ -214,13 +215,17 @@ pub(crate) fn estimate_tokens(text: &str) -> u32 {
     u32::try_from(text.chars().count().div_ceil(4)).unwrap_or(u32::MAX)
 }
 
-/// Asks a skill provider for its generation.
-pub(crate) async fn generation(provider: &Instance, limit: Duration) -> Result<u64, CallError> {
+/// Asks a skill provider for its generation. Each build counts its own, so the instance is a part of
+/// the answer.
+pub(crate) async fn generation(
+    provider: &Instance,
+    limit: Duration,
+) -> Result<(u64, u64), CallError> {
     let reply = provider
         .call(skill_interface::NAME, skill_interface::GENERATION, Vec::new(), limit)
         .await?;
     let reply: Generation = read(&reply)?;
-    Ok(reply.generation)
+    Ok((provider.number, reply.generation))
 }
 
 async fn get_skill(

@@ -23,6 +23,7 @@ use crate::loader;
 use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
 use crate::secrets::Secrets;
 use crate::settings::Settings;
+use crate::tools::ToolProblem;
 
 /// What the kernel is started with.
 #[derive(Debug, Clone)]
@@ -61,6 +62,14 @@ impl LoadFailure {
     fn call(phase: Phase, error: CallError) -> Self {
         Self { phase, reason: error.message, hint: error.hint }
     }
+
+    pub(crate) fn tools(problems: &[ToolProblem]) -> Self {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let mut hints: Vec<_> = problems.iter().map(ToolProblem::hint).collect();
+        hints.sort_unstable();
+        hints.dedup();
+        Self { phase: Phase::Wire, reason: lines.join("\n"), hint: hints.join("\n") }
+    }
 }
 
 impl Kernel {
@@ -93,11 +102,12 @@ impl Kernel {
 
     /// Starts every background service, in load order; a second call does nothing. Apart from the
     /// boot, so that the caller can listen to [`Kernel::events`] before the first one is published.
-    pub fn start_services(&self) {
+    pub async fn start_services(&self) {
+        let _alone = self.shared.changes.lock().await;
         if self.shared.services_run.swap(true, Ordering::SeqCst) {
             return;
         }
-        let state = self.shared.state.load_full();
+        let state = self.shared.state.load();
         for id in &state.order {
             self.start_service(&state.instances[id]);
         }
@@ -119,7 +129,8 @@ impl Kernel {
                 LoadFailure {
                     phase: Phase::Plan,
                     reason: lines.join("\n"),
-                    hint: "correct depends_on in the manifest, or install what it names; see: skillhost ext doctor".to_owned(),
+                    hint: "correct depends_on in the manifest, or install and enable what it names"
+                        .to_owned(),
                 },
             ));
         }
@@ -149,10 +160,9 @@ impl Kernel {
                         state.chain = ContextChain::of(state.instances.values());
                         self.shared.state.store(Arc::new(state.clone()));
                     }
-                    Err(reason) => {
+                    Err(problems) => {
                         Arc::new(instance).end(&self.shared.limits).await;
-                        let hint = "rename the tool, or disable one of the two".to_owned();
-                        let failure = LoadFailure { phase: Phase::Wire, reason, hint };
+                        let failure = LoadFailure::tools(&problems);
                         report.rejected.push(reject(&manifests, id, failure));
                     }
                 },
@@ -221,7 +231,7 @@ impl Kernel {
                 return Err(setup(LoadFailure::call(Phase::New, error)));
             }
             Err(_) => {
-                let reason = format!("was not created within {} s", limits.start.as_secs());
+                let reason = format!("was not created within {} ms", limits.start.as_millis());
                 let hint = "move long work from `new` to `start` or the service".to_owned();
                 return Err(LoadFailure { phase: Phase::New, reason, hint });
             }

@@ -168,14 +168,17 @@ impl Callbacks {
             )
             .with_hint(format!("add `depends_on: [{extension}]` to the manifest")));
         }
-        let state = kernel.state.load_full();
-        let instance = state.instances.get(extension).ok_or_else(|| {
+        let found = kernel.pin(|state| match state.instances.get(extension) {
+            Some(instance) => instance.pin().map(Some),
+            None => Some(None),
+        });
+        let instance = found.ok_or_else(|| {
             CallError::new(ErrorKind::Unavailable, format!("`{extension}` is not loaded"))
         })?;
         instance.call(interface, method, payload.to_vec(), kernel.limits.tool).await
     }
 
-    /// Publishes a line, attributed to the extension; returns how many readers there are.
+    /// Publishes a line, attributed to the extension; returns how many listen outside of extensions.
     fn say(&self, kernel: &Shared, topic: &str, payload: &[u8]) -> Result<usize, CallError> {
         let notice: Notice = read(payload)?;
         let payload = serde_json::value::to_raw_value(&notice)

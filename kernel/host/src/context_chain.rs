@@ -9,7 +9,7 @@ use skillhost_contract::payload::CallContext;
 use skillhost_manifest::ExtensionId;
 
 use crate::error::CallError;
-use crate::instance::Instance;
+use crate::instance::{Instance, Pinned};
 
 /// What stands between two blocks of a prompt.
 pub(crate) const SEPARATOR: &str = "\n\n---\n\n";
@@ -54,6 +54,19 @@ impl ContextChain {
         Self { providers }
     }
 
+    /// The chain for one turn; nothing when one of its providers already ends.
+    pub(crate) fn pin(&self) -> Option<PinnedChain> {
+        let pin = |(priority, instance): &(i32, Arc<Instance>)| Some((*priority, instance.pin()?));
+        Some(PinnedChain { providers: self.providers.iter().map(pin).collect::<Option<_>>()? })
+    }
+}
+
+/// The providers of one turn, none of which ends before it.
+pub(crate) struct PinnedChain {
+    providers: Vec<(i32, Pinned)>,
+}
+
+impl PinnedChain {
     /// Asks every provider at once; the result is in chain order.
     pub(crate) async fn blocks(
         &self,

@@ -144,9 +144,13 @@ fn read_limited(path: &Path) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    let mut text = String::new();
-    fs::File::open(path)?.take(MANIFEST_LIMIT + 1).read_to_string(&mut text)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MANIFEST_LIMIT + 1).read_to_end(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
+        io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not UTF-8 text"))
+    })
 }
 
 fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Rejection {

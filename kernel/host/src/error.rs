@@ -66,6 +66,8 @@ pub enum KernelError {
         phase: crate::report::Phase,
         /// Why.
         reason: String,
+        /// What to do about it; may be empty.
+        hint: String,
     },
 }
 
@@ -97,7 +99,9 @@ impl KernelError {
             }
             Self::AgentFailed { hint, .. } => hint.clone(),
             Self::Call(error) => error.hint.clone(),
-            Self::NotReloaded { .. } => "the build that was in use goes on".to_owned(),
+            Self::NotReloaded { hint, .. } => {
+                format!("{hint}\nthe build that was in use goes on").trim_start().to_owned()
+            }
         }
     }
 }

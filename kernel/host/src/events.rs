@@ -47,9 +47,10 @@ impl Default for EventBus {
 }
 
 impl EventBus {
-    /// Publishes an event; returns how many readers there are.
+    /// Publishes an event; returns how many [`EventBus::listen`], extensions not counted.
     pub fn publish(&self, event: Event) -> usize {
-        self.sender.send(Arc::new(event)).unwrap_or(0)
+        let readers = self.sender.send(Arc::new(event)).unwrap_or(0);
+        readers.saturating_sub(self.lock().len())
     }
 
     /// Publishes one of the kernel's own events.
@@ -135,7 +136,10 @@ mod tests {
         let bus = EventBus::default();
         let (mine, other) = (ExtensionId::new("mine").unwrap(), ExtensionId::new("other").unwrap());
         let id = bus.subscribe(&mine, "skill");
+        assert_eq!(bus.publish_own("kernel.notice", &json!({"text": "hello"})), 0);
+        let listener = bus.listen();
         assert_eq!(bus.publish_own("kernel.notice", &json!({"text": "hello"})), 1);
+        drop(listener);
         bus.publish_own("skill.added", &json!({"id": "a"}));
         let event = bus.next(&mine, id).await.unwrap();
         assert_eq!((event.topic.as_str(), event.payload.get()), ("skill.added", r#"{"id":"a"}"#));

@@ -1,7 +1,9 @@
 //! One loaded extension: its calls with their limits, its service, its end.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use skillhost_contract::payload::{BuildInfo, CallContext, ErrorKind, ToolOutput,
 use skillhost_manifest::Manifest;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::abi::{Remote, lifecycle};
 use crate::error::CallError;
@@ -18,6 +21,8 @@ use crate::report::LoadedExtension;
 
 /// A loaded extension. Calls in flight hold it alive, so a new build can take its place at once.
 pub(crate) struct Instance {
+    /// Tells apart what was loaded under one id, one after the other.
+    pub(crate) number: u64,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) build: BuildInfo,
     pub(crate) library: PathBuf,
@@ -31,6 +36,21 @@ pub(crate) struct Instance {
     service_failure: Arc<Mutex<Option<CallError>>>,
 }
 
+/// An instance that does not end while this lives.
+pub(crate) struct Pinned {
+    // Dropped before the token: whoever waits for the token is then the last owner.
+    instance: Arc<Instance>,
+    _token: TaskTrackerToken,
+}
+
+impl Deref for Pinned {
+    type Target = Instance;
+
+    fn deref(&self) -> &Instance {
+        &self.instance
+    }
+}
+
 impl Instance {
     pub(crate) fn new(
         manifest: Arc<Manifest>,
@@ -39,7 +59,9 @@ impl Instance {
         timings: LoadTimings,
         remote: Remote,
     ) -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(1);
         Self {
+            number: COUNTER.fetch_add(1, Ordering::Relaxed),
             manifest,
             build,
             library,
@@ -51,6 +73,14 @@ impl Instance {
             service: Mutex::default(),
             service_failure: Arc::default(),
         }
+    }
+
+    /// Keeps the instance from ending; nothing when it already ends. It ends only after a newer
+    /// state has taken its place, so the caller looks again (see `Shared::pin`).
+    pub(crate) fn pin(self: &Arc<Self>) -> Option<Pinned> {
+        let token = self.calls.token();
+        // In this order: an end that begins in between waits for the token.
+        (!self.calls.is_closed()).then(|| Pinned { instance: Arc::clone(self), _token: token })
     }
 
     pub(crate) fn report(&self) -> LoadedExtension {
@@ -145,8 +175,8 @@ impl Instance {
         let failure = Arc::clone(&self.service_failure);
         let task = tokio::spawn(async move {
             if let Err(error) = running.await {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
                 failed(&error);
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         });
         *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
@@ -193,7 +223,6 @@ impl Instance {
         limit: Duration,
         call: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let _in_flight = self.calls.token();
         match tokio::time::timeout(limit, call).await {
             Ok(result) => result,
             Err(_) => Err(CallError::new(

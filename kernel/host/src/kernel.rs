@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
-use skillhost_contract::payload::{CallContext, Origin, ToolOutput};
+use skillhost_contract::payload::{CallContext, Origin, ToolOutput, skill_interface};
 use skillhost_manifest::ExtensionId;
 
 use crate::agents::{Agent, Resolver, catalog_scope, generation};
@@ -15,7 +15,7 @@ use crate::context_chain::{Block, ContextChain, compose};
 use crate::error::{CallError, KernelError, similar};
 use crate::events::EventBus;
 use crate::home::Home;
-use crate::instance::Instance;
+use crate::instance::{Instance, Pinned};
 use crate::report::LoadReport;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -141,6 +141,16 @@ impl Shared {
         }
     }
 
+    /// Takes what is needed out of the current state, pinned; `choose` returns nothing when an
+    /// instance already ends, and is then asked again with the state that has taken over.
+    pub(crate) fn pin<T>(&self, choose: impl Fn(&Arc<State>) -> Option<T>) -> T {
+        loop {
+            if let Some(chosen) = choose(&self.state.load()) {
+                return chosen;
+            }
+        }
+    }
+
     pub(crate) fn next_call_id(&self) -> u64 {
         self.call_ids.fetch_add(1, Ordering::Relaxed)
     }
@@ -171,9 +181,19 @@ impl State {
         None
     }
 
-    pub(crate) fn providers(&self, interface: &str) -> Vec<ExtensionId> {
-        let provides = |i: &&Arc<Instance>| i.provides(interface);
-        self.instances.values().filter(provides).map(|i| i.manifest.id.clone()).collect()
+    /// Every extension that provides an interface, pinned; nothing when one already ends.
+    fn pin_providers(&self, interface: &str) -> Option<Vec<Pinned>> {
+        let providers = self.instances.values().filter(|instance| instance.provides(interface));
+        providers.map(Instance::pin).collect()
+    }
+
+    /// Takes an extension out, so that it may end.
+    fn take(&mut self, id: &ExtensionId) -> Option<Arc<Instance>> {
+        self.order.retain(|other| other != id);
+        self.tools.remove(id);
+        let taken = self.instances.remove(id);
+        self.chain = ContextChain::of(self.instances.values());
+        taken
     }
 }
 
@@ -207,13 +227,16 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::NotFound`] with similar ids.
     pub async fn agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
-        let state = self.shared.state.load_full();
+        // The state is dropped before the pins are.
+        let (providers, state) = self
+            .shared
+            .pin(|state| Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state))));
         let agent = state.agents.get(id).ok_or_else(|| KernelError::NotFound {
             what: "agent",
             id: id.to_owned(),
             similar: similar(id, state.agents.keys().map(ExtensionId::as_str)),
         })?;
-        self.refresh(&state, agent).await;
+        self.refresh(&state, &providers, agent).await;
         Ok(Arc::clone(agent))
     }
 
@@ -268,8 +291,8 @@ impl Kernel {
         }
         let context = self.call_context(&agent, request);
         let next = || CallContext { call_id: self.shared.next_call_id(), ..context.clone() };
-        let state = self.shared.state.load_full();
-        let blocks = state.chain.blocks(next, &request.prompt, self.shared.limits.context).await;
+        let chain = self.shared.pin(|state| state.chain.pin());
+        let blocks = chain.blocks(next, &request.prompt, self.shared.limits.context).await;
         let system_prompt = compose(&resolved.instructions, &blocks);
         Ok(Turn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
     }
@@ -284,17 +307,20 @@ impl Kernel {
         context: &CallContext,
         prompt: &str,
     ) -> Result<Option<String>, KernelError> {
-        let state = self.shared.state.load();
-        let instance =
-            state.instances.get(extension).ok_or_else(|| self.no_extension(extension))?;
+        let found = self.shared.pin(|state| match state.instances.get(extension) {
+            Some(instance) => instance.pin().map(Some),
+            None => Some(None),
+        });
+        let instance = found.ok_or_else(|| self.no_extension(extension))?;
         Ok(instance.get_context(context, prompt, self.shared.limits.context).await?)
     }
 
     /// Asks every library whether it can do its work.
     pub async fn health(&self) -> Vec<(ExtensionId, Result<(), CallError>)> {
-        let state = self.shared.state.load_full();
-        let checks = state.instances.iter().map(|(id, instance)| async move {
-            (id.clone(), instance.health_check(&self.shared.limits).await)
+        let instances: Vec<_> =
+            self.shared.pin(|state| state.instances.values().map(Instance::pin).collect());
+        let checks = instances.iter().map(|instance| async move {
+            (instance.manifest.id.clone(), instance.health_check(&self.shared.limits).await)
         });
         futures::future::join_all(checks).await
     }
@@ -306,13 +332,17 @@ impl Kernel {
         }
     }
 
-    /// Ends everything in reverse load order: services, calls in flight, `stop`, runtimes.
+    /// Ends everything in reverse load order, one after the other: service, calls in flight,
+    /// `stop`, runtime. What an extension depends on is there until its own end.
     pub async fn shutdown(&self) {
         let _alone = self.shared.changes.lock().await;
-        let state = self.shared.state.swap(Arc::default());
-        for id in state.order.iter().rev() {
-            if let Some(instance) = state.instances.get(id) {
-                Arc::clone(instance).end(&self.shared.limits).await;
+        loop {
+            let mut next = State::clone(&self.shared.state.load());
+            let Some(last) = next.order.last().cloned() else { return };
+            let taken = next.take(&last);
+            self.shared.state.store(Arc::new(next));
+            if let Some(instance) = taken {
+                instance.end(&self.shared.limits).await;
             }
         }
     }
@@ -344,25 +374,25 @@ impl Kernel {
 
     /// Puts an agent's instructions together again when the skills may have changed. The question
     /// is asked at every turn, because answering it is also what lets the provider notice a change.
-    async fn refresh(&self, state: &State, agent: &Agent) {
-        let interface = skillhost_contract::payload::skill_interface::NAME;
-        let limit = self.shared.limits.context;
+    async fn refresh(&self, state: &State, providers: &[Pinned], agent: &Agent) {
+        let reached = state.provider_in_reach(skill_interface::NAME, &agent.manifest);
         let mut current = None;
-        for id in state.providers(interface) {
-            if let Some(provider) = state.instances.get(&id) {
-                let answer = generation(provider, limit).await;
-                let in_reach = state
-                    .provider_in_reach(interface, &agent.manifest)
-                    .is_some_and(|reached| reached.manifest.id == id);
-                match answer {
-                    Ok(generation) if in_reach => current = Some(generation),
-                    Ok(_) => {}
-                    Err(error) => tracing::warn!(%id, %error, "no skill generation"),
+        for provider in providers {
+            match generation(provider, self.shared.limits.context).await {
+                Ok(generation) if reached.is_some_and(|r| r.number == provider.number) => {
+                    current = Some(generation);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(id = %provider.manifest.id, %error, "no skill generation");
                 }
             }
         }
         let binds_skills = !agent.settings().uses_skills.is_empty();
-        if binds_skills && current.is_some() && current != agent.resolved.load().generation {
+        let resolved = agent.resolved();
+        // A problem may pass without a change of the skills: the provider was slow, or busy ending.
+        let outdated = current != resolved.generation || resolved.problem.is_some();
+        if binds_skills && current.is_some() && outdated {
             let resolved = self.resolve(state, &agent.path, &agent.manifest).await;
             agent.resolved.store(Arc::new(resolved));
         }
@@ -374,12 +404,13 @@ impl Kernel {
         path: &std::path::Path,
         manifest: &skillhost_manifest::Manifest,
     ) -> crate::agents::Resolved {
-        let interface = skillhost_contract::payload::skill_interface::NAME;
-        let providers = state.providers(interface);
+        let interface = skill_interface::NAME;
+        let mut all = state.instances.values();
+        let any = all.find(|instance| instance.provides(interface));
         let resolver = Resolver {
             home: &self.shared.home,
             provider: state.provider_in_reach(interface, manifest).map(|provider| &**provider),
-            providers: &providers,
+            any_provider: any.map(|instance| &instance.manifest.id),
             limit: self.shared.limits.context,
         };
         resolver.resolve(path, manifest).await

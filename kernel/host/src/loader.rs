@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use abi_stable::library::{AbiHeaderRef, LibraryError};
+use abi_stable::library::{AbiHeader, AbiHeaderRef, LibraryError};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use skillhost_contract::abi::ExtensionModuleRef;
@@ -220,7 +220,9 @@ fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LoadErro
     // SAFETY: runs the library's constructors. A native extension is trusted code; that the file is
     // whole was checked before.
     let library = unsafe { libloading::Library::new(copy) }.map_err(|error| {
-        let reason = error.to_string().replace(&copy.display().to_string(), "the library");
+        // libloading's own text is just "dlopen failed"; the system's is below it.
+        let reason = std::error::Error::source(&error).unwrap_or(&error).to_string();
+        let reason = reason.replace(&copy.display().to_string(), "the library");
         LoadError::Dlopen { path: path.to_owned(), reason }
     })?;
     // Never unloaded: see the module documentation.
@@ -244,31 +246,48 @@ fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LoadErro
     header.upgrade().map_err(layout)?.init_root_module::<ExtensionModuleRef>().map_err(layout)
 }
 
-/// Keeps the error paragraphs of a layout report, which otherwise prints both type trees whole.
+/// Says what a layout report, which prints both type trees whole, says about differences.
 fn shorten(error: &LibraryError) -> String {
-    const LINES: usize = 4;
     let full = error.to_string();
-    if !matches!(error, LibraryError::AbiInstability(_)) {
-        return full.split_whitespace().collect::<Vec<_>>().join(" ");
+    match error {
+        LibraryError::AbiInstability(_) => {}
+        // It would print both headers byte by byte.
+        LibraryError::InvalidAbiHeader(header) => {
+            let AbiHeader { abi_major, abi_minor, .. } = *header;
+            return match header.magic_string == AbiHeader::VALUE.magic_string {
+                true => format!("it was built with abi_stable {abi_major}.{abi_minor}"),
+                false => "its root is no library header".to_owned(),
+            };
+        }
+        _ => return full.split_whitespace().collect::<Vec<_>>().join(" "),
     }
-    let mut place = "";
-    let mut found: Vec<String> = Vec::new();
-    let mut lines = full.lines().map(str::trim);
+    let found = differences(&full);
+    if found.is_empty() { full.chars().take(400).collect() } else { found.join("; ") }
+}
+
+/// The first differences of a layout report, each once: where, what, both sides.
+fn differences(report: &str) -> Vec<String> {
+    const LIMIT: usize = 4;
+    let mut place = "the root";
+    let mut found = Vec::new();
+    let mut lines = report.lines().map(str::trim).filter(|line| !line.is_empty());
     while let Some(line) = lines.next() {
-        if let Some(name) = line.strip_prefix("type:").or_else(|| line.strip_prefix("field_name:"))
-        {
-            place = name.trim();
-        } else if let Some(first) = line.strip_prefix("Error:") {
-            let rest = lines.by_ref().take_while(|line| !line.is_empty()).take(6);
-            let words: Vec<_> = std::iter::once(first).chain(rest).collect();
-            let text = format!("{place}: {}", words.join(" ").trim());
+        if line == "Layout of expected type:" {
+            place = lines.find_map(|line| line.strip_prefix("type:")).unwrap_or(place);
+        } else if let Some(what) = line.strip_prefix("Error:") {
+            let mut side = |title: &str| {
+                let text = lines.by_ref().skip_while(|line| *line != title).nth(1);
+                text.map_or("nothing", |text| text.strip_prefix("field_name:").unwrap_or(text))
+            };
+            let (expected, actual) = (side("Expected:"), side("Found:"));
+            let text = format!("{place}: {what} (expected {expected}, found {actual})");
             if !found.contains(&text) {
                 found.push(text);
             }
         }
     }
-    found.truncate(LINES);
-    if found.is_empty() { full.chars().take(400).collect() } else { found.join("; ") }
+    found.truncate(LIMIT);
+    found
 }
 
 /// A copy of a library under a unique name, removed from the directory when dropped. A mapped
@@ -279,13 +298,9 @@ struct PrivateCopy {
 
 impl PrivateCopy {
     fn of(source: &Path, folder: &Path) -> io::Result<Self> {
-        // A home that cannot be written to still runs: the copy then lies in the system's folder.
-        Self::create(source, folder).or_else(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::create(source, &std::env::temp_dir())
-            }
-            _ => Err(error),
-        })
+        // A home that cannot be written to, or is full, still runs: the copy then lies in the
+        // system's folder. What is wrong with the source is wrong there as well.
+        Self::create(source, folder).or_else(|_| Self::create(source, &std::env::temp_dir()))
     }
 
     fn create(source: &Path, folder: &Path) -> io::Result<Self> {
@@ -349,4 +364,26 @@ fn lap(clock: &mut Instant) -> u64 {
     let elapsed = clock.elapsed();
     *clock = Instant::now();
     u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::differences;
+
+    #[test]
+    fn a_layout_report_is_cut_down_to_its_differences() {
+        let error = "Error:unexpected field\nExpected:\n    field_name:one\n    type:u32\n\
+                     Found:\n    field_name:two\n    type:u32\n\n";
+        let size = "Error:incompatible type size\nExpected:\n    16\nFound:\n    24\n";
+        let inner = "Layout of expected type:\n    --- Type Layout ---\n    type:Inner\n";
+        let report = format!("Compared <this>:\n  type:Root\n\n{size}{inner}{error}{error}");
+        assert_eq!(
+            differences(&report),
+            [
+                "the root: incompatible type size (expected 16, found 24)",
+                "Inner: unexpected field (expected one, found two)",
+            ]
+        );
+        assert_eq!(differences("no report"), Vec::<String>::new());
+    }
 }

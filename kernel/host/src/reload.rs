@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::ErrorKind;
 
+use crate::boot::LoadFailure;
 use crate::context_chain::ContextChain;
 use crate::discovery::{self, FoundManifest};
 use crate::error::{CallError, KernelError};
 use crate::events::topic;
 use crate::kernel::{Kernel, State};
-use crate::report::{LoadReport, Phase};
+use crate::report::LoadReport;
 
 /// What a reload did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,15 +42,16 @@ impl Kernel {
         let state = self.shared.state.load_full();
         let old = state.instances.get(id).cloned().ok_or_else(|| self.no_extension(id))?;
         let found = self.manifest_of(&old.manifest.id)?;
-        let refused =
-            |phase, reason| KernelError::NotReloaded { id: old.manifest.id.clone(), phase, reason };
-        let new =
-            self.load(&found).await.map_err(|failure| refused(failure.phase, failure.reason))?;
+        let refused = |failure: LoadFailure| {
+            let LoadFailure { phase, reason, hint } = failure;
+            KernelError::NotReloaded { id: old.manifest.id.clone(), phase, reason, hint }
+        };
+        let new = self.load(&found).await.map_err(refused)?;
         let mut next = State::clone(&state);
         next.tools.remove(&old.manifest.id);
-        if let Err(reason) = next.tools.add(&new) {
+        if let Err(problems) = next.tools.add(&new) {
             Arc::new(new).end(&self.shared.limits).await;
-            return Err(refused(Phase::Wire, reason));
+            return Err(refused(LoadFailure::tools(&problems)));
         }
         let new = Arc::new(new);
         next.instances.insert(old.manifest.id.clone(), Arc::clone(&new));
@@ -91,11 +93,13 @@ impl Kernel {
                 id: id.clone(),
                 phase: rejection.phase,
                 reason: rejection.reason.clone(),
+                hint: rejection.hint.clone(),
             }),
             _ => Err(CallError::new(
                 ErrorKind::NotFound,
                 format!("the manifest of `{id}` is gone, or no longer names a library"),
             )
+            .with_hint("the build that was in use goes on until the kernel is restarted")
             .into()),
         }
     }

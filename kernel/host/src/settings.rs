@@ -115,8 +115,8 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] with line and column. A missing file means defaults.
     pub fn load(path: &Path) -> Result<LoadedSettings, SettingsError> {
-        let values = match fs::read_to_string(path) {
-            Ok(text) => Self::parse(path, &text)?,
+        let values = match fs::read(path) {
+            Ok(bytes) => Self::parse(path, &decode(path, bytes)?)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::default(),
             Err(source) => return Err(SettingsError::Io { path: path.to_owned(), source }),
         };
@@ -138,7 +138,11 @@ impl Settings {
             let (line, column) =
                 error.location().map_or((1, 1), |place| (place.line(), place.column()));
             let full = error.to_string();
-            let message = full.split(" at line ").next().unwrap_or(&full).to_owned();
+            let mut message = full.split(" at line ").next().unwrap_or(&full).to_owned();
+            // The parser's words for it are about tokens.
+            if text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.starts_with('\t')) {
+                "tab in the indentation; YAML allows only spaces there".clone_into(&mut message);
+            }
             let unknown = message.split("unknown field `").nth(1).and_then(|m| m.split('`').next());
             let nearest = unknown
                 .and_then(|key| similar(key, ["allow_shadowing", "extensions"]).into_iter().next());
@@ -161,6 +165,21 @@ impl Settings {
         }
         Value::Object(config)
     }
+}
+
+/// The text of a settings file; where it is none, the line says where.
+fn decode(path: &Path, bytes: Vec<u8>) -> Result<String, SettingsError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let start = good.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        SettingsError::Invalid {
+            path: path.to_owned(),
+            line: good.iter().filter(|byte| **byte == b'\n').count() + 1,
+            column: good.len() - start + 1,
+            message: "not UTF-8 text".to_owned(),
+            nearest: None,
+        }
+    })
 }
 
 impl LoadedSettings {

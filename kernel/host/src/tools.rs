@@ -1,6 +1,7 @@
 //! The tool table: one name, one owner.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use skillhost_contract::payload::{Audience, CallContext, ErrorKind, Origin, ToolOutput, ToolSpec};
@@ -32,33 +33,57 @@ struct Entry {
     audience: Audience,
 }
 
+/// Why a tool cannot be taken into the table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ToolProblem {
+    #[error("the tool name {0:?} is not 1 to 64 letters, digits, `_`, `-` or `.`")]
+    Name(String),
+    #[error("the input schema of the tool `{0}` is not a JSON object")]
+    Schema(String),
+    #[error("the tool `{name}` is declared twice")]
+    Twice { name: String },
+    #[error("the tool `{name}` of `{owner}` is already provided by `{other}`")]
+    Taken { name: String, owner: ExtensionId, other: ExtensionId },
+}
+
+impl ToolProblem {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Taken { .. } => "rename the tool, or disable one of the two",
+            Self::Name(_) | Self::Schema(_) | Self::Twice { .. } => {
+                "correct what the extension's `tools` returns"
+            }
+        }
+    }
+}
+
 impl ToolTable {
     /// Adds an extension's tools, all or none.
     ///
     /// # Errors
-    /// A message naming both owners of a name, or a name that no model's interface takes.
-    pub(crate) fn add(&mut self, instance: &Instance) -> Result<(), String> {
+    /// Everything that is wrong with them: names and schemas that no model's interface takes, and
+    /// names that are taken.
+    pub(crate) fn add(&mut self, instance: &Instance) -> Result<(), Vec<ToolProblem>> {
         let owner = &instance.manifest.id;
         let mut problems = Vec::new();
         let mut added = BTreeMap::new();
         for spec in &instance.specs {
             let entry = Entry { owner: owner.clone(), audience: spec.audience };
-            if !is_valid_name(&spec.name) {
-                problems.push(format!(
-                    "the tool name {:?} is not 1 to 64 letters, digits, `_`, `-` or `.`",
-                    spec.name
-                ));
-            } else if let Some(other) = self.owners.get(&spec.name) {
-                problems.push(format!(
-                    "the tool `{}` of `{owner}` is already provided by `{}`",
-                    spec.name, other.owner
-                ));
-            } else if added.insert(spec.name.clone(), entry).is_some() {
-                problems.push(format!("`{owner}` provides the tool `{}` twice", spec.name));
+            let name = spec.name.clone();
+            if !is_valid_name(&name) {
+                problems.push(ToolProblem::Name(name));
+            } else if !spec.input_schema.is_object() {
+                problems.push(ToolProblem::Schema(name));
+            } else if let Some(taken) = self.owners.get(&name) {
+                let (owner, other) = (owner.clone(), taken.owner.clone());
+                problems.push(ToolProblem::Taken { name, owner, other });
+            } else if added.insert(name.clone(), entry).is_some() {
+                problems.push(ToolProblem::Twice { name });
             }
         }
         if !problems.is_empty() {
-            return Err(problems.join("\n"));
+            return Err(problems);
         }
         self.owners.append(&mut added);
         Ok(())
@@ -97,12 +122,16 @@ impl Shared {
         context: &CallContext,
         extensions: Option<&[&str]>,
     ) -> (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>) {
-        let state = self.state.load_full();
+        let wanted = |id: &ExtensionId| extensions.is_none_or(|ids| ids.contains(&id.as_str()));
+        // The state is dropped before the pins are.
+        let (instances, state) = self.pin(|state| {
+            let wanted = state.instances.iter().filter(|(id, _)| wanted(id));
+            let pinned: Option<Vec<_>> = wanted.map(|(_, instance)| instance.pin()).collect();
+            Some((pinned?, Arc::clone(state)))
+        });
         let (mut tools, mut failures) = (Vec::new(), Vec::new());
-        for (id, instance) in &state.instances {
-            if extensions.is_some_and(|wanted| !wanted.contains(&id.as_str())) {
-                continue;
-            }
+        for instance in &instances {
+            let id = &instance.manifest.id;
             match instance.tools(context, &self.limits).await {
                 Ok(specs) => tools.extend(
                     specs
@@ -126,10 +155,9 @@ impl Shared {
         name: &str,
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
-        let state = self.state.load_full();
-        let owner = state.tools.owner(name, context.origin)?;
-        let instance = state.instances.get(owner).ok_or_else(|| {
-            CallError::new(ErrorKind::Unavailable, format!("`{owner}` is not loaded"))
+        let instance = self.pin(|state| match state.tools.owner(name, context.origin) {
+            Ok(owner) => state.instances[owner].pin().map(Ok),
+            Err(error) => Some(Err(error)),
         })?;
         check_arguments(arguments)?;
         context.call_id = self.next_call_id();

@@ -126,6 +126,17 @@ impl Shared {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // After `shutdown_runtime` there is none left. Without it, as when `new` fails, nobody waits
+        // for what the extension has begun: a blocked thread would hold up whoever drops this.
+        let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {

@@ -122,6 +122,22 @@ mod tests {
     }
 
     #[test]
+    fn the_wire_form_has_every_part() {
+        let found = Diagnostic::warning("a.b", "it is odd").at(3, 7).with_help("mend it");
+        assert_eq!(
+            serde_json::to_value(found).unwrap(),
+            serde_json::json!({
+                "rule": "a.b",
+                "severity": "warning",
+                "line": 3,
+                "column": 7,
+                "message": "it is odd",
+                "help": "mend it",
+            })
+        );
+    }
+
+    #[test]
     fn errors_come_before_warnings_and_notes() {
         assert!(Severity::Error < Severity::Warning && Severity::Warning < Severity::Note);
     }

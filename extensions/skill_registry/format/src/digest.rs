@@ -91,6 +91,7 @@ mod tests {
         assert_eq!(digest.to_string(), ABC);
         assert_eq!(digest.short(), "ba7816bf8f01");
         assert_eq!(ABC.parse(), Ok(digest));
+        assert_eq!(serde_json::to_value(digest).unwrap(), ABC);
     }
 
     #[test]

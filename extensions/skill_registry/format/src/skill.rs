@@ -106,10 +106,11 @@ pub fn parse_head(dir_name: &str, bytes: &[u8]) -> Parsed {
     }
     let mark = if bytes.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
     let found = find(&bytes[mark..], End::File);
-    let Found::Both(fences) = &found else { return without_frontmatter(&found, Vec::new()) };
-    match decode(&bytes[..mark + fences.body_start]) {
-        Ok(decoded) => load(dir_name, &decoded.text, fences, decoded.diagnostics),
-        Err(refusal) => refused(refusal),
+    let end = if let Found::Both(fences) = &found { fences.body_start } else { 0 };
+    match (decode(&bytes[..mark + end]), found) {
+        (Ok(head), Found::Both(fences)) => load(dir_name, &head.text, &fences, head.diagnostics),
+        (Ok(head), found) => without_frontmatter(&found, head.diagnostics),
+        (Err(refusal), _) => refused(refusal),
     }
 }
 

@@ -196,7 +196,7 @@ impl Found {
                     "the frontmatter has no closing line `---`",
                 )
                 .at(*open_line, 1)
-                .with_help("add a line `---` after the last field"),
+                .with_help("add a line that is exactly `---` after the last field"),
             ),
             Self::TooLarge { open_line } => diagnostics.push(
                 Diagnostic::error(

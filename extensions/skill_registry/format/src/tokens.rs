@@ -61,5 +61,6 @@ mod tests {
         assert_eq!(huge.get(), u32::MAX);
         assert_eq!([huge, TokenCount::of("a")].into_iter().sum::<TokenCount>(), huge);
         assert_eq!(TokenCount::of("abcde").to_string(), "2");
+        assert_eq!(serde_json::to_value(TokenCount::of("abcde")).unwrap(), 2);
     }
 }

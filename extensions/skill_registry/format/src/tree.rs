@@ -20,8 +20,6 @@ use std::ops::Range;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 pub use print::print;
-#[cfg(test)]
-pub(crate) use read::parse_counted;
 pub use read::{Tree, parse};
 
 /// The deepest nesting of lists and maps that is read as such; deeper ones are kept as text.
@@ -239,5 +237,45 @@ impl Serialize for Value {
                 map.end()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(text: &str) -> Mapping {
+        match parse(text, 2).root {
+            Value::Mapping(mapping) => mapping,
+            other => panic!("not a map: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_first_of_a_key_counts() {
+        let mut few = map("a: 1\nb: 2\na: 3\n");
+        assert_eq!(few.get("a").and_then(Value::as_str), Some("1"));
+        retain_first(&mut few.entries);
+        assert!(few.same_content(&map("a: 1\nb: 2\n")));
+        let line = |n: usize| format!("k{}: {n}\n", n % 30);
+        let mut many = map(&(0..60).map(line).collect::<String>());
+        retain_first(&mut many.entries);
+        assert!(many.same_content(&map(&(0..30).map(line).collect::<String>())));
+    }
+
+    #[test]
+    fn content_is_text_and_shape() {
+        let plain = map("a: [x, 'y']\nb: {c: d}\n");
+        assert!(plain.same_content(&map("a:\n- \"x\"\n- y\nb:\n  c: >-\n    d\n")));
+        for other in ["a: [x]\nb: {c: d}\n", "a: x\nb: {c: d}\n", "a: [x, y]\nb: {e: d}\n"] {
+            assert!(!plain.same_content(&map(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn values_become_json_strings_arrays_and_objects() {
+        let value = Value::Mapping(map("a: 1.10\nb: [yes, {c: ''}]\na: 2\n"));
+        let json = serde_json::to_string(&value).unwrap();
+        assert_eq!(json, r#"{"a":"1.10","b":["yes",{"c":""}]}"#);
     }
 }

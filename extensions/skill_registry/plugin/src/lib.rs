@@ -12,8 +12,8 @@ use std::sync::Arc;
 use skill_store::{
     Audience, GenerationFile, RegistryConfig, RegistryError, Store, SystemClock, skill_content,
 };
-use skillhost_sdk::Origin;
 use skillhost_sdk::prelude::*;
+use skillhost_sdk::{Origin, tokio};
 
 use crate::watch::Watch;
 
@@ -22,7 +22,7 @@ struct SkillRegistry {
     cx: ExtensionContext,
     config: RegistryConfig,
     store: Arc<Store>,
-    watch: Watch,
+    watch: Arc<Watch>,
     generation_file: GenerationFile,
 }
 
@@ -31,28 +31,26 @@ impl Extension for SkillRegistry {
     fn new(cx: ExtensionContext) -> Result<Self> {
         let config: RegistryConfig = cx.config()?;
         let options = config.options(cx.home(), cx.share_dir());
+        // Before the scan, so that no write falls between the two.
+        let generation_file = GenerationFile::new(cx.data_path());
         let store = Store::open(options, Arc::new(SystemClock)).map_err(|error| {
             ExtError::invalid_argument(error.to_string())
                 .with_hint("correct extensions.skill_registry in skillhost.yaml")
         })?;
         let store = Arc::new(store);
-        let watch = Watch::new(cx.clone(), Arc::clone(&store));
-        watch.warn_of_large_skills();
-        let generation_file = GenerationFile::new(cx.data_path());
+        watch::log_skipped(&store.snapshot());
+        let watch = Arc::new(Watch::new(cx.clone(), Arc::clone(&store)));
         Ok(Self { cx, config, store, watch, generation_file })
     }
 
     async fn health_check(&self) -> Result<()> {
         match self.store.snapshot().partial() {
             None => Ok(()),
-            Some(partial) => {
-                let reasons: Vec<_> = partial.reasons.iter().map(ToString::to_string).collect();
-                Err(ExtError::new(
-                    ErrorKind::Io,
-                    format!("the list of skills is not complete: {}", reasons.join("; ")),
-                )
-                .with_hint("skills found earlier are kept until the folders can be read again"))
-            }
+            Some(partial) => Err(ExtError::new(
+                ErrorKind::Io,
+                format!("the list of skills is not complete: {partial}"),
+            )
+            .with_hint("skills found earlier are kept until the folders can be read again")),
         }
     }
 }
@@ -64,7 +62,7 @@ impl ToolProvider for SkillRegistry {
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
-        tools::invoke(&self.store, audience(cx), tool, args)
+        tools::invoke(&self.store, audience(cx), tool, args).await
     }
 }
 
@@ -76,7 +74,7 @@ impl ContextProvider for SkillRegistry {
 
     async fn get_context(&self, cx: &CallContext, _prompt: &str) -> Result<Option<Arc<str>>> {
         let budget = self.config.budget_chars(cx.context_window);
-        Ok(self.store.snapshot().catalog(budget).map(|catalog| Arc::clone(&catalog.text)))
+        Ok(self.store.catalog(budget).map(|catalog| Arc::clone(&catalog.text)))
     }
 }
 
@@ -90,8 +88,9 @@ impl ServiceProvider for SkillRegistry {
 #[async_trait]
 impl SkillProvider for SkillRegistry {
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
-        let content =
-            skill_content(&self.store, &self.store.snapshot(), skill_id).map_err(refused)?;
+        let (store, id) = (Arc::clone(&self.store), skill_id.to_owned());
+        let content = blocking(move || skill_content(&store, &store.snapshot(), &id)).await?;
+        let content = content.map_err(refused)?;
         let location = content.location.strip_prefix(self.cx.home()).unwrap_or(&content.location);
         Ok(SkillContent {
             skill_id: skill_id.to_owned(),
@@ -109,6 +108,19 @@ impl SkillProvider for SkillRegistry {
         }
         Ok(self.store.snapshot().generation())
     }
+}
+
+/// Runs work that waits for the disk where it keeps no other call waiting.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    joined(tokio::task::spawn_blocking(work).await)
+}
+
+/// Says in the kernel's words why a task did not come to its end.
+fn joined<T>(result: std::result::Result<T, tokio::task::JoinError>) -> Result<T> {
+    result.map_err(|error| {
+        let kind = if error.is_panic() { ErrorKind::Panicked } else { ErrorKind::Cancelled };
+        ExtError::new(kind, error.to_string())
+    })
 }
 
 /// Whom an answer is for: operators also see what is not offered to models.

@@ -1,6 +1,6 @@
 //! The registry's tools: what they are called, what they take, who answers.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use skill_store::{
     Answer, Audience, ListArgs, ReadArgs, ResourceArgs, Snapshot, Store, list_skills, read_skill,
@@ -8,7 +8,7 @@ use skill_store::{
 };
 use skillhost_sdk::prelude::*;
 
-use crate::refused;
+use crate::{blocking, refused};
 
 /// Up to this many ids are enumerated in the schema of `skill_id`.
 const ENUM_LIMIT: usize = 200;
@@ -91,39 +91,31 @@ fn skill_id_schema(snapshot: &Snapshot, audience: Audience) -> Value {
     schema
 }
 
-/// Calls a tool.
-///
-/// The work is a few system calls on local files, shorter than handing it to another thread.
-pub(crate) fn invoke(
-    store: &Store,
+/// Calls a tool; every call works on one snapshot.
+pub(crate) async fn invoke(
+    store: &Arc<Store>,
     audience: Audience,
     tool: &str,
     args: Args<'_>,
 ) -> Result<ToolOutput> {
-    let snapshot = store.snapshot();
+    let (store, snapshot) = (Arc::clone(store), store.snapshot());
     let answer = match tool {
-        "list_skills" => list_skills(&snapshot, audience, &args.parse::<ListArgs>()?),
+        "list_skills" => {
+            let args: ListArgs = args.parse()?;
+            Ok(list_skills(&snapshot, audience, &args))
+        }
         "read_skill" => {
             let args: ReadArgs = args.parse()?;
-            let answer = read_skill(store, &snapshot, audience, &args).map_err(refused)?;
-            log_read(&args.skill_id, None);
-            answer
+            tracing::debug!(skill = args.skill_id, "read_skill");
+            blocking(move || read_skill(&store, &snapshot, audience, &args)).await?
         }
         "read_skill_resource" => {
             let args: ResourceArgs = args.parse()?;
-            let answer = read_skill_resource(&snapshot, audience, &args).map_err(refused)?;
-            log_read(&args.skill_id, Some(Path::new(&args.path)));
-            answer
+            tracing::debug!(skill = args.skill_id, path = args.path, "read_skill_resource");
+            blocking(move || read_skill_resource(&snapshot, audience, &args)).await?
         }
         other => return Err(ExtError::not_found(format!("no tool `{other}`"))),
     };
-    let Answer { text, structured } = answer;
+    let Answer { text, structured } = answer.map_err(refused)?;
     ToolOutput::text(text).with_structured(&structured)
-}
-
-fn log_read(skill: &str, path: Option<&Path>) {
-    match path {
-        Some(path) => tracing::debug!(skill, path = %path.display(), "a resource was read"),
-        None => tracing::debug!(skill, "a skill was read"),
-    }
 }

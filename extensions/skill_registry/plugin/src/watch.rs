@@ -1,21 +1,23 @@
-//! Watches the folders: polls, publishes what changed, warns of skills that are too long.
+//! Watches the folders: polls, publishes what changed, says what is wrong.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use skill_format::LARGE_SKILL;
-use skill_store::{PollReport, Problem, Store};
+use skill_format::{Digest, LARGE_SKILL, Severity, SkillId, sanitise_line};
+use skill_store::{PollReport, Problem, Snapshot, Store};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio;
+
+use crate::{blocking, joined};
 
 /// Polls a store and tells everybody.
 pub(crate) struct Watch {
     cx: ExtensionContext,
     store: Arc<Store>,
-    /// Skills that were called too long, with the size they had.
-    warned: Mutex<HashSet<(String, u32)>>,
+    /// The versions of skills that were called large.
+    warned: Mutex<HashSet<(SkillId, Digest)>>,
 }
 
 impl Watch {
@@ -24,50 +26,60 @@ impl Watch {
     }
 
     /// Polls until cancelled; 0 turns polling off.
-    pub(crate) async fn run(&self, interval_ms: u64, cancel: &CancellationToken) -> Result<()> {
-        // The first pass reads every text once, so that there is a last good one to serve.
-        self.poll_with(Store::poll_everything).await?;
-        if interval_ms == 0 {
-            cancel.cancelled().await;
-            return Ok(());
-        }
-        let interval = Duration::from_millis(interval_ms);
-        while cancel.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
-            self.poll().await?;
-        }
+    ///
+    /// A poll that goes wrong is told and does not end the watching.
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        interval_ms: u64,
+        cancel: &CancellationToken,
+    ) -> Result<()> {
+        let work = async {
+            // The first pass reads every text once, so that there is a last good one to serve.
+            self.told(self.poll_with(Store::poll_everything).await);
+            if interval_ms == 0 {
+                return cancel.cancelled().await;
+            }
+            loop {
+                tokio::time::sleep(Duration::from_millis(interval_ms)).await;
+                self.told(self.poll().await);
+            }
+        };
+        let _ended = cancel.run_until_cancelled(work).await;
         Ok(())
     }
 
-    /// Looks for changes once.
-    pub(crate) async fn poll(&self) -> Result<()> {
+    /// Looks for changes once; fails if the poll panicked or the kernel shuts down.
+    pub(crate) async fn poll(self: &Arc<Self>) -> Result<()> {
         self.poll_with(Store::poll).await
     }
 
-    async fn poll_with(&self, poll: fn(&Store) -> PollReport) -> Result<()> {
+    async fn poll_with(self: &Arc<Self>, poll: fn(&Store) -> PollReport) -> Result<()> {
+        // A caller that gives up must not take the events with it.
+        let watch = Arc::clone(self);
+        joined(tokio::spawn(async move { watch.look(poll).await }).await)?
+    }
+
+    async fn look(&self, poll: fn(&Store) -> PollReport) -> Result<()> {
         let (store, before) = (Arc::clone(&self.store), self.store.snapshot());
-        let report = tokio::task::spawn_blocking(move || poll(&store))
-            .await
-            .map_err(|error| ExtError::failed(format!("a poll failed: {error}")))?;
-        if !report.changed {
-            return Ok(());
+        let report = blocking(move || poll(&store)).await?;
+        if report.changed || report.full_pass {
+            self.warn_of_large_skills();
+            let after = self.store.snapshot();
+            log_new_problems(&before, &after);
+            for event in &report.events {
+                self.cx.emit(event.topic(), event).await?;
+            }
         }
-        for event in &report.events {
-            self.cx.emit(event.topic(), event).await?;
-        }
-        let after = self.store.snapshot();
-        let known: HashSet<_> = before.problems().iter().map(|problem| key(problem)).collect();
-        for problem in after.problems().iter().filter(|problem| !known.contains(&key(problem))) {
-            tracing::warn!("{problem}");
-        }
-        self.warn_of_large_skills();
         Ok(())
     }
 
     /// Warns once of each version of a skill that should be split.
-    pub(crate) fn warn_of_large_skills(&self) {
+    fn warn_of_large_skills(&self) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         for skill in self.store.snapshot().large() {
-            if warned.insert((skill.id().to_string(), skill.size())) {
+            // What was only listed so far has no digest, and its size is an estimate.
+            let Some(digest) = skill.digest() else { continue };
+            if warned.insert((skill.id().clone(), digest)) {
                 tracing::warn!(
                     skill = skill.id().as_str(),
                     tokens = skill.tokens().get(),
@@ -76,9 +88,39 @@ impl Watch {
             }
         }
     }
+
+    fn told(&self, polled: Result<()>) {
+        if let Err(error) = polled {
+            tracing::warn!(%error, "a look at the skill folders went wrong");
+        }
+    }
+}
+
+/// Says what is wrong with the folders at the start: what is left out, and what cannot be searched.
+pub(crate) fn log_skipped(snapshot: &Snapshot) {
+    snapshot.problems().iter().filter(|problem| problem.skipped).for_each(|problem| log(problem));
+}
+
+/// Says what is wrong now and was not before.
+fn log_new_problems(before: &Snapshot, after: &Snapshot) {
+    let known: HashSet<_> = before.problems().iter().map(|problem| key(problem)).collect();
+    after
+        .problems()
+        .iter()
+        .filter(|problem| !known.contains(&key(problem)))
+        .for_each(|problem| log(problem));
 }
 
 /// What makes two findings the same, whatever line they have moved to.
 fn key(problem: &Problem) -> (&Path, &str) {
     (&problem.path, problem.diagnostic.rule)
+}
+
+/// Writes one line; the finding may quote anybody's text.
+fn log(problem: &Problem) {
+    let line = sanitise_line(&problem.to_string());
+    match problem.diagnostic.severity {
+        Severity::Error | Severity::Warning => tracing::warn!("{line}"),
+        Severity::Note => tracing::debug!("{line}"),
+    }
 }

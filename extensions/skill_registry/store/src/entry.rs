@@ -14,7 +14,8 @@ pub(crate) struct Container {
     /// Its path below the root; empty for the root itself.
     pub(crate) rel: Arc<str>,
     pub(crate) signature: Signature,
-    pub(crate) racy: bool,
+    /// The next poll has to list it again whatever its stamp says.
+    pub(crate) unsettled: bool,
     /// Whether all its subdirectories were seen: only then is absence a fact.
     pub(crate) complete: bool,
     /// The skills directly below it, by name.

@@ -1,6 +1,7 @@
 //! What changed between two snapshots.
 
 use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -92,7 +93,7 @@ pub(crate) fn diff(old: &[Arc<Skill>], new: &[Arc<Skill>]) -> Vec<SkillEvent> {
                 events.extend(new.next().map(|skill| SkillEvent::Added {
                     id: skill.id().clone(),
                     digest: skill.digest(),
-                }))
+                }));
             }
             Ordering::Equal => {
                 let pair = old.next().zip(new.next());
@@ -112,20 +113,19 @@ fn changed(before: &Arc<Skill>, after: &Arc<Skill>) -> Option<SkillEvent> {
 
 /// Makes one event of a removal and an addition of the same content.
 fn pair_renames(events: &mut Vec<SkillEvent>) {
-    let mut removed: Vec<(SkillId, Digest)> = Vec::new();
+    let mut removed: HashMap<Digest, VecDeque<SkillId>> = HashMap::new();
     for event in events.iter() {
         if let SkillEvent::Removed { id, digest: Some(digest) } = event {
-            removed.push((id.clone(), *digest));
+            removed.entry(*digest).or_default().push_back(id.clone());
         }
     }
-    let mut gone = Vec::new();
+    let mut gone = HashSet::new();
     for event in events.iter_mut() {
         if let SkillEvent::Added { id, digest: Some(digest) } = event
-            && let Some(at) = removed.iter().position(|(_, old)| old == digest)
+            && let Some(from) = removed.get_mut(digest).and_then(VecDeque::pop_front)
         {
-            let (from, digest) = removed.remove(at);
-            gone.push(from.clone());
-            *event = SkillEvent::Renamed { from, to: id.clone(), digest };
+            gone.insert(from.clone());
+            *event = SkillEvent::Renamed { from, to: id.clone(), digest: *digest };
         }
     }
     events.retain(|event| match event {

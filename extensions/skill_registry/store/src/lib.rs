@@ -1,4 +1,32 @@
-//! Finds, watches and serves skills on disk.
+//! Finds skills on disk, notices what happens to them, and serves what they say.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use skill_store::{
+//!     Audience, ListArgs, RegistryConfig, Store, StoreError, SystemClock, list_skills,
+//! };
+//!
+//! # fn main() -> Result<(), StoreError> {
+//! let options = RegistryConfig::default().options("path/to/home".as_ref(), None);
+//! let store = Store::open(options, Arc::new(SystemClock))?;
+//! let snapshot = store.snapshot(); // everybody reads one consistent state
+//! let answer = list_skills(&snapshot, Audience::Operator, &ListArgs::default());
+//! assert_eq!(answer.text, "There are no skills.");
+//! let report = store.poll(); // by stat alone, unless something changed
+//! assert_eq!((report.changed, report.opened), (false, 0));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Where to look:
+//! - `walk` finds the directories that are skills, `reading` reads them, `resolve` decides which of
+//!   several an id stands for, and [`Store`] publishes the result as a [`Snapshot`].
+//! - [`Store::poll`] compares stamps (`signature`) and runs the same walk again where they moved.
+//! - Everything that is named from outside goes through `jail`: an id is looked up, a [`RelPath`] is
+//!   checked as text and then opened component by component, without following links.
+//! - `tools` answers the registry's tools and the offline commands alike.
+//!
+//! Nothing here writes to a skill. The only file written at all is the [`GenerationFile`].
 
 mod cache;
 mod clock;
@@ -39,3 +67,5 @@ pub use tools::{
     Answer, Content, ListArgs, ReadArgs, ResourceArgs, list_skills, matching, read_skill,
     read_skill_resource, skill_content,
 };
+
+pub use skill_format::{Digest, FILE_LIMIT, SkillId, TokenCount};

@@ -85,6 +85,16 @@ pub struct Partial {
     pub reasons: Vec<PartialReason>,
 }
 
+impl fmt::Display for Partial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, reason) in self.reasons.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{reason}")?;
+        }
+        Ok(())
+    }
+}
+
 /// One thing that cut a scan short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
@@ -156,6 +166,19 @@ mod tests {
                 "severity": "error", "line": 0, "column": 0, "message": "it is odd",
                 "help": "make it even",
             })
+        );
+    }
+
+    #[test]
+    fn the_reasons_of_a_partial_scan_are_one_line() {
+        let reasons = vec![
+            PartialReason::SkillLimit { limit: 3 },
+            PartialReason::Unreadable { path: "a/b".into(), message: "no".into() },
+            PartialReason::RootVanished { label: "team".into(), path: "c".into() },
+        ];
+        assert_eq!(
+            Partial { reasons }.to_string(),
+            "only the first 3 skills were taken; a/b could not be read: no; root `team` vanished: c"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Which of several directories an id stands for.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use skill_format::SkillId;
@@ -24,12 +25,16 @@ impl PartialEq for Shadowed {
     }
 }
 
-/// Remembers whether two skills are the same in every file, so that it is found out once.
+/// Remembers which skills are the same in every file, so that it is found out once.
+///
+/// The keys are the addresses of the two skills, which the verdict keeps alive.
+pub(crate) type Verdicts = HashMap<(usize, usize), Verdict>;
+
+/// Whether two skills are the same in every file.
 #[derive(Debug)]
 pub(crate) struct Verdict {
-    winner: Arc<Skill>,
-    other: Arc<Skill>,
     identical: bool,
+    _of: [Arc<Skill>; 2],
 }
 
 /// What the ids stand for.
@@ -44,7 +49,7 @@ pub(crate) struct Index {
 
 /// Decides for every id: the earlier root wins, in one root the directory nearer to it, then the
 /// path that sorts first.
-pub(crate) fn resolve(containers: &[Container], verdicts: &mut Vec<Verdict>) -> Index {
+pub(crate) fn resolve(containers: &[Container], verdicts: &mut Verdicts) -> Index {
     let mut found: Vec<(&Arc<Skill>, u16, usize)> = Vec::new();
     for container in containers {
         let depth = match &*container.rel {
@@ -58,7 +63,7 @@ pub(crate) fn resolve(containers: &[Container], verdicts: &mut Vec<Verdict>) -> 
         (&a.id, a_root, a_depth, &a.parent).cmp(&(&b.id, b_root, b_depth, &b.parent))
     });
     let mut index = Index { skills: Vec::with_capacity(found.len()), ..Index::default() };
-    let mut used = Vec::new();
+    let mut used = Verdicts::new();
     for group in found.chunk_by(|(a, ..), (b, ..)| a.id == b.id) {
         let skills: Vec<&Arc<Skill>> = group.iter().map(|(skill, ..)| *skill).collect();
         index.group(&skills, verdicts, &mut used);
@@ -72,16 +77,20 @@ pub(crate) fn resolve(containers: &[Container], verdicts: &mut Vec<Verdict>) -> 
 
 impl Index {
     /// Takes up all the skills with one id, the winner first.
-    fn group(&mut self, group: &[&Arc<Skill>], known: &mut Vec<Verdict>, used: &mut Vec<Verdict>) {
+    fn group(&mut self, group: &[&Arc<Skill>], known: &mut Verdicts, used: &mut Verdicts) {
         let Some((winner, others)) = group.split_first() else { return };
         self.skills.push(Arc::clone(winner));
         let mut different: Vec<&Arc<Skill>> = Vec::new();
         for other in others {
-            let verdict = judge(winner, other, known);
+            let pair = (Arc::as_ptr(winner).addr(), Arc::as_ptr(other).addr());
+            let verdict = known.remove(&pair).unwrap_or_else(|| Verdict {
+                identical: tree::identical(winner, other),
+                _of: [Arc::clone(winner), Arc::clone(other)],
+            });
             if !verdict.identical {
                 different.push(other);
             }
-            used.push(verdict);
+            used.insert(pair, verdict);
         }
         for (at, skill) in different.iter().enumerate() {
             let label = skill.source();
@@ -141,19 +150,5 @@ impl Index {
     fn report(&mut self, skill: &Skill, finding: Finding) {
         let id = Some(skill.id.clone());
         self.problems.push(Problem::whole(skill.location(), id, false, finding));
-    }
-}
-
-fn judge(winner: &Arc<Skill>, other: &Arc<Skill>, known: &mut Vec<Verdict>) -> Verdict {
-    let same = |verdict: &Verdict| {
-        Arc::ptr_eq(&verdict.winner, winner) && Arc::ptr_eq(&verdict.other, other)
-    };
-    match known.iter().position(same) {
-        Some(at) => known.swap_remove(at),
-        None => Verdict {
-            winner: Arc::clone(winner),
-            other: Arc::clone(other),
-            identical: tree::identical(winner, other),
-        },
     }
 }

@@ -45,6 +45,18 @@ impl OpenRoot {
     }
 }
 
+/// Finds the other roots that lie inside the root with this index, as paths below it.
+///
+/// What lies in them is theirs: it has their label and no more than their trust.
+pub(crate) fn nested(roots: &[OpenRoot], index: usize) -> Vec<String> {
+    let below = |(at, inner): (usize, &OpenRoot)| {
+        let rel = inner.canonical()?.strip_prefix(roots[index].canonical()?).ok()?.to_str()?;
+        (at != index && !rel.is_empty()).then(|| rel.to_owned())
+    };
+    // With one root there is nothing to find out.
+    if roots.len() == 1 { Vec::new() } else { roots.iter().enumerate().filter_map(below).collect() }
+}
+
 /// Where a link in a root leads.
 #[derive(Debug)]
 pub(crate) enum Resolved {

@@ -215,6 +215,10 @@ mod tests {
         let snapshot = snapshot(&["a", "b"]);
         let (first, again) = (snapshot.catalog(8_000), snapshot.catalog(8_000));
         assert!(Arc::ptr_eq(first.as_ref().unwrap(), &again.unwrap()));
+        // Asking again changes nothing, not even the list of renderings.
+        let held = snapshot.catalogs.load_full();
+        let _ = snapshot.catalog(8_000);
+        assert!(Arc::ptr_eq(&held, &snapshot.catalogs.load_full()));
         let small = snapshot.catalog(90).unwrap();
         assert_eq!(small.report.budget, 90);
         for budget in 0..100 {

@@ -15,9 +15,9 @@ use crate::event::{SkillEvent, diff};
 use crate::ignore::Ignore;
 use crate::options::{Root, StoreOptions};
 use crate::problem::Partial;
-use crate::resolve::{Verdict, resolve};
+use crate::resolve::{Verdicts, resolve};
 use crate::roots::{OpenRoot, RootStatus};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SharedCatalog, Snapshot};
 use crate::walk::{Mode, Setting, Walked, walk};
 
 mod quick;
@@ -40,7 +40,7 @@ pub struct Store {
 struct State {
     roots: Vec<RootStatus>,
     containers: Vec<Container>,
-    verdicts: Vec<Verdict>,
+    verdicts: Verdicts,
     last_full: SystemTime,
     /// Something has to be looked at again even if no stamp moves.
     unsettled: bool,
@@ -84,7 +84,7 @@ impl Store {
             state: Mutex::new(State {
                 roots: Vec::new(),
                 containers: Vec::new(),
-                verdicts: Vec::new(),
+                verdicts: Verdicts::new(),
                 last_full: now,
                 unsettled: false,
             }),
@@ -98,6 +98,13 @@ impl Store {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// Returns the catalog of the current snapshot within a budget in characters; nothing if models
+    /// are shown no skills.
+    #[must_use]
+    pub fn catalog(&self, budget_chars: usize) -> Option<Arc<SharedCatalog>> {
+        self.snapshot.load().catalog(budget_chars)
     }
 
     /// Returns what the store was opened with.
@@ -182,7 +189,7 @@ impl Store {
         problems.extend(index.problems);
         problems.shrink_to_fit();
         state.unsettled = containers.iter().any(|container| {
-            container.racy || container.entries.iter().any(|entry| entry.unsettled())
+            container.unsettled || container.entries.iter().any(|entry| entry.unsettled())
         });
         state.roots = opened.iter().map(OpenRoot::status).collect();
         state.containers = containers;
@@ -197,8 +204,10 @@ impl Store {
             problems,
             partial,
         );
-        let changed = mode == Mode::Listing || !after.says_the_same(&before);
-        let events = diff(before.skills(), after.skills());
+        // Nobody was told of anything before the first pass, so nothing is news in it.
+        let first = mode == Mode::Listing;
+        let changed = first || !after.says_the_same(&before);
+        let events = if first { Vec::new() } else { diff(before.skills(), after.skills()) };
         let generation = if changed { after.generation() } else { before.generation() };
         if changed {
             self.snapshot.store(Arc::new(after));

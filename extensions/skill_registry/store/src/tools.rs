@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use skill_format::{Digest, TokenCount};
+use skill_format::{Digest, TokenCount, sanitise_line};
 
 use crate::error::{ErrorKind, RegistryError};
 use crate::options::Trust;
+use crate::problem::Problem;
 use crate::skill::Skill;
 use crate::snapshot::{Audience, Snapshot};
 use crate::source::{SkillSource, SourceState};
@@ -123,6 +124,20 @@ fn find<'s>(
 ) -> Result<&'s Arc<Skill>, RegistryError> {
     let Some(skill) = snapshot.get(id) else {
         let shown: String = id.chars().take(128).collect();
+        // Somebody who names it wants to know why it is not there.
+        let skipped = |problem: &&Arc<Problem>| {
+            problem.skipped && problem.skill.as_ref().is_some_and(|skill| skill.as_str() == id)
+        };
+        if let Some(problem) = snapshot.problems().iter().find(skipped) {
+            return Err(RegistryError::new(
+                ErrorKind::NotFound,
+                format!(
+                    "the skill `{shown}` is left out: {}",
+                    sanitise_line(&problem.diagnostic.message)
+                ),
+                problem.diagnostic.help.clone().unwrap_or_else(|| "repair its SKILL.md".to_owned()),
+            ));
+        }
         return Err(RegistryError::not_found(
             format!("there is no skill `{shown}`"),
             snapshot.similar(&shown, audience),

@@ -3,7 +3,7 @@
 //! The first pass reads every SKILL.md up to its closing fence. Later ones are given what the pass
 //! before found and read only what changed.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,9 +14,9 @@ use crate::entry::{Container, Entry, container};
 use crate::ignore::Ignore;
 use crate::options::ScanLimits;
 use crate::problem::{Finding, PartialReason, Problem};
-use crate::roots::{OpenRoot, Resolved, resolve};
+use crate::roots::{OpenRoot, Resolved, nested, resolve};
 use crate::signature::Signature;
-use crate::skill::{Skill, join};
+use crate::skill::Skill;
 
 mod carry;
 mod probe;
@@ -70,6 +70,7 @@ pub(crate) fn walk(setting: Setting<'_>) -> Walked {
         walked: Walked::default(),
         buffer: Vec::new(),
         path: String::new(),
+        inner_roots: Vec::new(),
         directories: 0,
         skills: 0,
         exhausted: false,
@@ -90,6 +91,8 @@ struct Walk<'a> {
     buffer: Vec<u8>,
     /// What paths are put together in.
     path: String,
+    /// Paths below the current root at which other roots begin.
+    inner_roots: Vec<String>,
     directories: usize,
     skills: usize,
     /// A limit was reached.
@@ -110,10 +113,11 @@ impl Walk<'_> {
             Err(error) => return self.absent_root(index, error),
         };
         self.warn_of_skill_in_root(index, dir);
+        self.inner_roots = nested(self.setting.roots, index);
         let start = self.walked.containers.len();
         let mut too_deep: (usize, Option<String>) = (0, None);
         let mut queue = VecDeque::from([Pending { rel: "".into(), depth: 0 }]);
-        let mut unvisited: Vec<Arc<str>> = Vec::new();
+        let mut unvisited: HashSet<Arc<str>> = HashSet::new();
         // Breadth first: where a limit cuts, it cuts the deepest.
         while let Some(next) = queue.pop_front() {
             if !self.exhausted && self.directories >= self.setting.limits.directories {
@@ -122,7 +126,7 @@ impl Walk<'_> {
                 self.walked.partial.push(PartialReason::DirectoryLimit { limit });
             }
             if self.exhausted {
-                unvisited.push(next.rel);
+                unvisited.insert(next.rel);
                 continue;
             }
             self.directories += 1;
@@ -168,13 +172,18 @@ impl Walk<'_> {
             root: index as u16,
             rel: Arc::clone(&pending.rel),
             signature,
-            racy: signature.is_racy(self.setting.now),
+            unsettled: signature.is_racy(self.setting.now),
             complete: true,
             entries: Vec::new(),
         };
+        let mut rel = String::new();
         for (name, kind) in listing.iter() {
-            let rel = join(&pending.rel, name);
-            if self.setting.ignore.matches(name, &rel) {
+            rel.clear();
+            if !pending.rel.is_empty() {
+                rel.extend([&pending.rel, "/"]);
+            }
+            rel.push_str(name);
+            if self.setting.ignore.matches(name, &rel) || self.inner_roots.contains(&rel) {
                 continue;
             }
             if self.skills >= self.setting.limits.skills {
@@ -204,7 +213,7 @@ impl Walk<'_> {
                     self.skills += 1;
                     found.entries.push(entry);
                 }
-                None if kind == FileKind::Directory => below.push(Arc::from(rel)),
+                None if kind == FileKind::Directory => below.push(Arc::from(&*rel)),
                 None => {}
             }
         }
@@ -272,7 +281,8 @@ impl Walk<'_> {
             root: index as u16,
             rel,
             signature,
-            racy: error.kind() != ErrorKind::PermissionDenied,
+            // A refused permission shows in the stamp when it is granted; other failures may pass.
+            unsettled: error.kind() != ErrorKind::PermissionDenied,
             complete: false,
             entries: before.map(|before| before.entries.clone()).unwrap_or_default(),
         });

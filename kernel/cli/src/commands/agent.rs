@@ -95,7 +95,8 @@ fn show_agent(session: &Session, id: &str) -> Outcome {
     output.line(format!("manifest  {}", agent.path.display()))?;
     output
         .line(format!("model     {}", agent.settings().model.as_deref().unwrap_or("(default)")))?;
-    output.line(format!("tools     {}", tools.join(", ")))?;
+    let tools = if tools.is_empty() { "(none)".to_owned() } else { tools.join(", ") };
+    output.line(format!("tools     {tools}"))?;
     if let Some(problem) = &resolved.problem {
         output.line(format!("{RED}error{RED:#}     {}", show(&problem.reason)))?;
         output.line(format!("hint      {}", show(&problem.hint)))?;

@@ -15,20 +15,22 @@ pub(super) fn config(session: &Session) -> Outcome {
     let manifests: Vec<_> =
         found.manifests.values().map(|found| (&*found.manifest, found.path.as_path())).collect();
     let rows = loaded.provenance(&manifests);
+    let trusted = home.require_trust(&session.environment).is_ok();
     let output = session.output;
     if output.json {
         output.object(&json!({
             "home": home.root(),
             "home_source": home.source(),
-            "trusted": home.require_trust(&session.environment).is_ok(),
+            "trusted": trusted,
             "settings_file": home.settings_file(),
             "settings": rows,
         }))?;
         return Ok(exit::OK);
     }
     let source = serde_json::to_string(&home.source()).unwrap_or_default();
+    let trusted = if trusted { "trusted" } else { "not trusted" };
     output.line(format!(
-        "home  {} {DIM}({}){DIM:#}",
+        "home  {} {DIM}({}, {trusted}){DIM:#}",
         home.root().display(),
         source.trim_matches('"')
     ))?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use skillhost_kernel::{Installation, write_atomically};
+use skillhost_kernel::{Installation, discover, write_atomically};
 use skillhost_manifest::ExtensionId;
 
 use crate::cli::ExtNewArgs;
@@ -12,6 +12,8 @@ use crate::error::CliError;
 use crate::exit;
 use crate::output::Outcome;
 use crate::session::Session;
+
+const SDK_HINT: &str = "name them: --sdk DIR (kernel/sdk in the source tree)";
 
 pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
     let id = ExtensionId::new(&args.id)
@@ -21,9 +23,10 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
         Some(sdk) => session.environment.current_dir.join(sdk),
         None => Installation::of_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,
     };
-    let sdk = fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error))?;
+    let sdk = fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error).hint(SDK_HINT))?;
     if !sdk.join("Cargo.toml").is_file() {
-        return Err(no_sdk());
+        let message = format!("{}: not the sources of skillhost-sdk", sdk.display());
+        return Err(CliError::new(exit::NOT_FOUND, message).hint(SDK_HINT));
     }
     let sdk_text = sdk.to_str().ok_or_else(|| {
         CliError::usage(format!("{}: the SDK's path is not UTF-8", sdk.display()))
@@ -32,6 +35,12 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
     if folder.exists() {
         return Err(CliError::new(exit::CONFLICT, format!("{} exists", folder.display()))
             .hint("choose another id"));
+    }
+    // Two manifests with one id: the kernel would reject the new one at the next start.
+    let taken = discover(&home, Installation::of_current_exe().as_ref(), &[]);
+    if let Some(owner) = taken.manifests.get(&id) {
+        let message = format!("the id `{id}` is taken by {}", owner.path.display());
+        return Err(CliError::new(exit::CONFLICT, message).hint("choose another id"));
     }
     let library = id.as_str().replace('-', "_");
     let fill = |template: &str| {
@@ -77,7 +86,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
 
 fn no_sdk() -> CliError {
     CliError::new(exit::NOT_FOUND, "the sources of skillhost-sdk do not lie beside this executable")
-        .hint("name them: --sdk DIR (kernel/sdk in the source tree)")
+        .hint(SDK_HINT)
 }
 
 /// `rss_reader` → `Rss reader`.

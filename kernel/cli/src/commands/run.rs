@@ -17,14 +17,16 @@ pub(super) fn run(session: &Session) -> Outcome {
         let output = session.output;
         // Before the services begin: no event is missed, and two kernels never serve one home.
         let mut events = kernel.events().listen();
+        // Before anything is announced: from the first line on, a signal ends it in order.
+        let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
         let control = tokio::spawn(listen(session, kernel).await?.serve(kernel.clone()));
-        kernel.start_services();
+        kernel.start_services().await;
         announce(output, kernel)?;
         loop {
             tokio::select! {
                 biased;
-                result = tokio::signal::ctrl_c() => { result?; break }
+                _ = interrupted.recv() => break,
                 _ = terminated.recv() => break,
                 event = events.recv() => match event {
                     Ok(event) => print_event(output, &event)?,
@@ -50,7 +52,8 @@ async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, Cli
             CliError::new(exit::CONFLICT, format!("skillhost already runs for {home}"))
                 .hint("stop the other one, or use another --home")
         }
-        _ => CliError::io(&path, &error),
+        _ => CliError::io(&path, &error)
+            .hint("XDG_RUNTIME_DIR has to name a directory of yours that may be written to"),
     })
 }
 

@@ -62,7 +62,8 @@ fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError
         let path = session.environment.current_dir.join(path);
         if !path.is_dir() {
             let message = format!("{}: no such directory", path.display());
-            return Err(CliError::new(exit::NOT_FOUND, message));
+            return Err(CliError::new(exit::NOT_FOUND, message)
+                .hint("--root names a folder with skills in it"));
         }
         // The first is where most people look, so it has the plainest label.
         let label = if number == 0 { "root".to_owned() } else { format!("root{}", number + 1) };
@@ -96,19 +97,25 @@ fn list(output: Output, snapshot: &Snapshot, args: &ListArgs) -> Result<(), CliE
     }
     let width = snapshot.skills().iter().map(|skill| skill.id().as_str().chars().count());
     let width = width.max().unwrap_or_default().min(32);
-    let mut stdout = std::io::BufWriter::new(anstream::stdout().lock());
+    let (bold, dim) = if output.colour() { (BOLD, DIM) } else { Default::default() };
+    let mut stdout = output.buffered();
+    let mut matched = 0;
     for (skill, _) in matching(snapshot, Audience::Operator, args) {
+        matched += 1;
         let id = skill.id().as_str();
         let description = skill_format::description_short(skill.description());
         let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
         let (tokens, source) = (skill.tokens(), skill.source());
         written(writeln!(
             stdout,
-            "{BOLD}{id:width$}{BOLD:#}  {description} {DIM}[~{tokens} tokens, {source}{untrusted}]{DIM:#}"
+            "{bold}{id:width$}{bold:#}  {description} {dim}[~{tokens} tokens, {source}{untrusted}]{dim:#}"
         ))?;
     }
     written(stdout.flush())?;
-    drop(stdout);
+    let total = snapshot.skills().len();
+    if matched == 0 && total > 0 {
+        output.note(format!("none of {total} skills matches"));
+    }
     report(output, snapshot);
     Ok(())
 }
@@ -125,8 +132,10 @@ fn report(output: Output, snapshot: &Snapshot) {
     }
     let warned = snapshot.problems().iter().filter(|problem| !problem.skipped).count();
     if warned > 0 {
-        output
-            .note(format!("{warned} warnings; `skillhost skill show ID` prints those of a skill"));
+        let warnings = if warned == 1 { "warning" } else { "warnings" };
+        output.note(format!(
+            "{warned} {warnings}; `skillhost skill show ID` prints those of a skill"
+        ));
     }
     for reason in snapshot.partial().into_iter().flat_map(|partial| &partial.reasons) {
         output.note(format!("the list is not complete: {reason}"));

@@ -64,11 +64,7 @@ pub(super) fn sanitised(text: &str) -> Cow<'_, str> {
             '`' => line.push('\''),
             '<' => line.push('\u{2039}'),
             '>' => line.push('\u{203A}'),
-            c if c.is_whitespace() => {
-                if !line.is_empty() && !line.ends_with(' ') {
-                    line.push(' ');
-                }
-            }
+            c if c.is_whitespace() && !line.is_empty() && !line.ends_with(' ') => line.push(' '),
             _ => {}
         }
         if line.is_empty() || line.ends_with(' ') {
@@ -131,11 +127,16 @@ pub(super) fn short(description: &str) -> Cow<'_, str> {
     } else {
         sentences.find(|sentence| says_when(sentence))
     };
-    let both = match trigger {
-        Some(trigger) => format!("{first} {trigger}"),
-        None => first.to_owned(),
-    };
-    Cow::Owned(cut_at_word(&both, SHORT_DESCRIPTION).into_owned())
+    let mut both = String::with_capacity(first.len() + trigger.map_or(0, |t| t.len() + 1));
+    both.push_str(first);
+    if let Some(trigger) = trigger {
+        both.push(' ');
+        both.push_str(trigger);
+    }
+    if let Cow::Owned(cut) = cut_at_word(&both, SHORT_DESCRIPTION) {
+        return Cow::Owned(cut);
+    }
+    Cow::Owned(both)
 }
 
 fn fits(text: &str, limit: usize) -> bool {
@@ -144,7 +145,7 @@ fn fits(text: &str, limit: usize) -> bool {
 
 fn says_when(sentence: &str) -> bool {
     let bytes = sentence.as_bytes();
-    let opens = |trigger: &&str, rest: &[u8]| {
+    let opens = |trigger: &str, rest: &[u8]| {
         rest.get(..trigger.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(trigger.as_bytes()))
     };
@@ -154,7 +155,7 @@ fn says_when(sentence: &str) -> bool {
             && (at == 0 || !bytes[at - 1].is_ascii_alphanumeric())
             && TRIGGERS
                 .iter()
-                .any(|trigger| trigger.as_bytes()[0] == first && opens(&trigger, &bytes[at..]))
+                .any(|trigger| trigger.as_bytes()[0] == first && opens(trigger, &bytes[at..]))
     })
 }
 
@@ -209,6 +210,8 @@ pub(super) fn cut_at_word(line: &str, limit: usize) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -275,6 +278,36 @@ mod tests {
         assert_eq!(description_short(&long_first), "y".repeat(140) + ". Use when asked.");
         let longer_first = format!("{}. Use when asked for beads.", "y".repeat(140));
         assert_eq!(description_short(&longer_first), "y".repeat(140) + ".");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_line_is_harmless(
+            text in prop_oneof![
+                any::<String>(),
+                "[a-c .`<>\n\t\u{200b}\u{202e}\u{e0041}\u{a0}é]{0,40}",
+                "([A-Za-z]{1,9}[ .,\n]{1,2}){0,80}",
+            ],
+        ) {
+            let line = sanitise_line(&text);
+            prop_assert_eq!(&sanitise_line(&line), &line);
+            prop_assert_eq!(line.trim(), &line);
+            prop_assert!(!line.contains("  "));
+            let harmful = |c: char| {
+                is_removed(c) || c != ' ' && c.is_whitespace() || matches!(c, '`' | '<' | '>')
+            };
+            prop_assert!(!line.contains(harmful), "{:?}", line);
+            let visible = |c: &char| !c.is_whitespace() && !is_removed(*c);
+            prop_assert_eq!(
+                line.chars().filter(visible).count(),
+                text.chars().filter(visible).count()
+            );
+            let short = description_short(&text);
+            prop_assert!(short.chars().count() <= SHORT_DESCRIPTION);
+            prop_assert_eq!(description_short(&short), short);
+        }
     }
 
     #[test]

@@ -92,6 +92,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn every_text_can_be_read_back(texts in proptest::collection::vec(".{0,20}|[&<>;a-z]{0,20}", 3)) {
             let [name, description, location] = &texts[..] else { unreachable!() };

@@ -44,7 +44,7 @@ fn is_number(text: &str) -> bool {
     let exponent_fits = exponent
         .is_none_or(|exponent| digits(exponent.strip_prefix(['-', '+']).unwrap_or(exponent)));
     let mantissa_fits = match mantissa.split_once('.') {
-        Some((whole, fraction)) if whole.is_empty() => digits(fraction),
+        Some(("", fraction)) => digits(fraction),
         Some((whole, fraction)) => digits(whole) && (fraction.is_empty() || digits(fraction)),
         None => digits(mantissa),
     };

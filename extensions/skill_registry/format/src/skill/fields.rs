@@ -72,7 +72,7 @@ impl Reader<'_> {
             "compatibility" => self.compatibility(&key, value),
             "allowed-tools" => self.fields.allowed_tools = self.allowed_tools(value),
             "metadata" => self.metadata(key, value),
-            _ => self.extension(key, value),
+            _ => self.extension(&key, value),
         }
     }
 
@@ -243,7 +243,7 @@ impl Reader<'_> {
     }
 
     /// Reads a field that the specification does not have.
-    fn extension(&mut self, key: Scalar, value: Value) {
+    fn extension(&mut self, key: &Scalar, value: Value) {
         let span = value.span();
         let mut known = true;
         match key.text.as_str() {
@@ -262,16 +262,16 @@ impl Reader<'_> {
                 }
             },
             "when_to_use" => {
-                self.fields.when_to_use = self.text("when_to_use.type", &key, value);
+                self.fields.when_to_use = self.text("when_to_use.type", key, value);
             }
             "disable-model-invocation" => {
                 let rule = "disable-model-invocation.type";
-                if let Some(flag) = self.flag(rule, &key, value) {
+                if let Some(flag) = self.flag(rule, key, value) {
                     self.fields.disable_model_invocation = flag;
                 }
             }
             "user-invocable" => {
-                if let Some(flag) = self.flag("user-invocable.type", &key, value) {
+                if let Some(flag) = self.flag("user-invocable.type", key, value) {
                     self.fields.user_invocable = flag;
                 }
             }
@@ -282,22 +282,24 @@ impl Reader<'_> {
             "arguments" => {
                 self.fields.arguments = Some(value).filter(|value| !value.is_empty());
             }
-            "version" => self.fields.version = self.text("version.type", &key, value),
+            "version" => self.fields.version = self.text("version.type", key, value),
             _ => {
                 known = false;
                 self.fields.unknown.push((key.text.clone(), value));
             }
         }
-        self.report_extension(&key, known);
+        self.report_extension(key, known);
     }
 
     fn report_extension(&mut self, key: &Scalar, known: bool) {
         let name = excerpt(&key.text);
         let (message, help) = if known {
-            (
-                format!("`{name}` is not a field of the standard; it is used here"),
-                "strict validators refuse it at the top level".to_owned(),
-            )
+            let help = match name {
+                "tags" | "requires" => "write it under `metadata`, words separated by commas",
+                _ => "strict validators refuse it",
+            };
+            let message = format!("`{name}` is not a field of the standard; it is used here");
+            (message, help.to_owned())
         } else {
             let message = format!("`{name}` is not a known field; it is kept but not used");
             let like = STANDARD.into_iter().find(|field| is_like(field, &key.text));

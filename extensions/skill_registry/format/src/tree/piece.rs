@@ -109,14 +109,11 @@ fn quoted_length(piece: Piece<'_>, indent: usize) -> usize {
     let Some(length) = quoted(value) else { return 0 };
     let close = text.len() - value.len() + length;
     let end = text[close..].find('\n').map_or(text.len(), |end| close + end + 1);
-    let after = text[close..end].trim();
+    let after = text[close..end].trim_end();
     let swallowed = text[..close].lines().skip(1);
     let swallows = |line| field_key_at(line, indent).is_some_and(|key| FIELDS.contains(&key));
-    if (after.is_empty() || after.starts_with('#')) && !swallowed.into_iter().any(swallows) {
-        end
-    } else {
-        0
-    }
+    let is_comment = after.starts_with([' ', '\t']) && after.trim_start().starts_with('#');
+    if (after.is_empty() || is_comment) && !swallowed.into_iter().any(swallows) { end } else { 0 }
 }
 
 fn field_key_at(line: &str, indent: usize) -> Option<&str> {
@@ -221,6 +218,7 @@ mod tests {
             ("a: \"one\nb: two\nc: \"x\" y\n", 3),
             ("a: \"one\nlicense: two\nb: \"\n", 3),
             ("a: \"one\nb: two\n", 2),
+            ("a: \"one\nb: \"#\n", 2),
         ] {
             assert_eq!(pieces(unpaired, 0, Kind::Field).1.len(), count, "{unpaired}");
         }

@@ -92,12 +92,15 @@ fn blanks(indent: usize, out: &mut String) {
 
 /// Prints a list of scalars in brackets if it was written so.
 fn flow(flow: bool, items: &[Value]) -> Option<String> {
-    let scalar = |item| match item {
-        &Value::Scalar(ref scalar) => Some(inline(scalar, true)),
-        &(Value::Sequence(_) | Value::Mapping(_)) => None,
+    let scalar = |item: &Value| match item {
+        Value::Scalar(scalar) => Some(inline(scalar, true)),
+        Value::Sequence(_) | Value::Mapping(_) => None,
     };
+    if !flow {
+        return None;
+    }
     let items: Vec<String> = items.iter().map(scalar).collect::<Option<_>>()?;
-    flow.then(|| format!("[{}]", items.join(", ")))
+    Some(format!("[{}]", items.join(", ")))
 }
 
 /// Prints a scalar on one line.

@@ -159,20 +159,18 @@ impl Reader<'_> {
 
     /// Reads the fields or items of an indented block one by one.
     fn block(&mut self, piece: Piece<'_>, rest: &str, path: &Path<'_>) -> Option<Value> {
-        let opening = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-        let first = rest.lines().find(opening)?;
-        let content = first.trim_start_matches(' ');
-        let indent = first.len() - content.len();
+        let lead = rest.split_inclusive('\n').take_while(|line| is_blank(line));
+        let before: Vec<&str> = lead.collect();
+        let skipped: usize = before.iter().map(|line| line.len()).sum();
+        let content = rest[skipped..].trim_start_matches(' ');
+        let indent = rest.len() - skipped - content.len();
         let lines = Lines {
             start: piece.lines.end - rest.len(),
             line: piece.lines.line.saturating_add(1),
             ..piece.lines
         };
-        let span = Span {
-            line: lines.line + position(rest.lines().take_while(|line| !opening(line)).count()),
-            column: position(indent) + 1,
-        };
-        let range = lines.start..lines.end;
+        let span = Span { line: lines.line + position(before.len()), column: position(indent + 1) };
+        let range = lines.start + skipped + indent..lines.start + rest.trim_end().len();
         if content.starts_with('-') {
             let items = self.items(lines, indent, path)?;
             return Some(Value::Sequence(Sequence { items, flow: false, span, range }));
@@ -203,20 +201,19 @@ impl Reader<'_> {
     }
 
     fn report_stray(&mut self, before: Lines<'_>) {
-        let is_stray = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-        let mut number = before.line;
-        for line in before.text().lines() {
-            if is_stray(&line) {
-                let span = Span { line: number, column: 1 };
-                let message =
-                    format!("`{}` belongs to no field and is left out", excerpt(line.trim()));
-                self.diagnostics
-                    .push(recovered(span, message).with_help("write one `key: value` per line"));
-                return;
-            }
-            number = number.saturating_add(1);
-        }
+        let stray = |(_, line): &(u32, &str)| !is_blank(line);
+        let Some((line, text)) = (before.line..).zip(before.text().lines()).find(stray) else {
+            return;
+        };
+        let message = format!("`{}` belongs to no field and is left out", excerpt(text.trim()));
+        let found = recovered(Span { line, column: 1 }, message);
+        self.diagnostics.push(found.with_help("write one `key: value` per line"));
     }
+}
+
+/// Tells whether a line holds nothing or only a comment.
+fn is_blank(line: &str) -> bool {
+    line.trim().is_empty() || line.trim_start().starts_with('#')
 }
 
 fn recovered(span: Span, message: String) -> Diagnostic {
@@ -246,7 +243,11 @@ fn as_text(first: &str, rest: &str) -> String {
     match block_header(first) {
         Some('|') => lines.join("\n"),
         Some(_) => fold(&lines),
-        None => unquote(&fold(&[&[first], lines.as_slice()].concat())),
+        None if first.starts_with(['"', '\'']) => unquote(&fold(&[&[first], &lines[..]].concat())),
+        None => {
+            let text = lines.into_iter().filter(|line| !line.starts_with('#'));
+            fold(&std::iter::once(first).chain(text).collect::<Vec<_>>())
+        }
     }
 }
 

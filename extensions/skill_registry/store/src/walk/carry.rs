@@ -4,7 +4,11 @@
 //! not there, twice. A root that is gone, a directory that cannot be read and whatever lies beyond
 //! a limit keep what was known of them.
 
+use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::sync::Arc;
+
+use skill_format::Digest;
 
 use crate::cache::TextCache;
 use crate::entry::{Container, Entry, container};
@@ -75,7 +79,7 @@ impl Walk<'_> {
     ///
     /// `start` is where the root's containers begin; `unvisited` are directories that were found
     /// but not listed because a limit was reached.
-    pub(super) fn carry_over(&mut self, index: usize, start: usize, unvisited: &[Arc<str>]) {
+    pub(super) fn carry_over(&mut self, index: usize, start: usize, unvisited: &HashSet<Arc<str>>) {
         if self.is_unmounted(index, start) {
             let opened = &self.setting.roots[index];
             let (label, path) = (opened.root.label.clone(), opened.root.path.clone());
@@ -84,6 +88,10 @@ impl Walk<'_> {
             self.walked.partial.push(PartialReason::RootVanished { label, path });
             self.walked.containers.truncate(start);
             self.keep_all(index);
+            // The disk comes back with the very stamps it went with.
+            for kept in &mut self.walked.containers[start..] {
+                kept.unsettled = true;
+            }
             return;
         }
         self.walked.containers[start..].sort_by(|a, b| a.key().cmp(&b.key()));
@@ -110,22 +118,11 @@ impl Walk<'_> {
     /// Drops entries that wait to be removed and whose content has appeared under another name:
     /// they were renamed, and nobody has to wait for that.
     pub(super) fn forget_renamed(&mut self) {
-        let mut fresh = std::mem::take(&mut self.walked.fresh);
+        let mut fresh = Fresh::new(std::mem::take(&mut self.walked.fresh));
         for container in &mut self.walked.containers {
-            if fresh.is_empty() {
-                return;
-            }
             container.entries.retain(|entry| {
                 let Some(old) = entry.skill().filter(|_| entry.missing) else { return true };
-                let same = |(new, signature): &(Arc<Skill>, Signature)| {
-                    old.id != new.id
-                        && match old.digest() {
-                            Some(digest) => new.digest() == Some(digest),
-                            None => entry.signature.same_content(signature),
-                        }
-                };
-                let Some(at) = fresh.iter().position(same) else { return true };
-                let (new, _) = fresh.swap_remove(at);
+                let Some(new) = fresh.take(old, &entry.signature) else { return true };
                 if let Some(known) = new.known() {
                     old.learn(known);
                 }
@@ -145,22 +142,22 @@ impl Walk<'_> {
         let empty =
             here.iter().all(|container| container.entries.iter().all(|entry| entry.missing));
         let had = self.before(index).any(|container| !container.entries.is_empty());
-        empty && had && device(here.iter()) != device(self.before(index))
+        // A root that was not listed because of a limit shows no device.
+        let Some(now) = device(here.iter()) else { return false };
+        empty && had && device(self.before(index)) != Some(now)
     }
 
-    /// Copies what was known of a directory that was not looked at, with the stamps of now: the
-    /// next poll must not take what kept this one from looking for a change.
+    /// Copies what was known of a directory that was not looked at. What cannot be examined gets
+    /// the stamp of that, so that the next poll does not take the obstacle for a change.
     fn restamped(&self, index: usize, before: &Container) -> Container {
-        let mut kept = before.clone();
+        let mut kept = Container { complete: false, ..before.clone() };
         let Ok(dir) = &self.setting.roots[index].dir else { return kept };
-        let stamp = |rel: &str| dir.stat(rel).map(|stat| stat.signature).unwrap_or_default();
-        kept.signature = stamp(&kept.rel);
-        kept.complete = false;
+        kept.signature = dir.stat(&kept.rel).map(|stat| stat.signature).unwrap_or_default();
         for entry in kept.entries.iter_mut().filter(|entry| entry.link.is_none()) {
             let rel = join(&join(&before.rel, entry.name()), entry.file.name());
-            entry.signature = stamp(&rel);
-            // What happened to the file meanwhile was not seen.
-            entry.dirty |= entry.signature != Signature::default();
+            if dir.stat(&rel).is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+                entry.signature = Signature::default();
+            }
         }
         kept
     }
@@ -187,10 +184,10 @@ fn vanished(label: &str, reason: &str) -> Finding {
 
 /// Tells whether a directory is known to be gone: the nearest listed directory above it was listed
 /// whole.
-fn is_gone(listed: &[Container], unvisited: &[Arc<str>], before: &Container) -> bool {
+fn is_gone(listed: &[Container], unvisited: &HashSet<Arc<str>>, before: &Container) -> bool {
     let mut rel: &str = &before.rel;
     loop {
-        if unvisited.iter().any(|skipped| **skipped == *rel) {
+        if unvisited.contains(rel) {
             return false;
         }
         if let Some(container) = container(listed, before.root, rel) {
@@ -202,5 +199,37 @@ fn is_gone(listed: &[Container], unvisited: &[Arc<str>], before: &Container) -> 
             // Not even the root was listed.
             None => return false,
         };
+    }
+}
+
+/// The skills in places where there was none before, by their content.
+struct Fresh {
+    by_digest: HashMap<Digest, Vec<Arc<Skill>>>,
+    by_file: HashMap<(u64, u64), (Arc<Skill>, Signature)>,
+}
+
+impl Fresh {
+    fn new(skills: Vec<(Arc<Skill>, Signature)>) -> Self {
+        let mut fresh = Self { by_digest: HashMap::new(), by_file: HashMap::new() };
+        for (skill, signature) in skills {
+            if let Some(digest) = skill.digest() {
+                fresh.by_digest.entry(digest).or_default().push(Arc::clone(&skill));
+            }
+            fresh.by_file.insert((signature.dev, signature.ino), (skill, signature));
+        }
+        fresh
+    }
+
+    /// Takes out a skill of another name that has the content of an old one. Where the old text was
+    /// never read, the very same file is what counts.
+    fn take(&mut self, old: &Skill, signature: &Signature) -> Option<Arc<Skill>> {
+        let Some(digest) = old.digest() else {
+            let (new, of_new) = self.by_file.get(&(signature.dev, signature.ino))?;
+            let moved = signature.same_content(of_new) && old.id != new.id;
+            return moved.then(|| Arc::clone(new));
+        };
+        let same = self.by_digest.get_mut(&digest)?;
+        let at = same.iter().position(|new| new.id != old.id)?;
+        Some(same.remove(at))
     }
 }

@@ -1,0 +1,145 @@
+//! The same id in several places.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use skill_store::{SkillEvent, Store};
+
+use crate::scene::{Scene, assert_quiet, body, events, findings, id, ids};
+
+fn shadowed(store: &Store) -> Vec<(String, String)> {
+    let snapshot = store.snapshot();
+    let pair = |shadowed: &skill_store::Shadowed| {
+        (shadowed.name.to_string(), shadowed.skill.source().to_owned())
+    };
+    snapshot.shadowed().iter().map(pair).collect()
+}
+
+#[test]
+fn the_earlier_root_wins_and_the_other_stays_reachable() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "from the first root");
+    scene.skill("team/demo", "from the second root");
+    scene.skill("team/only", "text");
+    let store = scene.open_with(scene.options(&["skills", "team"]));
+    assert_eq!(ids(&store), ["demo", "only"]);
+    assert_eq!(shadowed(&store), [("demo@team".to_owned(), "team".to_owned())]);
+    assert_eq!(body(&store, "demo").0, "from the first root");
+    assert_eq!(body(&store, "demo@skills").0, "from the first root");
+    assert_eq!(body(&store, "demo@team").0, "from the second root");
+    assert!(store.snapshot().get("only@skills").is_none());
+    let messages: Vec<String> =
+        store.snapshot().problems().iter().map(|problem| problem.to_string()).collect();
+    let [first, second] = ["skills/demo/SKILL.md", "team/demo/SKILL.md"]
+        .map(|rel| scene.path(rel).display().to_string());
+    assert_eq!(
+        messages,
+        [
+            format!(
+                "{second}: warning[id.duplicate]: the id is taken by {first}; this skill is \
+                 reachable as `demo@team`"
+            ),
+            format!("{first}: note[id.duplicate]: it is used for `demo` instead of {second}"),
+        ]
+    );
+}
+
+#[test]
+fn when_the_winner_goes_the_other_takes_its_place() {
+    let scene = Scene::new();
+    let first = scene.skill("skills/demo", "from the first root");
+    let second = scene.skill("team/demo", "from the second root");
+    let store = scene.open_with(scene.options(&["skills", "team"]));
+    store.poll_everything();
+    fs::remove_dir_all(scene.path("skills/demo")).unwrap();
+    assert_eq!(events(&store), []);
+    assert_eq!(body(&store, "demo").0, "from the first root");
+    let changed = SkillEvent::Changed { id: id("demo"), old: Some(first), new: Some(second) };
+    assert_eq!(events(&store), [changed]);
+    assert_eq!((shadowed(&store), findings(&store)), (vec![], vec![]));
+    assert_eq!(body(&store, "demo").0, "from the second root");
+    assert_quiet(&store);
+}
+
+#[test]
+fn identical_trees_are_one_skill() {
+    let scene = Scene::new();
+    for root in ["skills", "team", "other"] {
+        scene.skill(&format!("{root}/demo"), "text");
+        scene.write(&format!("{root}/demo/scripts/run.sh"), "echo one");
+    }
+    let roots = ["skills", "team", "other"];
+    let open = || scene.open_with(scene.options(&roots));
+    let store = open();
+    assert_eq!(
+        (ids(&store), shadowed(&store), findings(&store)),
+        (vec!["demo".into()], vec![], vec![])
+    );
+
+    // A difference in content, in a name or in the executable bit makes two of them.
+    let script = scene.write("team/demo/scripts/run.sh", "echo two");
+    assert_eq!(shadowed(&open()), [("demo@team".to_owned(), "team".to_owned())]);
+    scene.write("team/demo/scripts/run.sh", "echo one");
+    assert_eq!(shadowed(&open()), []);
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(shadowed(&open()).len(), 1);
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o644)).unwrap();
+    let extra = scene.write("team/demo/extra", "");
+    assert_eq!(shadowed(&open()).len(), 1);
+    fs::remove_file(extra).unwrap();
+    std::os::unix::fs::symlink("SKILL.md", scene.path("team/demo/link")).unwrap();
+    assert_eq!(shadowed(&open()).len(), 1);
+
+    // The running store finds out at its next full pass.
+    assert_eq!(shadowed(&store), []);
+    store.poll_everything();
+    assert_eq!(shadowed(&store).len(), 1);
+}
+
+#[test]
+fn in_one_root_the_nearer_directory_wins_then_the_path() {
+    let scene = Scene::new();
+    scene.skill("skills/b/demo", "two levels deep, in b");
+    scene.skill("skills/a/x/demo", "three levels deep");
+    scene.skill("skills/c/demo", "two levels deep, in c");
+    scene.skill("team/demo", "in another root");
+    let store = scene.open_with(scene.options(&["skills", "team"]));
+    assert_eq!(ids(&store), ["demo"]);
+    let names: Vec<String> = shadowed(&store).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["demo@skills#2", "demo@skills#3", "demo@team"]);
+    let bodies =
+        ["demo", "demo@skills#2", "demo@skills#3", "demo@team"].map(|name| body(&store, name).0);
+    assert_eq!(
+        bodies,
+        ["two levels deep, in b", "two levels deep, in c", "three levels deep", "in another root"]
+    );
+    assert_eq!(findings(&store).len(), 4);
+}
+
+#[test]
+fn ids_that_differ_only_in_case_are_reported() {
+    let scene = Scene::new();
+    for name in ["demo", "Demo", "DÉJÀ", "déjà", "Alone"] {
+        scene.skill(&format!("skills/{name}"), "text");
+    }
+    let store = scene.open();
+    assert_eq!(ids(&store).len(), 5);
+    let snapshot = store.snapshot();
+    let mut reported: Vec<(String, String)> = snapshot
+        .problems()
+        .iter()
+        .filter(|problem| problem.diagnostic.rule == "id.case")
+        .map(|problem| {
+            let id = problem.skill.as_ref().unwrap().to_string();
+            (id, problem.diagnostic.message.clone())
+        })
+        .collect();
+    reported.sort();
+    let of = |id: &str, other: &str| {
+        (id.to_owned(), format!("the id differs only in case from `{other}`"))
+    };
+    assert_eq!(
+        reported,
+        [of("Demo", "demo"), of("DÉJÀ", "déjà"), of("demo", "Demo"), of("déjà", "DÉJÀ")]
+    );
+}

@@ -1,0 +1,230 @@
+//! Paths that want out, and paths that have every right to be read.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use proptest::prelude::*;
+use skill_store::{Audience, ErrorKind, ResourceArgs, Store, read_skill_resource};
+
+use crate::scene::Scene;
+
+const CANARY: &str = "CANARY: this lies outside";
+
+/// Makes a skill three levels below the temporary directory, with canaries all around it.
+fn scene() -> (Scene, Store) {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "text");
+    scene.skill("skills/other", CANARY);
+    scene.write("skills/demo/references/guide.md", "inside");
+    scene.write("skills/demo/a/b/c/d/e/file.md", "inside");
+    for rel in ["canary.txt", "skills/canary.txt", "outside/secret", "skills/other/secret"] {
+        scene.write(rel, CANARY);
+    }
+    let store = scene.open();
+    (scene, store)
+}
+
+fn read(store: &Store, path: &str) -> Result<String, ErrorKind> {
+    let args = ResourceArgs {
+        skill_id: "demo".to_owned(),
+        path: path.to_owned(),
+        offset: None,
+        limit: None,
+    };
+    read_skill_resource(&store.snapshot(), Audience::Model, &args)
+        .map(|answer| answer.structured["content"].as_str().unwrap().to_owned())
+        .map_err(|error| error.kind)
+}
+
+/// Generates ways up, each repeated, in front of each target, with each ending.
+fn payloads(scene: &Scene) -> Vec<String> {
+    let ups = [
+        "../",
+        "..\\",
+        "./../",
+        "a/../../",
+        "references/../../",
+        "..././",
+        "....//",
+        "..;/",
+        "%2e%2e/",
+        "%2e%2e%2f",
+        "..%2f",
+        "..%5c",
+        "%252e%252e/",
+        "..%c0%af",
+        "%c0%ae%c0%ae/",
+        "..%u2215",
+        "\u{ff0e}\u{ff0e}/",
+        "\u{2025}/",
+        "..\u{2215}",
+        "..\u{ff0f}",
+        "..\0/",
+        ".\u{200b}./",
+        " ../",
+        ".. /",
+        "../\u{202e}",
+        "~/../",
+        "$HOME/../",
+        "//../",
+        "/../",
+        "\\..\\",
+    ];
+    let targets = ["canary.txt", "outside/secret", "other/secret", "other/SKILL.md", "etc/passwd"];
+    let ends = ["", "\0.md", "/", "/.", "%00", "/../../canary.txt", "::$DATA"];
+    let mut payloads = Vec::new();
+    for up in ups {
+        for times in 1..=4 {
+            for target in targets {
+                for end in ends {
+                    payloads.push(format!("{}{target}{end}", up.repeat(times)));
+                }
+            }
+        }
+    }
+    for rel in ["canary.txt", "outside/secret", "skills/demo/references/guide.md"] {
+        let absolute = scene.path(rel).display().to_string();
+        for prefix in ["", "/", "//", "file://", "\\\\?\\", "C:", "c:/", "Z:\\", "references/"] {
+            payloads.push(format!("{prefix}{absolute}"));
+        }
+    }
+    payloads.extend(["", "/", ".", "..", "./", "../", "\0", "\\", "~", "-"].map(str::to_owned));
+    payloads.push("../".repeat(3_000) + "canary.txt");
+    payloads.push("a/".repeat(4_096));
+    payloads.push("x".repeat(8 << 10));
+    payloads
+}
+
+#[test]
+fn no_generated_traversal_leads_out() {
+    let (scene, store) = scene();
+    let payloads = payloads(&scene);
+    assert!(payloads.len() >= 1_000, "{}", payloads.len());
+    let mut kinds = BTreeMap::new();
+    for payload in &payloads {
+        match read(&store, payload) {
+            Ok(text) => panic!("{payload:?} was read: {text}"),
+            Err(kind) => *kinds.entry(format!("{kind:?}")).or_insert(0) += 1,
+        }
+    }
+    // Everything is refused as what it is; nothing comes as far as the disk and fails there.
+    let seen: Vec<&str> = kinds.keys().map(String::as_str).collect();
+    assert_eq!(seen, ["Denied", "InvalidArgument", "NotFound"], "{kinds:?}");
+}
+
+#[test]
+fn refusals_name_their_kind_and_what_to_do() {
+    let (_scene, store) = scene();
+    let refusal = |path: &str| {
+        let args = ResourceArgs {
+            skill_id: "demo".to_owned(),
+            path: path.to_owned(),
+            offset: None,
+            limit: None,
+        };
+        let error = read_skill_resource(&store.snapshot(), Audience::Model, &args).unwrap_err();
+        (error.kind, error.message, error.hint)
+    };
+    let relative =
+        "give the path as read_skill lists it, relative to the skill's directory and with /";
+    let cases = [
+        ("../x", ErrorKind::Denied, "a path cannot have a component `.` or `..`", relative),
+        ("/etc/passwd", ErrorKind::Denied, "a path cannot be absolute", relative),
+        ("a\\b", ErrorKind::Denied, "a path cannot contain a backslash", relative),
+        ("a\0b", ErrorKind::InvalidArgument, "a path cannot contain NUL", relative),
+        (
+            "%2e%2e/canary.txt",
+            ErrorKind::NotFound,
+            "`demo` has no file %2e%2e/canary.txt",
+            "read_skill lists the files; a path is taken literally, nothing in it is decoded",
+        ),
+        (
+            "references",
+            ErrorKind::InvalidArgument,
+            "references is a directory",
+            "name a file; read_skill lists them",
+        ),
+        (
+            "references/gide.md",
+            ErrorKind::NotFound,
+            "`demo` has no file references/gide.md",
+            "did you mean `references/guide.md`?",
+        ),
+    ];
+    for (path, kind, message, hint) in cases {
+        assert_eq!(refusal(path), (kind, message.to_owned(), hint.to_owned()), "{path}");
+    }
+}
+
+#[test]
+fn every_legal_path_is_read() {
+    let (scene, store) = scene();
+    let pieces = [
+        "plain",
+        "UPPER",
+        "with space",
+        "ünïcödé",
+        "技能",
+        "🦀",
+        "...",
+        "..a",
+        "a..",
+        ".hidden",
+        "%2e%2e",
+        "a%2fb",
+        "~",
+        "$HOME",
+        "a:b",
+        "-rf",
+        "'quoted'",
+        "tab\there",
+        "a&b;c",
+        "(x)[y]{z}",
+    ];
+    let mut paths = Vec::new();
+    for (at, first) in pieces.iter().enumerate() {
+        paths.push(format!("f-{first}"));
+        for second in &pieces[at % 3..at % 3 + 9] {
+            paths.push(format!("d-{first}/{second}.md"));
+        }
+        paths.push(format!("deep/{first}/2/3/4/5/6/7/8/{at}"));
+    }
+    paths.push("x".repeat(255));
+    paths.push("d/".repeat(31) + "file");
+    assert!(paths.len() >= 200, "{}", paths.len());
+    for path in &paths {
+        scene.write(&format!("skills/demo/{path}"), format!("content of {path}"));
+    }
+    for path in &paths {
+        assert_eq!(read(&store, path), Ok(format!("content of {path}")), "{path:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+    /// Whatever the path: what is read lies in the skill and is the file the path names literally.
+    #[test]
+    fn only_files_of_the_skill_are_read(
+        parts in prop::collection::vec(
+            prop::sample::select(vec![
+                "..", ".", "/", "//", "\\", "references", "guide.md", "a", "b", "c", "SKILL.md",
+                "canary.txt", "other", "skills", "\0", "%2e", "%2f", "~", "C:", " ", "\u{2215}", "é",
+            ]),
+            0..12,
+        ),
+    ) {
+        thread_local! {
+            static SCENE: (Scene, Store) = scene();
+        }
+        let path = parts.concat();
+        SCENE.with(|(scene, store)| {
+            if let Ok(text) = read(store, &path) {
+                let literal = scene.path("skills/demo").join(&path);
+                prop_assert!(!path.split('/').any(|part| matches!(part, "" | "." | "..")));
+                prop_assert_eq!(text, fs::read_to_string(literal).unwrap());
+            }
+            Ok(())
+        })?;
+    }
+}

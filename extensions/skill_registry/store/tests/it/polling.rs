@@ -1,0 +1,204 @@
+//! What polls cost, and what they do when stamps lie.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use skill_store::{GenerationFile, SkillEvent, StoreOptions};
+
+use crate::scene::{Scene, assert_quiet, body, events, id, ids, skill_text, tick};
+
+#[test]
+fn an_unchanged_poll_examines_each_file_once_and_opens_none() {
+    let scene = Scene::new();
+    for name in ["a", "b", "c"] {
+        scene.skill(&format!("skills/{name}"), "text");
+        scene.write(&format!("skills/{name}/references/more.md"), "more");
+    }
+    scene.skill("skills/group/d", "text");
+    scene.write("skills/lower/skill.md", skill_text("lower", "text"));
+    let store = scene.open();
+    let before = store.snapshot();
+    let report = store.poll();
+    assert_eq!((report.opened, report.changed, report.full_pass), (0, false, false));
+    // Five files, the two directories above them, and a look for the name that would go before
+    // `skill.md`.
+    assert_eq!(report.stats, 5 + 2 + 1);
+    assert!(Arc::ptr_eq(&before, &store.snapshot()));
+    let catalogs = [before.catalog(8_000).unwrap(), store.snapshot().catalog(8_000).unwrap()];
+    assert!(Arc::ptr_eq(&catalogs[0], &catalogs[1]));
+}
+
+#[test]
+fn a_change_reads_that_file_alone() {
+    let scene = Scene::new();
+    for name in ["a", "b", "c"] {
+        scene.skill(&format!("skills/{name}"), "text");
+    }
+    let store = scene.open_warm();
+    scene.skill("skills/b", "another text");
+    let report = store.poll();
+    assert_eq!((report.opened, report.events.len()), (1, 1));
+    scene.skill("skills/d", "text");
+    let report = store.poll();
+    assert_eq!((report.opened, report.events.len()), (1, 1));
+}
+
+#[test]
+fn an_unrelated_change_leaves_the_snapshot_and_the_catalog_in_place() {
+    let scene = Scene::new();
+    scene.skill("skills/a", "text");
+    let store = scene.open_warm();
+    let (before, catalog) = (store.snapshot(), store.snapshot().catalog(8_000).unwrap());
+    fs::create_dir(scene.path("skills/empty")).unwrap();
+    let report = store.poll();
+    assert_eq!((report.changed, report.opened, report.generation), (false, 0, before.generation()));
+    assert!(Arc::ptr_eq(&store.snapshot().catalog(8_000).unwrap(), &catalog));
+    // A change of the body makes a new snapshot, in which the catalog reads the same.
+    scene.skill("skills/a", "another text");
+    assert!(store.poll().changed);
+    assert_eq!(store.snapshot().generation(), before.generation() + 1);
+    assert_eq!(*store.snapshot().catalog(8_000).unwrap(), *catalog);
+}
+
+#[test]
+fn young_stamps_are_not_trusted() {
+    let scene = Scene::new();
+    let path = scene.path("skills/a/SKILL.md");
+    scene.skill("skills/a", "text");
+    scene.clock.set(SystemTime::now());
+    let store = scene.open_warm();
+    let opened: Vec<usize> = [1, 2, 3, 0]
+        .map(|seconds| {
+            scene.clock.advance(Duration::from_secs(seconds));
+            store.poll().opened
+        })
+        .to_vec();
+    // Read while its stamp is young, once more when it is not, and never again.
+    assert_eq!(opened, [1, 1, 0, 0]);
+    // The same with a write that the stamps show.
+    tick(&path);
+    scene.skill("skills/a", "a longer text");
+    scene.clock.set(SystemTime::now());
+    assert_eq!(events(&store).len(), 1);
+    assert_eq!(store.poll().opened, 1);
+}
+
+#[test]
+fn a_full_pass_comes_every_five_minutes_and_reads_everything() {
+    let scene = Scene::new();
+    scene.skill("skills/a", "text");
+    scene.skill("skills/b", "text");
+    let store = scene.open_warm();
+    let full = |seconds: u64| {
+        scene.clock.advance(Duration::from_secs(seconds));
+        let report = store.poll();
+        (report.full_pass, report.opened, report.changed)
+    };
+    assert_eq!(full(299), (false, 0, false));
+    assert_eq!(full(1), (true, 2, false));
+    assert_eq!(full(299), (false, 0, false));
+    assert_eq!(full(2), (true, 2, false));
+    // A clock that is set back does not put it off.
+    scene.clock.set(SystemTime::now());
+    assert!(store.poll().full_pass);
+}
+
+#[test]
+fn the_last_good_text_is_kept_within_the_bound() {
+    let scene = Scene::new();
+    let long = "word ".repeat(2_000);
+    for name in ["a", "b", "c", "d"] {
+        scene.skill(&format!("skills/{name}"), &long);
+    }
+    let options = StoreOptions { cache_bytes: 25_000, ..scene.options(&["skills"]) };
+    let store = scene.open_with(options);
+    store.poll_everything();
+    assert!((20_000..=25_000).contains(&store.cached_bytes()), "{}", store.cached_bytes());
+    for name in ["a", "d"] {
+        scene.write(&format!("skills/{name}/SKILL.md"), "broken");
+    }
+    store.poll();
+    assert_eq!(body(&store, "a"), (long.trim().to_owned(), true));
+    let snapshot = store.snapshot();
+    assert!(store.read(snapshot.get("d").unwrap()).is_err());
+    // What somebody reads takes the place of what was only passed by.
+    assert_eq!(body(&store, "c"), (long.trim().to_owned(), false));
+    scene.write("skills/c/SKILL.md", "broken");
+    assert_eq!(body(&store, "c"), (long.trim().to_owned(), true));
+    assert!(store.cached_bytes() <= 25_000);
+}
+
+#[test]
+fn a_skill_directory_becomes_a_group_and_back() {
+    let scene = Scene::new();
+    let outer = scene.skill("skills/outer", "text");
+    scene.skill("skills/outer/inner", "hidden while outer is a skill");
+    let store = scene.open_warm();
+    assert_eq!(ids(&store), ["outer"]);
+    fs::remove_file(scene.path("skills/outer/SKILL.md")).unwrap();
+    let added = events(&store);
+    assert!(matches!(&added[..], [SkillEvent::Added { id, .. }] if id.as_str() == "inner"));
+    assert_eq!(events(&store), [SkillEvent::Removed { id: id("outer"), digest: Some(outer) }]);
+    assert_eq!(ids(&store), ["inner"]);
+    assert_quiet(&store);
+    scene.skill("skills/outer", "text");
+    assert_eq!(events(&store), [SkillEvent::Added { id: id("outer"), digest: Some(outer) }]);
+    assert_eq!(events(&store).len(), 1);
+    assert_eq!(ids(&store), ["outer"]);
+    assert_quiet(&store);
+}
+
+#[test]
+fn a_whole_group_that_goes_is_removed_after_one_more_poll() {
+    let scene = Scene::new();
+    scene.skill("skills/group/deep/a", "a");
+    scene.skill("skills/group/b", "b");
+    scene.skill("skills/c", "c");
+    let store = scene.open_warm();
+    fs::rename(scene.path("skills/group"), scene.path("gone")).unwrap();
+    assert_eq!(events(&store), []);
+    assert_eq!(ids(&store), ["a", "b", "c"]);
+    let topics: Vec<_> =
+        events(&store).iter().map(|event| (event.topic(), event.id().to_string())).collect();
+    assert_eq!(topics, [("skill.removed", "a".to_owned()), ("skill.removed", "b".to_owned())]);
+    assert_quiet(&store);
+    // A group that comes back before that was never away.
+    fs::rename(scene.path("gone"), scene.path("skills/group")).unwrap();
+    assert_eq!(events(&store).len(), 2);
+    fs::rename(scene.path("skills/group"), scene.path("gone")).unwrap();
+    assert_eq!(events(&store), []);
+    fs::rename(scene.path("gone"), scene.path("skills/group")).unwrap();
+    assert_eq!(events(&store), []);
+    assert_eq!(ids(&store), ["a", "b", "c"]);
+    assert_quiet(&store);
+}
+
+#[test]
+fn another_process_announces_a_write() {
+    let scene = Scene::new();
+    scene.skill("skills/a", "text");
+    let store = scene.open_warm();
+    let data = scene.path("data");
+    let generation = GenerationFile::new(&data);
+    assert!(!generation.moved());
+    scene.skill("skills/b", "text");
+    GenerationFile::touch(&data).unwrap();
+    assert!(generation.moved());
+    assert_eq!(store.poll().events.len(), 1);
+    assert!(!generation.moved());
+}
+
+#[test]
+fn readers_keep_the_snapshot_they_pinned() {
+    let scene = Scene::new();
+    scene.skill("skills/a", "text");
+    let store = scene.open_warm();
+    let pinned = store.snapshot();
+    fs::remove_dir_all(scene.path("skills/a")).unwrap();
+    store.poll();
+    store.poll();
+    assert_eq!(ids(&store), Vec::<String>::new());
+    assert_eq!(pinned.get("a").unwrap().description(), "About a.");
+    assert!(pinned.generation() < store.snapshot().generation());
+}

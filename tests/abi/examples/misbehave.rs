@@ -1,0 +1,314 @@
+//! An extension that does what it should not, as its `config` and its tool's arguments say.
+//!
+//! It shows the test where it is in two ways. Every step of its life is a line in the file `record`
+//! of the home. Whatever does not end by itself first connects to the socket `gate` of the home:
+//! the test then knows that the extension is there, lets go of a blocked thread by closing its end,
+//! and sees the other end close when a call is given up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+
+use skillhost_sdk::prelude::*;
+use skillhost_sdk::serde::{self, Deserialize};
+use skillhost_sdk::{serde_json, tokio};
+
+/// Tells the builds of this source apart: another crate name, another path.
+const BUILD: &str = module_path!();
+
+/// The manifest's `config`.
+#[derive(Default, Deserialize)]
+#[serde(crate = "serde", default, deny_unknown_fields)]
+struct Config {
+    /// What the parts of the extension do; those that are not named do nothing wrong.
+    parts: HashMap<String, Act>,
+    /// The names of its tools; without a statement one that is named like the extension.
+    tools: Option<Vec<String>>,
+    /// The input schema of its tools.
+    schema: Option<Value>,
+    /// Whether its tools are for operators only.
+    operator_only: bool,
+    /// Its place in the context chain.
+    priority: i32,
+    /// Its block of context.
+    block: Option<String>,
+    /// Its skills.
+    skills: BTreeMap<String, String>,
+}
+
+/// A way to misbehave.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(crate = "serde", rename_all = "snake_case")]
+enum Act {
+    Fail,
+    Panic,
+    /// Panics with a payload that panics when it is dropped.
+    Bomb,
+    /// Never ends and never uses the thread.
+    Hang,
+    /// Keeps the thread until the test lets go.
+    Block,
+}
+
+/// What the tool does: its arguments.
+#[derive(Deserialize)]
+#[serde(crate = "serde", tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+enum Deed {
+    /// Something from the list above.
+    Act { act: Act },
+    /// From now on, misbehaves at another place.
+    Become { place: String, act: Act },
+    /// Says which build this is.
+    Build,
+    /// Answers with the whole call context.
+    Context,
+    /// Opens the gate, then waits for an event.
+    Await { topic: String },
+    /// Publishes an event.
+    Emit { topic: String, payload: Value },
+    /// Calls a tool and passes its answer on.
+    Call { tool: String, arguments: Value },
+    /// Reads a secret.
+    Secret { name: String },
+    /// Asks another extension for a skill.
+    Skill { extension: String, id: String },
+    /// Has or changes a skill from now on.
+    Learn { id: String, text: String },
+    /// Tells the operator something.
+    Notify { text: String },
+    /// Asks for a restart.
+    Restart { reason: String },
+    /// Panics in a task of its own and says how that ended.
+    Spawn,
+    /// Logs an event in a span, at every level.
+    Log { text: String },
+    /// Answers with a value that JSON cannot express.
+    BadAnswer,
+}
+
+/// A payload that cannot even be dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("the payload was dropped");
+    }
+}
+
+struct Misbehave {
+    cx: ExtensionContext,
+    config: Config,
+    parts: Mutex<HashMap<String, Act>>,
+    learnt: Mutex<(u64, BTreeMap<String, String>)>,
+}
+
+/// Writes one step of an extension's life into the record.
+fn record(cx: &ExtensionContext, step: &str) {
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(cx.home().join("record"));
+    let line = format!("{} {step}\n", cx.id());
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the home can be written to");
+}
+
+/// Tells the test that `place` is reached; the connection lasts as long as what is returned.
+fn gate(cx: &ExtensionContext, place: &str) -> UnixStream {
+    let mut gate = UnixStream::connect(cx.home().join("gate")).expect("the test listens");
+    gate.write_all(format!("{} {place}\n", cx.id()).as_bytes()).expect("the test listens");
+    gate
+}
+
+/// Misbehaves on this thread. A hang needs a task; here it blocks as well.
+fn act_now(act: Option<Act>, cx: &ExtensionContext, place: &str) -> Result<()> {
+    match act {
+        None => Ok(()),
+        Some(Act::Fail) => Err(ExtError::failed(format!("{place} failed")).with_hint("try less")),
+        Some(Act::Panic) => panic!("{place} panicked"),
+        Some(Act::Bomb) => std::panic::panic_any(Bomb),
+        Some(Act::Hang | Act::Block) => {
+            // Ends when the test closes its end, which is no error here.
+            let _ = gate(cx, place).read(&mut [0]);
+            Ok(())
+        }
+    }
+}
+
+impl Misbehave {
+    fn part(&self, place: &str) -> Option<Act> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).get(place).copied()
+    }
+
+    /// Misbehaves in a task; dropping it closes the gate.
+    async fn act(&self, act: Option<Act>, place: &str) -> Result<()> {
+        if let Some(Act::Hang) = act {
+            let _gate = gate(&self.cx, place);
+            std::future::pending::<()>().await;
+        }
+        act_now(act, &self.cx, place)
+    }
+
+    fn learnt(&self) -> std::sync::MutexGuard<'_, (u64, BTreeMap<String, String>)> {
+        self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Misbehave {
+    fn drop(&mut self) {
+        record(&self.cx, "drop");
+        // There is nobody to tell.
+        let _ = act_now(self.part("drop"), &self.cx, "drop");
+    }
+}
+
+#[async_trait]
+impl Extension for Misbehave {
+    fn new(cx: ExtensionContext) -> Result<Self> {
+        record(&cx, "new");
+        let config: Config = cx.config()?;
+        act_now(config.parts.get("new").copied(), &cx, "new")?;
+        let (parts, learnt) = (config.parts.clone(), (1, config.skills.clone()));
+        Ok(Self { cx, config, parts: Mutex::new(parts), learnt: Mutex::new(learnt) })
+    }
+
+    async fn start(&self) -> Result<()> {
+        record(&self.cx, "start");
+        self.act(self.part("start"), "start").await
+    }
+
+    async fn stop(&self) -> Result<()> {
+        record(&self.cx, "stop");
+        self.act(self.part("stop"), "stop").await
+    }
+
+    async fn health_check(&self) -> Result<()> {
+        self.act(self.part("health"), "health").await
+    }
+}
+
+#[async_trait]
+impl ToolProvider for Misbehave {
+    fn tools(&self, _cx: &CallContext) -> Vec<ToolSpec> {
+        act_now(self.part("tools"), &self.cx, "tools").expect("tools cannot fail, only panic");
+        let schema = self.config.schema.clone().unwrap_or_else(|| json!({"type": "object"}));
+        let own = || vec![self.cx.id().to_owned()];
+        let names = self.config.tools.clone().unwrap_or_else(own);
+        let spec = |name: &String| {
+            let spec = ToolSpec::new(name, "Misbehaves.", schema.clone());
+            if self.config.operator_only { spec.operator_only() } else { spec }
+        };
+        names.iter().map(spec).collect()
+    }
+
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+        let text = match args.parse()? {
+            Deed::Act { act } => self.act(Some(act), tool).await.map(|()| String::new())?,
+            Deed::Become { place, act } => {
+                self.parts.lock().unwrap_or_else(PoisonError::into_inner).insert(place, act);
+                String::new()
+            }
+            Deed::Build => BUILD.to_owned(),
+            Deed::Context => return ToolOutput::text(tool).with_structured(cx),
+            Deed::Await { topic } => {
+                let mut events = self.cx.subscribe(&topic).await?;
+                drop(gate(&self.cx, tool));
+                let event = events.next().await?;
+                format!("{} from {}: {}", event.topic, event.source, event.payload)
+            }
+            Deed::Emit { topic, payload } => {
+                self.cx.emit(&topic, &payload).await?;
+                String::new()
+            }
+            Deed::Call { tool, arguments } => {
+                return self.cx.call_tool(cx, &tool, &arguments).await;
+            }
+            Deed::Secret { name } => match self.cx.secret(&name).await? {
+                Some(secret) => format!("{secret:?} is {}", secret.expose()),
+                None => "it is not set".to_owned(),
+            },
+            Deed::Skill { extension, id } => {
+                self.cx.skills(&extension)?.get_skill_content(&id).await?.text
+            }
+            Deed::Learn { id, text } => {
+                let mut learnt = self.learnt();
+                learnt.0 += 1;
+                learnt.1.insert(id, text);
+                String::new()
+            }
+            Deed::Notify { text } => self.cx.notify(&text).await.map(|()| String::new())?,
+            Deed::Restart { reason } => {
+                self.cx.request_restart(&reason).await.map(|()| String::new())?
+            }
+            Deed::Spawn => {
+                let task = tokio::spawn(async { panic!("nobody waits for this task") });
+                let error: Result<(), _> = task.await;
+                error.expect_err("the task panics").to_string()
+            }
+            Deed::Log { text } => {
+                let span = tracing::info_span!("outer", depth = 1);
+                let _entered = span.enter();
+                tracing::error!(number = 7, ratio = 0.5, ok = true, "{text}");
+                tracing::debug!("{text}");
+                String::new()
+            }
+            Deed::BadAnswer => {
+                let by_pair = HashMap::from([((1, 2), 3)]);
+                return ToolOutput::text("").with_structured(&by_pair);
+            }
+        };
+        Ok(ToolOutput::text(text))
+    }
+}
+
+#[async_trait]
+impl ContextProvider for Misbehave {
+    fn context_priority(&self) -> i32 {
+        act_now(self.part("priority"), &self.cx, "priority").expect("as for tools");
+        self.config.priority
+    }
+
+    async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
+        self.act(self.part("context"), "context").await?;
+        let fill = |block: &String| {
+            let context = serde_json::to_string(cx).expect("a context is JSON");
+            block.replace("{prompt}", prompt).replace("{context}", &context).into()
+        };
+        Ok(self.config.block.as_ref().map(fill))
+    }
+}
+
+#[async_trait]
+impl ServiceProvider for Misbehave {
+    async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
+        record(&self.cx, "service");
+        self.act(self.part("service"), "service").await?;
+        cancel.cancelled().await;
+        record(&self.cx, "service ended");
+        self.act(self.part("service end"), "service end").await
+    }
+}
+
+#[async_trait]
+impl SkillProvider for Misbehave {
+    async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
+        self.act(self.part("skill"), "skill").await?;
+        let learnt = self.learnt();
+        let text = learnt.1.get(skill_id).ok_or_else(|| {
+            let known: Vec<_> = learnt.1.keys().map(String::as_str).collect();
+            ExtError::not_found(format!("no skill `{skill_id}`"))
+                .with_hint(format!("known: {}", known.join(", ")))
+        })?;
+        Ok(SkillContent {
+            skill_id: skill_id.to_owned(),
+            text: format!("{text} ({BUILD})"),
+            digest: "0".repeat(64),
+            tokens: 1,
+            source: self.cx.id().to_owned(),
+        })
+    }
+
+    async fn generation(&self) -> Result<u64> {
+        self.act(self.part("generation"), "generation").await?;
+        Ok(self.learnt().0)
+    }
+}
+
+export_extension!(Misbehave: tools, context, service, skills);

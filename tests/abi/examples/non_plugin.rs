@@ -1,0 +1,1 @@
+//! A shared library that is no extension: it exports nothing of the contract.

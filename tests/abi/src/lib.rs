@@ -1,0 +1,1 @@
+//! Misbehaving libraries against the real loader.

@@ -1,0 +1,148 @@
+//! Agents and the extension that provides their skills.
+
+use serde_json::json;
+use skillhost_kernel::{Kernel, KernelError, LayerKind, Limits, TurnRequest};
+use test_support::TestHome;
+
+use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};
+
+const GUIDE: &str = "id: guide\nname: Guide\ndepends_on: [registry]\n\
+                     agent:\n  uses_skills: [maps, tours]\n  instructions: Stay on the path.\n";
+
+/// A provider of skills under the id `registry`.
+fn registry(rest: &str) -> TestHome {
+    home_with(
+        "registry",
+        &format!("config: {{skills: {{maps: Read maps., tours: Be brief.}}, {rest}}}"),
+    )
+}
+
+async fn instructions(kernel: &Kernel) -> Result<String, KernelError> {
+    let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
+    kernel.turn(&request).await.map(|turn| turn.system_prompt)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instructions_are_the_prompt_then_the_skills_then_the_manifests_own() {
+    let home = registry("")
+        .manifest("guide", GUIDE)
+        .file("manifests/guide/prompt.jinja2", "You are {{ agent.name }} of {{ home }}.\n");
+    let rig = Rig::boot(home).await;
+    let agent = rig.kernel.agent("guide").await.unwrap();
+    let resolved = agent.resolved();
+    let layers: Vec<_> = resolved
+        .layers
+        .iter()
+        .map(|layer| (layer.kind, layer.skill_id.as_deref(), rig.home.redact(&layer.source)))
+        .collect();
+    assert_eq!(
+        layers,
+        [
+            (LayerKind::Prompt, None, "[HOME]/manifests/guide/prompt.jinja2".to_owned()),
+            (LayerKind::Skill, Some("maps"), "registry".to_owned()),
+            (LayerKind::Skill, Some("tours"), "registry".to_owned()),
+            (LayerKind::Inline, None, "[HOME]/manifests/guide/manifest.yaml".to_owned()),
+        ]
+    );
+    assert_eq!(
+        rig.home.redact(&instructions(&rig.kernel).await.unwrap()),
+        "You are Guide of [HOME].\n\nRead maps. (misbehave)\n\nBe brief. (misbehave)\n\n\
+         Stay on the path."
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_changes_is_in_the_next_turn() {
+    let rig = Rig::boot(registry("").manifest("guide", GUIDE)).await;
+    let before = instructions(&rig.kernel).await.unwrap();
+    assert_eq!(before, "Read maps. (misbehave)\n\nBe brief. (misbehave)\n\nStay on the path.");
+    rig.done("registry", json!({"do": "learn", "id": "tours", "text": "Be kind."})).await;
+    let after = instructions(&rig.kernel).await.unwrap();
+    assert_eq!(after, "Read maps. (misbehave)\n\nBe kind. (misbehave)\n\nStay on the path.");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_skill_is_its_agents_problem_alone_until_it_is_there() {
+    let lost = "id: lost\nname: Lost\ndepends_on: [registry]\nagent:\n  uses_skills: [stars]\n";
+    let unreached = "id: unreached\nname: Unreached\nagent: {uses_skills: [maps]}\n";
+    let home = registry("").manifest("guide", GUIDE).manifest("lost", lost);
+    let rig = Rig::boot(home.manifest("unreached", unreached)).await;
+    assert_eq!(
+        rig.rejection("lost"),
+        "resolve: [HOME]/manifests/lost/manifest.yaml:5:17: uses_skills: no skill `stars`\n\
+         hint: known: maps, tours"
+    );
+    assert_eq!(
+        rig.rejection("unreached"),
+        "resolve: [HOME]/manifests/unreached/manifest.yaml:3:23: uses_skills: no extension in \
+         depends_on provides skills\n\
+         hint: add `depends_on: [registry]` to [HOME]/manifests/unreached/manifest.yaml"
+    );
+    instructions(&rig.kernel).await.unwrap();
+    let request = TurnRequest { agent: Some("lost".into()), ..TurnRequest::default() };
+    let error = rig.kernel.turn(&request).await.unwrap_err();
+    assert_eq!(
+        rig.home.redact(&error.to_string()),
+        "agent `lost` is in the error state: [HOME]/manifests/lost/manifest.yaml:5:17: \
+         uses_skills: no skill `stars`"
+    );
+    rig.done("registry", json!({"do": "learn", "id": "stars", "text": "Look up."})).await;
+    assert_eq!(rig.kernel.turn(&request).await.unwrap().system_prompt, "Look up. (misbehave)");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_provider_was_slow_recovers_at_its_next_turn() {
+    let home = registry("parts: {skill: block}").manifest("guide", GUIDE);
+    let gate = Gate::open(&home);
+    let limits = Limits { context: SOON, ..patient() };
+    let (rig, held) =
+        tokio::join!(Rig::boot_with(home, limits, false), gate.reached("registry skill"));
+    assert_eq!(
+        rig.rejection("guide"),
+        "resolve: [HOME]/manifests/guide/manifest.yaml:5:17: uses_skills: `registry` did not \
+         answer within 2000 ms\nhint: "
+    );
+    drop(held);
+    let letting_go = async {
+        drop(gate.reached("registry skill").await);
+        drop(gate.reached("registry skill").await);
+    };
+    let (text, ()) = tokio::join!(instructions(&rig.kernel), letting_go);
+    assert_eq!(
+        text.unwrap(),
+        "Read maps. (misbehave)\n\nBe brief. (misbehave)\n\nStay on the path."
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_keeps_what_it_has_while_its_provider_fails() {
+    let rig = Rig::boot(registry("").manifest("guide", GUIDE)).await;
+    let before = instructions(&rig.kernel).await.unwrap();
+    rig.done("registry", json!({"do": "become", "place": "generation", "act": "panic"})).await;
+    rig.done("registry", json!({"do": "learn", "id": "tours", "text": "Be kind."})).await;
+    assert_eq!(instructions(&rig.kernel).await.unwrap(), before);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_offers_the_tools_of_the_extensions_it_uses() {
+    let agent = "id: guide\nname: Guide\nagent: {uses_tools: [a, gone]}\n";
+    let home = misbehaving(misbehaving(TestHome::new(), "a", ""), "b", "");
+    let rig = Rig::boot(home.manifest("guide", agent)).await;
+    let (tools, failures) = rig.kernel.tools(Some("guide")).await.unwrap();
+    let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
+    assert_eq!((names, failures), (vec!["a"], vec![]));
+    let notes: Vec<_> =
+        rig.kernel.report().notes.iter().map(|note| rig.home.redact(note)).collect();
+    assert_eq!(
+        notes,
+        [
+            "[HOME]/manifests/guide/manifest.yaml:3:25: uses_tools: no loaded extension `gone` has tools"
+        ]
+    );
+    rig.kernel.shutdown().await;
+}

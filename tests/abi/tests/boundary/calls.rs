@@ -1,0 +1,234 @@
+//! Calls of tools: what reaches the extension, what comes back, what is contained.
+
+use serde_json::json;
+use skillhost_kernel::{
+    CallContext, CatalogScope, ErrorKind, KernelError, Limits, Origin, TurnRequest,
+};
+use test_support::TestHome;
+
+use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, operator, patient};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_panics_and_it_still_serves() {
+    let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
+    let panic = json!({"do": "act", "act": "panic"});
+    let bomb = json!({"do": "act", "act": "bomb"});
+    for round in 0..5_000 {
+        let expected = "the extension panicked: a panicked".to_owned();
+        assert_eq!(rig.fault("a", panic.clone()).await, (ErrorKind::Panicked, expected), "{round}");
+        let expected = "the extension panicked: a panic without a message".to_owned();
+        assert_eq!(rig.fault("a", bomb.clone()).await, (ErrorKind::Panicked, expected), "{round}");
+    }
+    assert_eq!(rig.build("a").await, "misbehave");
+    assert_eq!(rig.build("b").await, "misbehave");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_in_a_task_of_the_extension_stays_there() {
+    let rig = Rig::boot(home_with("a", "")).await;
+    let ended = rig.done("a", json!({"do": "spawn"})).await;
+    assert!(ended.contains("panicked with message \"nobody waits for this task\""), "{ended}");
+    assert_eq!(rig.build("a").await, "misbehave");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tools_error_arrives_with_kind_and_hint() {
+    let rig = Rig::boot(home_with("a", "")).await;
+    let call = |arguments: &'static str| rig.kernel.invoke(operator(), "a", arguments);
+    let error = |error: KernelError| (error.kind(), error.to_string(), error.hint());
+    let triple = |kind, message: &str, hint: &str| (kind, message.to_owned(), hint.to_owned());
+
+    let failed = call(r#"{"do": "act", "act": "fail"}"#).await.unwrap_err();
+    assert_eq!(error(failed), triple(ErrorKind::Failed, "a failed", "try less"));
+
+    let unreadable = call(r#"{"do": "bad_answer"}"#).await.unwrap_err();
+    assert_eq!(error(unreadable), triple(ErrorKind::Protocol, "key must be a string", ""));
+
+    let schema = "see the tool's input schema: skillhost tool list --json";
+    let missing = call(r#"{"do": "emit"}"#).await.unwrap_err();
+    assert_eq!(
+        error(missing),
+        triple(ErrorKind::InvalidArgument, "arguments: missing field `topic`", schema)
+    );
+
+    let unknown = rig.kernel.invoke(operator(), "aa", "{}").await.unwrap_err();
+    assert_eq!(
+        error(unknown),
+        triple(ErrorKind::NotFound, "no tool `aa`", "did you mean a?\nsee: skillhost tool list")
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_call_context_arrives_whole() {
+    let rig = Rig::boot(home_with("a", "")).await;
+    let sent = CallContext {
+        agent_id: "reviewer".into(),
+        session_id: "s-1".into(),
+        turn_id: "t-2".into(),
+        call_id: 0,
+        deadline_ms: Some(59_999),
+        context_window: Some(200_000),
+        uses_skills: vec!["code-review".into(), "é".into()],
+        catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec!["x".into()] },
+        origin: Origin::Mcp,
+    };
+    let output = rig.kernel.invoke(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
+    assert_eq!(output.text, "a");
+    let seen: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
+    // The kernel numbers calls itself.
+    assert_ne!(seen.call_id, 0);
+    assert_eq!(seen, CallContext { call_id: seen.call_id, ..sent });
+
+    // Without a deadline the kernel's own limit is one.
+    let output = rig.kernel.invoke(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
+    let next: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
+    let call_id = next.call_id;
+    assert!(call_id > seen.call_id);
+    assert_eq!(next, CallContext { call_id, deadline_ms: Some(60_000), ..operator() });
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
+    let agent = "id: reviewer\nname: Reviewer\ndepends_on: [a]\nagent: {uses_skills: [x], \
+                 uses_tools: [a], catalog: {include: [code-*]}}\n";
+    let home = home_with("a", "config: {block: '{context}', skills: {x: Be kind.}}")
+        .manifest("reviewer", agent);
+    let rig = Rig::boot(home).await;
+    let request = TurnRequest {
+        agent: Some("reviewer".into()),
+        prompt: "hello".into(),
+        session_id: Some("s-1".into()),
+        context_window: Some(8_000),
+        origin: Origin::Agent,
+    };
+    let turn = rig.kernel.turn(&request).await.unwrap();
+    let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
+    assert_eq!(instructions, "Be kind. (misbehave)");
+    let seen: CallContext = serde_json::from_str(block).unwrap();
+    let expected = CallContext {
+        agent_id: "reviewer".into(),
+        session_id: "s-1".into(),
+        turn_id: turn.context.turn_id.clone(),
+        call_id: seen.call_id,
+        deadline_ms: Some(60_000),
+        context_window: Some(8_000),
+        uses_skills: vec!["x".into()],
+        catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec![] },
+        origin: Origin::Agent,
+    };
+    assert_eq!(seen, expected);
+    // A tool that the model calls in this turn sees the same caller, and so does one below it.
+    let deed = json!({"do": "call", "tool": "a", "arguments": {"do": "context"}}).to_string();
+    let output = rig.kernel.invoke(turn.context, "a", &deed).await.unwrap();
+    let below: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
+    assert_eq!(below, CallContext { call_id: below.call_id, ..expected });
+    assert!(below.call_id > seen.call_id);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_takes_too_long_is_dropped_inside_the_extension() {
+    let home = home_with("a", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let limited = CallContext { deadline_ms: Some(300), ..operator() };
+    let call = rig.kernel.invoke(limited, "a", r#"{"do": "act", "act": "hang"}"#);
+    let (answer, held) = tokio::join!(call, gate.reached("a a"));
+    let error = answer.unwrap_err();
+    assert_eq!(
+        (error.kind(), &*error.to_string()),
+        (ErrorKind::Timeout, "`a` did not answer within 300 ms")
+    );
+    held.given_up().await;
+    assert_eq!(rig.build("a").await, "misbehave");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_caller_is_gone_is_dropped_too() {
+    let home = misbehaving(home_with("a", ""), "b", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    // Through two extensions: a's call of b's tool is dropped with a's own.
+    let deed = json!({"do": "call", "tool": "b", "arguments": {"do": "act", "act": "hang"}});
+    let kernel = rig.kernel.clone();
+    let call = tokio::spawn(async move { kernel.invoke(operator(), "a", &deed.to_string()).await });
+    let held = gate.reached("b b").await;
+    call.abort();
+    held.given_up().await;
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blocking_extension_keeps_nobody_else_waiting() {
+    let home = misbehaving(home_with("a", ""), "b", "config: {block: I am b.}");
+    let gate = Gate::open(&home);
+    // Short where only the blocked extension runs into it.
+    let limits = Limits { stop: SOON, drain: SOON, ..patient() };
+    let rig = Rig::boot_with(home, limits, false).await;
+    // Both threads of its runtime, and more calls than those.
+    let mut blocked = Vec::new();
+    let mut calls = Vec::new();
+    for call in 0..4 {
+        let kernel = rig.kernel.clone();
+        let context = CallContext { deadline_ms: Some(20_000), ..operator() };
+        calls.push(tokio::spawn(async move {
+            kernel.invoke(context, "a", r#"{"do": "act", "act": "block"}"#).await
+        }));
+        if call < 2 {
+            blocked.push(gate.reached("a a").await);
+        }
+    }
+    for _ in 0..100 {
+        assert_eq!(rig.build("b").await, "misbehave");
+    }
+    // Not even for its own answer: a limit is the kernel's clock, not the extension's.
+    let hurried = CallContext { deadline_ms: Some(300), ..operator() };
+    let error = rig.kernel.invoke(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    // Ending it takes its limits and no longer, although the threads never come back.
+    calls.into_iter().for_each(|call| call.abort());
+    rig.kernel.shutdown().await;
+    drop(blocked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_cannot_be_listed_do_not_hide_the_others() {
+    let home = misbehaving(TestHome::new(), "a", "config: {tools: [x, y]}");
+    let rig = Rig::boot(misbehaving(home, "b", "")).await;
+    let list = async || {
+        let (tools, failures) = rig.kernel.tools(None).await.unwrap();
+        let names = tools.iter().map(|tool| format!("{} of {}", tool.spec.name, tool.extension));
+        let failures = failures.iter().map(|(id, error)| format!("{id}: {error}"));
+        (names.collect::<Vec<_>>(), failures.collect::<Vec<_>>())
+    };
+    let all = ["b of b", "x of a", "y of a"].map(str::to_owned);
+    assert_eq!(list().await, (all.to_vec(), vec![]));
+    rig.done("x", json!({"do": "become", "place": "tools", "act": "panic"})).await;
+    let panicked = "a: the extension panicked: tools panicked".to_owned();
+    assert_eq!(list().await, (vec!["b of b".to_owned()], vec![panicked]));
+    // What is not listed is still there.
+    assert_eq!(rig.build("x").await, "misbehave");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operators_tool_does_not_exist_for_a_model() {
+    let home = home_with("a", "config: {operator_only: true}")
+        .manifest("guide", "id: guide\nname: Guide\nagent: {uses_tools: [a]}\n");
+    let rig = Rig::boot(misbehaving(home, "ab", "")).await;
+    assert_eq!(rig.build("a").await, "misbehave");
+    let (listed, _) = rig.kernel.tools(Some("guide")).await.unwrap();
+    assert_eq!(listed.len(), 0);
+    for origin in [Origin::Agent, Origin::Mcp] {
+        let model = CallContext { origin, ..CallContext::default() };
+        let error = rig.kernel.invoke(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no tool `a`"));
+        assert_eq!(error.hint(), "did you mean ab?\nsee: skillhost tool list");
+    }
+    rig.kernel.shutdown().await;
+}

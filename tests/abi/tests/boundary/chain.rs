@@ -1,0 +1,87 @@
+//! The context chain: order, limits, what is skipped and why.
+
+use skillhost_kernel::{Block, ErrorKind, KernelError, Limits, Outcome, TurnRequest};
+use test_support::TestHome;
+
+use crate::rig::{Gate, Rig, SOON, misbehaving, patient};
+
+const AGENT: &str = "id: guide\nname: Guide\nagent: {instructions: You are a guide.}\n";
+
+fn ask(prompt: &str) -> TurnRequest {
+    TurnRequest { agent: Some("guide".into()), prompt: prompt.into(), ..TurnRequest::default() }
+}
+
+fn home() -> TestHome {
+    TestHome::new().manifest("guide", AGENT)
+}
+
+/// What each provider contributed, errors as kind and message.
+fn outcomes(blocks: &[Block]) -> Vec<(&str, i32, String)> {
+    let outcome = |block: &Block| match &block.outcome {
+        Outcome::Text(text) => text.clone(),
+        Outcome::Nothing => "nothing".to_owned(),
+        Outcome::Skipped(error) => format!("{}: {error}", error.kind.as_str()),
+    };
+    blocks.iter().map(|b| (b.extension.as_str(), b.priority, outcome(b))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_stand_in_order_of_priority_then_of_id() {
+    let home = misbehaving(home(), "a", "config: {priority: 100, block: memory}");
+    let home = misbehaving(home, "b", "config: {priority: -5, block: 'you said {prompt}'}");
+    let home = misbehaving(home, "c", "config: {priority: 60}");
+    let home = misbehaving(home, "d", "config: {priority: 60, block: '  '}");
+    let rig = Rig::boot(misbehaving(home, "e", "config: {priority: 60, block: catalog}")).await;
+    let turn = rig.kernel.turn(&ask("hello\n\"world\"")).await.unwrap();
+    let text = str::to_owned;
+    assert_eq!(
+        outcomes(&turn.blocks),
+        [
+            ("b", -5, text("you said hello\n\"world\"")),
+            ("c", 60, text("nothing")),
+            ("d", 60, text("nothing")),
+            ("e", 60, text("catalog")),
+            ("a", 100, text("memory")),
+        ]
+    );
+    assert_eq!(
+        turn.system_prompt,
+        "You are a guide.\n\n---\n\nyou said hello\n\"world\"\n\n---\n\ncatalog\n\n---\n\nmemory"
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_fails_is_skipped_with_its_reason() {
+    let home = misbehaving(home(), "fails", "config: {priority: 1, parts: {context: fail}}");
+    let home = misbehaving(home, "panics", "config: {priority: 2, parts: {context: panic}}");
+    let home = misbehaving(home, "hangs", "config: {priority: 3, parts: {context: hang}}");
+    let home = misbehaving(home, "works", "config: {priority: 4, block: here}");
+    let gate = Gate::open(&home);
+    let limits = Limits { context: SOON, ..patient() };
+    let rig = Rig::boot_with(home, limits, false).await;
+    let request = ask("hello");
+    let (turn, held) = tokio::join!(rig.kernel.turn(&request), gate.reached("hangs context"));
+    let turn = turn.unwrap();
+    assert_eq!(
+        outcomes(&turn.blocks),
+        [
+            ("fails", 1, "failed: context failed".to_owned()),
+            ("panics", 2, "panicked: the extension panicked: context panicked".to_owned()),
+            ("hangs", 3, "timeout: `hangs` did not answer within 2000 ms".to_owned()),
+            ("works", 4, "here".to_owned()),
+        ]
+    );
+    assert_eq!(turn.system_prompt, "You are a guide.\n\n---\n\nhere");
+    held.given_up().await;
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_of_an_unknown_agent_names_those_that_look_like_it() {
+    let rig = Rig::boot(home()).await;
+    let request = TurnRequest { agent: Some("guid".into()), ..TurnRequest::default() };
+    let error: KernelError = rig.kernel.turn(&request).await.unwrap_err();
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no agent `guid`"));
+    assert_eq!(error.hint(), "did you mean guide?\nsee: skillhost agent list");
+}

@@ -1,0 +1,67 @@
+//! Dependencies between extensions: order, what cannot be ordered, what fails with what.
+
+use test_support::TestHome;
+
+use crate::rig::{Rig, misbehaving};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dependencies_are_loaded_first() {
+    let home = misbehaving(TestHome::new(), "a", "depends_on: [c, {id: d, optional: true}]");
+    let home = misbehaving(home, "b", "");
+    let home = misbehaving(home, "c", "depends_on: [d]");
+    let rig = Rig::boot(misbehaving(home, "d", "")).await;
+    assert_eq!(rig.loaded(), ["b", "d", "c", "a"]);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_that_cannot_be_ordered_is_reported_at_once() {
+    let home = misbehaving(TestHome::new(), "chicken", "depends_on: [egg]");
+    let home = misbehaving(home, "egg", "depends_on: [chicken]");
+    let home = misbehaving(home, "typo", "depends_on: [wel]");
+    let home = misbehaving(home, "off", "enabled: false");
+    let home = misbehaving(home, "needs-off", "depends_on: [off, egg]");
+    let home = misbehaving(home, "likes", "depends_on: [{id: gone, optional: true}]");
+    let rig = Rig::boot(misbehaving(home, "well", "")).await;
+    assert_eq!(rig.loaded(), ["likes", "well"]);
+    let hint = "hint: correct depends_on in the manifest, or install and enable what it names";
+    let rejected = |id: &str, lines: &str| {
+        assert_eq!(rig.rejection(id), format!("plan: {lines}\n{hint}"));
+    };
+    rejected("chicken", "`chicken` depends on itself: chicken → egg → chicken");
+    rejected("egg", "`egg` depends on itself: egg → chicken → egg");
+    rejected(
+        "typo",
+        "`typo` depends on `wel` (line 4), which does not exist; did you mean `well`?",
+    );
+    rejected(
+        "needs-off",
+        "`needs-off` depends on `off` (line 4), which is disabled\n\
+         `needs-off` depends on `egg` (line 4), which cannot be loaded",
+    );
+    let report = rig.kernel.report();
+    assert_eq!(report.disabled, ["off"]);
+    assert_eq!(report.notes, ["`likes` would like `gone`, which does not exist"]);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_a_failed_extension_fails_with_it() {
+    let agent = "id: guide\nname: Guide\ndepends_on: [middle]\nagent: {instructions: Guide.}\n";
+    let home = misbehaving(TestHome::new(), "base", "config: {parts: {start: fail}}");
+    let home = misbehaving(home, "middle", "depends_on: [base]");
+    let home = misbehaving(home, "top", "depends_on: [middle]");
+    let home = misbehaving(home, "likes", "depends_on: [{id: base, optional: true}]");
+    let rig = Rig::boot(home.manifest("guide", agent)).await;
+    assert_eq!(rig.loaded(), ["likes"]);
+    assert_eq!(rig.rejection("base"), "start: start failed\nhint: try less");
+    let with = |id: &str| {
+        format!(
+            "plan: depends on `{id}`, which could not be loaded\nhint: see `{id}` in: skillhost ext doctor"
+        )
+    };
+    assert_eq!(rig.rejection("middle"), with("base"));
+    assert_eq!(rig.rejection("top"), with("middle"));
+    assert_eq!(rig.rejection("guide"), with("middle"));
+    rig.kernel.shutdown().await;
+}

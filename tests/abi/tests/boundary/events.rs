@@ -1,0 +1,98 @@
+//! What an extension may ask of the kernel: events, notices, secrets, other extensions.
+
+use serde_json::json;
+use skillhost_kernel::{ErrorKind, topic};
+
+use crate::rig::{Gate, Rig, home_with, misbehaving, next};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_of_one_extension_reaches_another() {
+    let home = misbehaving(home_with("a", ""), "b", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let waiting = rig.done("a", json!({"do": "await", "topic": "weather"}));
+    let telling = async {
+        drop(gate.reached("a a").await);
+        rig.done("b", json!({"do": "emit", "topic": "weathering", "payload": 1})).await;
+        rig.done("b", json!({"do": "emit", "topic": "weather.rain", "payload": {"mm": 3}})).await;
+    };
+    let (heard, ()) = tokio::join!(waiting, telling);
+    assert_eq!(heard, r#"weather.rain from b: {"mm":3}"#);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notice_carries_the_name_of_its_extension() {
+    let rig = Rig::boot(home_with("a", "")).await;
+    let mut events = rig.kernel.events().listen();
+    rig.done("a", json!({"do": "notify", "text": "look"})).await;
+    let event = next(&mut events, topic::NOTICE).await;
+    assert_eq!((&*event.source, event.payload.get()), ("a", r#"{"text":"look"}"#));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_is_refused_where_nobody_could_do_it() {
+    let home = misbehaving(home_with("a", ""), "b", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let restart = json!({"do": "restart", "reason": "new extension"});
+    // Another extension's subscription is nobody who could restart the kernel.
+    let kernel = rig.kernel.clone();
+    let deed = json!({"do": "await", "topic": ""}).to_string();
+    let waiting =
+        tokio::spawn(async move { kernel.invoke(crate::rig::operator(), "b", &deed).await });
+    drop(gate.reached("b b").await);
+    let refused = "nothing is running that could restart the kernel".to_owned();
+    assert_eq!(rig.fault("a", restart.clone()).await, (ErrorKind::Unavailable, refused));
+
+    let mut events = rig.kernel.events().listen();
+    rig.done("a", restart).await;
+    let event = next(&mut events, topic::RESTART_REQUESTED).await;
+    assert_eq!((&*event.source, event.payload.get()), ("a", r#"{"text":"new extension"}"#));
+    waiting.await.unwrap().unwrap();
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_given_to_those_that_declare_it() {
+    let home = misbehaving(home_with("a", "secrets: [WEATHER_KEY, UNSET_KEY]"), "b", "")
+        .file(".env", "WEATHER_KEY=sunny\n");
+    let rig = Rig::boot(home).await;
+    let ask = |name: &str| json!({"do": "secret", "name": name});
+    assert_eq!(rig.done("a", ask("WEATHER_KEY")).await, "Secret(…) is sunny");
+    assert_eq!(rig.done("a", ask("UNSET_KEY")).await, "it is not set");
+    let denied = "the manifest does not name the secret `WEATHER_KEY`".to_owned();
+    assert_eq!(rig.fault("b", ask("WEATHER_KEY")).await, (ErrorKind::Denied, denied));
+    assert_eq!(
+        rig.kernel.report().notes,
+        ["`a` lacks the secrets UNSET_KEY (set them in the environment or in .env)"]
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_extensions_provider_is_open_to_those_that_depend_on_it() {
+    let home = home_with("a", "config: {skills: {x: Be kind.}}");
+    let home = misbehaving(misbehaving(home, "b", "depends_on: [a]"), "c", "");
+    let rig = Rig::boot(home).await;
+    let skill = |id: &str| json!({"do": "skill", "extension": "a", "id": id});
+    assert_eq!(rig.done("b", skill("x")).await, "Be kind. (misbehave)");
+    assert_eq!(rig.fault("b", skill("y")).await, (ErrorKind::NotFound, "no skill `y`".to_owned()));
+    let denied = "`a` is not in depends_on of `c`".to_owned();
+    assert_eq!(rig.fault("c", skill("x")).await, (ErrorKind::Denied, denied));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_calls_others_tools_and_learns_why_it_cannot() {
+    let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
+    let call = |tool: &str, deed| json!({"do": "call", "tool": tool, "arguments": deed});
+    assert_eq!(rig.done("a", call("b", json!({"do": "build"}))).await, "misbehave");
+    let panic = call("b", json!({"do": "act", "act": "panic"}));
+    let expected = "the extension panicked: b panicked".to_owned();
+    assert_eq!(rig.fault("a", panic).await, (ErrorKind::Panicked, expected));
+    let unknown = call("bb", json!({}));
+    assert_eq!(rig.fault("a", unknown).await, (ErrorKind::NotFound, "no tool `bb`".to_owned()));
+    rig.kernel.shutdown().await;
+}

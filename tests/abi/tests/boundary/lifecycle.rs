@@ -1,0 +1,180 @@
+//! The life of an extension: its steps in order, its service, its health, its end.
+
+use std::collections::BTreeMap;
+
+use skillhost_kernel::{ErrorKind, Limits, topic};
+use test_support::TestHome;
+
+use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
+
+/// Limits for extensions that do not end.
+fn impatient() -> Limits {
+    Limits { stop: SOON, drain: SOON, ..patient() }
+}
+
+/// What each extension says about its health; nothing for the healthy.
+async fn health(rig: &Rig) -> BTreeMap<String, Option<(ErrorKind, String)>> {
+    let answers = rig.kernel.health().await;
+    let said = |error: skillhost_kernel::CallError| (error.kind, error.message);
+    answers.into_iter().map(|(id, answer)| (id.to_string(), answer.err().map(said))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extensions_end_in_reverse_order_service_first() {
+    let home = misbehaving(TestHome::new(), "top", "depends_on: [base]");
+    let rig = Rig::boot(misbehaving(home, "base", "")).await;
+    rig.kernel.shutdown().await;
+    let (services, others): (Vec<_>, Vec<_>) =
+        rig.record().into_iter().partition(|step| step.ends_with(" service"));
+    // They run side by side, so only the order of the rest is fixed.
+    assert_eq!(services.len(), 2);
+    let expected = [
+        "base new",
+        "base start",
+        "top new",
+        "top start",
+        "top service ended",
+        "top stop",
+        "top drop",
+        "base service ended",
+        "base stop",
+        "base drop",
+    ];
+    assert_eq!(others, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_may_use_its_dependencies_until_its_own_end() {
+    let home =
+        misbehaving(TestHome::new(), "top", "depends_on: [base]\nconfig: {parts: {stop: hang}}");
+    let home = misbehaving(home, "base", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let kernel = rig.kernel.clone();
+    let ending = tokio::spawn(async move { kernel.shutdown().await });
+    let _held = gate.reached("top stop").await;
+    // What top could do now through its context.
+    assert_eq!(rig.build("base").await, "misbehave");
+    assert_eq!(
+        rig.tool("top", serde_json::json!({})).await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    ending.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_run_only_where_they_are_asked_for() {
+    let rig = Rig::boot_with(home_with("a", ""), patient(), false).await;
+    rig.kernel.shutdown().await;
+    assert_eq!(rig.record(), ["a new", "a start", "a stop", "a drop"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_ends_with_an_error_is_published_and_is_the_extensions_health() {
+    let home = misbehaving(TestHome::new(), "fails", "config: {parts: {service: fail}}");
+    let home = misbehaving(home, "panics", "config: {parts: {service: panic}}");
+    let home = misbehaving(home, "well", "config: {parts: {service: block}}");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, patient(), false).await;
+    let mut events = rig.kernel.events().listen();
+    rig.kernel.start_services().await;
+    let held = gate.reached("well service").await;
+    let mut failed = BTreeMap::new();
+    for _ in 0..2 {
+        let event = next(&mut events, topic::SERVICE_FAILED).await;
+        let payload: BTreeMap<String, String> = serde_json::from_str(event.payload.get()).unwrap();
+        failed.insert(payload["id"].clone(), payload["reason"].clone());
+    }
+    let panic = "the extension panicked: service panicked".to_owned();
+    let expected =
+        [("fails".to_owned(), "service failed".to_owned()), ("panics".to_owned(), panic.clone())];
+    assert_eq!(failed, BTreeMap::from(expected));
+    let expected = [
+        ("fails".to_owned(), Some((ErrorKind::Failed, "service failed".to_owned()))),
+        ("panics".to_owned(), Some((ErrorKind::Panicked, panic))),
+        ("well".to_owned(), None),
+    ];
+    assert_eq!(health(&rig).await, BTreeMap::from(expected));
+    // Their tools go on.
+    assert_eq!(rig.build("fails").await, "misbehave");
+    drop(held);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_is_asked_of_each_and_limited_for_each() {
+    let home = misbehaving(TestHome::new(), "fails", "config: {parts: {health: fail}}");
+    let home = misbehaving(home, "hangs", "config: {parts: {health: hang}}");
+    let home = misbehaving(home, "panics", "config: {parts: {health: panic}}");
+    let home = misbehaving(home, "well", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, Limits { health: SOON, ..patient() }, false).await;
+    let (said, held) = tokio::join!(health(&rig), gate.reached("hangs health"));
+    let some = |kind, text: &str| Some((kind, text.to_owned()));
+    let expected = [
+        ("fails".to_owned(), some(ErrorKind::Failed, "health failed")),
+        ("hangs".to_owned(), some(ErrorKind::Timeout, "`hangs` did not answer within 2000 ms")),
+        ("panics".to_owned(), some(ErrorKind::Panicked, "the extension panicked: health panicked")),
+        ("well".to_owned(), None),
+    ];
+    assert_eq!(said, BTreeMap::from(expected));
+    held.given_up().await;
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_ignores_its_cancellation_is_dropped() {
+    let home = home_with("a", "config: {parts: {service: hang}}");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, impatient(), true).await;
+    let held = gate.reached("a service").await;
+    rig.kernel.shutdown().await;
+    held.given_up().await;
+    assert_eq!(rig.record(), ["a new", "a start", "a service", "a stop", "a drop"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_takes_too_long_or_panics_ends_no_one_else_late() {
+    let home = misbehaving(
+        TestHome::new(),
+        "blocks",
+        "depends_on: [base]\nconfig: {parts: {service: block}}",
+    );
+    let home = misbehaving(home, "hangs", "depends_on: [base]\nconfig: {parts: {stop: hang}}");
+    let home = misbehaving(home, "panics", "depends_on: [base]\nconfig: {parts: {stop: panic}}");
+    let home = misbehaving(home, "drops", "depends_on: [base]\nconfig: {parts: {drop: panic}}");
+    let home = misbehaving(home, "bombs", "depends_on: [base]\nconfig: {parts: {drop: bomb}}");
+    let home = misbehaving(home, "base", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, impatient(), true).await;
+    let blocked = gate.reached("blocks service").await;
+    let (hung, ()) = tokio::join!(gate.reached("hangs stop"), rig.kernel.shutdown());
+    hung.given_up().await;
+    let record = rig.record();
+    let steps = |id: &str| -> Vec<String> {
+        record.iter().filter_map(|step| step.strip_prefix(id)).map(str::to_owned).collect()
+    };
+    for id in ["hangs", "panics", "drops", "bombs", "base"] {
+        assert_eq!(steps(id), [" new", " start", " service", " service ended", " stop", " drop"]);
+    }
+    // A blocked thread cannot be ended, and what it uses cannot be dropped under it.
+    assert_eq!(steps("blocks"), [" new", " start", " service", " stop"]);
+    assert_eq!(record.last().map(String::as_str), Some("base drop"));
+    drop(blocked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kernel_that_is_just_dropped_waits_for_nobody() {
+    let home = home_with("a", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let kernel = rig.kernel.clone();
+    let call = tokio::spawn(async move {
+        kernel.invoke(crate::rig::operator(), "a", r#"{"do": "act", "act": "block"}"#).await
+    });
+    let held = gate.reached("a a").await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    drop(rig);
+    drop(held);
+}

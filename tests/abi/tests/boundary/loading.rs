@@ -1,0 +1,167 @@
+//! Extensions that load, fail to load, and what loading leaves behind.
+
+use std::fs;
+
+use serde_json::json;
+use test_support::{TestHome, example_library, library};
+
+use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};
+use skillhost_kernel::Limits;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extensions_stay_distinct_even_those_of_one_library() {
+    let home = misbehaving(TestHome::new(), "a", "");
+    let home = misbehaving(home, "b", "config: {block: from b}")
+        .manifest("c", "id: c\nname: c\nentrypoint: misbehave\n")
+        .library("c", "misbehave", &example_library("misbehave_next"))
+        .manifest("echo", "id: echo\nname: Echo\nentrypoint: echo\n")
+        .library("echo", "echo", &library("echo"));
+    let rig = Rig::boot(home).await;
+    assert_eq!(rig.loaded(), ["a", "b", "c", "echo"]);
+    assert_eq!(rig.build("a").await, "misbehave");
+    assert_eq!(rig.build("b").await, "misbehave");
+    assert_eq!(rig.build("c").await, "misbehave_next::misbehave");
+    assert_eq!(rig.done("echo", json!({"text": "hi"})).await, "hi");
+    // What one of them learns, the other does not know.
+    rig.done("a", json!({"do": "learn", "id": "x", "text": "x"})).await;
+    let report = rig.kernel.report();
+    let priorities: Vec<_> = report.loaded.iter().map(|l| l.context_priority).collect();
+    assert_eq!(priorities, [Some(0), Some(0), Some(0), Some(200)]);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_that_fails_while_it_is_loaded_is_rejected_alone() {
+    let cases = [
+        ("new", "fail", "new: new failed\nhint: try less"),
+        ("new", "panic", "new: the extension panicked: new panicked\nhint: "),
+        ("new", "bomb", "new: the extension panicked: a panic without a message\nhint: "),
+        ("start", "fail", "start: start failed\nhint: try less"),
+        ("start", "panic", "start: the extension panicked: start panicked\nhint: "),
+        ("start", "bomb", "start: the extension panicked: a panic without a message\nhint: "),
+        ("tools", "panic", "wire: the extension panicked: tools panicked\nhint: "),
+        ("priority", "panic", "wire: the extension panicked: priority panicked\nhint: "),
+    ];
+    let mut home = misbehaving(TestHome::new(), "well", "");
+    for (place, act, _) in cases {
+        let config = format!("config: {{parts: {{{place}: {act}}}}}");
+        home = misbehaving(home, &format!("{place}-{act}"), &config);
+    }
+    let rig = Rig::boot(home).await;
+    assert_eq!(rig.loaded(), ["well"]);
+    for (place, act, expected) in cases {
+        assert_eq!(rig.rejection(&format!("{place}-{act}")), expected);
+    }
+    assert_eq!(rig.build("well").await, "misbehave");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_that_does_not_fit_is_named_with_the_place_to_correct_it() {
+    let rest = "config: {priority: high}\nsetup_instructions: Ask for a key.\n";
+    let rig = Rig::boot(home_with("a", rest)).await;
+    assert_eq!(
+        rig.rejection("a"),
+        "new: config: invalid type: string \"high\", expected i32\n\
+         hint: look at `config` in the manifest and at `extensions.a` in skillhost.yaml\n\
+         setup: Ask for a key."
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_that_does_not_come_to_an_end_is_given_up() {
+    let limits = Limits { start: SOON, ..patient() };
+    for (place, expected) in [
+        ("start", "start: `a` did not answer within 2000 ms\nhint: "),
+        ("tools", "wire: `a` did not answer within 2000 ms\nhint: "),
+        (
+            "new",
+            "new: was not created within 2000 ms\nhint: move long work from `new` to `start` or the service",
+        ),
+    ] {
+        let home = home_with("a", &format!("config: {{parts: {{{place}: hang}}}}"));
+        let gate = Gate::open(&home);
+        let boot =
+            tokio::spawn(Rig::boot_with(home, Limits { stop: SOON, ..limits.clone() }, true));
+        let held = gate.reached(&format!("a {place}")).await;
+        let rig = boot.await.unwrap();
+        assert_eq!(rig.rejection("a"), expected);
+        drop(held);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_has_one_owner() {
+    let home = misbehaving(TestHome::new(), "a", "config: {tools: [shared, own]}");
+    let home = misbehaving(home, "b", "config: {tools: [mine, shared]}");
+    let rig = Rig::boot_with(home, patient(), false).await;
+    assert_eq!(
+        rig.rejection("b"),
+        "wire: the tool `shared` of `b` is already provided by `a`\n\
+         hint: rename the tool, or disable one of the two"
+    );
+    assert_eq!(rig.build("shared").await, "misbehave");
+    // None of the tools of the one that came later is there.
+    let error = rig.tool("mine", json!({"do": "build"})).await.unwrap_err();
+    assert_eq!(error.to_string(), "no tool `mine`");
+    // It was ended, not just left out.
+    assert_eq!(rig.record(), ["a new", "a start", "b new", "b start", "b stop", "b drop"]);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_no_model_could_be_offered_are_refused() {
+    let home = misbehaving(TestHome::new(), "a", "config: {tools: [one, one, two words]}");
+    let home = misbehaving(home, "b", "config: {schema: text}");
+    let rig = Rig::boot(home).await;
+    assert_eq!(
+        rig.rejection("a"),
+        "wire: the tool `one` is declared twice\n\
+         the tool name \"two words\" is not 1 to 64 letters, digits, `_`, `-` or `.`\n\
+         hint: correct what the extension's `tools` returns"
+    );
+    assert_eq!(
+        rig.rejection("b"),
+        "wire: the input schema of the tool `b` is not a JSON object\n\
+         hint: correct what the extension's `tools` returns"
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_copy_of_a_library_stays_behind() {
+    let home = misbehaving(TestHome::new(), "a", "");
+    let home = misbehaving(home, "b", "config: {parts: {new: panic}}");
+    let home = misbehaving(
+        home,
+        "c",
+        "sha256: \"0000000000000000000000000000000000000000000000000000000000000000\"",
+    )
+    .manifest("d", "id: d\nname: d\nentrypoint: d\n")
+    .library("d", "d", &example_library("non_plugin"));
+    let rig = Rig::boot(home).await;
+    assert_eq!(rig.loaded(), ["a"]);
+    rig.kernel.reload("a").await.unwrap();
+    let copies = fs::read_dir(rig.home.path("sandbox/data/kernel")).unwrap();
+    assert_eq!(copies.count(), 0);
+    assert_eq!(rig.build("a").await, "misbehave");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_home_that_takes_no_copy_is_no_obstacle() {
+    // Not even the superuser, as whom tests may run, can make a folder below a file.
+    let rig = Rig::boot(home_with("a", "").file("sandbox/data", "in the way")).await;
+    assert_eq!(rig.build("a").await, "misbehave");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_may_be_overwritten_while_it_is_in_use() {
+    let rig = Rig::boot(home_with("a", "")).await;
+    let path = rig.kernel.report().loaded[0].library.clone();
+    // In place, as a careless copy does it: a mapped file would take the process with it.
+    fs::write(&path, vec![0; 64 * 1024]).unwrap();
+    assert_eq!(rig.build("a").await, "misbehave");
+    rig.kernel.shutdown().await;
+}

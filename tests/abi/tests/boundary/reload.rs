@@ -1,0 +1,250 @@
+//! Taking a new build into use while everything runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde_json::json;
+use skillhost_kernel::{ErrorKind, Limits, TurnRequest, topic};
+use test_support::{TestHome, example_library};
+
+use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, operator, patient};
+
+const OLD: &str = "misbehave";
+const NEW: &str = "misbehave_next::misbehave";
+
+/// Puts a build in the place of the extension's library, as its author's copy would.
+fn install(rig: &Rig, id: &str, example: &str) {
+    rig.home.replace_library(id, "misbehave", &example_library(example));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_build_answers_and_the_old_one_has_ended() {
+    let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
+    let mut events = rig.kernel.events().listen();
+    install(&rig, "a", "misbehave_next");
+    let reloaded = rig.kernel.reload("a").await.unwrap();
+    assert_eq!((&*reloaded.id, &*reloaded.from, &*reloaded.to), ("a", "0.1.0", "0.1.0"));
+    assert!(reloaded.switched_ms <= reloaded.drained_ms);
+    assert_eq!(rig.build("a").await, NEW);
+    assert_eq!(rig.build("b").await, OLD);
+    let event = next(&mut events, topic::RELOADED).await;
+    assert_eq!(event.payload.get(), r#"{"from":"0.1.0","id":"a","to":"0.1.0"}"#);
+    rig.kernel.shutdown().await;
+    let record: Vec<_> = rig.record().into_iter().filter(|step| step.starts_with('a')).collect();
+    // The two services never run at once; the two extensions do.
+    let expected = [
+        "a new",
+        "a start",
+        "a service",
+        "a new",
+        "a start",
+        "a service ended",
+        "a service",
+        "a stop",
+        "a drop",
+        "a service ended",
+        "a stop",
+        "a drop",
+    ];
+    let place = |nth: usize| {
+        let mut services = record.iter().enumerate().filter(|(_, step)| *step == "a service");
+        services.nth(nth).expect("each build's service ran").0
+    };
+    let ended = record.iter().position(|step| step == "a service ended").unwrap();
+    assert!(place(0) < ended && ended < place(1), "{record:?}");
+    let (mut sorted, mut expected) = (record.clone(), expected.map(str::to_owned).to_vec());
+    sorted.sort();
+    expected.sort();
+    assert_eq!(sorted, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_is_lost_while_builds_are_swapped() {
+    let home = home_with("a", "config: {block: block}");
+    let rig =
+        Arc::new(Rig::boot(home.manifest("guide", "id: guide\nname: Guide\nagent: {}\n")).await);
+    let stop = Arc::new(AtomicBool::new(false));
+    let served = Arc::new(AtomicU64::new(0));
+    let callers: Vec<_> = (0..8)
+        .map(|caller| {
+            let (rig, stop, served) = (Arc::clone(&rig), Arc::clone(&stop), Arc::clone(&served));
+            tokio::spawn(async move {
+                while !stop.load(Ordering::SeqCst) {
+                    if caller % 4 == 0 {
+                        let request =
+                            TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
+                        let turn = rig.kernel.turn(&request).await.unwrap();
+                        assert_eq!(turn.system_prompt, "block", "{:?}", turn.blocks);
+                    } else {
+                        let build = rig.build("a").await;
+                        assert!(build == OLD || build == NEW, "{build}");
+                    }
+                    served.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for build in [NEW, OLD].into_iter().cycle().take(12) {
+        let before = served.load(Ordering::SeqCst);
+        install(&rig, "a", if build == NEW { "misbehave_next" } else { "misbehave" });
+        rig.kernel.reload("a").await.unwrap();
+        assert_eq!(rig.build("a").await, build);
+        // The next swap meets calls that the new build has begun.
+        while served.load(Ordering::SeqCst) < before + 50 {
+            assert!(!callers.iter().any(tokio::task::JoinHandle::is_finished));
+            tokio::task::yield_now().await;
+        }
+    }
+    stop.store(true, Ordering::SeqCst);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    rig.kernel.shutdown().await;
+    let ends = rig.record().into_iter().filter(|step| step == "a stop").count();
+    assert_eq!(ends, 13);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_in_flight_finishes_on_the_build_that_began_it() {
+    let home = home_with("a", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, patient(), false).await;
+    let call = tokio::spawn({
+        let kernel = rig.kernel.clone();
+        async move { kernel.invoke(operator(), "a", r#"{"do": "await", "topic": "go"}"#).await }
+    });
+    drop(gate.reached("a a").await);
+    install(&rig, "a", "misbehave_next");
+    let reload = tokio::spawn({
+        let kernel = rig.kernel.clone();
+        async move { kernel.reload("a").await }
+    });
+    while rig.build("a").await == OLD {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.record(), ["a new", "a start", "a new", "a start"]);
+    assert!(!reload.is_finished() && !call.is_finished());
+    rig.done("a", json!({"do": "emit", "topic": "go", "payload": 1})).await;
+    assert_eq!(call.await.unwrap().unwrap().text, "go from a: 1");
+    reload.await.unwrap().unwrap();
+    assert_eq!(rig.record()[4], "a stop");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_does_not_end_is_given_up_with_its_build() {
+    let home = home_with("a", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, Limits { drain: SOON, ..patient() }, false).await;
+    let call = tokio::spawn({
+        let kernel = rig.kernel.clone();
+        async move { kernel.invoke(operator(), "a", r#"{"do": "act", "act": "hang"}"#).await }
+    });
+    let held = gate.reached("a a").await;
+    rig.kernel.reload("a").await.unwrap();
+    held.given_up().await;
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!(
+        (error.kind(), &*error.to_string()),
+        (ErrorKind::Cancelled, "the call was given up")
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_is_refused_changes_nothing() {
+    let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
+    let yaml = |config: &str| format!("id: a\nname: a\nentrypoint: misbehave\nconfig: {config}\n");
+    let (path, plain) = ("manifests/a/manifest.yaml", "{}");
+    let cases = [
+        (
+            plain,
+            "non_plugin",
+            "open): [HOME]/manifests/a/libmisbehave.so: not a skillhost extension (it exports no `skillhost_contract_version`)",
+            "export a type with skillhost_sdk::export_extension!",
+        ),
+        (
+            "{parts: {new: panic}}",
+            "misbehave_next",
+            "new): the extension panicked: new panicked",
+            "",
+        ),
+        ("{parts: {start: fail}}", "misbehave_next", "start): start failed", "try less"),
+        (
+            "{tools: [b]}",
+            "misbehave_next",
+            "wire): the tool `b` of `a` is already provided by `b`",
+            "rename the tool, or disable one of the two",
+        ),
+        (
+            "{",
+            "misbehave_next",
+            "parse): [HOME]/manifests/a/manifest.yaml:5:1: ",
+            "correct the manifest; skillhost schema manifest prints its schema",
+        ),
+    ];
+    for (config, example, reason, hint) in cases {
+        rig.home.write(path, yaml(config));
+        install(&rig, "a", example);
+        let error = rig.kernel.reload("a").await.unwrap_err();
+        let message = rig.home.redact(&error.to_string());
+        assert!(message.starts_with(&format!("`a` was not reloaded ({reason}")), "{message}");
+        let old = "the build that was in use goes on";
+        assert_eq!(error.hint(), format!("{hint}\n{old}").trim_start());
+        assert_eq!(rig.build("a").await, OLD);
+    }
+    assert!(!rig.record().contains(&"a service ended".to_owned()));
+    rig.home.write(path, yaml(plain));
+    rig.kernel.reload("a").await.unwrap();
+    assert_eq!(rig.build("a").await, NEW);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_takes_the_manifest_as_it_is_now() {
+    // The first build has neither context nor service.
+    let home = TestHome::new()
+        .manifest("a", "id: a\nname: a\nentrypoint: misbehave\nconfig: {max_items: 1}\n")
+        .library("a", "misbehave", &example_library("template-tool-provider"))
+        .manifest("guide", "id: guide\nname: Guide\nagent: {instructions: Guide.}\n");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
+    assert_eq!(rig.kernel.turn(&request).await.unwrap().system_prompt, "Guide.");
+    let config = "{block: now, tools: [x], parts: {service: hang}}";
+    let yaml = format!("id: a\nname: a\nentrypoint: misbehave\nconfig: {config}\n");
+    rig.home.write("manifests/a/manifest.yaml", yaml);
+    install(&rig, "a", "misbehave");
+    rig.kernel.reload("a").await.unwrap();
+    let _held = gate.reached("a service").await;
+    assert_eq!(rig.kernel.turn(&request).await.unwrap().system_prompt, "Guide.\n\n---\n\nnow");
+    assert_eq!(rig.build("x").await, OLD);
+    let gone = rig.fault("checklist_show", json!({})).await;
+    assert_eq!(gone, (ErrorKind::NotFound, "no tool `checklist_show`".to_owned()));
+    let report = rig.kernel.report();
+    assert_eq!(report.loaded[0].tools, ["x"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_are_bound_to_the_new_builds_skills() {
+    let agent = "id: guide\nname: Guide\ndepends_on: [a]\nagent: {uses_skills: [x]}\n";
+    let home = home_with("a", "config: {skills: {x: Be kind.}}").manifest("guide", agent);
+    let rig = Rig::boot(home).await;
+    let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
+    let prompt = async || rig.kernel.turn(&request).await.unwrap().system_prompt;
+    assert_eq!(prompt().await, format!("Be kind. ({OLD})"));
+    install(&rig, "a", "misbehave_next");
+    // Both builds count their generations from 1.
+    rig.kernel.reload("a").await.unwrap();
+    assert_eq!(prompt().await, format!("Be kind. ({NEW})"));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_loaded_can_be_reloaded() {
+    let rig = Rig::boot(home_with("alpha", "")).await;
+    let error = rig.kernel.reload("alpa").await.unwrap_err();
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no extension `alpa`"));
+    assert_eq!(error.hint(), "did you mean alpha?\nsee: skillhost ext list");
+    rig.kernel.shutdown().await;
+}

@@ -1,0 +1,164 @@
+//! What the tests share: a kernel on a private home, the gate, the log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use skillhost_kernel::{
+    BootOptions, CallContext, ErrorKind, Event, Home, HomeSource, Kernel, KernelError, Limits,
+    Origin, Settings,
+};
+use test_support::{TestHome, example_library};
+use tokio::io::AsyncBufReadExt as _;
+use tokio::io::{AsyncReadExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::broadcast::Receiver;
+
+/// For what never ends by itself: long enough for everything else on a slow machine, short enough
+/// to wait for.
+pub(crate) const SOON: Duration = Duration::from_secs(2);
+
+/// A home under test and the kernel that runs on it.
+pub(crate) struct Rig {
+    pub(crate) kernel: Kernel,
+    pub(crate) home: TestHome,
+}
+
+/// Writes an extension of the library `misbehave` with the rest of its manifest.
+pub(crate) fn misbehaving(home: TestHome, id: &str, rest: &str) -> TestHome {
+    home.manifest(id, &format!("id: {id}\nname: {id}\nentrypoint: misbehave\n{rest}\n")).library(
+        id,
+        "misbehave",
+        &example_library("misbehave"),
+    )
+}
+
+/// A home with one extension of the library `misbehave`.
+pub(crate) fn home_with(id: &str, rest: &str) -> TestHome {
+    misbehaving(TestHome::new(), id, rest)
+}
+
+impl Rig {
+    /// Boots with services and limits that no test reaches by being slow.
+    pub(crate) async fn boot(home: TestHome) -> Self {
+        Self::boot_with(home, patient(), true).await
+    }
+
+    pub(crate) async fn boot_with(home: TestHome, limits: Limits, services: bool) -> Self {
+        let settings = Settings::load(&home.path("skillhost.yaml")).expect("valid settings");
+        let found = Home::at(&home.root(), HomeSource::Argument).expect("a home");
+        let options = BootOptions::new(found, settings.settings);
+        let options = BootOptions { installation: None, limits, ..options };
+        let kernel = Kernel::boot(options).await;
+        if services {
+            kernel.start_services().await;
+        }
+        Self { kernel, home }
+    }
+
+    /// The ids of what is loaded, in load order.
+    pub(crate) fn loaded(&self) -> Vec<String> {
+        self.kernel.report().loaded.iter().map(|loaded| loaded.id.to_string()).collect()
+    }
+
+    /// What the report says about one rejected extension: `phase: reason` and the hint.
+    pub(crate) fn rejection(&self, id: &str) -> String {
+        let report = self.kernel.report();
+        let found = report.rejected.iter().find(|rejection| rejection.id == id);
+        let found = found.unwrap_or_else(|| panic!("`{id}` is not rejected: {report:?}"));
+        let text = format!("{}: {}\nhint: {}", found.phase, found.reason, found.hint);
+        self.home.redact(&text)
+    }
+
+    /// Has an extension's tool do a deed of `misbehave`.
+    pub(crate) async fn tool(&self, id: &str, deed: Value) -> Result<String, KernelError> {
+        self.kernel.invoke(operator(), id, &deed.to_string()).await.map(|output| output.text)
+    }
+
+    /// As [`Rig::tool`] for a deed that must succeed.
+    pub(crate) async fn done(&self, id: &str, deed: Value) -> String {
+        self.tool(id, deed).await.unwrap_or_else(|error| panic!("{id} failed: {error:?}"))
+    }
+
+    /// As [`Rig::tool`] for a deed that must fail: kind and message.
+    pub(crate) async fn fault(&self, id: &str, deed: Value) -> (ErrorKind, String) {
+        match self.tool(id, deed).await {
+            Ok(text) => panic!("{id} succeeded: {text}"),
+            Err(error) => (error.kind(), error.to_string()),
+        }
+    }
+
+    /// Which build answers the calls of an extension.
+    pub(crate) async fn build(&self, id: &str) -> String {
+        self.done(id, json!({"do": "build"})).await
+    }
+
+    /// The steps of every extension so far, in order.
+    pub(crate) fn record(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.home.path("record")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Limits for tests in which nothing runs into one.
+pub(crate) fn patient() -> Limits {
+    let minute = Duration::from_secs(60);
+    Limits {
+        start: minute,
+        context: minute,
+        tool: minute,
+        health: minute,
+        drain: minute,
+        stop: minute,
+    }
+}
+
+pub(crate) fn operator() -> CallContext {
+    CallContext { origin: Origin::Operator, ..CallContext::default() }
+}
+
+/// Waits for what comes at once unless something is broken: then the test fails instead of hanging.
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    let minute = Duration::from_secs(60);
+    tokio::time::timeout(minute, what).await.expect("what the test waits for happens")
+}
+
+/// Waits for the next event of a topic.
+pub(crate) async fn next(events: &mut Receiver<Arc<Event>>, topic: &str) -> Arc<Event> {
+    loop {
+        let event = within(events.recv()).await.expect("the kernel runs and the reader keeps up");
+        if event.topic == topic {
+            return event;
+        }
+    }
+}
+
+/// The socket at which a misbehaving extension says where it is.
+pub(crate) struct Gate(UnixListener);
+
+impl Gate {
+    pub(crate) fn open(home: &TestHome) -> Self {
+        Self(UnixListener::bind(home.path("gate")).expect("a new socket"))
+    }
+
+    /// Waits until an extension is at `place`, such as `a context`.
+    pub(crate) async fn reached(&self, place: &str) -> Held {
+        let (stream, _) = within(self.0.accept()).await.expect("the socket listens");
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        within(stream.read_line(&mut line)).await.expect("the extension writes a line");
+        assert_eq!(line.trim_end(), place);
+        Held(stream)
+    }
+}
+
+/// An extension that is held; dropping this lets it go.
+pub(crate) struct Held(BufReader<UnixStream>);
+
+impl Held {
+    /// Waits until the extension has dropped what it was doing.
+    pub(crate) async fn given_up(mut self) {
+        let end = within(self.0.read(&mut [0])).await;
+        assert_eq!(end.expect("the extension closes its end"), 0);
+    }
+}

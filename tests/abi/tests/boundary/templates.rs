@@ -1,0 +1,65 @@
+//! The templates for extension authors, built as they stand and loaded with their own manifests.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use skillhost_kernel::{TurnRequest, topic};
+use test_support::{TestHome, example_library};
+
+use crate::rig::{Rig, misbehaving};
+
+/// Adds a template under its own manifest.
+fn template(home: TestHome, kind: &str, id: &str) -> TestHome {
+    let templates = "../../sandbox/skills/extension-development/templates";
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(templates).join(kind);
+    let manifest =
+        fs::read_to_string(manifest.join("manifest.yaml")).expect("a template's manifest");
+    let library = example_library(&format!("template-{kind}"));
+    home.manifest(id, &manifest).library(id, id, &library)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tool_template_keeps_a_list_per_session() {
+    let rig = Rig::boot(template(TestHome::new(), "tool-provider", "checklist")).await;
+    let added = rig.done("checklist_add", json!({"item": "write tests"})).await;
+    assert_eq!(added, "added as item 1");
+    assert_eq!(rig.done("checklist_show", json!({})).await, "1. write tests");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_context_template_is_in_every_prompt() {
+    let home = template(TestHome::new(), "context-provider", "house_rules")
+        .manifest("guide", "id: guide\nname: Guide\nagent: {instructions: Guide.}\n");
+    let rig = Rig::boot(home).await;
+    let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
+    assert_eq!(
+        rig.kernel.turn(&request).await.unwrap().system_prompt,
+        "Guide.\n\n---\n\n[House rules]\n- Answer in the language of the question.\n\
+         - Name the source of every number."
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_template_tells_of_skills() {
+    // Any extension that emits the events will do.
+    let home = misbehaving(TestHome::new(), "skill_registry", "");
+    let rig = Rig::boot(template(home, "service-provider", "skill_watch")).await;
+    let mut events = rig.kernel.events().listen();
+    let added = json!({"do": "emit", "topic": "skill.added", "payload": {"id": "x"}});
+    // The service subscribes in its own time, so the event is emitted until it is heard.
+    let notice = loop {
+        rig.done("skill_registry", added.clone()).await;
+        match events.try_recv() {
+            Ok(event) if event.topic == topic::NOTICE => break event,
+            _ => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!(
+        (&*notice.source, notice.payload.get()),
+        ("skill_watch", r#"{"text":"skill.added: x"}"#)
+    );
+    rig.kernel.shutdown().await;
+}

@@ -1,0 +1,226 @@
+//! Manifests that cannot be used: each is named with its place, and the others are loaded.
+
+use test_support::TestHome;
+
+use crate::scene::{home, timeless};
+
+const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
+
+/// The doctor's words about one bad manifest; everything else has to work on.
+fn doctor(text: impl AsRef<[u8]>) -> String {
+    let home = home().file("sandbox/extensions/bad/manifest.yaml", text);
+    rejected(&home)
+}
+
+fn rejected(home: &TestHome) -> String {
+    let output = home.skillhost(["ext", "doctor"]).exits(1);
+    assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
+    home.skillhost(["skill", "list"]).success();
+    assert_eq!(output.stderr, "");
+    let lines = output.stdout.lines().skip_while(|line| !line.starts_with("rejected"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn text_that_is_no_manifest() {
+    insta::assert_snapshot!(doctor(""), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("# nothing\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("- id: bad\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: a manifest must consist of lines `field: value`, found a list
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("just words\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: a manifest must consist of lines `field: value`, found text
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("id: bad\n\tname: Bad\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:2:1: tab in the indentation; YAML allows only spaces there
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("id: bad\nname: [\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:1: not valid YAML: while parsing a node, did not find expected node content
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor(b"id: bad\nname: \xff\n"), @"
+    rejected bad in phase discover
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml: stream did not contain valid UTF-8
+      hint: check that it is a UTF-8 text file that may be read
+    ");
+}
+
+#[test]
+fn fields_that_are_wrong() {
+    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypiont: bad\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:1: unknown field `entrypiont`; did you mean `entrypoint`?
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("id: bad\nname: 1\nentrypoint: [bad]\nenabled: maybe\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:2:7: `name` must be text, found a number; put it in quotes
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:13: `entrypoint` must be text, found a list
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:10: `enabled` must be `true` or `false`, found text
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("id: Bad Id\nname: Bad\nentrypoint: ../bad\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:5: `id` must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`, found `Bad Id`
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:13: `entrypoint` must be the library's base name, of letters, digits, `_` and `-`, without `lib` and `.so`, found `../bad`
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypoint: bad\nagent: {}\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:1: `entrypoint` and `agent` exclude each other; an extension is one or the other
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("id: bad\nname: Bad\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `entrypoint` (of a library) or `agent` (of a declarative agent) is missing
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypoint: bad\nschedules: []\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:1: `schedules` cannot be used yet: there is no scheduler; remove the field, or let a service wait by itself
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nagent: {limits: {max_turns: 0}}\n"), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:29: `agent.limits.max_turns` must be a whole number from 1 to 4294967295, found `0`
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+}
+
+#[test]
+fn dependencies_in_a_circle_are_reported_together() {
+    let home = home()
+        .extension("a", "id: a\nname: A\nentrypoint: echo\ndepends_on: [b]\n")
+        .extension("b", "id: b\nname: B\nentrypoint: echo\ndepends_on: [c]\n")
+        .extension("c", "id: c\nname: C\nentrypoint: echo\ndepends_on: [a]\n")
+        .extension("d", "id: d\nname: D\nentrypoint: echo\ndepends_on: [nowhere]\n");
+    insta::assert_snapshot!(rejected(&home), @"
+    rejected a in phase plan
+      manifest: [HOME]/sandbox/extensions/a/manifest.yaml
+      reason: `a` depends on itself: a → b → c → a
+      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+    rejected b in phase plan
+      manifest: [HOME]/sandbox/extensions/b/manifest.yaml
+      reason: `b` depends on itself: b → c → a → b
+      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+    rejected c in phase plan
+      manifest: [HOME]/sandbox/extensions/c/manifest.yaml
+      reason: `c` depends on itself: c → a → b → c
+      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+    rejected d in phase plan
+      manifest: [HOME]/sandbox/extensions/d/manifest.yaml
+      reason: `d` depends on `nowhere` (line 4), which does not exist
+      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+    ");
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_manifest() {
+    let home = home();
+    std::fs::create_dir_all(home.path("sandbox/extensions/folder/manifest.yaml")).unwrap();
+    std::fs::create_dir_all(home.path("sandbox/extensions/pipe")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        home.path("sandbox/extensions/pipe/manifest.yaml"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    std::fs::create_dir_all(home.path("sandbox/extensions/nothing")).unwrap();
+    home.write("sandbox/extensions/big/manifest.yaml", "x".repeat(300 << 10));
+    insta::assert_snapshot!(rejected(&home), @"
+    rejected big in phase parse
+      manifest: [HOME]/sandbox/extensions/big/manifest.yaml
+      reason: [HOME]/sandbox/extensions/big/manifest.yaml:1:1: the manifest has 262145 bytes, more than the 262144 that are read
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    rejected folder in phase discover
+      manifest: [HOME]/sandbox/extensions/folder/manifest.yaml
+      reason: [HOME]/sandbox/extensions/folder/manifest.yaml: not a regular file
+      hint: check that it is a UTF-8 text file that may be read
+    rejected pipe in phase discover
+      manifest: [HOME]/sandbox/extensions/pipe/manifest.yaml
+      reason: [HOME]/sandbox/extensions/pipe/manifest.yaml: not a regular file
+      hint: check that it is a UTF-8 text file that may be read
+    ");
+}
+
+#[test]
+fn two_folders_with_one_id() {
+    let text = "id: same\nname: Same\nentrypoint: echo\nenabled: false\n";
+    let home = home().extension("one", text).extension("two", text);
+    insta::assert_snapshot!(rejected(&home), @"
+    rejected same in phase discover
+      manifest: [HOME]/sandbox/extensions/two/manifest.yaml
+      reason: the id `same` is already taken by [HOME]/sandbox/extensions/one/manifest.yaml
+      hint: choose another id
+    ");
+}
+
+#[test]
+fn a_bomb_of_aliases_is_not_expanded() {
+    let mut bomb = String::from("id: bad\nname: Bad\nentrypoint: bad\nconfig:\n  a0: &a0 [x, x]\n");
+    for level in 1..30 {
+        bomb.push_str(&format!("  a{level}: &a{level} [*a{0}, *a{0}]\n", level - 1));
+    }
+    let said = doctor(&bomb);
+    assert!(said.starts_with("rejected bad in phase parse\n"), "{said}");
+    assert!(said.contains("manifest.yaml:5:7: anchors and aliases"), "{said}");
+    let deep = format!("id: bad\nname: Bad\nentrypoint: bad\nconfig: {}\n", "[".repeat(100_000));
+    insta::assert_snapshot!(doctor(deep), @"
+    rejected bad in phase parse
+      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:264: lists and mappings are nested more than 32 deep
+      hint: correct the manifest; skillhost schema manifest prints its schema
+    ");
+}
+
+#[test]
+fn settings_and_the_list_name_it_too() {
+    let _timeless = timeless();
+    let home = home().extension("bad", "id: bad\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    exit 0
+    --- stdout
+    EXTENSION      STATE            VERSION PROVIDES
+    echo           loaded           0.1.0   tools echo, context 200, service
+    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource, context 60, service, skill
+    bad            rejected (parse)         [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `name` is missing
+    --- stderr
+    note: skillhost ext doctor says what to do about the rejected ones
+    ");
+    let config = home.skillhost(["config"]).success();
+    assert_eq!(
+        config.stderr,
+        "note: [HOME]/sandbox/extensions/bad/manifest.yaml: not read, see: skillhost ext doctor\n"
+    );
+}

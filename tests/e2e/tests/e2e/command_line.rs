@@ -1,0 +1,220 @@
+//! What holds for every command: help, streams, colour, pipes, usage errors.
+
+use std::process::Stdio;
+
+use test_support::TestHome;
+
+use crate::scene::{home, untrusted_home};
+
+const COMMANDS: [&[&str]; 24] = [
+    &[],
+    &["run"],
+    &["ask"],
+    &["agent"],
+    &["agent", "list"],
+    &["agent", "show"],
+    &["ext"],
+    &["ext", "list"],
+    &["ext", "doctor"],
+    &["ext", "reload"],
+    &["ext", "new"],
+    &["tool"],
+    &["tool", "list"],
+    &["tool", "call"],
+    &["skill"],
+    &["skill", "list"],
+    &["skill", "show"],
+    &["skill", "read"],
+    &["skill", "resource"],
+    &["config"],
+    &["schema"],
+    &["init"],
+    &["trust"],
+    &["completions"],
+];
+
+#[test]
+fn every_command_explains_itself_without_a_home() {
+    let home = TestHome::new();
+    for command in COMMANDS {
+        let mut started = home.command();
+        let output = home.start(started.current_dir("/").args(command).arg("--help")).finish();
+        assert_eq!((output.status, &*output.stderr), (0, ""), "{command:?}");
+        let words: Vec<_> = ["skillhost"].iter().chain(command).copied().collect();
+        let usage = format!("Usage: {}", words.join(" "));
+        assert!(output.stdout.contains(&usage), "{command:?}: {output}");
+        assert!(output.stdout.contains("      --json"), "{command:?}: {output}");
+    }
+    insta::assert_snapshot!(home.skillhost(["--help"]), @"");
+    insta::assert_snapshot!(home.skillhost(["--version"]), @"");
+}
+
+#[test]
+fn usage_errors_are_on_stderr_with_code_2() {
+    let home = home();
+    insta::assert_snapshot!(home.skillhost(["skil", "list"]), @"
+    exit 2
+    --- stderr
+    error: unrecognized subcommand 'skil'
+
+      tip: some similar subcommands exist: 'ask', 'skill'
+
+    Usage: skillhost [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
+    let wrong: [&[&str]; 7] = [
+        &[],
+        &["skill"],
+        &["ask"],
+        &["tool", "call"],
+        &["agent", "show"],
+        &["skill", "list", "--tag"],
+        &["--nonsense", "run"],
+    ];
+    for command in wrong {
+        let output = home.skillhost(command).exits(2);
+        assert_eq!(output.stdout, "", "{command:?}");
+        let says_how =
+            output.stderr.contains("Usage: skillhost") || output.stderr.contains("--help");
+        assert!(says_how, "{command:?}: {output}");
+    }
+    insta::assert_snapshot!(home.skillhost(["--log", "a=b=c", "skill", "list"]), @"");
+}
+
+#[test]
+fn completions_are_scripts_for_every_shell() {
+    let home = TestHome::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = home.skillhost(["completions", shell]).success();
+        assert!(
+            output.stdout.contains("skillhost") && output.stdout.contains("resource"),
+            "{shell}"
+        );
+        assert_eq!(output.stderr, "");
+    }
+    // The one shell that is certainly here reads it without complaint.
+    let script = home.outside().join("completions.bash");
+    std::fs::write(&script, home.skillhost(["completions", "bash"]).stdout).unwrap();
+    let bash = std::path::Path::new("/bin/bash");
+    if bash.exists() {
+        let mut command = home.command_of(bash);
+        let output = home.start(command.arg("-n").arg(&script)).finish();
+        assert_eq!(output.success().stderr, "");
+    }
+    home.skillhost(["completions", "tcsh"]).exits(2);
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_force_it() {
+    let home = home();
+    let run = |variables: &[(&str, &str)], args: &[&str]| {
+        let mut command = home.command();
+        command.env_remove("NO_COLOR").envs(variables.iter().copied()).args(args);
+        home.start(&mut command).finish()
+    };
+    for args in [&["skill", "list"][..], &["ext", "doctor"], &["skill", "read", "gret"]] {
+        let coloured = |variables: &[(&str, &str)]| {
+            let output = run(variables, args);
+            output.stdout.contains('\u{1b}') || output.stderr.contains('\u{1b}')
+        };
+        assert!(!coloured(&[]), "a pipe is no terminal: {args:?}");
+        assert!(coloured(&[("CLICOLOR_FORCE", "1")]), "{args:?}");
+        assert!(!coloured(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]), "{args:?}");
+    }
+    // Data is never coloured.
+    let json = run(&[("CLICOLOR_FORCE", "1")], &["skill", "list", "--json"]).success();
+    assert!(!json.stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let home = home().file("sandbox/skills/greet/long.txt", "line\n".repeat(100_000));
+    let commands: [&[&str]; 6] = [
+        &["skill", "list"],
+        &["skill", "list", "--json"],
+        &["skill", "resource", "greet", "long.txt"],
+        &["ext", "list"],
+        &["tool", "call", "list_skills"],
+        &["completions", "bash"],
+    ];
+    for args in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = home.command();
+        let child = command.args(args).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        // The command holds a writing end as well.
+        drop(command);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", output.status);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{args:?}");
+    }
+}
+
+#[test]
+fn every_json_output_is_one_object_with_its_version() {
+    let home = home().manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Hi.}\n");
+    let good: [&[&str]; 11] = [
+        &["ask", "--print-prompt", "--agent", "plain", "hi"],
+        &["agent", "list"],
+        &["agent", "show", "plain"],
+        &["ext", "list"],
+        &["ext", "doctor"],
+        &["tool", "list"],
+        &["tool", "call", "list_skills"],
+        &["skill", "list"],
+        &["skill", "read", "greet"],
+        &["config"],
+        &["trust", "--list"],
+    ];
+    for args in good {
+        let output = home.skillhost(args.iter().chain(&["--json"])).success();
+        assert_eq!(output.json()["schema_version"], 1, "{args:?}: {output}");
+        assert_eq!((output.stdout.lines().count(), &*output.stderr), (1, ""), "{args:?}");
+    }
+    let bad: [(&[&str], i32); 6] = [
+        (&["ask", "hi"], 2),
+        (&["agent", "show", "x"], 3),
+        (&["tool", "call", "x"], 3),
+        (&["tool", "call", "echo", "["], 2),
+        (&["skill", "read", "x"], 3),
+        (&["ext", "reload", "echo"], 3),
+    ];
+    for (args, code) in bad {
+        let output = home.skillhost(args.iter().chain(&["--json"])).exits(code);
+        assert_eq!(output.stdout, "", "{args:?}");
+        let error: serde_json::Value = serde_json::from_str(&output.stderr).unwrap();
+        assert_eq!(error["schema_version"], 1, "{args:?}");
+        assert!(error["error"]["message"].is_string(), "{args:?}: {output}");
+    }
+}
+
+#[test]
+fn logs_are_on_stderr_and_off_unless_asked_for() {
+    let home = home();
+    let call = ["tool", "call", "echo", r#"{"text":"hi"}"#];
+    assert_eq!(home.skillhost(call).success().stderr, "");
+    let plain = home.skillhost(["--log", "debug"].iter().chain(&call)).success();
+    assert_eq!(plain.stdout, "hi\n");
+    assert!(plain.stderr.contains("DEBUG"), "{plain}");
+    let json = home.skillhost(["--log", "debug", "--log-json"].iter().chain(&call)).success();
+    for line in json.stderr.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(event["level"].is_string(), "{line}");
+    }
+    assert!(json.stderr.contains("\"echo\""), "the extension's own event: {json}");
+    let variable = home.start(home.command().env("SKILLHOST_LOG", "debug").args(call)).finish();
+    assert!(variable.success().stderr.contains("DEBUG"));
+}
+
+#[test]
+fn nothing_is_read_from_standard_input_and_nothing_asked() {
+    // Standard input that never ends would hang a prompt.
+    let home = untrusted_home();
+    let (_writer, reader) = {
+        let (reader, writer) = std::io::pipe().unwrap();
+        (writer, reader)
+    };
+    let output = home.start(home.command().args(["ext", "list"]).stdin(reader)).finish();
+    output.exits(5);
+}

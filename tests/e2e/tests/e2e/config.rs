@@ -1,0 +1,196 @@
+//! `skillhost config` and `skillhost schema`: what is in force and what may stand where.
+
+use crate::scene::{home, repository, steady};
+
+#[test]
+fn every_value_is_shown_with_the_place_it_comes_from() {
+    let home = home()
+        .settings("extensions:\n  skill_registry: {l1_budget_chars: 4000}\n  absent: {key: [1]}\n");
+    let output = home
+        .start(
+            home.command()
+                .env("SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS", "250")
+                .arg("config"),
+        )
+        .finish();
+    insta::assert_snapshot!(output, @r#"
+    exit 0
+    --- stdout
+    home  [HOME] (ancestor)
+    KEY                                        VALUE                                                            SOURCE
+    allow_shadowing                            []                                                               skillhost.yaml
+    extensions.absent.key                      [1]                                                              skillhost.yaml
+    extensions.echo.greeting                   ""                                                               manifests/echo/manifest.yaml
+    extensions.skill_registry.l1_budget_chars  4000                                                             skillhost.yaml
+    extensions.skill_registry.l1_full_limit    40                                                               manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms 250                                                              variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
+    extensions.skill_registry.roots            [{"label":"sandbox","path":"sandbox/skills","trust":"operator"}] manifests/skill_registry/manifest.yaml
+    "#);
+}
+
+#[test]
+fn without_settings_the_manifests_and_defaults_are_in_force() {
+    insta::assert_snapshot!(steady(&home().skillhost(["config", "--json"]).success()), @r#"
+    {
+      "home": "[HOME]",
+      "home_source": "ancestor",
+      "schema_version": 1,
+      "settings": [
+        {
+          "key": "allow_shadowing",
+          "source": "default",
+          "value": []
+        },
+        {
+          "key": "extensions.echo.greeting",
+          "source": "[HOME]/manifests/echo/manifest.yaml",
+          "value": ""
+        },
+        {
+          "key": "extensions.skill_registry.l1_budget_chars",
+          "source": "[HOME]/manifests/skill_registry/manifest.yaml",
+          "value": 8000
+        },
+        {
+          "key": "extensions.skill_registry.l1_full_limit",
+          "source": "[HOME]/manifests/skill_registry/manifest.yaml",
+          "value": 40
+        },
+        {
+          "key": "extensions.skill_registry.poll_interval_ms",
+          "source": "[HOME]/manifests/skill_registry/manifest.yaml",
+          "value": 5000
+        },
+        {
+          "key": "extensions.skill_registry.roots",
+          "source": "[HOME]/manifests/skill_registry/manifest.yaml",
+          "value": [
+            {
+              "label": "sandbox",
+              "path": "sandbox/skills",
+              "trust": "operator"
+            }
+          ]
+        }
+      ],
+      "settings_file": "[HOME]/skillhost.yaml",
+      "trusted": true
+    }
+    "#);
+}
+
+#[test]
+fn how_the_home_was_found_is_said() {
+    let home = home();
+    let source = |command: &mut std::process::Command| {
+        let output = home.start(command.args(["config", "--json"])).finish().success().json();
+        assert_eq!(output["home"], "[HOME]");
+        output["home_source"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(source(home.command().current_dir(home.path("sandbox/skills"))), "ancestor");
+    assert_eq!(source(home.command().args(["--home", "."])), "argument");
+    assert_eq!(
+        source(home.command().current_dir("/").env("SKILLHOST_HOME", home.root())),
+        "variable"
+    );
+    let default = home.outside().join("data/skillhost");
+    std::os::unix::fs::symlink(home.root(), default).unwrap();
+    assert_eq!(source(home.command().current_dir("/")), "default");
+}
+
+#[test]
+fn what_is_wrong_with_settings_is_named_with_its_place() {
+    let home = home().settings("# mine\nextension: {}\n");
+    insta::assert_snapshot!(home.skillhost(["config"]), @"
+    exit 2
+    --- stderr
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected `allow_shadowing` or `extensions`
+    hint: did you mean `extensions`?
+    ");
+    home.write("skillhost.yaml", "extensions: [1]\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    exit 2
+    --- stderr
+    error: [HOME]/skillhost.yaml:1:13: extensions: invalid type: sequence, expected a map
+    hint: skillhost schema settings prints what may stand there
+    ");
+    home.write("skillhost.yaml", "extensions: {a: {\n");
+    insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
+    exit 2
+    --- stderr
+    error: [HOME]/skillhost.yaml:2:1: did not find expected node content
+    hint: skillhost schema settings prints what may stand there
+    ");
+    home.write("skillhost.yaml", "extensions:\n\tskill_registry: {}\n");
+    insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
+    exit 2
+    --- stderr
+    error: [HOME]/skillhost.yaml:2:1: found character that cannot start any token
+    hint: skillhost schema settings prints what may stand there
+    ");
+    home.write("skillhost.yaml", b"allow_shadowing: [\xff]\n");
+    insta::assert_snapshot!(home.skillhost(["config"]), @"
+    exit 5
+    --- stderr
+    error: [HOME]/skillhost.yaml: stream did not contain valid UTF-8
+    hint: check that the file may be read
+    ");
+    std::fs::remove_file(home.path("skillhost.yaml")).unwrap();
+    std::fs::create_dir(home.path("skillhost.yaml")).unwrap();
+    insta::assert_snapshot!(home.skillhost(["config"]), @"
+    exit 5
+    --- stderr
+    error: [HOME]/skillhost.yaml: Is a directory (os error 21)
+    hint: check that the file may be read
+    ");
+}
+
+#[test]
+fn a_key_that_an_extension_does_not_know_is_named_by_it() {
+    let home = home().settings("extensions: {skill_registry: {poll_interval: 5}}\n");
+    insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
+    exit 2
+    --- stderr
+    error: the configuration of skill_registry: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`
+    hint: see: skillhost config
+    ");
+    // The others are loaded.
+    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    exit 0
+    --- stdout
+    EXTENSION      STATE          VERSION PROVIDES
+    echo           loaded         0.1.0   tools echo, context 200, service
+    skill_registry rejected (new)         config: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`
+    --- stderr
+    note: skillhost ext doctor says what to do about the rejected ones
+    ");
+    insta::assert_snapshot!(home.start(home.command().env("SKILLHOST_EXTENSIONS__ECHO", "x").arg("config")).finish(), @r#"
+    exit 2
+    --- stderr
+    error: environment: invalid type: found string "x", expected a map for key "EXTENSIONS.ECHO" in `SKILLHOST_` environment variable(s)
+    hint: skillhost schema settings prints what may stand there
+    "#);
+}
+
+#[test]
+fn the_schemas_are_json_and_the_manifests_is_the_one_in_the_documentation() {
+    let home = home();
+    let schema = home.skillhost(["schema", "manifest"]).success();
+    let documented =
+        std::fs::read_to_string(repository().join("docs/schema/manifest.json")).unwrap();
+    assert_eq!(schema.stdout, documented);
+    let settings = home.skillhost(["schema", "settings"]).success().json();
+    let keys: Vec<_> = settings["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["allow_shadowing", "extensions"]);
+    assert_eq!(settings["additionalProperties"], false);
+    insta::assert_snapshot!(home.skillhost(["schema", "manifset"]), @"
+    exit 2
+    --- stderr
+    error: invalid value 'manifset' for '<OF>'
+      [possible values: manifest, settings]
+
+      tip: a similar value exists: 'manifest'
+
+    For more information, try '--help'.
+    ");
+}

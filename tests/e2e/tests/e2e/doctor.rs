@@ -1,0 +1,183 @@
+//! `skillhost ext doctor`: each extension with phase, reason and what to do.
+
+use test_support::library;
+
+use crate::scene::{home, shipped, steady, timeless};
+
+#[test]
+fn a_healthy_home_has_no_findings() {
+    let _timeless = timeless();
+    let home = home();
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 0
+    --- stdout
+    ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource, context 60, service, skill; opened in [N] µs)
+    ");
+    insta::assert_snapshot!(steady(&home.skillhost(["ext", "doctor", "--json"]).success()), @r#"
+    {
+      "health": {
+        "echo": {
+          "error": null,
+          "ok": true
+        },
+        "skill_registry": {
+          "error": null,
+          "ok": true
+        }
+      },
+      "healthy": true,
+      "report": {
+        "agents": [],
+        "disabled": [],
+        "loaded": [
+          {
+            "context_priority": 200,
+            "id": "echo",
+            "interfaces": [],
+            "library": "[TARGET]/libecho.so",
+            "name": "Echo",
+            "service": true,
+            "tools": [
+              "echo"
+            ],
+            "version": "0.1.0"
+          },
+          {
+            "context_priority": 60,
+            "id": "skill_registry",
+            "interfaces": [
+              "skill"
+            ],
+            "library": "[TARGET]/libskill_registry.so",
+            "name": "Skill registry",
+            "service": true,
+            "tools": [
+              "list_skills",
+              "read_skill",
+              "read_skill_resource"
+            ],
+            "version": "0.1.0"
+          }
+        ],
+        "notes": [],
+        "rejected": []
+      },
+      "schema_version": 1
+    }
+    "#);
+}
+
+#[test]
+fn a_tool_name_taken_twice_names_both_owners() {
+    let _timeless = timeless();
+    let home = home().extension("parrot", "id: parrot\nname: Parrot\nentrypoint: echo\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 1
+    --- stdout
+    ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource, context 60, service, skill; opened in [N] µs)
+    rejected parrot in phase wire
+      manifest: [HOME]/sandbox/extensions/parrot/manifest.yaml
+      reason: the tool `echo` of `parrot` is already provided by `echo`
+      hint: rename the tool, or disable one of the two
+    ");
+    home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).success();
+}
+
+#[test]
+fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
+    let _timeless = timeless();
+    let home = home()
+        .extension("broken", "id: broken\nname: Broken\nentrypoint: nowhere\n")
+        .extension("leaning", "id: leaning\nname: Leaning\nentrypoint: echo\ndepends_on: [broken]\n")
+        .extension("content", "id: content\nname: Content\nagent: {instructions: Hi.}\ndepends_on: [{id: broken, optional: true}]\n")
+        .extension("sleeping", "id: sleeping\nname: Sleeping\nentrypoint: echo\nenabled: false\n")
+        .extension("waiting", "id: waiting\nname: Waiting\nagent: {instructions: Hi.}\ndepends_on: [sleeping, absent]\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 1
+    --- stdout
+    ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource, context 60, service, skill; opened in [N] µs)
+    ok content (agent)
+    disabled sleeping
+    rejected waiting in phase plan
+      manifest: [HOME]/sandbox/extensions/waiting/manifest.yaml
+      reason: `waiting` depends on `sleeping` (line 4), which is disabled
+      reason: `waiting` depends on `absent` (line 4), which does not exist
+      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+    rejected broken in phase probe
+      manifest: [HOME]/sandbox/extensions/broken/manifest.yaml
+      reason: no library `libnowhere.so` beside the manifest, beside the executable or in lib/skillhost
+      hint: build it, or copy it to one of: [HOME]/sandbox/extensions/broken, [HOME]/sandbox/extensions/broken/target/release, [TARGET], /work/main/target/lib/skillhost
+    rejected leaning in phase plan
+      manifest: [HOME]/sandbox/extensions/leaning/manifest.yaml
+      reason: depends on `broken`, which could not be loaded
+      hint: see `broken` in: skillhost ext doctor
+    ");
+    home.skillhost(["ask", "--print-prompt", "--agent", "content", "hi"]).success();
+}
+
+#[test]
+fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
+    let _timeless = timeless();
+    let home = home().extension("echo", &shipped("echo").replace("0.1.0", "9.9.9"));
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 1
+    --- stdout
+    ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource, context 60, service, skill; opened in [N] µs)
+    rejected echo in phase discover
+      manifest: [HOME]/sandbox/extensions/echo/manifest.yaml
+      reason: the id `echo` is already taken by [HOME]/manifests/echo/manifest.yaml
+      hint: choose another id, or list `echo` under allow_shadowing in skillhost.yaml
+    ");
+    home.write("skillhost.yaml", "allow_shadowing: [echo]\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 0
+    --- stdout
+    ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource, context 60, service, skill; opened in [N] µs)
+    note [HOME]/sandbox/extensions/echo/manifest.yaml takes over `echo` from [HOME]/manifests/echo/manifest.yaml (allow_shadowing)
+    ");
+}
+
+#[test]
+fn configuration_that_an_extension_refuses_is_its_own_problem_alone() {
+    let _timeless = timeless();
+    let home = home().settings("extensions: {echo: {greting: Hi}}\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 1
+    --- stdout
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource, context 60, service, skill; opened in [N] µs)
+    rejected echo in phase new
+      manifest: [HOME]/manifests/echo/manifest.yaml
+      reason: config: unknown field `greting`, expected `greeting`
+      hint: look at `config` in the manifest and at `extensions.echo` in skillhost.yaml
+    ");
+    home.skillhost(["tool", "call", "list_skills"]).success();
+}
+
+#[test]
+fn a_list_of_skills_that_is_not_complete_is_unhealthy() {
+    let _timeless = timeless();
+    let home = home().settings(
+        "extensions: {skill_registry: {roots: [{label: a, path: sandbox/skills}, {label: b, path: skillhost.yaml}]}}\n",
+    );
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 1
+    --- stdout
+    ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
+    unhealthy skill_registry: the list of skills is not complete: [HOME]/skillhost.yaml could not be read: Not a directory (os error 20)
+      hint: skills found earlier are kept until the folders can be read again
+    ");
+}
+
+#[test]
+fn a_library_beside_the_manifest_wins_over_the_installed_one() {
+    let home = home().library("echo", "echo", &library("echo"));
+    let report = home.skillhost(["ext", "list", "--json"]).success().json();
+    let libraries: Vec<_> =
+        report["loaded"].as_array().unwrap().iter().map(|one| &one["library"]).collect();
+    assert_eq!(libraries, ["[HOME]/manifests/echo/libecho.so", "[TARGET]/libskill_registry.so"]);
+}

@@ -1,0 +1,228 @@
+//! `skillhost ext list` and `ext new`.
+
+use std::fs;
+
+use test_support::TestHome;
+
+use crate::scene::{agent, home, repository, steady, timeless};
+
+#[test]
+fn what_is_loaded_rejected_and_disabled_is_listed() {
+    let _timeless = timeless();
+    let home = home()
+        .manifest("helper", &agent("helper", "  instructions: Help.\n"))
+        .extension("idle", "id: idle\nname: Idle\nentrypoint: idle\nenabled: false\n")
+        .extension("absent", "id: absent\nname: Absent\nentrypoint: absent\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    exit 0
+    --- stdout
+    EXTENSION      STATE            VERSION PROVIDES
+    echo           loaded           0.1.0   tools echo, context 200, service
+    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource, context 60, service, skill
+    helper         loaded                   agent
+    absent         rejected (probe)         no library `libabsent.so` beside the manifest, beside the executable or in lib/skillhost
+    idle           disabled
+    --- stderr
+    note: skillhost ext doctor says what to do about the rejected ones
+    ");
+    insta::assert_snapshot!(steady(&home.skillhost(["ext", "list", "--json"]).success()), @r#"
+    {
+      "agents": [
+        {
+          "id": "helper",
+          "name": "The helper"
+        }
+      ],
+      "disabled": [
+        "idle"
+      ],
+      "loaded": [
+        {
+          "context_priority": 200,
+          "id": "echo",
+          "interfaces": [],
+          "library": "[TARGET]/libecho.so",
+          "name": "Echo",
+          "service": true,
+          "tools": [
+            "echo"
+          ],
+          "version": "0.1.0"
+        },
+        {
+          "context_priority": 60,
+          "id": "skill_registry",
+          "interfaces": [
+            "skill"
+          ],
+          "library": "[TARGET]/libskill_registry.so",
+          "name": "Skill registry",
+          "service": true,
+          "tools": [
+            "list_skills",
+            "read_skill",
+            "read_skill_resource"
+          ],
+          "version": "0.1.0"
+        }
+      ],
+      "notes": [],
+      "rejected": [
+        {
+          "hint": "build it, or copy it to one of: [HOME]/sandbox/extensions/absent, [HOME]/sandbox/extensions/absent/target/release, [TARGET], /work/main/target/lib/skillhost",
+          "id": "absent",
+          "manifest": "[HOME]/sandbox/extensions/absent/manifest.yaml",
+          "phase": "probe",
+          "reason": "no library `libabsent.so` beside the manifest, beside the executable or in lib/skillhost"
+        }
+      ],
+      "schema_version": 1
+    }
+    "#);
+}
+
+#[test]
+fn an_empty_home_has_no_extensions() {
+    insta::assert_snapshot!(TestHome::new().trusted().skillhost(["ext", "list"]), @"
+    exit 0
+    --- stdout
+    EXTENSION STATE VERSION PROVIDES
+    ");
+}
+
+fn new(home: &TestHome, args: &[&str]) -> test_support::Output {
+    let sdk = repository().join("kernel/sdk");
+    let mut command = home.command();
+    command.args(["ext", "new"]).args(args).arg("--sdk").arg(sdk);
+    home.start(&mut command).finish()
+}
+
+#[test]
+fn a_new_extension_is_three_files_and_the_next_three_commands() {
+    let home = home();
+    insta::assert_snapshot!(new(&home, &["rss_reader"]), @r#"
+    exit 0
+    --- stdout
+    made [HOME]/sandbox/extensions/rss_reader
+    next:
+      cargo build --release --manifest-path [HOME]/sandbox/extensions/rss_reader/Cargo.toml
+      skillhost ext doctor
+      skillhost tool call rss_reader_greet '{"name": "Ada"}'
+    "#);
+    let folder = home.path("sandbox/extensions/rss_reader");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    insta::assert_snapshot!(read("manifest.yaml"), @"
+    # yaml-language-server: $schema=../../../docs/schema/manifest.json
+    id: rss_reader
+    name: Rss reader
+    version: 0.1.0
+    description: Says in one sentence what this extension is for.
+    entrypoint: rss_reader
+    ");
+    let cargo = read("Cargo.toml").replace(&repository().display().to_string(), "[REPOSITORY]");
+    insta::assert_snapshot!(cargo, @r#"
+    [package]
+    name = "skillhost-ext-rss_reader"
+    version = "0.1.0"
+    edition = "2024"
+    publish = false
+
+    [lib]
+    name = "rss_reader"
+    crate-type = ["cdylib"]
+
+    [dependencies]
+    skillhost-sdk = { path = "[REPOSITORY]/kernel/sdk" }
+
+    # An extension must unwind: a panic is caught and becomes an error.
+    [profile.release]
+    panic = "unwind"
+    strip = "symbols"
+
+    # Not part of any workspace around it.
+    [workspace]
+    "#);
+    let source = read("src/lib.rs");
+    assert!(source.contains("\"rss_reader_greet\"") && !source.contains("{{"), "{source}");
+    // Until it is built, it is rejected with what to do, and nothing else is.
+    let doctor = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
+    assert_eq!(doctor["report"]["rejected"].as_array().map(Vec::len), Some(1));
+    assert_eq!(doctor["report"]["rejected"][0]["phase"], "probe");
+}
+
+#[test]
+fn the_new_files_are_listed_as_json() {
+    let home = home();
+    insta::assert_snapshot!(new(&home, &["rss-reader", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {"files":["[HOME]/sandbox/extensions/rss-reader/manifest.yaml","[HOME]/sandbox/extensions/rss-reader/Cargo.toml","[HOME]/sandbox/extensions/rss-reader/src/lib.rs"],"folder":"[HOME]/sandbox/extensions/rss-reader","id":"rss-reader","schema_version":1}
+    "#);
+    // A crate's name may have a hyphen, a library's may not.
+    let manifest = fs::read_to_string(home.path("sandbox/extensions/rss-reader/manifest.yaml"));
+    assert!(manifest.unwrap().contains("\nentrypoint: rss_reader\n"));
+}
+
+#[test]
+fn what_exists_is_never_overwritten() {
+    let home = home().extension("mine", "id: mine\nname: Mine\nentrypoint: mine\n");
+    insta::assert_snapshot!(new(&home, &["mine"]), @"
+    exit 4
+    --- stderr
+    error: [HOME]/sandbox/extensions/mine exists
+    hint: choose another id
+    ");
+    assert!(!home.path("sandbox/extensions/mine/Cargo.toml").exists());
+    // An id that ships would be rejected at the next start.
+    insta::assert_snapshot!(new(&home, &["echo"]), @r#"
+    exit 0
+    --- stdout
+    made [HOME]/sandbox/extensions/echo
+    next:
+      cargo build --release --manifest-path [HOME]/sandbox/extensions/echo/Cargo.toml
+      skillhost ext doctor
+      skillhost tool call echo_greet '{"name": "Ada"}'
+    "#);
+    assert!(!home.path("sandbox/extensions/echo").exists());
+}
+
+#[test]
+fn an_id_that_is_none_is_refused_before_anything_is_made() {
+    let home = home();
+    insta::assert_snapshot!(new(&home, &["../evil"]), @r#"
+    exit 2
+    --- stderr
+    error: extension id "../evil" must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`
+    hint: such as `rss_reader`
+    "#);
+    insta::assert_snapshot!(new(&home, &["Rss"]), @r#"
+    exit 2
+    --- stderr
+    error: extension id "Rss" must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`
+    hint: such as `rss_reader`
+    "#);
+    insta::assert_snapshot!(new(&home, &[""]), @r#"
+    exit 2
+    --- stderr
+    error: extension id "" must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`
+    hint: such as `rss_reader`
+    "#);
+    assert!(!home.path("sandbox/extensions").exists());
+}
+
+#[test]
+fn sources_that_are_not_there_are_asked_for() {
+    let home = home();
+    insta::assert_snapshot!(home.skillhost(["ext", "new", "mine", "--sdk", "nowhere"]), @"
+    exit 3
+    --- stderr
+    error: [HOME]/nowhere: No such file or directory (os error 2)
+    ");
+    insta::assert_snapshot!(home.skillhost(["ext", "new", "mine", "--sdk", "sandbox"]), @"
+    exit 3
+    --- stderr
+    error: the sources of skillhost-sdk do not lie beside this executable
+    hint: name them: --sdk DIR (kernel/sdk in the source tree)
+    ");
+    assert!(!home.path("sandbox/extensions").exists());
+}

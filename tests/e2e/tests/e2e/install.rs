@@ -1,0 +1,196 @@
+//! The product as `cargo xtask install` puts it in place, used from somewhere else; and
+//! `skillhost init`, which copies from there.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use test_support::{Output, TestHome, binary, profile_dir};
+
+use crate::scene::{repository, steady};
+
+/// A copy installed from what is built, in a folder beside an otherwise unused home.
+struct Installed {
+    place: TestHome,
+    prefix: PathBuf,
+}
+
+impl Installed {
+    fn new() -> Self {
+        let place = TestHome::new();
+        let prefix = place.outside().join("prefix");
+        let profile = profile_dir();
+        let mut xtask = Command::new(profile.join("xtask"));
+        xtask.args(["install", "--no-build", "--prefix"]).arg(&prefix);
+        if profile.ends_with("debug") {
+            xtask.arg("--debug");
+        }
+        let output = xtask.env("CARGO_TARGET_DIR", profile.join("..")).output();
+        let output =
+            output.expect("xtask is built; run `cargo xtask test` or cargo build -p xtask");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self { place, prefix }
+    }
+
+    /// Runs the installed program in the folder around everything, from where no home is found.
+    fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
+        let mut command = self.place.command_of(&self.prefix.join("bin/skillhost"));
+        self.place.start(command.current_dir(self.place.outside()).args(args)).finish()
+    }
+
+    fn mine(&self) -> PathBuf {
+        self.place.outside().join("mine")
+    }
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).expect("a folder that was just made") {
+            let path = entry.expect("a readable folder").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let relative = path.strip_prefix(folder).expect("it lies below");
+                found.push(relative.display().to_string());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn an_installed_copy_is_whole() {
+    let installed = Installed::new();
+    let all = files(&installed.prefix);
+    let outside_sdk: Vec<_> = all
+        .iter()
+        .filter(|path| !path.starts_with("share/skillhost/sdk/"))
+        .filter(|path| !path.contains("/templates/"))
+        .cloned()
+        .collect();
+    insta::assert_snapshot!(outside_sdk.join("\n"), @"");
+    for file in ["Cargo.toml", "sdk/Cargo.toml", "sdk/src/lib.rs", "contract/src/abi.rs"] {
+        assert!(all.contains(&format!("share/skillhost/sdk/{file}")), "{file} of {all:?}");
+    }
+}
+
+#[test]
+fn an_installed_copy_does_the_main_job() {
+    let installed = Installed::new();
+    insta::assert_snapshot!(installed.run(["init", "mine"]), @"");
+    let run = |args: &[&str]| installed.run(["--home", "mine"].iter().chain(args)).success();
+    let report = run(&["ext", "list", "--json"]).json();
+    let ids = |key: &str| {
+        let rows = report[key].as_array().cloned().unwrap_or_default();
+        rows.iter().map(|row| row["id"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("loaded"), ["echo", "skill_registry"]);
+    assert_eq!(ids("agents"), ["builder_agent", "orchestrator_agent"]);
+    assert_eq!(ids("rejected"), Vec::<String>::new());
+    assert_eq!(
+        report["loaded"][1]["library"],
+        "[OUTSIDE]/prefix/lib/skillhost/libskill_registry.so"
+    );
+    assert_eq!(run(&["ext", "doctor", "--json"]).json()["healthy"], true);
+
+    let listed = run(&["skill", "list", "--json"]).json();
+    let skills: Vec<_> =
+        listed["skills"].as_array().unwrap().iter().map(|one| &one["skill_id"]).collect();
+    assert_eq!(skills, ["code-review", "extension-development", "task-decomposition"]);
+    assert_eq!(listed["problems"], serde_json::json!([]));
+    let prompt = run(&["ask", "--print-prompt", "hello"]).stdout;
+    assert!(prompt.contains("\n---\n\n[Available Skills]\n• `code-review` — "), "{prompt}");
+    let builder = run(&["ask", "--agent", "builder_agent", "--print-prompt", "hello"]).stdout;
+    assert!(builder.contains("<skill_content name=\"extension-development\""), "{builder}");
+}
+
+#[test]
+fn an_extension_begun_from_an_installed_copy_finds_its_sdk_there() {
+    let installed = Installed::new();
+    installed.run(["init", "mine"]).success();
+    installed.run(["--home", "mine", "ext", "new", "tea_time"]).success();
+    let folder = installed.mine().join("sandbox/extensions/tea_time");
+    let text = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let sdk = installed.prefix.join("share/skillhost/sdk/sdk");
+    assert!(
+        text.contains(&format!("skillhost-sdk = {{ path = \"{}\" }}", sdk.display())),
+        "{text}"
+    );
+    fs::copy(repository().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--offline", "--format-version", "1", "--manifest-path"])
+        .arg(folder.join("Cargo.toml"))
+        .output()
+        .unwrap();
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let manifest = |name: &str| {
+        let package = packages.iter().find(|package| package["name"] == name);
+        PathBuf::from(package.unwrap()["manifest_path"].as_str().unwrap())
+    };
+    assert_eq!(manifest("skillhost-sdk"), sdk.join("Cargo.toml"));
+    assert_eq!(
+        manifest("skillhost-contract"),
+        sdk.join("../contract/Cargo.toml").canonicalize().unwrap()
+    );
+}
+
+#[test]
+fn a_home_is_made_once_and_kept_ever_after() {
+    let installed = Installed::new();
+    let first = installed.run(["init", "mine", "--json"]).success();
+    let made = files(&installed.mine());
+    insta::assert_snapshot!(made.iter().filter(|path| !path.contains("/templates/")).cloned().collect::<Vec<_>>().join("\n"), @"");
+    assert_eq!(first.json()["made"].as_array().map(Vec::len), Some(made.len()));
+    assert_eq!(first.json()["trusted"], true);
+
+    let settings = installed.mine().join("skillhost.yaml");
+    let skill = installed.mine().join("sandbox/skills/code-review/SKILL.md");
+    fs::write(&settings, "# mine\n").unwrap();
+    fs::write(&skill, "---\ndescription: Mine.\n---\nMine.\n").unwrap();
+    fs::remove_file(installed.mine().join("manifests/echo/manifest.yaml")).unwrap();
+    insta::assert_snapshot!(steady(&installed.run(["init", "mine", "--json"]).success()), @"");
+    assert_eq!(fs::read_to_string(settings).unwrap(), "# mine\n");
+    assert!(fs::read_to_string(skill).unwrap().contains("Mine."));
+    assert_eq!(files(&installed.mine()), made);
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_home_is_named() {
+    let installed = Installed::new();
+    fs::write(installed.place.outside().join("file"), "").unwrap();
+    insta::assert_snapshot!(installed.run(["init", "file/home"]), @"");
+    insta::assert_snapshot!(installed.run(["init"]), @"");
+}
+
+#[test]
+fn skills_that_ship_are_there_without_being_copied() {
+    let installed = Installed::new();
+    fs::create_dir_all(installed.mine().join("sandbox")).unwrap();
+    let run = |args: &[&str]| installed.run(["--home", "mine", "--trust-home"].iter().chain(args));
+    let listed = run(&["skill", "list", "--json"]).success().json();
+    let sources: Vec<_> =
+        listed["skills"].as_array().unwrap().iter().map(|one| &one["source"]).collect();
+    assert_eq!(sources, ["shipped"; 3]);
+    let prompt = run(&["ask", "--print-prompt", "hello"]).success().stdout;
+    assert!(prompt.contains("• `task-decomposition` — "), "{prompt}");
+}
+
+#[test]
+fn a_binary_alone_says_what_it_lacks() {
+    let place = TestHome::new();
+    let lonely = place.outside().join("lonely");
+    fs::create_dir(&lonely).unwrap();
+    fs::copy(binary(), lonely.join("skillhost")).unwrap();
+    let run = |args: &[&str]| {
+        place.start(place.command_of(&lonely.join("skillhost")).args(args)).finish()
+    };
+    insta::assert_snapshot!(run(&["init", "x"]), @"");
+    insta::assert_snapshot!(run(&["ext", "new", "mine"]), @"");
+    run(&["skill", "list"]).success();
+}

@@ -1,0 +1,23 @@
+//! The built `skillhost` with its built libraries, each test on a home of its own.
+//!
+//! One module per area; a file that is not named here is found by tests/tidy.
+
+mod agent;
+mod ask;
+mod bad_home;
+mod bad_library;
+mod bad_manifest;
+mod bad_skill;
+mod command_line;
+mod config;
+mod doctor;
+mod ext;
+mod install;
+mod paths;
+mod reload;
+mod run;
+mod scaffold;
+mod scene;
+mod skill;
+mod tool;
+mod trust;

@@ -1,0 +1,130 @@
+//! Paths of resources that lead elsewhere, by every entry point.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+use test_support::{Output, TestHome};
+
+use crate::scene::{home, running};
+
+/// A home with a secret beside the skill and links to it.
+fn scene() -> TestHome {
+    let home = home()
+        .file("sandbox/skills/greet/notes/names.txt", "Ada\n")
+        .file("sandbox/skills/secret.txt", "SECRET\n");
+    let greet = home.path("sandbox/skills/greet");
+    symlink("../secret.txt", greet.join("link.txt")).unwrap();
+    symlink(home.path("sandbox/skills"), greet.join("up")).unwrap();
+    symlink("notes/names.txt", greet.join("inside.txt")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        greet.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    home
+}
+
+/// A path, the exit code it gets and what the message says.
+fn refusals() -> Vec<(String, i32, &'static str)> {
+    [
+        ("..", 5, "component `.` or `..`"),
+        ("../secret.txt", 5, "component `.` or `..`"),
+        ("notes/../../secret.txt", 5, "component `.` or `..`"),
+        ("./notes/names.txt", 5, "component `.` or `..`"),
+        ("/etc/passwd", 5, "cannot be absolute"),
+        ("//etc/passwd", 5, "cannot be absolute"),
+        (r"..\secret.txt", 5, "backslash"),
+        (r"notes\names.txt", 5, "backslash"),
+        ("C:/secret.txt", 5, "drive"),
+        ("%2e%2e/secret.txt", 3, "has no file %2e%2e/secret.txt"),
+        ("%2e%2e%2fsecret.txt", 3, "has no file"),
+        ("notes//names.txt", 2, "empty component"),
+        ("notes/", 2, "empty component"),
+        ("", 2, "empty"),
+        ("notes", 2, "notes is a directory"),
+        ("link.txt", 5, "symbolic link"),
+        ("inside.txt", 5, "symbolic link"),
+        ("up/secret.txt", 5, "symbolic link"),
+        ("pipe", 5, "not a regular file"),
+        ("absent.txt", 3, "has no file absent.txt"),
+    ]
+    .into_iter()
+    .map(|(path, code, message)| (path.to_owned(), code, message))
+    .chain([("a".repeat(8 << 10), 2, "bytes"), ("a/".repeat(4 << 10) + "b", 2, "bytes")])
+    .collect()
+}
+
+fn check(output: &Output, path: &str, code: i32, message: &str) {
+    let shown: String = path.chars().take(40).collect();
+    assert_eq!(output.status, code, "{shown:?}: {output}");
+    assert_eq!(output.stdout, "", "{shown:?}");
+    assert!(output.stderr.contains(message), "{shown:?}: {output}");
+    assert!(output.stderr.contains("\nhint: "), "{shown:?}: {output}");
+    assert!(output.stderr.len() < 1024, "{shown:?}: {} bytes", output.stderr.len());
+    assert!(!output.stderr.contains("SECRET"), "{shown:?}: {output}");
+}
+
+#[test]
+fn no_path_leads_out_of_a_skill_on_the_command_line() {
+    let home = scene();
+    for (path, code, message) in refusals() {
+        check(&home.skillhost(["skill", "resource", "greet", &path]), &path, code, message);
+    }
+    home.skillhost(["skill", "resource", "greet", "notes/names.txt"]).success();
+}
+
+#[test]
+fn no_path_leads_out_of_a_skill_through_the_tool() {
+    let home = scene();
+    let kernel = running(&home);
+    let call = |path: &str| {
+        let arguments = json!({ "skill_id": "greet", "path": path }).to_string();
+        home.skillhost(["tool", "call", "read_skill_resource", &arguments])
+    };
+    for (path, code, message) in refusals() {
+        check(&call(&path), &path, code, message);
+    }
+    // An argument of a program cannot hold it, an argument of a tool can.
+    check(&call("notes/names.txt\0.png"), "NUL", 2, "cannot contain NUL");
+    assert_eq!(call("notes/names.txt").success().stdout, "Ada\n");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn no_skill_id_is_a_path() {
+    let home = scene();
+    for id in ["../skills/greet", "greet/notes", "/etc", ".", "..", "greet/", "greet\\", ""] {
+        let output = home.skillhost(["skill", "read", id]).exits(3);
+        assert!(output.stderr.contains("there is no skill"), "{id:?}: {output}");
+    }
+    let long = home.skillhost(["skill", "read", &"a".repeat(8 << 10)]).exits(3);
+    assert!(long.stderr.len() < 1024, "{} bytes", long.stderr.len());
+}
+
+#[test]
+fn a_links_target_is_never_listed_as_a_resource() {
+    let home = scene();
+    let shown = home.skillhost(["skill", "show", "greet", "--json"]).success().json();
+    let paths: Vec<_> =
+        shown["resources"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    assert_eq!(paths, ["notes/names.txt"]);
+    insta::assert_snapshot!(shown["notes"].to_string(), @r#"["4 entries of the skill's directory cannot be read: links, special or unreadable files, or names that are not UTF-8"]"#);
+    // A skill's folder may be a link as long as it stays in a root.
+    symlink("greet", home.path("sandbox/skills/alias")).unwrap();
+    fs::create_dir(home.outside().join("far")).unwrap();
+    fs::write(home.outside().join("far/SKILL.md"), "---\ndescription: Far.\n---\nFar.\n").unwrap();
+    symlink(home.outside().join("far"), home.path("sandbox/skills/far")).unwrap();
+    insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
+    exit 0
+    --- stdout
+    alias  Greets people. Use when somebody arrives. [~5 tokens, sandbox]
+    greet  Greets people. Use when somebody arrives. [~5 tokens, sandbox]
+    --- stderr
+    note: skipped [HOME]/sandbox/skills/far: error[link.outside]: it links out of the roots, to [OUTSIDE]/far
+    note: 2 warnings; `skillhost skill show ID` prints those of a skill
+    ");
+}

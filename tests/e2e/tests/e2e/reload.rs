@@ -1,0 +1,125 @@
+//! `skillhost ext reload`: a new build while everything runs.
+
+use std::fs;
+
+use sha2::{Digest as _, Sha256};
+use test_support::library;
+
+use crate::scene::{home, running, shipped, timeless};
+
+const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
+
+fn pinned(bytes: &[u8]) -> String {
+    let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}sha256: {digest}\n", shipped("echo"))
+}
+
+#[test]
+fn a_changed_library_is_taken_into_use_and_a_refused_one_is_not() {
+    let _timeless = timeless();
+    let old = fs::read(library("echo")).unwrap();
+    // Bytes behind the last section: another file, the same program.
+    let new = [&*old, b"another build"].concat();
+    let home = home().manifest("echo", &pinned(&old)).library("echo", "echo", &library("echo"));
+    let kernel = running(&home);
+
+    let built = home.outside().join("built.so");
+    fs::write(&built, &new).unwrap();
+    home.replace_library("echo", "echo", &built);
+    let refused = home.skillhost(["ext", "reload", "echo"]).exits(1);
+    assert!(refused.stderr.contains("was not reloaded (probe): "), "{refused}");
+    assert!(refused.stderr.contains("hint: the build that was in use goes on\n"), "{refused}");
+    assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
+
+    home.write("manifests/echo/manifest.yaml", pinned(&new));
+    insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
+    exit 0
+    --- stdout
+    reloaded echo: 0.1.0 → 0.1.0 (switched after [N] ms, the old build ended after [N] ms)
+    ");
+    insta::assert_snapshot!(kernel.line_with("reloaded"), @"kernel kernel.extension_reloaded echo from=0.1.0 to=0.1.0");
+    assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
+
+    // What is no library at all leaves the one in use in use.
+    fs::write(&built, "text").unwrap();
+    home.write("manifests/echo/manifest.yaml", shipped("echo"));
+    home.replace_library("echo", "echo", &built);
+    insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
+    exit 1
+    --- stderr
+    error: `echo` was not reloaded (probe): [HOME]/manifests/echo/libecho.so: not a shared library (no ELF header)
+    hint: the build that was in use goes on
+    ");
+    assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn a_reload_reads_the_manifest_again() {
+    let agent = "id: plain\nname: Plain\nagent: {instructions: Answer.}\n";
+    let home = home().manifest("plain", agent);
+    let kernel = running(&home);
+    let ask =
+        || home.skillhost(["ask", "--print-prompt", "--agent", "plain", "hi"]).success().stdout;
+    assert!(!ask().contains("Good morning."));
+    home.write("manifests/echo/manifest.yaml", shipped("echo").replace("\"\"", "Good morning."));
+    let reloaded = home.skillhost(["ext", "reload", "echo", "--json"]).success().json();
+    assert_eq!(
+        (&reloaded["id"], &reloaded["from"], &reloaded["to"]),
+        (&"echo".into(), &"0.1.0".into(), &"0.1.0".into())
+    );
+    assert!(ask().ends_with("\n---\n\nGood morning.\n"));
+    // The registry reloads as well: its skills are there, and its watching goes on.
+    home.skillhost(["ext", "reload", "skill_registry"]).success();
+    home.write("sandbox/skills/brew/SKILL.md", crate::scene::skill("Brews.", "Boil."));
+    kernel.line_with("skill.added brew");
+    assert!(ask().contains("• `brew` — Brews.\n"));
+    kernel.interrupt().success();
+}
+
+#[test]
+fn a_manifest_that_broke_meanwhile_is_named() {
+    let home = home();
+    let kernel = running(&home);
+    home.write("manifests/echo/manifest.yaml", "id: echo\nnmae: Echo\nentrypoint: echo\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
+    exit 1
+    --- stderr
+    error: `echo` was not reloaded (parse): [HOME]/manifests/echo/manifest.yaml:2:1: unknown field `nmae`; did you mean `name`?
+    hint: the build that was in use goes on
+    ");
+    fs::remove_file(home.path("manifests/echo/manifest.yaml")).unwrap();
+    insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
+    exit 3
+    --- stderr
+    error: the manifest of `echo` is gone, or no longer names a library
+    ");
+    assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn unknown_extensions_and_kernels_that_do_not_run_are_said() {
+    let home = home().manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Answer.}\n");
+    insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
+    exit 3
+    --- stderr
+    error: no kernel runs for [HOME]
+    hint: the next `skillhost run` loads the new build anyway
+    ");
+    let kernel = running(&home);
+    insta::assert_snapshot!(home.skillhost(["ext", "reload", "ecko"]), @"
+    exit 3
+    --- stderr
+    error: no extension `ecko`
+    hint: did you mean echo?
+    hint: see: skillhost ext list
+    ");
+    insta::assert_snapshot!(home.skillhost(["ext", "reload", "plain"]), @"
+    exit 3
+    --- stderr
+    error: no extension `plain`
+    hint: see: skillhost ext list
+    ");
+    kernel.interrupt().success();
+}

@@ -1,0 +1,266 @@
+//! `skillhost tool`: what there is to call, and calls.
+
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::scene::{agent, home, running, steady};
+
+#[test]
+fn the_operator_sees_every_tool() {
+    let home = home();
+    insta::assert_snapshot!(home.skillhost(["tool", "list"]), @"
+    exit 0
+    --- stdout
+    TOOL                EXTENSION      DESCRIPTION
+    echo                echo           Repeats a text.
+    list_skills         skill_registry Lists the available skills: id, description, tags, tokens. Use it when the catalog in the prompt is cut or to look for a skill.
+    read_skill          skill_registry Loads the full instructions of a skill. Use it before a task that a skill of the catalog covers, and follow what it says.
+    read_skill_resource skill_registry Reads a file of a skill: a template, reference or script that its instructions name.
+    ");
+    let listed = home.skillhost(["tool", "list", "--json"]).success().json();
+    let names: Vec<_> =
+        listed["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["echo", "list_skills", "read_skill", "read_skill_resource"]);
+    assert_eq!(listed["failed"], json!([]));
+    let echo = json!({
+        "type": "object",
+        "properties": { "text": { "type": "string", "description": "What to repeat" } },
+        "required": ["text"],
+        "additionalProperties": false,
+    });
+    assert_eq!(listed["tools"][0]["input_schema"], echo);
+}
+
+#[test]
+fn an_agent_sees_the_tools_of_the_extensions_it_uses() {
+    let home = home()
+        .manifest("reader", &agent("reader", "  uses_tools: [skill_registry]\n"))
+        .manifest("idle", &agent("idle", "  instructions: Wait.\n"));
+    let names = |id: &str| {
+        let listed = home.skillhost(["tool", "list", "--json", "--agent", id]).success().json();
+        let tools = listed["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("reader"), ["list_skills", "read_skill", "read_skill_resource"]);
+    assert_eq!(names("idle"), Vec::<String>::new());
+    let listed = home.skillhost(["tool", "list", "--json", "--agent", "reader"]).success().json();
+    // What a model may name is what there is.
+    assert_eq!(
+        listed["tools"][1]["input_schema"]["properties"]["skill_id"]["enum"],
+        json!(["greet"])
+    );
+    insta::assert_snapshot!(home.skillhost(["tool", "list", "--agent", "raeder"]), @"
+    exit 3
+    --- stderr
+    error: no agent `raeder`
+    hint: did you mean reader?
+    hint: see: skillhost agent list
+    ");
+}
+
+#[test]
+fn a_call_prints_its_text_and_as_json_what_the_tool_saw() {
+    let home = home();
+    let text = home.skillhost(["tool", "call", "echo", r#"{"text":"héllo\nthere"}"#]).success();
+    assert_eq!((&*text.stdout, &*text.stderr), ("héllo\nthere\n", ""));
+    let call = home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#, "--json"]).success();
+    insta::assert_snapshot!(steady(&call), @r#"
+    {
+      "is_error": false,
+      "schema_version": 1,
+      "structured": {
+        "caller": {
+          "agent_id": "",
+          "catalog": "all",
+          "deadline_ms": 60000,
+          "origin": "operator"
+        },
+        "text": "hi"
+      },
+      "text": "hi",
+      "tool": "echo"
+    }
+    "#);
+}
+
+#[test]
+fn the_registrys_tools_answer_in_text_and_json() {
+    let home = home().file("sandbox/skills/greet/notes/names.txt", "Ada\nGrace\n");
+    insta::assert_snapshot!(home.skillhost(["tool", "call", "list_skills"]), @"
+    exit 0
+    --- stdout
+    1 skill
+    • `greet` — Greets people. Use when somebody arrives. [~5 tokens; sandbox]
+    ");
+    insta::assert_snapshot!(home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]), @r#"
+    exit 0
+    --- stdout
+    Skill loaded: greet (approx. 5 tokens)
+
+    <skill_content name="greet" digest="bac4baef64d29c6de0616a12b9b6e43eb74078226f01be2df8d4cad99799224c">
+    Say hello to them.
+    </skill_content>
+
+    Resources (load one with read_skill_resource(skill_id, path)):
+    - notes/names.txt (instructions, 10 bytes)
+    "#);
+    insta::assert_snapshot!(steady(&home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#, "--json"]).success()), @r#"
+    {
+      "is_error": false,
+      "schema_version": 1,
+      "structured": {
+        "changed_since_snapshot": false,
+        "digest": "bac4baef64d29c6de0616a12b9b6e43eb74078226f01be2df8d4cad99799224c",
+        "large": false,
+        "more_resources": 0,
+        "notes": [],
+        "requires": [],
+        "resources": [
+          {
+            "kind": "instructions",
+            "mime_type": "text/plain",
+            "path": "notes/names.txt",
+            "size": 10
+          }
+        ],
+        "skill_id": "greet",
+        "source": "sandbox",
+        "state": "current",
+        "tokens": 5,
+        "trust": "operator"
+      },
+      "text": "Skill loaded: greet (approx. 5 tokens)\n\n<skill_content name=\"greet\" digest=\"bac4baef64d29c6de0616a12b9b6e43eb74078226f01be2df8d4cad99799224c\">\nSay hello to them.\n</skill_content>\n\nResources (load one with read_skill_resource(skill_id, path)):\n- notes/names.txt (instructions, 10 bytes)",
+      "tool": "read_skill"
+    }
+    "#);
+    let page = r#"{"skill_id":"greet","path":"notes/names.txt","offset":4,"limit":3}"#;
+    insta::assert_snapshot!(home.skillhost(["tool", "call", "read_skill_resource", page]), @"
+    exit 0
+    --- stdout
+    Gra
+    [bytes 4 to 7 of 10; continue with offset 7]
+    ");
+    insta::assert_snapshot!(steady(&home.skillhost(["tool", "call", "read_skill_resource", page, "--json"]).success()), @r#"
+    {
+      "is_error": false,
+      "schema_version": 1,
+      "structured": {
+        "content": "Gra",
+        "encoding": "utf-8",
+        "kind": "instructions",
+        "length": 3,
+        "mime_type": "text/plain",
+        "next_offset": 7,
+        "notes": [
+          "bytes 4 to 7 of 10; continue with offset 7"
+        ],
+        "offset": 4,
+        "path": "notes/names.txt",
+        "size": 10,
+        "skill_id": "greet"
+      },
+      "text": "Gra\n[bytes 4 to 7 of 10; continue with offset 7]",
+      "tool": "read_skill_resource"
+    }
+    "#);
+}
+
+#[test]
+fn a_dash_reads_the_arguments_from_standard_input() {
+    let home = home();
+    let input = home.outside().join("input");
+    std::fs::write(&input, r#"{"text":"from a file"}"#).unwrap();
+    let stdin = Stdio::from(std::fs::File::open(&input).unwrap());
+    let output =
+        home.start(home.command().args(["tool", "call", "echo", "-"]).stdin(stdin)).finish();
+    assert_eq!(output.success().stdout, "from a file\n");
+}
+
+#[test]
+fn a_running_kernel_answers_as_a_new_one_does() {
+    let home = home();
+    let calls: [&[&str]; 4] = [
+        &["tool", "call", "echo", r#"{"text":"hi"}"#],
+        &["tool", "call", "list_skills", "{}"],
+        &["tool", "call", "ehco", "{}"],
+        &["tool", "call", "echo", "{}"],
+    ];
+    let alone: Vec<_> = calls.iter().map(|call| home.skillhost(*call)).collect();
+    let kernel = running(&home);
+    let together: Vec<_> = calls.iter().map(|call| home.skillhost(*call)).collect();
+    kernel.interrupt().success();
+    assert_eq!(alone, together);
+}
+
+#[test]
+fn what_is_wrong_with_a_call_is_said() {
+    let home = home();
+    let call = |name: &str, arguments: &str| home.skillhost(["tool", "call", name, arguments]);
+    insta::assert_snapshot!(call("echo", "{\"text\":"), @r#"
+    exit 2
+    --- stderr
+    error: the arguments are not JSON: EOF while parsing a value at line 1 column 8
+    hint: arguments are one JSON object, such as {"skill_id": "code-review"}
+    "#);
+    insta::assert_snapshot!(call("echo", "[\"text\"]"), @r#"
+    exit 2
+    --- stderr
+    error: the arguments are not a JSON object
+    hint: arguments are one JSON object, such as {"skill_id": "code-review"}
+    "#);
+    insta::assert_snapshot!(call("echo", ""), @r#"
+    exit 2
+    --- stderr
+    error: the arguments are not JSON: EOF while parsing a value at line 1 column 0
+    hint: arguments are one JSON object, such as {"skill_id": "code-review"}
+    "#);
+    insta::assert_snapshot!(call("echo", "{}"), @"
+    exit 2
+    --- stderr
+    error: arguments: missing field `text`
+    hint: see the tool's input schema: skillhost tool list --json
+    ");
+    insta::assert_snapshot!(call("echo", r#"{"text":"a","loud":true}"#), @"
+    exit 2
+    --- stderr
+    error: arguments: unknown field `loud`, expected `text`
+    hint: see the tool's input schema: skillhost tool list --json
+    ");
+    insta::assert_snapshot!(call("echo", r#"{"text":1}"#), @"
+    exit 2
+    --- stderr
+    error: arguments: invalid type: integer `1`, expected a string
+    hint: see the tool's input schema: skillhost tool list --json
+    ");
+    insta::assert_snapshot!(call("read_skil", "{}"), @"
+    exit 3
+    --- stderr
+    error: no tool `read_skil`
+    hint: did you mean read_skill, read_skill_resource?
+    hint: see: skillhost tool list
+    ");
+    insta::assert_snapshot!(call("zzz", "{}"), @"
+    exit 3
+    --- stderr
+    error: no tool `zzz`
+    hint: see: skillhost tool list
+    ");
+    insta::assert_snapshot!(call("read_skill", r#"{"skill_id":"gret"}"#), @"
+    exit 3
+    --- stderr
+    error: there is no skill `gret`
+    hint: did you mean `greet`?
+    ");
+    insta::assert_snapshot!(call("list_skills", r#"{"limit":-1}"#), @"
+    exit 2
+    --- stderr
+    error: arguments: invalid value: integer `-1`, expected usize
+    hint: see the tool's input schema: skillhost tool list --json
+    ");
+    insta::assert_snapshot!(home.skillhost(["tool", "call", "zzz", "{}", "--json"]), @r#"
+    exit 3
+    --- stderr
+    {"error":{"hints":["see: skillhost tool list"],"kind":"not_found","message":"no tool `zzz`"},"schema_version":1}
+    "#);
+}

@@ -1,0 +1,149 @@
+//! `skillhost trust`: which homes may load code.
+
+use test_support::TestHome;
+
+use crate::scene::untrusted_home;
+
+const KERNEL_COMMANDS: [&[&str]; 9] = [
+    &["run"],
+    &["ask", "--print-prompt", "hi"],
+    &["agent", "list"],
+    &["agent", "show", "x"],
+    &["ext", "list"],
+    &["ext", "doctor"],
+    &["ext", "reload", "echo"],
+    &["tool", "list"],
+    &["tool", "call", "echo", "{}"],
+];
+
+#[test]
+fn no_kernel_command_loads_anything_of_a_home_that_nobody_trusted() {
+    let home = untrusted_home();
+    // Found by walking up, named by the variable or by the argument: all the same.
+    for command in KERNEL_COMMANDS {
+        let output = home.skillhost(command).exits(5);
+        assert_eq!(output.stdout, "", "{command:?}");
+        assert!(output.stderr.contains("this home is not trusted"), "{command:?}: {output}");
+    }
+    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    exit 5
+    --- stderr
+    error: [HOME]: this home is not trusted, so none of its extensions are loaded
+    hint: look at its manifests and extensions, then: skillhost trust [HOME] (or --trust-home for this call)
+    ");
+    insta::assert_snapshot!(home.skillhost(["--home", ".", "ext", "list", "--json"]), @r#"
+    exit 5
+    --- stderr
+    {"error":{"hints":["look at its manifests and extensions, then: skillhost trust [HOME] (or --trust-home for this call)"],"kind":"io","message":"[HOME]: this home is not trusted, so none of its extensions are loaded"},"schema_version":1}
+    "#);
+    home.start(home.command().env("SKILLHOST_HOME", home.root()).args(["ext", "list"]))
+        .finish()
+        .exits(5);
+    assert!(!home.path("sandbox/data").exists(), "nothing was loaded, nothing is left");
+}
+
+#[test]
+fn offline_commands_need_no_trust() {
+    let home = untrusted_home();
+    let commands: [&[&str]; 5] = [
+        &["skill", "list"],
+        &["skill", "show", "greet"],
+        &["skill", "read", "greet"],
+        &["config"],
+        &["schema", "manifest"],
+    ];
+    for command in commands {
+        home.skillhost(command).success();
+    }
+}
+
+#[test]
+fn one_call_can_be_trusted_without_a_trace() {
+    let home = untrusted_home();
+    let call = ["--trust-home", "tool", "call", "echo", r#"{"text":"hi"}"#];
+    assert_eq!(home.skillhost(call).success().stdout, "hi\n");
+    home.skillhost(["ext", "list"]).exits(5);
+    assert_eq!(home.skillhost(["trust", "--list"]).success().stdout, "");
+}
+
+#[test]
+fn trust_is_recorded_by_canonical_path_and_listed() {
+    let home = untrusted_home();
+    let link = home.outside().join("link");
+    std::os::unix::fs::symlink(home.root(), &link).unwrap();
+    insta::assert_snapshot!(home.skillhost(["trust".as_ref(), link.as_os_str()]), @"
+    exit 0
+    --- stdout
+    trusted [HOME]
+    ");
+    insta::assert_snapshot!(home.skillhost(["trust"]), @"
+    exit 0
+    --- stdout
+    [HOME] was trusted already
+    ");
+    insta::assert_snapshot!(home.skillhost(["trust", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {"home":"[HOME]","new":false,"schema_version":1}
+    "#);
+    insta::assert_snapshot!(home.skillhost(["trust", "--list"]), @"
+    exit 0
+    --- stdout
+    [HOME]
+    ");
+    insta::assert_snapshot!(home.skillhost(["trust", "--list", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {"schema_version":1,"trusted":["[HOME]"]}
+    "#);
+    home.skillhost(["ext", "list"]).success();
+}
+
+#[test]
+fn trusting_one_home_trusts_no_other() {
+    let (one, other) = (untrusted_home().trusted(), untrusted_home());
+    // The same record, two homes.
+    let list = |home: &TestHome| {
+        one.start(one.command().arg("--home").arg(home.root()).args(["ext", "list"])).finish()
+    };
+    list(&one).success();
+    list(&other).exits(5);
+}
+
+#[test]
+fn the_users_own_home_is_trusted_by_itself() {
+    let home = untrusted_home();
+    let data = home.outside().join("xdg");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::rename(home.root(), data.join("skillhost")).unwrap();
+    let mut command = home.command();
+    command.current_dir(home.outside()).env("XDG_DATA_HOME", &data);
+    home.start(command.args(["tool", "call", "echo", r#"{"text":"hi"}"#])).finish().success();
+}
+
+#[test]
+fn what_is_no_home_cannot_be_trusted() {
+    let home = TestHome::new();
+    insta::assert_snapshot!(home.skillhost(["trust", "nowhere"]), @"
+    exit 3
+    --- stderr
+    error: [HOME]/nowhere: no such directory
+    hint: make it one: skillhost init [HOME]/nowhere
+    ");
+    std::fs::create_dir(home.path("plain")).unwrap();
+    insta::assert_snapshot!(home.skillhost(["trust", "plain"]), @"
+    exit 3
+    --- stderr
+    error: [HOME]/plain: not a home, it has no sandbox/ directory
+    hint: make it one: skillhost init [HOME]/plain
+    ");
+    insta::assert_snapshot!(home.skillhost(["trust", "--list", "plain"]), @"
+    exit 2
+    --- stderr
+    error: the argument '--list' cannot be used with '[DIR]'
+
+    Usage: skillhost trust --list [DIR]
+
+    For more information, try '--help'.
+    ");
+}

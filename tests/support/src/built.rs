@@ -1,0 +1,48 @@
+//! Where Cargo has put the programs and libraries that tests run.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX, EXE_SUFFIX};
+use std::path::PathBuf;
+
+/// The folder of the profile under test, such as `target/debug`: two levels above the test program.
+#[must_use]
+pub fn profile_dir() -> PathBuf {
+    let program = std::env::current_exe().expect("a running program has a path");
+    let mut folder = program.parent().expect("a program lies in a folder").to_owned();
+    // Test programs lie in `deps`, documentation tests and examples elsewhere below the profile.
+    while !folder.join("deps").is_dir() {
+        assert!(folder.pop(), "{} does not lie in a Cargo target folder", program.display());
+    }
+    folder
+}
+
+/// The built `skillhost`.
+#[must_use]
+pub fn binary() -> PathBuf {
+    existing(format!("skillhost{EXE_SUFFIX}"))
+}
+
+/// The built library of a workspace member, by its base name: `echo` is `libecho.so` on Linux.
+#[must_use]
+pub fn library(name: &str) -> PathBuf {
+    existing(library_name(name))
+}
+
+/// The built library of an `[[example]]` of the package under test.
+#[must_use]
+pub fn example_library(name: &str) -> PathBuf {
+    existing(format!("examples/{}", library_name(name)))
+}
+
+fn library_name(name: &str) -> String {
+    format!("{DLL_PREFIX}{}{DLL_SUFFIX}", name.replace('-', "_"))
+}
+
+fn existing(name: String) -> PathBuf {
+    let path = profile_dir().join(name);
+    assert!(
+        path.is_file(),
+        "{} is not built; run `cargo xtask test` (or cargo build --workspace --examples) first",
+        path.display()
+    );
+    path
+}

@@ -1,0 +1,233 @@
+//! A home of a test's own.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::built::{binary, profile_dir};
+use crate::process::{Background, Output};
+
+/// A home with everything around it that a command may look at; removed when dropped.
+///
+/// The writing methods return the home again, so that a test reads as one expression. They may also
+/// be called later, while something runs on the home.
+#[derive(Debug)]
+pub struct TestHome {
+    temp: tempfile::TempDir,
+    /// The canonical path of `temp`.
+    base: PathBuf,
+}
+
+impl Default for TestHome {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TestHome {
+    /// Makes an empty home: a `sandbox/` and nothing in it. It is not trusted.
+    #[must_use]
+    pub fn new() -> Self {
+        // A short name, because sockets below it must fit into 108 bytes.
+        let temp = tempfile::Builder::new().prefix("sh-").tempdir().expect("make a temporary home");
+        let base = fs::canonicalize(temp.path()).expect("the folder was just made");
+        for folder in ["home/sandbox", "user", "run", "state", "data"] {
+            fs::create_dir_all(base.join(folder)).expect("make a folder in a temporary home");
+        }
+        Self { temp, base }
+    }
+
+    /// The home's canonical path.
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        self.base.join("home")
+    }
+
+    /// A path in the home.
+    #[must_use]
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.root().join(relative)
+    }
+
+    /// The folder around the home, for what a test needs outside of it. Also holds `user` (`HOME`),
+    /// `run`, `state` and `data` (the XDG folders).
+    #[must_use]
+    pub fn outside(&self) -> &Path {
+        &self.base
+    }
+
+    /// Writes a file and the folders above it.
+    #[must_use]
+    pub fn file(self, relative: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Self {
+        self.write(relative, bytes);
+        self
+    }
+
+    /// Writes a file and the folders above it; for changes while something runs.
+    pub fn write(&self, relative: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
+        let path = self.path(relative);
+        let folder = path.parent().expect("a path in the home has a parent");
+        fs::create_dir_all(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+
+    /// Writes `manifests/<id>/manifest.yaml`: an extension as it ships.
+    #[must_use]
+    pub fn manifest(self, id: &str, yaml: &str) -> Self {
+        self.file(format!("manifests/{id}/manifest.yaml"), yaml)
+    }
+
+    /// Writes `sandbox/extensions/<id>/manifest.yaml`: an extension that an operator added.
+    #[must_use]
+    pub fn extension(self, id: &str, yaml: &str) -> Self {
+        self.file(format!("sandbox/extensions/{id}/manifest.yaml"), yaml)
+    }
+
+    /// Writes `sandbox/skills/<id>/SKILL.md`.
+    #[must_use]
+    pub fn skill(self, id: &str, text: &str) -> Self {
+        self.file(format!("sandbox/skills/{id}/SKILL.md"), text)
+    }
+
+    /// Writes `skillhost.yaml`.
+    #[must_use]
+    pub fn settings(self, yaml: &str) -> Self {
+        self.file("skillhost.yaml", yaml)
+    }
+
+    /// Puts a library beside the manifest of `manifests/<id>` under the name that `entrypoint`
+    /// stands for. A new file takes the place of the old one, as a build would do it.
+    #[must_use]
+    pub fn library(self, id: &str, entrypoint: &str, built: &Path) -> Self {
+        self.replace_library(id, entrypoint, built);
+        self
+    }
+
+    /// As [`TestHome::library`], while something runs.
+    pub fn replace_library(&self, id: &str, entrypoint: &str, built: &Path) {
+        let path = self.path(format!("manifests/{id}/{DLL_PREFIX}{entrypoint}{DLL_SUFFIX}"));
+        let temporary = path.with_extension("new");
+        fs::create_dir_all(path.parent().expect("a path in the home has a parent"))
+            .expect("make the folder of a library");
+        fs::copy(built, &temporary).unwrap_or_else(|e| panic!("{}: {e}", built.display()));
+        fs::rename(&temporary, &path).expect("rename a file within its folder");
+    }
+
+    /// Has `skillhost trust` trust the home.
+    #[must_use]
+    pub fn trusted(self) -> Self {
+        self.skillhost(["trust".as_ref(), self.root().as_os_str()]).success();
+        self
+    }
+
+    /// Runs `skillhost` in the home to its end.
+    #[must_use = "assert on the exit code, at least with success()"]
+    pub fn skillhost<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
+        self.spawn(args).finish()
+    }
+
+    /// Starts `skillhost` in the home; for commands that run until they are interrupted.
+    pub fn spawn<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Background {
+        self.start(self.command().args(args))
+    }
+
+    /// A `skillhost` command with this home as working directory and a private environment, to be
+    /// changed by the test and given to [`TestHome::start`].
+    #[must_use]
+    pub fn command(&self) -> Command {
+        self.command_of(&binary())
+    }
+
+    /// As [`TestHome::command`] for another program, such as an installed copy.
+    #[must_use]
+    pub fn command_of(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .env("NO_COLOR", "1")
+            .env("HOME", self.base.join("user"))
+            .env("XDG_STATE_HOME", self.base.join("state"))
+            .env("XDG_DATA_HOME", self.base.join("data"))
+            .env("XDG_RUNTIME_DIR", self.base.join("run"))
+            .current_dir(self.root())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a command whose output is redacted as this home's. Its output is captured; standard
+    /// input is what the command says.
+    pub fn start(&self, command: &mut Command) -> Background {
+        Background::start(command, self.redactions())
+    }
+
+    /// Replaces this home's and this machine's paths: `[HOME]`, `[OUTSIDE]` for the folder around
+    /// it, `[TARGET]` for the built programs' folder.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        redact(text, &self.redactions())
+    }
+
+    fn redactions(&self) -> Vec<(String, &'static str)> {
+        let text = |path: &Path| path.display().to_string();
+        // Longer paths first: the home lies in the folder around it.
+        vec![
+            (text(&self.root()), "[HOME]"),
+            (text(&self.base), "[OUTSIDE]"),
+            (text(self.temp.path()), "[OUTSIDE]"),
+            (text(&profile_dir()), "[TARGET]"),
+        ]
+    }
+}
+
+pub(crate) fn redact(text: &str, redactions: &[(String, &'static str)]) -> String {
+    redactions.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_holds_what_was_written_and_is_gone_afterwards() {
+        let home = TestHome::new().skill("a", "text").settings("{}").manifest("m", "id: m\n");
+        assert_eq!(fs::read_to_string(home.path("sandbox/skills/a/SKILL.md")).unwrap(), "text");
+        assert!(home.path("manifests/m/manifest.yaml").is_file());
+        let root = home.root();
+        drop(home);
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn a_program_sees_the_private_environment_alone() {
+        let home = TestHome::new();
+        let output = home.start(&mut home.command_of(Path::new("/usr/bin/env"))).finish();
+        let mut lines: Vec<_> = output.success().stdout.lines().map(str::to_owned).collect();
+        lines.retain(|line| !line.starts_with("PATH="));
+        lines.sort();
+        let expected = [
+            "HOME=[OUTSIDE]/user",
+            "NO_COLOR=1",
+            "XDG_DATA_HOME=[OUTSIDE]/data",
+            "XDG_RUNTIME_DIR=[OUTSIDE]/run",
+            "XDG_STATE_HOME=[OUTSIDE]/state",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_running_program_is_read_line_by_line_and_interrupted() {
+        let home = TestHome::new();
+        let script = "trap 'echo ended; exit 130' INT; echo \"in $PWD\"; echo ready; \
+                      while :; do read -r _ < fifo; done";
+        let made = home.start(home.command_of(Path::new("mkfifo")).arg("fifo")).finish();
+        assert_eq!(made.success().stdout, "");
+        let shell = home.start(home.command_of(Path::new("sh")).args(["-c", script]));
+        assert_eq!(shell.line_with("ready"), "ready");
+        let output = shell.interrupt();
+        assert_eq!(output.status, 130);
+        assert_eq!(output.stdout, "in [HOME]\nready\nended\n");
+    }
+}

@@ -1,0 +1,23 @@
+//! Private homes and the built programs, for tests that use the real thing.
+//!
+//! ```no_run
+//! use test_support::TestHome;
+//!
+//! let home = TestHome::new()
+//!     .manifest("echo", "id: echo\nname: Echo\nentrypoint: echo\n")
+//!     .skill("greet", "---\nname: greet\ndescription: Greets.\n---\nSay hello.\n")
+//!     .trusted();
+//! assert_eq!(home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).success().stdout, "hi\n");
+//! ```
+//!
+//! Nothing of the machine is seen or touched: every variable but `PATH` is cleared, the XDG folders
+//! and `HOME` lie beside the home, and all of it is removed when the [`TestHome`] is dropped.
+//! Whatever cannot be set up panics with what to do: this crate is used by tests alone.
+
+mod built;
+mod home;
+mod process;
+
+pub use built::{binary, example_library, library, profile_dir};
+pub use home::TestHome;
+pub use process::{Background, Output};

@@ -1,0 +1,179 @@
+//! A started command: its output line by line, its end.
+
+use std::fmt;
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::home::redact;
+
+/// After this time a test is stuck. No test is meant to come near it, however slow the machine.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What a command printed and how it ended, with the paths of the home redacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// The exit code; minus the signal's number where a signal ended the command.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Output {
+    /// Requires the exit code 0 and nothing else.
+    #[track_caller]
+    pub fn success(self) -> Self {
+        self.exits(0)
+    }
+
+    /// Requires an exit code.
+    #[track_caller]
+    pub fn exits(self, status: i32) -> Self {
+        assert_eq!(self.status, status, "the command ended otherwise:\n{self}");
+        self
+    }
+
+    /// Reads standard output as one JSON value.
+    #[must_use]
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("the output is not JSON ({error}):\n{self}"))
+    }
+}
+
+/// The whole output as a snapshot shows it; streams without text are left out.
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "exit {}", self.status)?;
+        for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !text.is_empty() {
+                writeln!(f, "--- {name}\n{}", text.trim_end_matches('\n'))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A running command; killed when dropped before its end.
+pub struct Background {
+    child: Child,
+    lines: Receiver<String>,
+    stdout: std::cell::RefCell<String>,
+    stderr: Option<JoinHandle<String>>,
+    redactions: Vec<(String, &'static str)>,
+    deadline: Instant,
+}
+
+impl Background {
+    pub(crate) fn start(command: &mut Command, redactions: Vec<(String, &'static str)>) -> Self {
+        let program = command.get_program().to_owned();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        let (sender, lines) = channel();
+        let stdout = child.stdout.take().expect("standard output is piped");
+        std::thread::spawn(move || {
+            let mut stdout = BufReader::new(stdout);
+            let mut line = Vec::new();
+            while stdout.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                // The test may have ended.
+                let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
+                line.clear();
+            }
+        });
+        let mut stderr = child.stderr.take().expect("standard error is piped");
+        let stderr = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stderr.read_to_end(&mut bytes).expect("a pipe can be read");
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        let deadline = Instant::now() + DEADLINE;
+        let stdout = std::cell::RefCell::default();
+        Self { child, lines, stdout, stderr: Some(stderr), redactions, deadline }
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Reads lines of standard output up to one that contains `part`, and returns that one without
+    /// its line break, redacted.
+    ///
+    /// # Panics
+    /// When the output ends or the deadline passes first; the message has everything printed.
+    #[track_caller]
+    pub fn line_with(&self, part: &str) -> String {
+        loop {
+            match self.next_line() {
+                Ok(line) if line.contains(part) => {
+                    return redact(line.trim_end(), &self.redactions);
+                }
+                Ok(_) => {}
+                Err(why) => panic!("no line with {part:?} ({why}) in:\n{}", self.stdout.borrow()),
+            }
+        }
+    }
+
+    /// Sends SIGINT, as Ctrl-C does, and waits for the end.
+    #[track_caller]
+    #[must_use = "assert on the exit code, at least with success()"]
+    pub fn interrupt(self) -> Output {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::INT).expect("the process is ours and not yet waited for");
+        self.finish()
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Panics
+    /// When it does not come before the deadline; the message has everything printed.
+    #[track_caller]
+    #[must_use = "assert on the exit code, at least with success()"]
+    pub fn finish(mut self) -> Output {
+        // Both streams end with the process, or with whoever has inherited them.
+        let why = loop {
+            match self.next_line() {
+                Ok(_) => {}
+                Err(why) => break why,
+            }
+        };
+        if why == RecvTimeoutError::Timeout {
+            panic!("the command does not end; it printed:\n{}", self.stdout.borrow());
+        }
+        let status = self.child.wait().expect("the process is ours");
+        let stderr = self.stderr.take().expect("only finish takes it");
+        let stderr = stderr.join().expect("reading a pipe does not panic");
+        let signal = || std::os::unix::process::ExitStatusExt::signal(&status).map(|s| -s);
+        Output {
+            status: status.code().or_else(signal).expect("a code or a signal ends a process"),
+            stdout: redact(&self.stdout.borrow(), &self.redactions),
+            stderr: redact(&stderr, &self.redactions),
+        }
+    }
+
+    fn next_line(&self) -> Result<String, RecvTimeoutError> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let line = self.lines.recv_timeout(left)?;
+        self.stdout.borrow_mut().push_str(&line);
+        Ok(line)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // After `finish` there is nothing left to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
