@@ -40,7 +40,16 @@ impl CliError {
             io::ErrorKind::AlreadyExists => exit::CONFLICT,
             _ => exit::IO,
         };
-        Self::new(code, format!("{}: {error}", path.display()))
+        let failed = Self::new(code, format!("{}: {error}", path.display()));
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                failed.hint("check who may read and write there")
+            }
+            io::ErrorKind::NotADirectory => {
+                failed.hint("a file stands where a directory has to be")
+            }
+            _ => failed,
+        }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {

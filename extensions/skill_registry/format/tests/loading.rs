@@ -121,6 +121,8 @@ fn the_structure_is_checked_before_the_fields() {
         assert_eq!(parsed.diagnostics[0].severity, Severity::Error);
         assert!(parsed.diagnostics[0].help.is_some(), "{}", parsed.diagnostics[0]);
     }
+    let marked = parse_head("demo", "\u{FEFF}# Title\n".as_bytes());
+    assert_eq!(findings(&marked), ["1:1 file.bom", "1:1 frontmatter.missing"]);
     let too_large = format!("---\n{BASE}{}---\n", "# \n".repeat(FRONTMATTER_LIMIT / 3));
     assert_eq!(findings(&parse_head("demo", too_large.as_bytes())), ["1:1 frontmatter.maxSize"]);
 }

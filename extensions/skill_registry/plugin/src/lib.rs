@@ -62,7 +62,7 @@ impl ToolProvider for SkillRegistry {
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
-        tools::invoke(&self.store, audience(cx), tool, args).await
+        blocking(|| tools::invoke(&self.store, audience(cx), tool, args))
     }
 }
 
@@ -88,9 +88,8 @@ impl ServiceProvider for SkillRegistry {
 #[async_trait]
 impl SkillProvider for SkillRegistry {
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
-        let (store, id) = (Arc::clone(&self.store), skill_id.to_owned());
-        let content = blocking(move || skill_content(&store, &store.snapshot(), &id)).await?;
-        let content = content.map_err(refused)?;
+        let content = blocking(|| skill_content(&self.store, &self.store.snapshot(), skill_id))
+            .map_err(refused)?;
         let location = content.location.strip_prefix(self.cx.home()).unwrap_or(&content.location);
         Ok(SkillContent {
             skill_id: skill_id.to_owned(),
@@ -111,16 +110,10 @@ impl SkillProvider for SkillRegistry {
 }
 
 /// Runs work that waits for the disk where it keeps no other call waiting.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    joined(tokio::task::spawn_blocking(work).await)
-}
-
-/// Says in the kernel's words why a task did not come to its end.
-fn joined<T>(result: std::result::Result<T, tokio::task::JoinError>) -> Result<T> {
-    result.map_err(|error| {
-        let kind = if error.is_panic() { ErrorKind::Panicked } else { ErrorKind::Cancelled };
-        ExtError::new(kind, error.to_string())
-    })
+///
+/// The thread stays the same, so a call costs no switch; the others of the runtime go on elsewhere.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
 }
 
 /// Whom an answer is for: operators also see what is not offered to models.

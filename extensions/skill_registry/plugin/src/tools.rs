@@ -1,14 +1,12 @@
 //! The registry's tools: what they are called, what they take, who answers.
 
-use std::sync::Arc;
-
 use skill_store::{
     Answer, Audience, ListArgs, ReadArgs, ResourceArgs, Snapshot, Store, list_skills, read_skill,
     read_skill_resource,
 };
 use skillhost_sdk::prelude::*;
 
-use crate::{blocking, refused};
+use crate::refused;
 
 /// Up to this many ids are enumerated in the schema of `skill_id`.
 const ENUM_LIMIT: usize = 200;
@@ -91,28 +89,25 @@ fn skill_id_schema(snapshot: &Snapshot, audience: Audience) -> Value {
     schema
 }
 
-/// Calls a tool; every call works on one snapshot.
-pub(crate) async fn invoke(
-    store: &Arc<Store>,
+/// Calls a tool; the whole call sees one snapshot.
+pub(crate) fn invoke(
+    store: &Store,
     audience: Audience,
     tool: &str,
     args: Args<'_>,
 ) -> Result<ToolOutput> {
-    let (store, snapshot) = (Arc::clone(store), store.snapshot());
+    let snapshot = store.snapshot();
     let answer = match tool {
-        "list_skills" => {
-            let args: ListArgs = args.parse()?;
-            Ok(list_skills(&snapshot, audience, &args))
-        }
+        "list_skills" => Ok(list_skills(&snapshot, audience, &args.parse::<ListArgs>()?)),
         "read_skill" => {
             let args: ReadArgs = args.parse()?;
             tracing::debug!(skill = args.skill_id, "read_skill");
-            blocking(move || read_skill(&store, &snapshot, audience, &args)).await?
+            read_skill(store, &snapshot, audience, &args)
         }
         "read_skill_resource" => {
             let args: ResourceArgs = args.parse()?;
             tracing::debug!(skill = args.skill_id, path = args.path, "read_skill_resource");
-            blocking(move || read_skill_resource(&snapshot, audience, &args)).await?
+            read_skill_resource(&snapshot, audience, &args)
         }
         other => return Err(ExtError::not_found(format!("no tool `{other}`"))),
     };

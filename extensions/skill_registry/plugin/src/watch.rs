@@ -10,7 +10,7 @@ use skill_store::{PollReport, Problem, Snapshot, Store};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio;
 
-use crate::{blocking, joined};
+use crate::blocking;
 
 /// Polls a store and tells everybody.
 pub(crate) struct Watch {
@@ -56,12 +56,13 @@ impl Watch {
     async fn poll_with(self: &Arc<Self>, poll: fn(&Store) -> PollReport) -> Result<()> {
         // A caller that gives up must not take the events with it.
         let watch = Arc::clone(self);
-        joined(tokio::spawn(async move { watch.look(poll).await }).await)?
+        let look = tokio::spawn(async move { watch.look(poll).await });
+        look.await.unwrap_or_else(|error| Err(ExtError::failed(error.to_string())))
     }
 
     async fn look(&self, poll: fn(&Store) -> PollReport) -> Result<()> {
-        let (store, before) = (Arc::clone(&self.store), self.store.snapshot());
-        let report = blocking(move || poll(&store)).await?;
+        let before = self.store.snapshot();
+        let report = blocking(|| poll(&self.store));
         if report.changed || report.full_pass {
             self.warn_of_large_skills();
             let after = self.store.snapshot();

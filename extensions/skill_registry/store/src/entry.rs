@@ -23,6 +23,12 @@ pub(crate) struct Container {
 }
 
 impl Container {
+    /// Makes a directory of which nothing is known.
+    pub(crate) fn unlisted(root: u16, rel: Arc<str>) -> Self {
+        let (signature, entries) = (Signature::default(), Vec::new());
+        Self { root, rel, signature, unsettled: false, complete: false, entries }
+    }
+
     /// Returns what containers are sorted by.
     pub(crate) fn key(&self) -> (u16, &str) {
         (self.root, &self.rel)

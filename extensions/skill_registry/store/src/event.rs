@@ -153,6 +153,7 @@ mod tests {
             skill("moved", Some(three)),
             skill("same", Some(two)),
             skill("twin-a", Some(two)),
+            skill("unknown", None),
             skill("unread", None),
         ];
         let new = [
@@ -161,6 +162,7 @@ mod tests {
             skill("new", None),
             skill("renamed", Some(three)),
             skill("same", Some(two)),
+            skill("unknown", None),
             skill("unread", Some(one)),
         ];
         assert_eq!(
@@ -170,6 +172,7 @@ mod tests {
                 SkillEvent::Added { id: id("new"), digest: None },
                 SkillEvent::Renamed { from: id("moved"), to: id("renamed"), digest: three },
                 SkillEvent::Removed { id: id("twin-a"), digest: Some(two) },
+                SkillEvent::Changed { id: id("unknown"), old: None, new: None },
                 SkillEvent::Changed { id: id("unread"), old: None, new: Some(one) },
             ]
         );

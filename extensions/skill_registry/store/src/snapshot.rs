@@ -1,11 +1,12 @@
 //! What the registry knows at one moment; never changes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use skill_format::{CatalogItem, LARGE_SKILL, RenderReport};
 
-use crate::options::Root;
+use crate::options::{Root, Trust};
 use crate::problem::{Partial, Problem};
 use crate::resolve::Shadowed;
 use crate::skill::Skill;
@@ -164,10 +165,12 @@ impl Snapshot {
     }
 
     fn render(&self, budget_chars: usize) -> Option<SharedCatalog> {
-        let items: Vec<CatalogItem<'_>> = self
+        let described: Vec<(&str, Cow<'_, str>)> = self
             .visible(Audience::Model)
-            .map(|skill| CatalogItem { id: skill.id.as_str(), description: skill.description() })
+            .map(|skill| (skill.id.as_str(), with_origin(skill)))
             .collect();
+        let items: Vec<CatalogItem<'_>> =
+            described.iter().map(|(id, description)| CatalogItem { id, description }).collect();
         let catalog = skill_format::catalog(&items, budget_chars)?;
         Some(SharedCatalog { text: catalog.text.into(), report: catalog.report })
     }
@@ -179,6 +182,16 @@ impl Snapshot {
             && self.shadowed == other.shadowed
             && self.problems == other.problems
             && self.partial == other.partial
+    }
+}
+
+/// A skill's description; a model is told first where one comes from that nobody answers for.
+fn with_origin(skill: &Skill) -> Cow<'_, str> {
+    match skill.trust() {
+        Trust::Operator => skill.description().into(),
+        Trust::Untrusted => {
+            format!("(untrusted, from {}) {}", skill.source(), skill.description()).into()
+        }
     }
 }
 

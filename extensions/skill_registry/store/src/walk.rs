@@ -272,19 +272,15 @@ impl Walk<'_> {
         );
         self.walked.problems.push(Problem::whole(path.clone(), None, true, finding));
         self.walked.partial.push(PartialReason::Unreadable { path, message: error.to_string() });
-        let signature = match &opened.dir {
-            Ok(dir) => dir.stat(&rel).map(|stat| stat.signature).unwrap_or_default(),
-            Err(_) => Signature::default(),
-        };
         let before = container(self.setting.previous, index as u16, &rel);
+        let kept = match before {
+            Some(before) => self.restamped(index, before),
+            None => self.restamped(index, &Container::unlisted(index as u16, rel)),
+        };
         self.walked.containers.push(Container {
-            root: index as u16,
-            rel,
-            signature,
             // A refused permission shows in the stamp when it is granted; other failures may pass.
             unsettled: error.kind() != ErrorKind::PermissionDenied,
-            complete: false,
-            entries: before.map(|before| before.entries.clone()).unwrap_or_default(),
+            ..kept
         });
     }
 

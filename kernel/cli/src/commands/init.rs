@@ -50,7 +50,7 @@ pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
     let newly_trusted = trust(&home, &session.environment)?;
     let output = session.output;
     if output.json {
-        output.object(&json!({ "home": home.root(), "made": made, "trusted": newly_trusted }))?;
+        output.object(&json!({ "home": home.root(), "made": made, "trusted": true, "newly_trusted": newly_trusted }))?;
     } else {
         let place = home.root().display();
         output.line(format!(

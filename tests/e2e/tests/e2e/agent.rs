@@ -155,7 +155,7 @@ fn a_missing_skill_puts_that_agent_alone_into_the_error_state() {
     lost  The lost
     manifest  [HOME]/manifests/lost/manifest.yaml
     model     (default)
-    tools     
+    tools     (none)
     error     [HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: there is no skill `gret`
     hint      did you mean `greet`?
     ");
@@ -199,7 +199,7 @@ fn without_the_dependency_the_line_to_add_is_named() {
     loose  Loose
     manifest  [HOME]/manifests/loose/manifest.yaml
     model     (default)
-    tools     
+    tools     (none)
     error     [HOME]/manifests/loose/manifest.yaml:4:17: uses_skills: no extension in depends_on provides skills
     hint      add `depends_on: [skill_registry]` to [HOME]/manifests/loose/manifest.yaml
     ");

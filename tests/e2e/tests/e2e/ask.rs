@@ -179,6 +179,28 @@ fn a_running_kernel_composes_with_what_it_has_seen_since() {
 }
 
 #[test]
+fn an_agent_whose_skill_goes_stops_and_goes_on_when_it_is_back() {
+    let home = with_agents();
+    let kernel = running(&home);
+    let ask = |agent: &str| home.skillhost(["ask", "--print-prompt", "--agent", agent, "hi"]);
+    ask("greeter").success();
+    let kept = std::fs::read(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
+    std::fs::remove_dir_all(home.path("sandbox/skills/greet")).unwrap();
+    kernel.line_with("skill.removed greet");
+    insta::assert_snapshot!(ask("greeter"), @"
+    exit 1
+    --- stderr
+    error: agent `greeter` is in the error state: [HOME]/manifests/greeter/manifest.yaml:5:17: uses_skills: there is no skill `greet`
+    hint: list_skills shows what there is
+    ");
+    ask("orchestrator_agent").success();
+    home.write("sandbox/skills/greet/SKILL.md", kept);
+    kernel.line_with("skill.added greet");
+    ask("greeter").success();
+    kernel.interrupt().success();
+}
+
+#[test]
 fn a_home_without_the_registry_still_composes() {
     let home = TestHome::new()
         .manifest("echo", &shipped("echo"))

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 
-use test_support::{Output, TestHome, binary, library};
+use test_support::TestHome;
 
-use crate::scene::{home, repository, timeless, untrusted_home};
+use crate::scene::{as_a_reader, home, repository, timeless, untrusted_home};
 
 #[test]
 fn a_directory_without_a_sandbox_is_no_home() {
@@ -52,36 +51,9 @@ fn the_working_directory_may_be_gone() {
     insta::assert_snapshot!(home.start(&mut shell).finish(), @"
     exit 5
     --- stderr
-    error: No such file or directory (os error 2)
+    error: the working directory: No such file or directory (os error 2)
+    hint: change to a directory that exists
     ");
-}
-
-/// Runs a command as somebody who may read the home and write nothing in it.
-fn as_a_reader(home: &TestHome, args: &[&str]) -> Output {
-    // The target folder may be closed to others, so what is run is put beside the home.
-    let bin = home.outside().join("bin");
-    fs::create_dir_all(&bin).unwrap();
-    for built in [binary(), library("echo"), library("skill_registry")] {
-        let link = bin.join(built.file_name().unwrap());
-        if !link.exists() && fs::hard_link(&built, &link).is_err() {
-            fs::copy(&built, &link).unwrap();
-        }
-    }
-    let mode = |mode| {
-        for folder in ["", "home", "home/sandbox", "home/sandbox/skills", "home/manifests"] {
-            let path = home.outside().join(folder);
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        }
-    };
-    mode(0o555);
-    let mut command = home.command_of(&bin.join("skillhost"));
-    if rustix::process::geteuid().is_root() {
-        // Permissions do not bind root, so it is somebody else: by custom the id of nobody.
-        command.uid(65_534).gid(65_534);
-    }
-    let output = home.start(command.args(args)).finish();
-    mode(0o755);
-    output
 }
 
 #[test]
@@ -99,11 +71,21 @@ fn what_may_not_be_written_is_said_and_nothing_is_left_half_done() {
     let home = home();
     let sdk = repository().join("kernel/sdk");
     let made = as_a_reader(&home, &["ext", "new", "mine", "--sdk", sdk.to_str().unwrap()]);
-    insta::assert_snapshot!(made, @"");
+    insta::assert_snapshot!(made, @"
+    exit 5
+    --- stderr
+    error: [HOME]/sandbox/extensions/mine/manifest.yaml: Permission denied (os error 13)
+    hint: check who may read and write there
+    ");
     assert!(!home.path("sandbox/extensions").exists());
     let other = untrusted_home();
     fs::set_permissions(other.outside().join("state"), fs::Permissions::from_mode(0o555)).unwrap();
-    insta::assert_snapshot!(as_a_reader(&other, &["trust"]), @"");
+    insta::assert_snapshot!(as_a_reader(&other, &["trust"]), @"
+    exit 5
+    --- stderr
+    error: [OUTSIDE]/state/skillhost/trusted-homes: Permission denied (os error 13)
+    hint: check that it exists and may be read and written
+    ");
 }
 
 #[test]
@@ -135,7 +117,9 @@ fn without_a_place_for_the_socket_it_does_not_run() {
     insta::assert_snapshot!(home.skillhost(["run"]), @"
     exit 5
     --- stderr
-    error: [OUTSIDE]/run/skillhost/bcb7609cd9ebdb04.sock: Not a directory (os error 20)
+    error: [OUTSIDE]/run/skillhost/[N].sock: Not a directory (os error 20)
+    hint: a file stands where a directory has to be
+    hint: XDG_RUNTIME_DIR has to name a directory of yours that may be written to
     ");
     // Everything else works.
     home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).success();

@@ -41,7 +41,7 @@ fn a_library_that_is_not_there() {
     rejected bad in phase probe
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: no library `libbad.so` beside the manifest, beside the executable or in lib/skillhost
-      hint: build it, or copy it to one of: [HOME]/sandbox/extensions/bad, [HOME]/sandbox/extensions/bad/target/release, [TARGET], /work/main/target/lib/skillhost
+      hint: build it, or copy it to one of: [HOME]/sandbox/extensions/bad, [HOME]/sandbox/extensions/bad/target/release, [TARGET], [TARGET]/../lib/skillhost
     ");
 }
 

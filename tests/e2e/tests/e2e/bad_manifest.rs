@@ -62,7 +62,7 @@ fn text_that_is_no_manifest() {
     insta::assert_snapshot!(doctor(b"id: bad\nname: \xff\n"), @"
     rejected bad in phase discover
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/manifest.yaml: stream did not contain valid UTF-8
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml: line 2 is not UTF-8 text
       hint: check that it is a UTF-8 text file that may be read
     ");
 }
@@ -127,19 +127,19 @@ fn dependencies_in_a_circle_are_reported_together() {
     rejected a in phase plan
       manifest: [HOME]/sandbox/extensions/a/manifest.yaml
       reason: `a` depends on itself: a → b → c → a
-      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+      hint: correct depends_on in the manifest, or install and enable what it names
     rejected b in phase plan
       manifest: [HOME]/sandbox/extensions/b/manifest.yaml
       reason: `b` depends on itself: b → c → a → b
-      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+      hint: correct depends_on in the manifest, or install and enable what it names
     rejected c in phase plan
       manifest: [HOME]/sandbox/extensions/c/manifest.yaml
       reason: `c` depends on itself: c → a → b → c
-      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+      hint: correct depends_on in the manifest, or install and enable what it names
     rejected d in phase plan
       manifest: [HOME]/sandbox/extensions/d/manifest.yaml
       reason: `d` depends on `nowhere` (line 4), which does not exist
-      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+      hint: correct depends_on in the manifest, or install and enable what it names
     ");
 }
 

@@ -1,11 +1,11 @@
 //! SKILL.md files that cannot be used: each is named, and no other skill is affected.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use test_support::TestHome;
 
-use crate::scene::{agent, home};
+use crate::scene::{agent, as_a_reader, home};
 
 /// One of each, beside the good skill `greet`.
 fn scene() -> TestHome {
@@ -78,9 +78,8 @@ fn the_kernel_serves_the_good_ones() {
     • `brackets-inside` — [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[… [~0 tokens; sandbox]
     • `greet` — Greets people. Use when somebody arrives. [~5 tokens; sandbox]
     ");
-    insta::assert_snapshot!(home.skillhost(["ask", "--print-prompt", "--agent", "greeter", "hi"]), @r#"
-    exit 0
-    --- stdout
+    let asked = home.skillhost(["ask", "--print-prompt", "--agent", "greeter", "hi"]).success();
+    insta::assert_snapshot!(asked.stdout, @r#"
     <skill_content name="greet" digest="bac4baef64d29c6de0616a12b9b6e43eb74078226f01be2df8d4cad99799224c">
     Say hello to them.
     </skill_content>
@@ -94,6 +93,11 @@ fn the_kernel_serves_the_good_ones() {
 
     Use read_skill(skill_id) to load full instructions.
     "#);
+    // The log has each of the others once.
+    for id in ["brackets", "dangling", "folder", "link-out", "not-utf8", "pipe", "sparse"] {
+        let path = format!("[HOME]/sandbox/skills/{id}/SKILL.md");
+        assert_eq!(asked.stderr.matches(&path).count(), 1, "{id}: {asked}");
+    }
     home.skillhost(["ext", "doctor"]).success();
 }
 
@@ -107,14 +111,14 @@ fn reading_one_says_why_it_is_not_there() {
     insta::assert_snapshot!(home.skillhost(["skill", "read", "pipe"]), @"
     exit 3
     --- stderr
-    error: there is no skill `pipe`
-    hint: list_skills shows what there is
+    error: the skill `pipe` is left out: it is a FIFO, not a regular file
+    hint: replace it with a regular file
     ");
     insta::assert_snapshot!(home.skillhost(["skill", "show", "not-utf8"]), @"
     exit 3
     --- stderr
-    error: there is no skill `not-utf8`
-    hint: list_skills shows what there is
+    error: the skill `not-utf8` is left out: invalid UTF-8 at byte 20
+    hint: save the file as UTF-8
     ");
     let bomb = home.skillhost(["skill", "show", "alias-bomb"]).success();
     assert!(bomb.stdout.len() < 16_384, "{} bytes", bomb.stdout.len());
@@ -136,136 +140,44 @@ fn every_problem_is_in_the_json_with_rule_and_place() {
     let bombs = rows.extract_if(.., |row| row.starts_with("alias-bomb frontmatter.")).count();
     assert_eq!(bombs, 100);
     insta::assert_snapshot!(rows.join("\n"), @"
-    alias-bomb frontmatter.anchor 3:5 skipped=false
-    alias-bomb frontmatter.anchor 4:5 skipped=false
-    alias-bomb frontmatter.alias 4:10 skipped=false
-    alias-bomb frontmatter.alias 4:15 skipped=false
-    alias-bomb frontmatter.anchor 5:5 skipped=false
-    alias-bomb frontmatter.alias 5:10 skipped=false
-    alias-bomb frontmatter.alias 5:15 skipped=false
-    alias-bomb frontmatter.anchor 6:5 skipped=false
-    alias-bomb frontmatter.alias 6:10 skipped=false
-    alias-bomb frontmatter.alias 6:15 skipped=false
-    alias-bomb frontmatter.anchor 7:5 skipped=false
-    alias-bomb frontmatter.alias 7:10 skipped=false
-    alias-bomb frontmatter.alias 7:15 skipped=false
-    alias-bomb frontmatter.anchor 8:5 skipped=false
-    alias-bomb frontmatter.alias 8:10 skipped=false
-    alias-bomb frontmatter.alias 8:15 skipped=false
-    alias-bomb frontmatter.anchor 9:5 skipped=false
-    alias-bomb frontmatter.alias 9:10 skipped=false
-    alias-bomb frontmatter.alias 9:15 skipped=false
-    alias-bomb frontmatter.anchor 10:5 skipped=false
-    alias-bomb frontmatter.alias 10:10 skipped=false
-    alias-bomb frontmatter.alias 10:15 skipped=false
-    alias-bomb frontmatter.anchor 11:5 skipped=false
-    alias-bomb frontmatter.alias 11:10 skipped=false
-    alias-bomb frontmatter.alias 11:15 skipped=false
-    alias-bomb frontmatter.anchor 12:5 skipped=false
-    alias-bomb frontmatter.alias 12:10 skipped=false
-    alias-bomb frontmatter.alias 12:15 skipped=false
-    alias-bomb frontmatter.anchor 13:6 skipped=false
-    alias-bomb frontmatter.alias 13:12 skipped=false
-    alias-bomb frontmatter.alias 13:17 skipped=false
-    alias-bomb frontmatter.anchor 14:6 skipped=false
-    alias-bomb frontmatter.alias 14:12 skipped=false
-    alias-bomb frontmatter.alias 14:18 skipped=false
-    alias-bomb frontmatter.anchor 15:6 skipped=false
-    alias-bomb frontmatter.alias 15:12 skipped=false
-    alias-bomb frontmatter.alias 15:18 skipped=false
-    alias-bomb frontmatter.anchor 16:6 skipped=false
-    alias-bomb frontmatter.alias 16:12 skipped=false
-    alias-bomb frontmatter.alias 16:18 skipped=false
-    alias-bomb frontmatter.anchor 17:6 skipped=false
-    alias-bomb frontmatter.alias 17:12 skipped=false
-    alias-bomb frontmatter.alias 17:18 skipped=false
-    alias-bomb frontmatter.anchor 18:6 skipped=false
-    alias-bomb frontmatter.alias 18:12 skipped=false
-    alias-bomb frontmatter.alias 18:18 skipped=false
-    alias-bomb frontmatter.anchor 19:6 skipped=false
-    alias-bomb frontmatter.alias 19:12 skipped=false
-    alias-bomb frontmatter.alias 19:18 skipped=false
-    alias-bomb frontmatter.anchor 20:6 skipped=false
-    alias-bomb frontmatter.alias 20:12 skipped=false
-    alias-bomb frontmatter.alias 20:18 skipped=false
-    alias-bomb frontmatter.anchor 21:6 skipped=false
-    alias-bomb frontmatter.alias 21:12 skipped=false
-    alias-bomb frontmatter.alias 21:18 skipped=false
-    alias-bomb frontmatter.anchor 22:6 skipped=false
-    alias-bomb frontmatter.alias 22:12 skipped=false
-    alias-bomb frontmatter.alias 22:18 skipped=false
-    alias-bomb frontmatter.anchor 23:6 skipped=false
-    alias-bomb frontmatter.alias 23:12 skipped=false
-    alias-bomb frontmatter.alias 23:18 skipped=false
-    alias-bomb frontmatter.anchor 24:6 skipped=false
-    alias-bomb frontmatter.alias 24:12 skipped=false
-    alias-bomb frontmatter.alias 24:18 skipped=false
-    alias-bomb frontmatter.anchor 25:6 skipped=false
-    alias-bomb frontmatter.alias 25:12 skipped=false
-    alias-bomb frontmatter.alias 25:18 skipped=false
-    alias-bomb frontmatter.anchor 26:6 skipped=false
-    alias-bomb frontmatter.alias 26:12 skipped=false
-    alias-bomb frontmatter.alias 26:18 skipped=false
-    alias-bomb frontmatter.anchor 27:6 skipped=false
-    alias-bomb frontmatter.alias 27:12 skipped=false
-    alias-bomb frontmatter.alias 27:18 skipped=false
-    alias-bomb frontmatter.anchor 28:6 skipped=false
-    alias-bomb frontmatter.alias 28:12 skipped=false
-    alias-bomb frontmatter.alias 28:18 skipped=false
-    alias-bomb frontmatter.anchor 29:6 skipped=false
-    alias-bomb frontmatter.alias 29:12 skipped=false
-    alias-bomb frontmatter.alias 29:18 skipped=false
-    alias-bomb frontmatter.anchor 30:6 skipped=false
-    alias-bomb frontmatter.alias 30:12 skipped=false
-    alias-bomb frontmatter.alias 30:18 skipped=false
-    alias-bomb frontmatter.anchor 31:6 skipped=false
-    alias-bomb frontmatter.alias 31:12 skipped=false
-    alias-bomb frontmatter.alias 31:18 skipped=false
-    alias-bomb frontmatter.anchor 32:6 skipped=false
-    alias-bomb frontmatter.alias 32:12 skipped=false
-    alias-bomb frontmatter.alias 32:18 skipped=false
-    alias-bomb frontmatter.anchor 33:6 skipped=false
-    alias-bomb frontmatter.alias 33:12 skipped=false
-    alias-bomb frontmatter.alias 33:18 skipped=false
-    alias-bomb frontmatter.anchor 34:6 skipped=false
-    alias-bomb frontmatter.alias 34:12 skipped=false
-    alias-bomb frontmatter.alias 34:18 skipped=false
-    alias-bomb frontmatter.anchor 35:6 skipped=false
-    alias-bomb frontmatter.alias 35:12 skipped=false
-    alias-bomb frontmatter.alias 35:18 skipped=false
-    alias-bomb frontmatter.anchor 36:6 skipped=false
-    alias-bomb frontmatter.alias 36:12 skipped=false
-    alias-bomb frontmatter.alias 36:18 skipped=false
-    alias-bomb file.moreFindings 0:0 skipped=false
-    brackets frontmatter.missing 1:1 skipped=true
-    brackets-inside name.required 1:0 skipped=false
-    brackets-inside description.maxLength 2:14 skipped=false
-    brackets-inside frontmatter.recovered 2:269 skipped=false
-    dangling file.symlink 0:0 skipped=true
-    empty frontmatter.missing 0:0 skipped=true
-    folder file.notRegular 0:0 skipped=true
-    greet name.required 1:0 skipped=false
-    link file.symlink 0:0 skipped=true
-    link-out file.symlink 0:0 skipped=true
-    no-end frontmatter.unclosed 1:1 skipped=true
-    no-frontmatter frontmatter.missing 1:1 skipped=true
-    not-utf8 file.encoding 2:0 skipped=true
-    pipe file.notRegular 0:0 skipped=true
-    sparse file.size 0:0 skipped=true
-    too-long file.size 0:0 skipped=true
+    alias-bomb file.moreFindings 0:0 note
+    brackets frontmatter.missing 1:1 error
+    brackets-inside name.required 1:0 warning
+    brackets-inside description.maxLength 2:14 warning
+    brackets-inside frontmatter.recovered 2:269 warning
+    dangling file.symlink 0:0 error
+    empty frontmatter.missing 0:0 error
+    folder file.notRegular 0:0 error
+    greet name.required 1:0 warning
+    link file.symlink 0:0 error
+    link-out file.symlink 0:0 error
+    no-end frontmatter.unclosed 1:1 error
+    no-frontmatter frontmatter.missing 1:1 error
+    not-utf8 file.encoding 2:0 error
+    pipe file.notRegular 0:0 error
+    sparse file.size 0:0 error
+    too-long file.size 0:0 error
     ");
 }
 
 #[test]
 fn a_skill_that_may_not_be_read_is_named() {
-    use std::os::unix::fs::PermissionsExt as _;
-    if rustix::process::geteuid().is_root() {
-        // Nothing is unreadable for root; extensions/skill_registry/store tests what the scan does.
-        return;
-    }
-    let home = home();
-    let path = home.path("sandbox/skills/greet/SKILL.md");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
-    let output = home.skillhost(["skill", "list"]).success();
-    assert!(output.stderr.contains("greet/SKILL.md"), "{output}");
+    let home = home().skill("closed", "---\ndescription: Closed.\n---\nBody.\n");
+    let path = home.path("sandbox/skills/closed/SKILL.md");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    insta::assert_snapshot!(as_a_reader(&home, &["skill", "list"]), @"
+    exit 0
+    --- stdout
+    greet  Greets people. Use when somebody arrives. [~5 tokens, sandbox]
+    --- stderr
+    note: skipped [HOME]/sandbox/skills/closed/SKILL.md: error[file.unreadable]: it cannot be read: Permission denied (os error 13)
+    note: 1 warning; `skillhost skill show ID` prints those of a skill
+    ");
+    insta::assert_snapshot!(as_a_reader(&home, &["skill", "read", "closed"]), @"
+    exit 3
+    --- stderr
+    error: the skill `closed` is left out: it cannot be read: Permission denied (os error 13)
+    hint: give the process permission to read it
+    ");
+    as_a_reader(&home, &["skill", "read", "greet"]).success();
 }

@@ -45,8 +45,62 @@ fn every_command_explains_itself_without_a_home() {
         assert!(output.stdout.contains(&usage), "{command:?}: {output}");
         assert!(output.stdout.contains("      --json"), "{command:?}: {output}");
     }
-    insta::assert_snapshot!(home.skillhost(["--help"]), @"");
-    insta::assert_snapshot!(home.skillhost(["--version"]), @"");
+    insta::assert_snapshot!(home.skillhost(["--help"]), @"
+    exit 0
+    --- stdout
+    A nano-kernel for AI agents and a registry for Agent Skills.
+
+    Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 conflict, 5 I/O or permission, 130
+    interrupted.
+
+    Usage: skillhost [OPTIONS] <COMMAND>
+
+    Commands:
+      run          Run all services until Ctrl-C, one line per event
+      ask          Compose one turn for an agent
+      agent        Look at agents
+      ext          Look at extensions, reload one, begin a new one
+      tool         List and call tools
+      skill        Look at skills; loads no extension
+      config       Print the settings in force and where each comes from
+      schema       Print the JSON Schema of a file
+      init         Make a directory a home with the shipped skills and manifests
+      trust        Trust a home, so that its extensions are loaded
+      completions  Print a completion script
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Global options:
+          --home <DIR>
+              The home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest
+              folder above with a sandbox/, else the user's data directory]
+
+          --trust-home
+              Load extensions of a home that is not trusted, for this call only
+
+          --json
+              Print one JSON object instead of text
+
+          --log <FILTER>
+              Which log events to print on stderr, such as `info` or `extension=debug`
+              
+              [env: SKILLHOST_LOG=]
+              [default: warn]
+
+          --log-json
+              Print log events as JSON lines
+    ");
+    insta::assert_snapshot!(home.skillhost(["--version"]), @"
+    exit 0
+    --- stdout
+    skillhost 0.1.0
+    ");
 }
 
 #[test]
@@ -79,7 +133,12 @@ fn usage_errors_are_on_stderr_with_code_2() {
             output.stderr.contains("Usage: skillhost") || output.stderr.contains("--help");
         assert!(says_how, "{command:?}: {output}");
     }
-    insta::assert_snapshot!(home.skillhost(["--log", "a=b=c", "skill", "list"]), @"");
+    insta::assert_snapshot!(home.skillhost(["--log", "a=b=c", "skill", "list"]), @r#"
+    exit 2
+    --- stderr
+    error: --log a=b=c: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
+    hint: such as `info`, or `warn,extension=debug`
+    "#);
 }
 
 #[test]

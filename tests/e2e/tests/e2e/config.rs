@@ -16,7 +16,7 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     insta::assert_snapshot!(output, @r#"
     exit 0
     --- stdout
-    home  [HOME] (ancestor)
+    home  [HOME] (ancestor, trusted)
     KEY                                        VALUE                                                            SOURCE
     allow_shadowing                            []                                                               skillhost.yaml
     extensions.absent.key                      [1]                                                              skillhost.yaml
@@ -125,15 +125,15 @@ fn what_is_wrong_with_settings_is_named_with_its_place() {
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: found character that cannot start any token
+    error: [HOME]/skillhost.yaml:2:1: tab in the indentation; YAML allows only spaces there
     hint: skillhost schema settings prints what may stand there
     ");
     home.write("skillhost.yaml", b"allow_shadowing: [\xff]\n");
     insta::assert_snapshot!(home.skillhost(["config"]), @"
-    exit 5
+    exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml: stream did not contain valid UTF-8
-    hint: check that the file may be read
+    error: [HOME]/skillhost.yaml:1:19: not UTF-8 text
+    hint: skillhost schema settings prints what may stand there
     ");
     std::fs::remove_file(home.path("skillhost.yaml")).unwrap();
     std::fs::create_dir(home.path("skillhost.yaml")).unwrap();

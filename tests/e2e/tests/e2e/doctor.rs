@@ -105,11 +105,11 @@ fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
       manifest: [HOME]/sandbox/extensions/waiting/manifest.yaml
       reason: `waiting` depends on `sleeping` (line 4), which is disabled
       reason: `waiting` depends on `absent` (line 4), which does not exist
-      hint: correct depends_on in the manifest, or install what it names; see: skillhost ext doctor
+      hint: correct depends_on in the manifest, or install and enable what it names
     rejected broken in phase probe
       manifest: [HOME]/sandbox/extensions/broken/manifest.yaml
       reason: no library `libnowhere.so` beside the manifest, beside the executable or in lib/skillhost
-      hint: build it, or copy it to one of: [HOME]/sandbox/extensions/broken, [HOME]/sandbox/extensions/broken/target/release, [TARGET], /work/main/target/lib/skillhost
+      hint: build it, or copy it to one of: [HOME]/sandbox/extensions/broken, [HOME]/sandbox/extensions/broken/target/release, [TARGET], [TARGET]/../lib/skillhost
     rejected leaning in phase plan
       manifest: [HOME]/sandbox/extensions/leaning/manifest.yaml
       reason: depends on `broken`, which could not be loaded
@@ -164,13 +164,15 @@ fn a_list_of_skills_that_is_not_complete_is_unhealthy() {
     let home = home().settings(
         "extensions: {skill_registry: {roots: [{label: a, path: sandbox/skills}, {label: b, path: skillhost.yaml}]}}\n",
     );
-    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @r#"
     exit 1
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     unhealthy skill_registry: the list of skills is not complete: [HOME]/skillhost.yaml could not be read: Not a directory (os error 20)
       hint: skills found earlier are kept until the folders can be read again
-    ");
+    --- stderr
+     WARN extension: [HOME]/skillhost.yaml: error[root.unreadable]: root 'b' cannot be opened: Not a directory (os error 20) id=skill_registry origin="skill_registry::watch"
+    "#);
 }
 
 #[test]

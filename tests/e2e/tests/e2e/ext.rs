@@ -69,7 +69,7 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
       "notes": [],
       "rejected": [
         {
-          "hint": "build it, or copy it to one of: [HOME]/sandbox/extensions/absent, [HOME]/sandbox/extensions/absent/target/release, [TARGET], /work/main/target/lib/skillhost",
+          "hint": "build it, or copy it to one of: [HOME]/sandbox/extensions/absent, [HOME]/sandbox/extensions/absent/target/release, [TARGET], [TARGET]/../lib/skillhost",
           "id": "absent",
           "manifest": "[HOME]/sandbox/extensions/absent/manifest.yaml",
           "phase": "probe",
@@ -174,15 +174,12 @@ fn what_exists_is_never_overwritten() {
     ");
     assert!(!home.path("sandbox/extensions/mine/Cargo.toml").exists());
     // An id that ships would be rejected at the next start.
-    insta::assert_snapshot!(new(&home, &["echo"]), @r#"
-    exit 0
-    --- stdout
-    made [HOME]/sandbox/extensions/echo
-    next:
-      cargo build --release --manifest-path [HOME]/sandbox/extensions/echo/Cargo.toml
-      skillhost ext doctor
-      skillhost tool call echo_greet '{"name": "Ada"}'
-    "#);
+    insta::assert_snapshot!(new(&home, &["echo"]), @"
+    exit 4
+    --- stderr
+    error: the id `echo` is taken by [HOME]/manifests/echo/manifest.yaml
+    hint: choose another id
+    ");
     assert!(!home.path("sandbox/extensions/echo").exists());
 }
 
@@ -217,11 +214,12 @@ fn sources_that_are_not_there_are_asked_for() {
     exit 3
     --- stderr
     error: [HOME]/nowhere: No such file or directory (os error 2)
+    hint: name them: --sdk DIR (kernel/sdk in the source tree)
     ");
     insta::assert_snapshot!(home.skillhost(["ext", "new", "mine", "--sdk", "sandbox"]), @"
     exit 3
     --- stderr
-    error: the sources of skillhost-sdk do not lie beside this executable
+    error: [HOME]/sandbox: not the sources of skillhost-sdk
     hint: name them: --sdk DIR (kernel/sdk in the source tree)
     ");
     assert!(!home.path("sandbox/extensions").exists());

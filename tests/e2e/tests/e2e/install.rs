@@ -8,7 +8,7 @@ use std::process::Command;
 
 use test_support::{Output, TestHome, binary, profile_dir};
 
-use crate::scene::{repository, steady};
+use crate::scene::{repository, steady, timeless};
 
 /// A copy installed from what is built, in a folder beside an otherwise unused home.
 struct Installed {
@@ -72,7 +72,25 @@ fn an_installed_copy_is_whole() {
         .filter(|path| !path.contains("/templates/"))
         .cloned()
         .collect();
-    insta::assert_snapshot!(outside_sdk.join("\n"), @"");
+    insta::assert_snapshot!(outside_sdk.join("\n"), @"
+    bin/skillhost
+    lib/skillhost/libecho.so
+    lib/skillhost/libskill_registry.so
+    share/skillhost/LICENSE-APACHE
+    share/skillhost/LICENSE-MIT
+    share/skillhost/README.md
+    share/skillhost/manifests/builder_agent/manifest.yaml
+    share/skillhost/manifests/builder_agent/prompt.jinja2
+    share/skillhost/manifests/echo/manifest.yaml
+    share/skillhost/manifests/orchestrator_agent/manifest.yaml
+    share/skillhost/manifests/orchestrator_agent/prompt.jinja2
+    share/skillhost/manifests/skill_registry/manifest.yaml
+    share/skillhost/skills/code-review/SKILL.md
+    share/skillhost/skills/code-review/references/rust.md
+    share/skillhost/skills/extension-development/SKILL.md
+    share/skillhost/skills/extension-development/references/protocols.md
+    share/skillhost/skills/task-decomposition/SKILL.md
+    ");
     for file in ["Cargo.toml", "sdk/Cargo.toml", "sdk/src/lib.rs", "contract/src/abi.rs"] {
         assert!(all.contains(&format!("share/skillhost/sdk/{file}")), "{file} of {all:?}");
     }
@@ -80,8 +98,17 @@ fn an_installed_copy_is_whole() {
 
 #[test]
 fn an_installed_copy_does_the_main_job() {
+    let _timeless = timeless();
     let installed = Installed::new();
-    insta::assert_snapshot!(installed.run(["init", "mine"]), @"");
+    insta::assert_snapshot!(installed.run(["init", "mine"]), @r#"
+    exit 0
+    --- stdout
+    [OUTSIDE]/mine is a home ([N] files made, what existed was kept)
+    next:
+      skillhost --home [OUTSIDE]/mine skill list
+      skillhost --home [OUTSIDE]/mine ask --print-prompt "hello"
+      skillhost --home [OUTSIDE]/mine run
+    "#);
     let run = |args: &[&str]| installed.run(["--home", "mine"].iter().chain(args)).success();
     let report = run(&["ext", "list", "--json"]).json();
     let ids = |key: &str| {
@@ -145,16 +172,44 @@ fn a_home_is_made_once_and_kept_ever_after() {
     let installed = Installed::new();
     let first = installed.run(["init", "mine", "--json"]).success();
     let made = files(&installed.mine());
-    insta::assert_snapshot!(made.iter().filter(|path| !path.contains("/templates/")).cloned().collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(made.iter().filter(|path| !path.contains("/templates/")).cloned().collect::<Vec<_>>().join("\n"), @"
+    .gitignore
+    docs/schema/manifest.json
+    manifests/builder_agent/manifest.yaml
+    manifests/builder_agent/prompt.jinja2
+    manifests/echo/manifest.yaml
+    manifests/orchestrator_agent/manifest.yaml
+    manifests/orchestrator_agent/prompt.jinja2
+    manifests/skill_registry/manifest.yaml
+    sandbox/skills/code-review/SKILL.md
+    sandbox/skills/code-review/references/rust.md
+    sandbox/skills/extension-development/SKILL.md
+    sandbox/skills/extension-development/references/protocols.md
+    sandbox/skills/task-decomposition/SKILL.md
+    skillhost.yaml
+    ");
     assert_eq!(first.json()["made"].as_array().map(Vec::len), Some(made.len()));
-    assert_eq!(first.json()["trusted"], true);
+    assert_eq!(
+        (&first.json()["trusted"], &first.json()["newly_trusted"]),
+        (&true.into(), &true.into())
+    );
 
     let settings = installed.mine().join("skillhost.yaml");
     let skill = installed.mine().join("sandbox/skills/code-review/SKILL.md");
     fs::write(&settings, "# mine\n").unwrap();
     fs::write(&skill, "---\ndescription: Mine.\n---\nMine.\n").unwrap();
     fs::remove_file(installed.mine().join("manifests/echo/manifest.yaml")).unwrap();
-    insta::assert_snapshot!(steady(&installed.run(["init", "mine", "--json"]).success()), @"");
+    insta::assert_snapshot!(steady(&installed.run(["init", "mine", "--json"]).success()), @r#"
+    {
+      "home": "[OUTSIDE]/mine",
+      "made": [
+        "[OUTSIDE]/mine/manifests/echo/manifest.yaml"
+      ],
+      "newly_trusted": false,
+      "schema_version": 1,
+      "trusted": true
+    }
+    "#);
     assert_eq!(fs::read_to_string(settings).unwrap(), "# mine\n");
     assert!(fs::read_to_string(skill).unwrap().contains("Mine."));
     assert_eq!(files(&installed.mine()), made);
@@ -164,8 +219,22 @@ fn a_home_is_made_once_and_kept_ever_after() {
 fn what_stands_in_the_way_of_a_home_is_named() {
     let installed = Installed::new();
     fs::write(installed.place.outside().join("file"), "").unwrap();
-    insta::assert_snapshot!(installed.run(["init", "file/home"]), @"");
-    insta::assert_snapshot!(installed.run(["init"]), @"");
+    insta::assert_snapshot!(installed.run(["init", "file/home"]), @"
+    exit 5
+    --- stderr
+    error: [OUTSIDE]/file/home/sandbox/skills: Not a directory (os error 20)
+    hint: a file stands where a directory has to be
+    ");
+    insta::assert_snapshot!(installed.run(["init"]), @"
+    exit 2
+    --- stderr
+    error: the following required arguments were not provided:
+      <DIR>
+
+    Usage: skillhost init <DIR>
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -190,7 +259,17 @@ fn a_binary_alone_says_what_it_lacks() {
     let run = |args: &[&str]| {
         place.start(place.command_of(&lonely.join("skillhost")).args(args)).finish()
     };
-    insta::assert_snapshot!(run(&["init", "x"]), @"");
-    insta::assert_snapshot!(run(&["ext", "new", "mine"]), @"");
+    insta::assert_snapshot!(run(&["init", "x"]), @"
+    exit 3
+    --- stderr
+    error: the shipped manifests and skills do not lie beside this executable
+    hint: install the whole product: cargo xtask install --prefix DIR
+    ");
+    insta::assert_snapshot!(run(&["ext", "new", "mine"]), @"
+    exit 3
+    --- stderr
+    error: the sources of skillhost-sdk do not lie beside this executable
+    hint: name them: --sdk DIR (kernel/sdk in the source tree)
+    ");
     run(&["skill", "list"]).success();
 }

@@ -1,6 +1,7 @@
 //! The built `skillhost` with its built libraries, each test on a home of its own.
 //!
 //! One module per area; a file that is not named here is found by tests/tidy.
+#![expect(clippy::unwrap_used, reason = "a scene that cannot be set up fails its test")]
 
 mod agent;
 mod ask;

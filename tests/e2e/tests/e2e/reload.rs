@@ -48,6 +48,7 @@ fn a_changed_library_is_taken_into_use_and_a_refused_one_is_not() {
     exit 1
     --- stderr
     error: `echo` was not reloaded (probe): [HOME]/manifests/echo/libecho.so: not a shared library (no ELF header)
+    hint: copy or build the library again
     hint: the build that was in use goes on
     ");
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
@@ -86,6 +87,7 @@ fn a_manifest_that_broke_meanwhile_is_named() {
     exit 1
     --- stderr
     error: `echo` was not reloaded (parse): [HOME]/manifests/echo/manifest.yaml:2:1: unknown field `nmae`; did you mean `name`?
+    hint: correct the manifest; skillhost schema manifest prints its schema
     hint: the build that was in use goes on
     ");
     fs::remove_file(home.path("manifests/echo/manifest.yaml")).unwrap();
@@ -93,6 +95,7 @@ fn a_manifest_that_broke_meanwhile_is_named() {
     exit 3
     --- stderr
     error: the manifest of `echo` is gone, or no longer names a library
+    hint: the build that was in use goes on until the kernel is restarted
     ");
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
     kernel.interrupt().success();

@@ -4,18 +4,20 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::scene::{home, running, skill};
+use crate::scene::{home, let_it_poll, running, skill};
 
 #[test]
 fn the_report_comes_first_and_an_interrupt_ends_it_well() {
     let home = home();
     insta::assert_snapshot!(running(&home).interrupt(), @"
-    exit -2
+    exit 0
     --- stdout
     EXTENSION      STATE  VERSION PROVIDES
     echo           loaded 0.1.0   tools echo, context 200, service
     skill_registry loaded 0.1.0   tools list_skills read_skill read_skill_resource, context 60, service, skill
     running; Ctrl-C ends it
+    --- stderr
+    note: shutting down
     ");
     // The socket is gone, so the next one starts.
     running(&home).interrupt().success();
@@ -113,7 +115,7 @@ fn a_socket_left_behind_by_a_killed_kernel_hinders_nothing() {
 fn a_skill_that_breaks_while_it_runs_is_served_from_its_last_good_text() {
     let home = home();
     let kernel = running(&home);
-    crate::scene::let_it_poll(&home, &kernel);
+    let_it_poll(&home, &kernel, "sandbox/skills", "known");
     let before =
         home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).success();
     home.write("sandbox/skills/greet/SKILL.md", "---\ndescription: [\n");
@@ -127,18 +129,23 @@ fn a_skill_that_breaks_while_it_runs_is_served_from_its_last_good_text() {
     </skill_content>
     Note: SKILL.md is broken on disk (the frontmatter has no closing line '---'); this is the last good version.
     "#);
-    // A kernel of its own has never seen the good text.
+    let_it_poll(&home, &kernel, "sandbox/skills", "broken");
+    let listed = home.skillhost(["tool", "call", "list_skills"]).success();
+    assert!(listed.stdout.contains("• `greet` — Greets people."), "{listed}");
     let output = kernel.interrupt().success();
     assert!(output.stderr.contains("[HOME]/sandbox/skills/greet/SKILL.md"), "{output}");
+    // A kernel of its own has never seen the good text.
     home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).exits(3);
 }
 
 #[test]
 fn a_root_that_vanishes_while_it_runs_takes_nothing_with_it_and_is_picked_up_again() {
-    let home = home();
+    let roots = "[{label: one, path: sandbox/skills}, {label: two, path: sandbox/more}]";
+    let home = home().settings(&format!("extensions: {{skill_registry: {{roots: {roots}}}}}\n"));
     let kernel = running(&home);
-    crate::scene::let_it_poll(&home, &kernel);
+    let_it_poll(&home, &kernel, "sandbox/skills", "known");
     fs::rename(home.path("sandbox/skills"), home.path("sandbox/gone")).unwrap();
+    let_it_poll(&home, &kernel, "sandbox/more", "gone");
     let listed = home.skillhost(["tool", "call", "list_skills"]).success();
     assert!(listed.stdout.contains("`greet`"), "{listed}");
     fs::rename(home.path("sandbox/gone"), home.path("sandbox/skills")).unwrap();

@@ -52,7 +52,12 @@ fn a_scaffold_builds_loads_answers_and_reloads() {
         call(&home, r#"{"name":"Ada"}"#).success().stdout,
         "Hello, Ada! This is tea-time.\n"
     );
-    insta::assert_snapshot!(call(&home, "{}"), @"");
+    insta::assert_snapshot!(call(&home, "{}"), @r#"
+    exit 2
+    --- stderr
+    error: `name` is missing
+    hint: pass {"name": "Ada"}
+    "#);
 
     let source = fs::read_to_string(folder.join("src/lib.rs")).unwrap();
     fs::write(folder.join("src/lib.rs"), source.replace("Hello, {name}!", "Tea, {name}?")).unwrap();

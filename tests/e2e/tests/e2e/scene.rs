@@ -1,10 +1,12 @@
 //! What the tests share: homes with the shipped extensions, a running kernel, steady output.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use test_support::{Background, Output, TestHome};
+use test_support::{Background, Output, TestHome, binary, library};
 
 /// The root of the repository.
 pub(crate) fn repository() -> PathBuf {
@@ -52,11 +54,43 @@ pub(crate) fn running(home: &TestHome) -> Background {
     kernel
 }
 
-/// Waits until the registry of a running kernel has looked at every skill: from then on it has a
-/// last good text of each.
-pub(crate) fn let_it_poll(home: &TestHome, kernel: &Background) {
-    home.write("sandbox/skills/zz-probe/SKILL.md", skill("Probes.", "Nothing."));
-    kernel.line_with("skill.added zz-probe");
+/// Waits until the registry of a running kernel has looked at every skill as it is now. `folder` is
+/// a root; `name` must not have been used before.
+pub(crate) fn let_it_poll(home: &TestHome, kernel: &Background, folder: &str, name: &str) {
+    // The first poll that sees something may have begun earlier, the second has not.
+    for number in [1, 2] {
+        let text = skill("Probes.", &format!("{name} {number}"));
+        home.write(format!("{folder}/{name}-{number}/SKILL.md"), text);
+        kernel.line_with(&format!("skill.added {name}-{number} "));
+    }
+}
+
+/// Runs a command as somebody who may read the home and write nothing in it.
+pub(crate) fn as_a_reader(home: &TestHome, args: &[&str]) -> Output {
+    // The target folder may be closed to others, so what is run is put beside the home.
+    let bin = home.outside().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    for built in [binary(), library("echo"), library("skill_registry")] {
+        let link = bin.join(built.file_name().unwrap());
+        if !link.exists() && fs::hard_link(&built, &link).is_err() {
+            fs::copy(&built, &link).unwrap();
+        }
+    }
+    let mode = |mode| {
+        for folder in ["", "home", "home/sandbox", "home/sandbox/skills", "home/manifests"] {
+            let path = home.outside().join(folder);
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    mode(0o555);
+    let mut command = home.command_of(&bin.join("skillhost"));
+    if rustix::process::geteuid().is_root() {
+        // Permissions do not bind root, so it is somebody else: by custom the id of nobody.
+        command.uid(65_534).gid(65_534);
+    }
+    let output = home.start(command.args(args)).finish();
+    mode(0o755);
+    output
 }
 
 /// Reads a JSON output without what differs from run to run.
@@ -81,11 +115,11 @@ fn drop_volatile(value: &mut Value) {
 }
 
 /// Until the guard is dropped, snapshots do not depend on times and hashes.
-#[must_use]
 pub(crate) fn timeless() -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"\d+ µs", "[N] µs");
     settings.add_filter(r"after \d+ ms", "after [N] ms");
+    settings.add_filter(r"\(\d+ files", "([N] files");
     settings.add_filter(r"[0-9a-f]{16}\.sock", "[N].sock");
     // Beside the folder with the built programs; only an installed copy has it.
     settings.add_filter(r"[^ ]*/lib/skillhost\b", "[TARGET]/../lib/skillhost");

@@ -127,6 +127,7 @@ fn a_query_and_tags_narrow_the_list() {
     insta::assert_snapshot!(home.skillhost(["skill", "list", "--tag", "cold"]), @"
     exit 0
     --- stderr
+    note: none of 3 skills matches
     note: 2 warnings; `skillhost skill show ID` prints those of a skill
     ");
     insta::assert_snapshot!(steady(&home.skillhost(["skill", "list", "arrives", "--json"]).success()), @r#"
@@ -301,7 +302,7 @@ fn unknown_skills_and_files_are_named_with_the_nearest() {
     exit 3
     --- stderr
     error: there is no skill `zzz`
-    hint: list_skills shows what there is
+    hint: `skillhost skill list` shows what there is
     ");
     insta::assert_snapshot!(home.skillhost(["skill", "resource", "brew", "scripts/boil.hs"]), @"
     exit 3
@@ -381,6 +382,7 @@ fn other_folders_can_be_looked_at_without_a_home() {
     exit 3
     --- stderr
     error: [OUTSIDE]/three: no such directory
+    hint: --root names a folder with skills in it
     ");
     insta::assert_snapshot!(run(&["skill", "read", "same@root3", "--root", "one"]), @"
     exit 3

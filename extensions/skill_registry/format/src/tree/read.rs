@@ -327,6 +327,15 @@ mod tests {
     }
 
     #[test]
+    fn every_event_is_counted_until_there_are_none_left() {
+        assert_eq!(parse_counted("a: b\n", 2).1, 8);
+        let (tree, events) = parse_counted(&"a: b: c\n".repeat(8_000), 2);
+        assert_eq!(events, EVENT_LIMIT);
+        let last = tree.diagnostics.iter().rfind(|found| found.rule == "frontmatter.recovered");
+        assert_eq!(last.map(|found| found.message.clone()), Some(kept("a", "too complex")));
+    }
+
+    #[test]
     fn hostile_input_costs_a_bounded_number_of_events() {
         let deep =
             "a:\n".to_owned() + &(0..200).map(|n| " ".repeat(n) + " b:\n").collect::<String>();

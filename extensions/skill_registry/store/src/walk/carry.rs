@@ -115,8 +115,8 @@ impl Walk<'_> {
         self.walked.containers.extend(kept);
     }
 
-    /// Drops entries that wait to be removed and whose content has appeared under another name:
-    /// they were renamed, and nobody has to wait for that.
+    /// Drops entries that wait to be removed and whose content has appeared elsewhere: they were
+    /// renamed or moved, and nobody has to wait for that.
     pub(super) fn forget_renamed(&mut self) {
         let mut fresh = Fresh::new(std::mem::take(&mut self.walked.fresh));
         for container in &mut self.walked.containers {
@@ -149,7 +149,7 @@ impl Walk<'_> {
 
     /// Copies what was known of a directory that was not looked at. What cannot be examined gets
     /// the stamp of that, so that the next poll does not take the obstacle for a change.
-    fn restamped(&self, index: usize, before: &Container) -> Container {
+    pub(super) fn restamped(&self, index: usize, before: &Container) -> Container {
         let mut kept = Container { complete: false, ..before.clone() };
         let Ok(dir) = &self.setting.roots[index].dir else { return kept };
         kept.signature = dir.stat(&kept.rel).map(|stat| stat.signature).unwrap_or_default();
@@ -220,16 +220,13 @@ impl Fresh {
         fresh
     }
 
-    /// Takes out a skill of another name that has the content of an old one. Where the old text was
+    /// Takes out a skill that has the content of an old one. Where the old text was
     /// never read, the very same file is what counts.
     fn take(&mut self, old: &Skill, signature: &Signature) -> Option<Arc<Skill>> {
         let Some(digest) = old.digest() else {
             let (new, of_new) = self.by_file.get(&(signature.dev, signature.ino))?;
-            let moved = signature.same_content(of_new) && old.id != new.id;
-            return moved.then(|| Arc::clone(new));
+            return signature.same_content(of_new).then(|| Arc::clone(new));
         };
-        let same = self.by_digest.get_mut(&digest)?;
-        let at = same.iter().position(|new| new.id != old.id)?;
-        Some(same.remove(at))
+        self.by_digest.get_mut(&digest)?.pop()
     }
 }

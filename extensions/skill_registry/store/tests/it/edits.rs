@@ -221,6 +221,7 @@ fn modification_time_in_the_future() {
 fn case_change_of_the_file() {
     let (scene, store, first) = scene();
     fs::rename(scene.path(FILE), scene.path("skills/demo/skill.md")).unwrap();
+    assert_eq!(body(&store, "demo"), served("version one"));
     assert_eq!(events(&store), []);
     let snapshot = store.snapshot();
     let skill = snapshot.get("demo").unwrap();
@@ -307,4 +308,45 @@ fn a_body_that_cannot_be_decoded_is_found_by_the_full_pass() {
     let skipped: Vec<_> = findings(&store).into_iter().map(|(_, _, skipped)| skipped).collect();
     assert_eq!(skipped, [true]);
     assert_quiet(&store);
+}
+
+#[test]
+fn a_file_that_was_moved_and_edited_before_it_was_read_is_another_one() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "version one");
+    let store = scene.open();
+    fs::rename(scene.path("skills/demo"), scene.path("skills/moved")).unwrap();
+    let text = skill_text("demo", "version two, written into the same file");
+    let moved = scene.write("skills/moved/SKILL.md", &text);
+    let digest = Some(Digest::of(&fs::read(moved).unwrap()));
+    assert_eq!(events(&store), [SkillEvent::Added { id: id("moved"), digest }]);
+    assert_eq!(events(&store), [SkillEvent::Removed { id: id("demo"), digest: None }]);
+}
+
+#[test]
+fn a_directory_that_moves_under_its_own_name_is_the_same_skill() {
+    let (scene, store, first) = scene();
+    fs::create_dir(scene.path("skills/group")).unwrap();
+    fs::rename(scene.path("skills/demo"), scene.path("skills/group/demo")).unwrap();
+    assert_eq!((events(&store), findings(&store)), (vec![], vec![]));
+    let snapshot = store.snapshot();
+    let demo = snapshot.get("demo").unwrap();
+    assert_eq!((demo.digest(), demo.dir()), (Some(first), scene.path("skills/group/demo")));
+    assert_eq!(body(&store, "demo"), served("version one"));
+    assert_quiet(&store);
+}
+
+#[test]
+fn the_last_good_text_keeps_the_digest_of_the_file_it_came_from() {
+    let scene = Scene::new();
+    let text = skill_text("demo", "in sixteen bits");
+    let bytes: Vec<u8> =
+        [0xFEFF].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    scene.write(FILE, &bytes);
+    let store = scene.open_warm();
+    assert_eq!(body(&store, "demo"), served("in sixteen bits"));
+    scene.write(FILE, "broken");
+    let snapshot = store.snapshot();
+    let source = store.read(snapshot.get("demo").unwrap()).unwrap();
+    assert_eq!((source.body(), source.digest), ("in sixteen bits\n", Digest::of(&bytes)));
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
+use skill_store::{Audience, ErrorKind, ResourceArgs, read_skill_resource};
+
 use crate::scene::{Scene, assert_quiet, events, findings, id, ids, skill_text};
 
 fn fifo(scene: &Scene, rel: &str) {
@@ -127,4 +129,26 @@ fn the_largest_file_is_read_and_the_next_byte_is_too_much() {
     assert_eq!(events(&store), []);
     assert_eq!(findings(&store)[0].1, "file.size");
     assert!(crate::scene::body(&store, "demo").1);
+}
+
+#[test]
+fn a_resource_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "text");
+    fifo(&scene, "skills/demo/pipe");
+    fs::create_dir(scene.path("skills/demo/directory")).unwrap();
+    let store = scene.open();
+    let kind = |path: &str| {
+        let args = ResourceArgs {
+            skill_id: "demo".to_owned(),
+            path: path.to_owned(),
+            offset: None,
+            limit: None,
+        };
+        read_skill_resource(&store.snapshot(), Audience::Model, &args).unwrap_err().kind
+    };
+    assert_eq!(kind("pipe"), ErrorKind::Denied);
+    assert_eq!(kind("directory"), ErrorKind::InvalidArgument);
+    assert_eq!(kind("pipe/x"), ErrorKind::Denied);
+    assert_eq!(kind("SKILL.md/x"), ErrorKind::NotFound);
 }

@@ -171,7 +171,6 @@ fn a_skill_directory_swapped_for_a_link_is_not_entered() {
 
 /// Exchanges two paths again and again while `read` is called, until `read` has both succeeded and
 /// been refused and was called 2,000 times; fails if it ever returns the canary.
-#[cfg(target_os = "linux")]
 fn race(a: &Path, b: &Path, mut read: impl FnMut() -> Result<String, ErrorKind>) {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     let done = AtomicBool::new(false);
@@ -201,7 +200,6 @@ fn race(a: &Path, b: &Path, mut read: impl FnMut() -> Result<String, ErrorKind>)
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn no_swap_of_a_directory_or_a_file_leads_out() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
@@ -220,7 +218,6 @@ fn no_swap_of_a_directory_or_a_file_leads_out() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn no_swap_of_the_skill_itself_leads_out() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");

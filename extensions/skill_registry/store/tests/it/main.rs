@@ -1,6 +1,9 @@
 //! The store against real directories.
+//!
+//! On Linux alone: elsewhere file systems fold the case of names, refuse names that are not UTF-8 or
+//! cannot exchange two of them, and the tests need all of that.
 
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
 // `cfg(test)` tells clippy that the helpers beside the tests are tests, too.
 #[cfg(test)]

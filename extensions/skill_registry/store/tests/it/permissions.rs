@@ -93,6 +93,8 @@ fn a_directory_that_may_not_be_searched_makes_the_scan_partial_and_keeps_what_wa
         for _ in 0..2 {
             assert_quiet(&store);
         }
+        // No pass is run for what cannot be seen: three skills and the four directories above.
+        assert_eq!(store.poll().stats, 3 + 4);
         assert_eq!(store.poll_everything().events, []);
         assert_eq!(ids(&store), ["demo", "far", "inner"]);
         assert_eq!(body(&store, "inner"), ("text".to_owned(), true));

@@ -237,6 +237,12 @@ fn a_skill_of_an_untrusted_root_is_listed_with_its_origin_and_not_bound() {
     let (text, structured) = list(&store, Audience::Model, json!({}));
     assert_eq!(text, "1 skill\n• `demo` — About demo. [~2 tokens; pool, untrusted]");
     assert_eq!(structured["skills"][0]["trust"], "untrusted");
+    let catalog = store.snapshot().catalog(8_000).unwrap();
+    assert!(
+        catalog.text.contains("• `demo` — (untrusted, from pool) About demo."),
+        "{}",
+        catalog.text
+    );
 }
 
 #[test]
