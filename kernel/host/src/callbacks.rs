@@ -213,3 +213,48 @@ fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, CallError> {
 fn write<T: Serialize>(value: &T) -> Result<Vec<u8>, CallError> {
     serde_json::to_vec(value).map_err(|error| CallError::protocol(&error))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::home::{Home, HomeSource};
+    use crate::kernel::Limits;
+    use crate::secrets::Secrets;
+    use crate::settings::Settings;
+
+    /// What a kernel without extensions answers to an extension with this `depends_on`.
+    async fn answer(depends_on: &str, method: &str) -> (ErrorKind, String) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sandbox")).unwrap();
+        let home = Home::at(folder.path(), HomeSource::Argument).unwrap();
+        let (settings, limits) = (Settings::default(), Limits::default());
+        let kernel = Arc::new(Shared::new(home, settings, None, limits, Secrets::default()));
+        let manifest = format!("id: b\nname: b\nentrypoint: b\ndepends_on: {depends_on}\n");
+        let manifest = skillhost_manifest::parse(&manifest).unwrap();
+        let callbacks = Callbacks::new(&manifest, Arc::downgrade(&kernel));
+        let error = callbacks.call(method, b"{}").await.unwrap_err();
+        (error.kind, error.message)
+    }
+
+    /// The SDK refuses most of this itself; an extension need not be built with the SDK.
+    #[tokio::test]
+    async fn only_what_the_contract_offers_can_be_called() {
+        let denied = "`a` is not in depends_on of `b`".to_owned();
+        assert_eq!(answer("[c]", "provider/a/skill/generation").await, (ErrorKind::Denied, denied));
+        let absent = "`a` is not loaded".to_owned();
+        let reply = answer("[a]", "provider/a/skill/generation").await;
+        assert_eq!(reply, (ErrorKind::Unavailable, absent));
+        let malformed = "malformed path `a/skill`".to_owned();
+        assert_eq!(answer("[a]", "provider/a/skill").await, (ErrorKind::Protocol, malformed));
+        let unknown = "this kernel has no method `reboot`".to_owned();
+        assert_eq!(answer("[a]", "reboot").await, (ErrorKind::Protocol, unknown));
+        let (kind, message) = answer("[a]", "subscribe").await;
+        assert_eq!(kind, ErrorKind::Protocol);
+        assert!(
+            message.starts_with("the request is unreadable: missing field `topic`"),
+            "{message}"
+        );
+    }
+}

@@ -1,9 +1,8 @@
 //! What the registry knows at one moment; never changes.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
 use skill_format::{CatalogItem, LARGE_SKILL, RenderReport};
 
 use crate::options::{Root, Trust};
@@ -11,7 +10,8 @@ use crate::problem::{Partial, Problem};
 use crate::resolve::Shadowed;
 use crate::skill::Skill;
 
-/// How many renderings a snapshot keeps, one per budget.
+/// How many renderings a snapshot keeps, one per budget. There is a budget for each size of a
+/// model's window, so more of them are hardly ever asked for.
 const MAX_CATALOGS: usize = 16;
 
 /// Tells who is shown something: what a model may not invoke, it is not shown.
@@ -33,7 +33,7 @@ pub struct SharedCatalog {
 }
 
 /// The renderings so far, each with its budget.
-type Catalogs = Vec<(usize, Option<Arc<SharedCatalog>>)>;
+type Catalogs = [OnceLock<(usize, Option<Arc<SharedCatalog>>)>; MAX_CATALOGS];
 
 /// The skills, what was wrong, and what they look like in a prompt, at one moment.
 ///
@@ -46,7 +46,7 @@ pub struct Snapshot {
     shadowed: Vec<Shadowed>,
     problems: Vec<Arc<Problem>>,
     partial: Option<Partial>,
-    catalogs: ArcSwap<Catalogs>,
+    catalogs: Catalogs,
 }
 
 impl Snapshot {
@@ -58,7 +58,7 @@ impl Snapshot {
         problems: Vec<Arc<Problem>>,
         partial: Option<Partial>,
     ) -> Self {
-        let catalogs = ArcSwap::default();
+        let catalogs = Catalogs::default();
         Self { generation, roots, skills, shadowed, problems, partial, catalogs }
     }
 
@@ -137,31 +137,19 @@ impl Snapshot {
     /// Returns the catalog of the skills a model is shown, within a budget in characters; nothing
     /// if there are none.
     ///
-    /// Rendered once per budget and shared from then on, without locks or allocations.
+    /// Rendered once for each of the first sixteen budgets and shared from then on, without locks or
+    /// allocations.
     #[must_use]
     pub fn catalog(&self, budget_chars: usize) -> Option<Arc<SharedCatalog>> {
-        let held = self.catalogs.load();
-        if let Some((_, catalog)) = held.iter().find(|(budget, _)| *budget == budget_chars) {
-            return catalog.clone();
+        // Slots are taken in order and never given back: the first empty one ends the search.
+        for slot in &self.catalogs {
+            let (budget, catalog) =
+                slot.get_or_init(|| (budget_chars, self.render(budget_chars).map(Arc::new)));
+            if *budget == budget_chars {
+                return catalog.clone();
+            }
         }
-        drop(held);
-        let catalog = self.render(budget_chars).map(Arc::new);
-        let mut winner = catalog.clone();
-        self.catalogs.rcu(|held| {
-            if let Some((_, other)) = held.iter().find(|(budget, _)| *budget == budget_chars) {
-                // Somebody else was first; everybody shares one.
-                winner.clone_from(other);
-                return Catalogs::clone(held);
-            }
-            winner.clone_from(&catalog);
-            let mut more = Catalogs::clone(held);
-            if more.len() >= MAX_CATALOGS {
-                more.remove(0);
-            }
-            more.push((budget_chars, catalog.clone()));
-            more
-        });
-        winner
+        self.render(budget_chars).map(Arc::new)
     }
 
     fn render(&self, budget_chars: usize) -> Option<SharedCatalog> {
@@ -228,17 +216,14 @@ mod tests {
         let snapshot = snapshot(&["a", "b"]);
         let (first, again) = (snapshot.catalog(8_000), snapshot.catalog(8_000));
         assert!(Arc::ptr_eq(first.as_ref().unwrap(), &again.unwrap()));
-        // Asking again changes nothing, not even the list of renderings.
-        let held = snapshot.catalogs.load_full();
-        let _ = snapshot.catalog(8_000);
-        assert!(Arc::ptr_eq(&held, &snapshot.catalogs.load_full()));
         let small = snapshot.catalog(90).unwrap();
         assert_eq!(small.report.budget, 90);
-        for budget in 0..100 {
-            let _ = snapshot.catalog(budget);
+        assert!(Arc::ptr_eq(&small, &snapshot.catalog(90).unwrap()));
+        // Beyond what is kept, every asking renders; what is kept stays.
+        for budget in 100..200 {
+            assert_eq!(snapshot.catalog(budget).unwrap().report.budget, budget);
         }
-        assert!(snapshot.catalogs.load().len() <= MAX_CATALOGS);
-        assert_eq!(snapshot.catalog(8_000), first);
+        assert!(Arc::ptr_eq(first.as_ref().unwrap(), &snapshot.catalog(8_000).unwrap()));
     }
 
     #[test]

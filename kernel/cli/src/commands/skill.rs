@@ -98,18 +98,33 @@ fn list(output: Output, snapshot: &Snapshot, args: &ListArgs) -> Result<(), CliE
     let width = snapshot.skills().iter().map(|skill| skill.id().as_str().chars().count());
     let width = width.max().unwrap_or_default().min(32);
     let (bold, dim) = if output.colour() { (BOLD, DIM) } else { Default::default() };
+    let [bold, plain, dim, end] = [
+        bold.render().to_string(),
+        bold.render_reset().to_string(),
+        dim.render().to_string(),
+        dim.render_reset().to_string(),
+    ];
     let mut stdout = output.buffered();
     let mut matched = 0;
+    let mut line = String::new();
     for (skill, _) in matching(snapshot, Audience::Operator, args) {
         matched += 1;
         let id = skill.id().as_str();
-        let description = skill_format::description_short(skill.description());
+        line.clear();
+        // Pieces, not a format string: of ten thousand lines it is a tenth of the whole cost.
+        for piece in [&*bold, id, &*plain] {
+            line.push_str(piece);
+        }
+        line.extend(std::iter::repeat_n(' ', 2 + width.saturating_sub(id.chars().count())));
+        line.push_str(&skill_format::description_short(skill.description()));
         let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
-        let (tokens, source) = (skill.tokens(), skill.source());
-        written(writeln!(
-            stdout,
-            "{bold}{id:width$}{bold:#}  {description} {dim}[~{tokens} tokens, {source}{untrusted}]{dim:#}"
-        ))?;
+        let tokens = skill.tokens().to_string();
+        for piece in
+            [" ", &*dim, "[~", &*tokens, " tokens, ", skill.source(), untrusted, "]", &*end, "\n"]
+        {
+            line.push_str(piece);
+        }
+        written(stdout.write_all(line.as_bytes()))?;
     }
     written(stdout.flush())?;
     let total = snapshot.skills().len();
