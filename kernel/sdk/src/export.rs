@@ -119,7 +119,7 @@ pub fn build_info(package: &str, version: &str) -> RString {
 /// The capabilities are `tools`, `context`, `service` and `skills`; each needs the provider trait
 /// of that name. Written once per library:
 ///
-/// ```ignore
+/// ```text
 /// export_extension!(MyExtension: tools, context, service, skills);
 /// ```
 ///

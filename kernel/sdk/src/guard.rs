@@ -303,9 +303,15 @@ impl<T: ContextProvider> ContextAbi for Wrapped<T> {
             Ok(context) => context,
             Err(error) => return async move { RErr(to_ffi(&error)) }.into_ffi(),
         };
+        let to_block = |block: Option<Arc<str>>| block.map(|text| RString::from(&*text)).into();
+        let ready = || guard(|| Ok(provider.ready_context(&context, &prompt)));
+        match CALL_ID.sync_scope(context.call_id, ready) {
+            ROk(Some(block)) => return std::future::ready(ROk(to_block(block))).into_ffi(),
+            RErr(error) => return std::future::ready(RErr(error)).into_ffi(),
+            ROk(None) => {}
+        }
         self.shared.run(context.call_id, async move {
-            let block = provider.get_context(&context, &prompt).await?;
-            Ok(block.map(|text| RString::from(&*text)).into())
+            Ok(to_block(provider.get_context(&context, &prompt).await?))
         })
     }
 }

@@ -67,6 +67,15 @@ pub trait ContextProvider: Send + Sync + 'static {
     /// Position in the chain: lower comes first (channel 0, skills 60, memory 100). Constant.
     fn context_priority(&self) -> i32;
 
+    /// Answers from what is at hand: without waiting, without locks, within microseconds.
+    ///
+    /// It runs on the kernel's thread, which spares the two thread switches that a call of
+    /// [`ContextProvider::get_context`] costs; blocking here stalls every agent. The outer `None`,
+    /// which is the default, means that nothing is at hand and `get_context` is to be asked.
+    fn ready_context(&self, _cx: &CallContext, _prompt: &str) -> Option<Option<Arc<str>>> {
+        None
+    }
+
     /// Renders the block for one turn, or nothing. The kernel waits at most two seconds.
     ///
     /// # Errors

@@ -265,6 +265,12 @@ impl ContextProvider for Misbehave {
         self.config.priority
     }
 
+    fn ready_context(&self, _cx: &CallContext, _prompt: &str) -> Option<Option<Arc<str>>> {
+        let act = self.part("ready")?;
+        // Only a panic can happen here: there is no way to fail.
+        act_now(Some(act), &self.cx, "ready").ok().map(|()| Some("at hand".into()))
+    }
+
     async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
         self.act(self.part("context"), "context").await?;
         let fill = |block: &String| {

@@ -72,6 +72,11 @@ impl ContextProvider for SkillRegistry {
         60
     }
 
+    fn ready_context(&self, cx: &CallContext, _prompt: &str) -> Option<Option<Arc<str>>> {
+        let rendered = self.store.rendered_catalog(self.config.budget_chars(cx.context_window))?;
+        Some(rendered.map(|catalog| Arc::clone(&catalog.text)))
+    }
+
     async fn get_context(&self, cx: &CallContext, _prompt: &str) -> Result<Option<Arc<str>>> {
         let budget = self.config.budget_chars(cx.context_window);
         Ok(self.store.catalog(budget).map(|catalog| Arc::clone(&catalog.text)))

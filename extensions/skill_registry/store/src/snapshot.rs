@@ -152,6 +152,13 @@ impl Snapshot {
         self.render(budget_chars).map(Arc::new)
     }
 
+    /// Returns the catalog as [`Snapshot::catalog`] does, where it was rendered before.
+    #[must_use]
+    pub fn rendered_catalog(&self, budget_chars: usize) -> Option<Option<Arc<SharedCatalog>>> {
+        let mut rendered = self.catalogs.iter().map_while(|slot| slot.get());
+        rendered.find(|(budget, _)| *budget == budget_chars).map(|(_, catalog)| catalog.clone())
+    }
+
     fn render(&self, budget_chars: usize) -> Option<SharedCatalog> {
         let described: Vec<(&str, Cow<'_, str>)> = self
             .visible(Audience::Model)
@@ -216,7 +223,10 @@ mod tests {
         let snapshot = snapshot(&["a", "b"]);
         let (first, again) = (snapshot.catalog(8_000), snapshot.catalog(8_000));
         assert!(Arc::ptr_eq(first.as_ref().unwrap(), &again.unwrap()));
+        assert_eq!(snapshot.rendered_catalog(8_000), Some(snapshot.catalog(8_000)));
+        assert_eq!(snapshot.rendered_catalog(90), None);
         let small = snapshot.catalog(90).unwrap();
+        assert_eq!(snapshot.rendered_catalog(90), Some(Some(Arc::clone(&small))));
         assert_eq!(small.report.budget, 90);
         assert!(Arc::ptr_eq(&small, &snapshot.catalog(90).unwrap()));
         // Beyond what is kept, every asking renders; what is kept stays.

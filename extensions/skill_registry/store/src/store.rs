@@ -107,6 +107,13 @@ impl Store {
         self.snapshot.load().catalog(budget_chars)
     }
 
+    /// Returns the catalog as [`Store::catalog`] does, where it was rendered before: without locks or
+    /// allocations.
+    #[must_use]
+    pub fn rendered_catalog(&self, budget_chars: usize) -> Option<Option<Arc<SharedCatalog>>> {
+        self.snapshot.load().rendered_catalog(budget_chars)
+    }
+
     /// Returns what the store was opened with.
     #[must_use]
     pub fn options(&self) -> &StoreOptions {

@@ -135,13 +135,13 @@ async fn a_call_that_takes_too_long_is_dropped_inside_the_extension() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
-    let limited = CallContext { deadline_ms: Some(300), ..operator() };
+    let limited = CallContext { deadline_ms: Some(2_000), ..operator() };
     let call = rig.kernel.invoke(limited, "a", r#"{"do": "act", "act": "hang"}"#);
     let (answer, held) = tokio::join!(call, gate.reached("a a"));
     let error = answer.unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
-        (ErrorKind::Timeout, "`a` did not answer within 300 ms")
+        (ErrorKind::Timeout, "`a` did not answer within 2000 ms")
     );
     held.given_up().await;
     assert_eq!(rig.build("a").await, "misbehave");

@@ -52,6 +52,25 @@ async fn blocks_stand_in_order_of_priority_then_of_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_block_at_hand_is_not_asked_for_and_its_panic_is_contained() {
+    let home = misbehaving(home(), "panics", "config: {priority: 1, parts: {ready: panic}}");
+    let home =
+        misbehaving(home, "fails", "config: {priority: 2, block: asked, parts: {ready: fail}}");
+    let rig = Rig::boot(home).await;
+    for _ in 0..2 {
+        let turn = rig.kernel.turn(&ask("hello")).await.unwrap();
+        assert_eq!(
+            outcomes(&turn.blocks),
+            [
+                ("panics", 1, "panicked: the extension panicked: ready panicked".to_owned()),
+                ("fails", 2, "asked".to_owned()),
+            ]
+        );
+    }
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_fails_is_skipped_with_its_reason() {
     let home = misbehaving(home(), "fails", "config: {priority: 1, parts: {context: fail}}");
     let home = misbehaving(home, "panics", "config: {priority: 2, parts: {context: panic}}");

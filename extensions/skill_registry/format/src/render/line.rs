@@ -25,6 +25,19 @@ const TRIGGERS: [&str; 13] = [
     "invoke when",
 ];
 
+/// Whether one of [`TRIGGERS`] begins with a byte, in either case: most bytes need no closer look.
+const OPENS_TRIGGER: [bool; 256] = {
+    let mut opens = [false; 256];
+    let mut at = 0;
+    while at < TRIGGERS.len() {
+        let first = TRIGGERS[at].as_bytes()[0];
+        opens[first as usize] = true;
+        opens[first.to_ascii_uppercase() as usize] = true;
+        at += 1;
+    }
+    opens
+};
+
 /// Tells whether a character changes the direction of the text around it.
 pub(crate) fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
@@ -150,12 +163,9 @@ fn says_when(sentence: &str) -> bool {
             .is_some_and(|start| start.eq_ignore_ascii_case(trigger.as_bytes()))
     };
     (0..bytes.len()).any(|at| {
-        let first = bytes[at].to_ascii_lowercase();
-        matches!(first, b'u' | b'w' | b't' | b'i')
+        OPENS_TRIGGER[usize::from(bytes[at])]
             && (at == 0 || !bytes[at - 1].is_ascii_alphanumeric())
-            && TRIGGERS
-                .iter()
-                .any(|trigger| trigger.as_bytes()[0] == first && opens(trigger, &bytes[at..]))
+            && TRIGGERS.iter().any(|trigger| opens(trigger, &bytes[at..]))
     })
 }
 
