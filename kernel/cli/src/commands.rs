@@ -26,8 +26,10 @@ use crate::session::Session;
 
 /// Runs the command named on the command line.
 pub(crate) fn main() -> ExitCode {
-    // clap exits with 2 on a usage error and with 0 after --help and --version.
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     let output = Output { json: cli.global.json };
     let code = match run(&cli) {
         Ok(code) => code,
@@ -37,6 +39,20 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     ExitCode::from(code)
+}
+
+/// Ends after `--help` and `--version`, and after arguments that make no sense: those are told in
+/// the form that was asked for, as far as that can be known.
+fn refused(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        let text = error.render().to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let told = lines.fold(CliError::usage(message), CliError::hint);
+        Output { json: true }.error(&told);
+        return ExitCode::from(exit::USAGE);
+    }
+    error.exit()
 }
 
 fn run(cli: &Cli) -> Outcome {

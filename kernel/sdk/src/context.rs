@@ -184,7 +184,8 @@ pub struct Subscription {
 
 impl Subscription {
     /// Waits for the next event. Events that arrive faster than they are read are dropped, oldest
-    /// first, beyond a buffer of 256.
+    /// first, beyond a buffer of 256. A future that is dropped may take an event with it: in a
+    /// `select!`, keep it across turns of the loop.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the kernel shuts down.

@@ -20,7 +20,7 @@ fn template(home: TestHome, kind: &str, id: &str) -> TestHome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_tool_template_keeps_a_list_per_session() {
+async fn the_tool_template_keeps_a_list_per_agent() {
     let rig = Rig::boot(template(TestHome::new(), "tool-provider", "checklist")).await;
     let added = rig.done("checklist_add", json!({"item": "write tests"})).await;
     assert_eq!(added, "added as item 1");

@@ -142,6 +142,16 @@ fn usage_errors_are_on_stderr_with_code_2() {
 }
 
 #[test]
+fn usage_errors_are_json_for_those_who_ask_for_json() {
+    let output = TestHome::new().skillhost(["skil", "--json"]).exits(2);
+    assert_eq!(output.stdout, "");
+    let error: serde_json::Value = serde_json::from_str(&output.stderr).unwrap();
+    assert_eq!(error["schema_version"], 1);
+    assert_eq!(error["error"]["kind"], "usage");
+    assert_eq!(error["error"]["message"], "unrecognized subcommand 'skil'");
+}
+
+#[test]
 fn completions_are_scripts_for_every_shell() {
     let home = TestHome::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
