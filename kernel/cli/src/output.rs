@@ -61,7 +61,7 @@ impl Output {
         written(stdout.write_all(text.as_bytes()))
     }
 
-    /// Prints the one object of `--json`, with `schema_version` first.
+    /// Prints the one object of `--json`; `schema_version` is one of its fields.
     pub(crate) fn object<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
         let mut object = Map::new();
         object.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
