@@ -156,7 +156,7 @@ pub(crate) enum SkillCommand {
     List {
         /// Only those whose id, name, description or tags contain this text
         query: Option<String>,
-        /// Only those with one of these tags
+        /// Only those with this tag; given more than once, with all of them
         #[arg(long, value_name = "TAG")]
         tag: Vec<String>,
         #[command(flatten)]

@@ -78,7 +78,6 @@ impl Kernel {
     ///
     /// Must be called on a multi-thread tokio runtime with time enabled.
     pub async fn boot(options: BootOptions) -> Self {
-        let share_dir = options.installation.as_ref().and_then(|i| i.share_dir.clone());
         let mut found = discovery::discover(
             &options.home,
             options.installation.as_ref(),
@@ -91,7 +90,7 @@ impl Kernel {
             shared: Arc::new(Shared::new(
                 options.home,
                 options.settings,
-                share_dir,
+                options.installation,
                 options.limits,
                 secrets,
             )),
@@ -256,7 +255,7 @@ impl Kernel {
             id: manifest.id.to_string(),
             home: self.shared.home.root().to_owned(),
             data_dir: self.shared.home.data_dir(manifest.id.as_str()),
-            share_dir: self.shared.share_dir.clone(),
+            share_dir: self.shared.installation.as_ref().and_then(|i| i.share_dir.clone()),
             config: self.shared.settings.config_of(manifest),
             depends_on: manifest.depends_on.iter().map(|d| d.id.to_string()).collect(),
         }

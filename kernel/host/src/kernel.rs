@@ -15,6 +15,7 @@ use crate::context_chain::{Block, ContextChain, compose};
 use crate::error::{CallError, KernelError, similar};
 use crate::events::EventBus;
 use crate::home::Home;
+use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::report::LoadReport;
 use crate::secrets::Secrets;
@@ -64,7 +65,7 @@ pub struct Kernel {
 pub(crate) struct Shared {
     pub(crate) home: Home,
     pub(crate) settings: Settings,
-    pub(crate) share_dir: Option<std::path::PathBuf>,
+    pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
@@ -123,14 +124,14 @@ impl Shared {
     pub(crate) fn new(
         home: Home,
         settings: Settings,
-        share_dir: Option<std::path::PathBuf>,
+        installation: Option<Installation>,
         limits: Limits,
         secrets: Secrets,
     ) -> Self {
         Self {
             home,
             settings,
-            share_dir,
+            installation,
             limits,
             secrets,
             events: EventBus::default(),

@@ -83,9 +83,9 @@ impl Kernel {
         &self,
         id: &skillhost_manifest::ExtensionId,
     ) -> Result<FoundManifest, KernelError> {
-        let installation = crate::installation::Installation::of_current_exe();
         let shadowing = &self.shared.settings.allow_shadowing;
-        let mut found = discovery::discover(&self.shared.home, installation.as_ref(), shadowing);
+        let mut found =
+            discovery::discover(&self.shared.home, self.shared.installation.as_ref(), shadowing);
         let rejected = found.rejected.iter().find(|rejection| rejection.id == id.as_str());
         match (found.manifests.remove(id), rejected) {
             (Some(manifest), _) if manifest.manifest.entrypoint().is_some() => Ok(manifest),

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;
-use skillhost_kernel::{ErrorKind, Limits, TurnRequest, topic};
+use skillhost_kernel::{
+    BootOptions, ErrorKind, Home, HomeSource, Installation, Kernel, Limits, Settings, TurnRequest,
+    topic,
+};
 use test_support::{TestHome, example_library};
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, operator, patient};
@@ -15,6 +18,32 @@ const NEW: &str = "misbehave_next::misbehave";
 /// Puts a build in the place of the extension's library, as its author's copy would.
 fn install(rig: &Rig, id: &str, example: &str) {
     rig.home.replace_library(id, "misbehave", &example_library(example));
+}
+
+/// The shipped manifests are those of the installation the kernel was booted with, not of whatever
+/// executable happens to run it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_of_the_installation_is_reloaded_from_there() {
+    let home = TestHome::new();
+    let share = home.outside().join("share/skillhost");
+    let folder = share.join("manifests/a");
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest = "id: a\nname: a\nentrypoint: misbehave\n";
+    std::fs::write(folder.join("manifest.yaml"), manifest).unwrap();
+    let library = example_library("misbehave");
+    std::fs::copy(&library, folder.join(library.file_name().unwrap())).unwrap();
+    let installation = Installation {
+        manifests: share.join("manifests"),
+        skills: share.join("skills"),
+        sdk: share.join("sdk/sdk"),
+        share_dir: Some(share),
+    };
+    let found = Home::at(&home.root(), HomeSource::Argument).unwrap();
+    let options = BootOptions::new(found, Settings::default());
+    let options = BootOptions { installation: Some(installation), limits: patient(), ..options };
+    let kernel = Kernel::boot(options).await;
+    assert_eq!(kernel.reload("a").await.unwrap().id, "a");
+    kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
