@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use test_support::TestHome;
 
-use crate::scene::{as_a_reader, home, repository, timeless, untrusted_home};
+use crate::scene::{as_a_reader, home, timeless, untrusted_home};
 
 #[test]
 fn a_directory_without_a_sandbox_is_no_home() {
@@ -69,7 +69,10 @@ fn a_home_that_cannot_be_written_to_still_answers() {
 #[test]
 fn what_may_not_be_written_is_said_and_nothing_is_left_half_done() {
     let home = home();
-    let sdk = repository().join("kernel/sdk");
+    // The repository may lie where only its owner can read, so a stand-in is named.
+    let sdk = home.outside().join("sdk");
+    fs::create_dir(&sdk).unwrap();
+    fs::write(sdk.join("Cargo.toml"), "").unwrap();
     let made = as_a_reader(&home, &["ext", "new", "mine", "--sdk", sdk.to_str().unwrap()]);
     insta::assert_snapshot!(made, @"
     exit 5
