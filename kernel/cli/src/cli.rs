@@ -1,9 +1,17 @@
 //! The command line, as clap reads it.
 
+mod skill;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+pub(crate) use skill::{
+    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, ProfileArg, ReferenceArgs,
+    RenderArgs, RulesArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs, TriadsArgs,
+    ValidateArgs,
+};
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
 ///
@@ -61,7 +69,7 @@ pub(crate) enum Command {
     /// List and call tools
     #[command(subcommand)]
     Tool(ToolCommand),
-    /// Look at skills; loads no extension
+    /// Look at skills, check, format and measure them; loads no extension
     #[command(subcommand)]
     Skill(SkillCommand),
     /// Print the settings in force and where each comes from
@@ -139,51 +147,6 @@ pub(crate) enum ToolCommand {
         /// Its arguments, one JSON object; `-` reads standard input
         #[arg(default_value = "{}")]
         arguments: String,
-    },
-}
-
-/// Where the skills of an offline command come from.
-#[derive(Debug, Args)]
-pub(crate) struct SkillRoots {
-    /// Look in this folder instead of the home's roots; may be given more than once
-    #[arg(long = "root", value_name = "DIR")]
-    pub(crate) roots: Vec<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SkillCommand {
-    /// List skills
-    List {
-        /// Only those whose id, name, description or tags contain this text
-        query: Option<String>,
-        /// Only those with this tag; given more than once, with all of them
-        #[arg(long, value_name = "TAG")]
-        tag: Vec<String>,
-        #[command(flatten)]
-        roots: SkillRoots,
-    },
-    /// Print what is known about a skill: frontmatter, digest, tokens, diagnostics
-    Show {
-        /// The skill, or skill@root
-        id: String,
-        #[command(flatten)]
-        roots: SkillRoots,
-    },
-    /// Print a skill's instructions as an agent reads them
-    Read {
-        /// The skill, or skill@root
-        id: String,
-        #[command(flatten)]
-        roots: SkillRoots,
-    },
-    /// Print a file of a skill
-    Resource {
-        /// The skill, or skill@root
-        id: String,
-        /// The file, relative to the skill
-        path: String,
-        #[command(flatten)]
-        roots: SkillRoots,
     },
 }
 

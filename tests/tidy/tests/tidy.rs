@@ -72,10 +72,20 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("skillhost-sdk", &["skillhost-contract"]),
         ("skillhost-manifest", &[]),
         ("skillhost-kernel", &["skillhost-contract", "skillhost-manifest"]),
-        ("skillhost", &["skillhost-kernel", "skillhost-manifest", "skill-format", "skill-store"]),
+        (
+            "skillhost",
+            &[
+                "skillhost-kernel",
+                "skillhost-manifest",
+                "skill-format",
+                "skill-rules",
+                "skill-store",
+            ],
+        ),
         ("skillhost-echo", &["skillhost-sdk"]),
         ("skill-format", &[]),
-        ("skill-store", &["skill-format"]),
+        ("skill-rules", &["skill-format"]),
+        ("skill-store", &["skill-format", "skill-rules"]),
         ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
         ("xtask", &[]),
         ("bench", &["skill-format", "skill-store", "skillhost-kernel"]),
@@ -206,7 +216,12 @@ fn the_kernel_knows_nothing_about_skills_but_the_interface() {
 
 #[test]
 fn pure_crates_cannot_do_io() {
-    for folder in ["kernel/contract", "kernel/manifest", "extensions/skill_registry/format"] {
+    for folder in [
+        "kernel/contract",
+        "kernel/manifest",
+        "extensions/skill_registry/format",
+        "extensions/skill_registry/rules",
+    ] {
         let text = read(&Path::new(folder).join("clippy.toml"));
         for banned in ["std::fs", "std::env", "std::process"] {
             assert!(text.contains(banned), "{folder}/clippy.toml does not ban {banned}");

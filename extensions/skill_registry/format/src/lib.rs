@@ -46,7 +46,7 @@ pub use render::{
     instructions, mime_type, sanitise_line, skill_content,
 };
 pub use skill::{AllowedTools, Frontmatter, Parsed, SkillText, parse, parse_head};
-pub use split::{FRONTMATTER_LIMIT, Head, head};
+pub use split::{FRONTMATTER_LIMIT, Fences, Head, fences, head};
 pub use text::{Decoded, FILE_LIMIT, decode};
 pub use tokens::TokenCount;
 pub use tree::{Span, Value};

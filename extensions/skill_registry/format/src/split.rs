@@ -37,14 +37,26 @@ pub fn head(bytes: &[u8]) -> Head {
     }
 }
 
-/// Both fences of a file, as byte offsets and lines counted from 1.
+/// The fences of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fences {
-    pub(crate) yaml: Range<usize>,
-    pub(crate) body_start: usize,
-    pub(crate) open_line: u32,
+pub struct Fences {
+    /// The bytes between them.
+    pub yaml: Range<usize>,
+    /// Where the body starts: behind the line of the closing fence.
+    pub body_start: usize,
+    /// The line of the opening fence, counted from 1.
+    pub open_line: u32,
     /// The lines of the fences that have blanks after the dashes.
     pub(crate) padded: [Option<u32>; 2],
+}
+
+/// Finds the fences in the decoded text of a whole file; nothing if there are not both of them.
+#[must_use]
+pub fn fences(text: &str) -> Option<Fences> {
+    match find(text.as_bytes(), End::File) {
+        Found::Both(fences) => Some(fences),
+        _ => None,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,270 +1,41 @@
-//! `skillhost skill`: skills on disk, without a kernel.
+//! `skillhost skill`: skills on disk, without a kernel. One file per command.
 
-use std::io::Write as _;
-use std::path::Path;
-use std::sync::Arc;
+mod cost;
+mod doctor;
+mod fmt;
+mod graph;
+mod lint;
+mod new;
+mod reference;
+mod render;
+mod rules;
+mod stored;
+mod triads;
+mod validate;
 
-use serde_json::{Value, json};
-use skill_store::{
-    Answer, Audience, ListArgs, Problem, ReadArgs, RegistryConfig, ResourceArgs, Root, Skill,
-    Snapshot, Store, StoreOptions, SystemClock, Trust, list_skills, matching, read_skill,
-    read_skill_resource,
-};
-use skillhost_kernel::{Installation, discover};
-
-use crate::cli::{SkillCommand, SkillRoots};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{BOLD, DIM, Outcome, Output, RED, YELLOW, show, written};
+use crate::cli::SkillCommand;
+use crate::output::Outcome;
 use crate::session::Session;
 
-/// The extension whose configuration says where skills are.
-const REGISTRY: &str = "skill_registry";
-
 pub(super) fn skill(session: &Session, command: &SkillCommand) -> Outcome {
-    let output = session.output;
     match command {
         SkillCommand::List { query, tag, roots } => {
-            let store = open(session, roots)?;
-            let tags = (!tag.is_empty()).then(|| tag.clone());
-            let args = ListArgs { query: query.clone(), limit: Some(usize::MAX), tags };
-            list(output, &store.snapshot(), &args)?;
+            stored::list(session, query.as_deref(), tag, roots)
         }
-        SkillCommand::Show { id, roots } => {
-            let store = open(session, roots)?;
-            show_skill(output, &store, &store.snapshot(), id)?;
-        }
-        SkillCommand::Read { id, roots } => {
-            let store = open(session, roots)?;
-            let args = ReadArgs { skill_id: id.clone() };
-            let answer = read_skill(&store, &store.snapshot(), Audience::Operator, &args)?;
-            print(output, &answer)?;
-        }
-        SkillCommand::Resource { id, path, roots } => {
-            let store = open(session, roots)?;
-            resource(output, &store, id, path)?;
-        }
-    }
-    Ok(exit::OK)
-}
-
-/// Opens the roots named on the command line, else those of the home.
-fn open(session: &Session, roots: &SkillRoots) -> Result<Store, CliError> {
-    let options =
-        if roots.roots.is_empty() { home_options(session)? } else { named(session, roots)? };
-    Store::open(options, Arc::new(SystemClock))
-        .map_err(|error| CliError::usage(error.to_string()).hint("see: skillhost config"))
-}
-
-fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError> {
-    let mut named = Vec::new();
-    for (number, path) in roots.roots.iter().enumerate() {
-        let path = session.environment.current_dir.join(path);
-        if !path.is_dir() {
-            let message = format!("{}: no such directory", path.display());
-            return Err(CliError::new(exit::NOT_FOUND, message)
-                .hint("--root names a folder with skills in it"));
-        }
-        // The first is where most people look, so it has the plainest label.
-        let label = if number == 0 { "root".to_owned() } else { format!("root{}", number + 1) };
-        named.push(Root { label, path, trust: Trust::Operator });
-    }
-    Ok(StoreOptions { roots: named, ..StoreOptions::default() })
-}
-
-fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
-    let home = session.home()?;
-    let settings = session.settings(&home)?.settings;
-    let installation = Installation::of_current_exe();
-    let found = discover(&home, installation.as_ref(), &settings.allow_shadowing);
-    let config = match found.manifests.get(REGISTRY) {
-        Some(found) => settings.config_of(&found.manifest),
-        // A home needs no manifests for its skills to be looked at.
-        None => Value::Object(settings.extensions.get(REGISTRY).cloned().unwrap_or_default()),
-    };
-    let config: RegistryConfig = serde_json::from_value(config).map_err(|error| {
-        CliError::usage(format!("the configuration of {REGISTRY}: {error}"))
-            .hint("see: skillhost config")
-    })?;
-    Ok(config.options(home.root(), installation.and_then(|i| i.share_dir).as_deref()))
-}
-
-fn list(output: Output, snapshot: &Snapshot, args: &ListArgs) -> Result<(), CliError> {
-    if output.json {
-        let mut object = list_skills(snapshot, Audience::Operator, args).structured;
-        object["problems"] = json!(snapshot.problems());
-        return output.object(&object);
-    }
-    let width = snapshot.skills().iter().map(|skill| skill.id().as_str().chars().count());
-    let width = width.max().unwrap_or_default().min(32);
-    let (bold, dim) = if output.colour() { (BOLD, DIM) } else { Default::default() };
-    let [bold, plain, dim, end] = [
-        bold.render().to_string(),
-        bold.render_reset().to_string(),
-        dim.render().to_string(),
-        dim.render_reset().to_string(),
-    ];
-    let mut stdout = output.buffered();
-    let mut matched = 0;
-    let mut line = String::new();
-    for (skill, _) in matching(snapshot, Audience::Operator, args) {
-        matched += 1;
-        let id = skill.id().as_str();
-        line.clear();
-        // Pieces, not a format string: of ten thousand lines it is a tenth of the whole cost.
-        for piece in [&*bold, id, &*plain] {
-            line.push_str(piece);
-        }
-        line.extend(std::iter::repeat_n(' ', 2 + width.saturating_sub(id.chars().count())));
-        line.push_str(&skill_format::description_short(skill.description()));
-        let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
-        let tokens = skill.tokens().to_string();
-        for piece in
-            [" ", &*dim, "[~", &*tokens, " tokens, ", skill.source(), untrusted, "]", &*end, "\n"]
-        {
-            line.push_str(piece);
-        }
-        written(stdout.write_all(line.as_bytes()))?;
-    }
-    written(stdout.flush())?;
-    let total = snapshot.skills().len();
-    if matched == 0 && total > 0 {
-        output.note(format!("none of {total} skills matches"));
-    }
-    report(output, snapshot);
-    Ok(())
-}
-
-/// Says what was not listed and why; warnings about listed skills are only counted.
-fn report(output: Output, snapshot: &Snapshot) {
-    if snapshot.skills().is_empty() {
-        let roots: Vec<_> =
-            snapshot.roots().iter().map(|root| root.path.display().to_string()).collect();
-        output.note(format!("no skills in {}", roots.join(", ")));
-    }
-    for problem in snapshot.problems().iter().filter(|problem| problem.skipped) {
-        output.note(format!("skipped {problem}"));
-    }
-    let warned = snapshot.problems().iter().filter(|problem| !problem.skipped).count();
-    if warned > 0 {
-        let warnings = if warned == 1 { "warning" } else { "warnings" };
-        output.note(format!(
-            "{warned} {warnings}; `skillhost skill show ID` prints those of a skill"
-        ));
-    }
-    for reason in snapshot.partial().into_iter().flat_map(|partial| &partial.reasons) {
-        output.note(format!("the list is not complete: {reason}"));
-    }
-}
-
-fn show_skill(
-    output: Output,
-    store: &Store,
-    snapshot: &Snapshot,
-    id: &str,
-) -> Result<(), CliError> {
-    let args = ReadArgs { skill_id: id.to_owned() };
-    let read = read_skill(store, snapshot, Audience::Operator, &args)?.structured;
-    let skill = snapshot
-        .get(id)
-        .ok_or_else(|| CliError::new(exit::NOT_FOUND, format!("there is no skill `{id}`")))?;
-    let problems: Vec<&Problem> = snapshot
-        .problems()
-        .iter()
-        .map(|problem| &**problem)
-        .filter(|problem| problem.path.starts_with(skill.dir()))
-        .collect();
-    if output.json {
-        let mut object = describe(skill);
-        for key in ["digest", "tokens", "requires", "resources", "more_resources", "notes", "state"]
-        {
-            object[key] = read[key].clone();
-        }
-        object["diagnostics"] = json!(problems);
-        return output.object(&object);
-    }
-    let text = |key: &str| read[key].as_str().unwrap_or_default().to_owned();
-    output.line(format!("{BOLD}{}{BOLD:#}", show(skill.id().as_str())))?;
-    output.line(format!("description  {}", show(skill.description().trim_end())))?;
-    output.line(format!("location     {}", show(&skill.location().display().to_string())))?;
-    output.line(format!("source       {} ({})", show(skill.source()), trust_name(skill)))?;
-    output.line(format!("digest       sha256 {}", text("digest")))?;
-    output.line(format!("tokens       approx. {}", read["tokens"]))?;
-    for (label, values) in [("tags", skill.tags()), ("requires", skill.requires())] {
-        if !values.is_empty() {
-            output.line(format!("{label:<12} {}", show(&values.join(", "))))?;
-        }
-    }
-    for resource in read["resources"].as_array().into_iter().flatten() {
-        let path = resource["path"].as_str().unwrap_or_default();
-        let kind = resource["kind"].as_str().unwrap_or_default();
-        output.line(format!(
-            "resource     {} {DIM}{kind}, {} bytes{DIM:#}",
-            show(path),
-            resource["size"]
-        ))?;
-    }
-    for note in read["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        output.line(format!("note         {}", show(note)))?;
-    }
-    for problem in problems {
-        let colour = if problem.skipped { RED } else { YELLOW };
-        output.line(format!("{colour}diagnostic{colour:#}   {}", show(&problem.to_string())))?;
-    }
-    Ok(())
-}
-
-fn trust_name(skill: &Skill) -> &'static str {
-    match skill.trust() {
-        Trust::Operator => "trusted",
-        Trust::Untrusted => "untrusted: listed, cannot be bound, grants nothing",
-    }
-}
-
-fn describe(skill: &Skill) -> Value {
-    json!({
-        "skill_id": skill.id(),
-        "name": skill.name(),
-        "description": skill.description(),
-        "when_to_use": skill.when_to_use(),
-        "tags": skill.tags(),
-        "location": skill.location(),
-        "source": skill.source(),
-        "trust": skill.trust(),
-        "model_invocable": skill.model_invocable(),
-        "user_invocable": skill.user_invocable(),
-    })
-}
-
-fn print(output: Output, answer: &Answer) -> Result<(), CliError> {
-    if !output.json {
-        return output.verbatim(&answer.text);
-    }
-    let mut object = answer.structured.clone();
-    object["text"] = answer.text.clone().into();
-    output.object(&object)
-}
-
-/// Prints a whole file: every page of a text, the bytes of anything else.
-fn resource(output: Output, store: &Store, id: &str, path: &str) -> Result<(), CliError> {
-    let snapshot = store.snapshot();
-    let mut args =
-        ResourceArgs { skill_id: id.to_owned(), path: path.to_owned(), offset: None, limit: None };
-    loop {
-        let answer = read_skill_resource(&snapshot, Audience::Operator, &args)?;
-        if output.json {
-            return print(output, &answer);
-        }
-        match answer.structured["encoding"].as_str() {
-            Some("base64") => {
-                return Err(CliError::usage(format!("{} is not text", Path::new(path).display()))
-                    .hint("--json prints it in base64"));
-            }
-            _ => output.raw(answer.structured["content"].as_str().unwrap_or(&answer.text))?,
-        }
-        match answer.structured["next_offset"].as_u64() {
-            Some(next) => args.offset = Some(next),
-            None => return Ok(()),
-        }
+        SkillCommand::Show { id, roots } => stored::show(session, id, roots),
+        SkillCommand::Read { id, roots } => stored::read(session, id, roots),
+        SkillCommand::Resource { id, path, roots } => stored::resource(session, id, path, roots),
+        SkillCommand::Validate(args) => validate::validate(session, args),
+        SkillCommand::Lint(args) => lint::lint(session, args),
+        SkillCommand::Fmt(args) => fmt::fmt(session, args),
+        SkillCommand::New(args) => new::new(session, args),
+        SkillCommand::Rules(args) => rules::rules(session, args),
+        SkillCommand::Cost(args) => cost::cost(session, args),
+        SkillCommand::Doctor(args) => doctor::doctor(session, args),
+        SkillCommand::Graph(args) => graph::graph(session, args),
+        SkillCommand::Render(args) => render::render(session, args),
+        SkillCommand::Triads(args) => triads::triads(session, args),
+        SkillCommand::ReadProperties(args) => reference::read_properties(session, args),
+        SkillCommand::ToPrompt(args) => reference::to_prompt(session, args),
     }
 }

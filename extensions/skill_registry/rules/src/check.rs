@@ -1,0 +1,109 @@
+//! Runs the rules over one skill.
+
+use serde::Serialize;
+use skill_format::{Diagnostic, Severity, Span};
+
+use crate::input::SkillInput;
+use crate::profile::{Level, Profile};
+use crate::rule::{Check, Finding, Findings, Group, Reach, Rule};
+use crate::rules::{RULES, rule};
+use crate::subject::Subject;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Does it conform? Rules of [`Group::Validation`] that need the head alone, and those that
+    /// are errors in the profile.
+    #[default]
+    Validate,
+    /// Is it good? Every rule.
+    Lint,
+}
+
+/// How to check.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whose rules count.
+    pub profile: Profile,
+    /// What is asked.
+    pub scope: Scope,
+}
+
+/// What was found in one skill.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// In the order of the file.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Tells whether none of the findings is an error.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.findings.iter().any(|found| found.diagnostic.severity == Severity::Error)
+    }
+
+    /// Returns the diagnostics of a severity.
+    pub fn of(&self, severity: Severity) -> impl Iterator<Item = &Diagnostic> {
+        let diagnostics = self.findings.iter().map(|found| &found.diagnostic);
+        diagnostics.filter(move |found| found.severity == severity)
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.findings.iter().map(|found| &found.diagnostic))
+    }
+}
+
+/// Tells whether a check looks at the other files of a skill, so that they must be listed.
+#[must_use]
+pub fn needs_files(options: Options) -> bool {
+    RULES.iter().any(|rule| rule.reach == Reach::Folder && applies(rule, options).is_some())
+}
+
+/// Returns the severity a rule's findings have; nothing if it is not asked.
+fn applies(rule: &Rule, options: Options) -> Option<Severity> {
+    let level = rule.levels.in_profile(options.profile);
+    let asked = match options.scope {
+        Scope::Lint => true,
+        Scope::Validate => {
+            rule.group == Group::Validation && (rule.reach == Reach::Head || level == Level::Error)
+        }
+    };
+    level.severity().filter(|_| asked)
+}
+
+/// Checks a skill.
+#[must_use]
+pub fn check(input: &SkillInput<'_>, options: Options) -> Report {
+    let subject = Subject::new(input, options.profile);
+    let mut findings = Vec::new();
+    loading(&subject, options, &mut findings);
+    for rule in RULES {
+        let (Check::LoadingAnd(find) | Check::Skill(find)) = rule.check else { continue };
+        if let Some(severity) = applies(rule, options) {
+            find(&subject, &mut Findings::new(rule, severity, &mut findings));
+        }
+    }
+    findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
+    Report { findings }
+}
+
+/// Takes over what loading found, as serious as the profile finds it.
+fn loading(subject: &Subject<'_>, options: Options, findings: &mut Vec<Finding>) {
+    for found in &subject.parsed().diagnostics {
+        let severity = match (options.profile, found.severity) {
+            // What loading cannot use is an error everywhere.
+            (Profile::Lenient, severity) | (_, severity @ Severity::Error) => Some(severity),
+            _ => rule(found.rule).map_or(Some(found.severity), |rule| applies(rule, options)),
+        };
+        if let Some(severity) = severity {
+            let diagnostic = Diagnostic { severity, ..found.clone() };
+            findings.push(Finding { diagnostic, edits: Vec::new() });
+        }
+    }
+}
+
+/// The file as a whole.
+pub(crate) const WHOLE: Span = Span { line: 0, column: 0 };

@@ -1,0 +1,44 @@
+//! What rules are given: the bytes of a SKILL.md and what lies beside it.
+
+/// One skill as it was read from the disk.
+#[derive(Clone, Copy, Debug)]
+pub struct SkillInput<'a> {
+    /// The name of the skill's directory.
+    pub dir_name: &'a str,
+    /// The name of its file as it is spelt; nothing if there is no SKILL.md in any spelling.
+    pub file_name: Option<&'a str>,
+    /// The bytes of that file.
+    pub bytes: &'a [u8],
+    /// What else lies in the directory; nothing if it was not listed, then rules about files say
+    /// nothing.
+    pub files: Option<&'a [FileEntry]>,
+}
+
+/// A file of a skill, its SKILL.md included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The path relative to the skill's directory, with `/` between components.
+    pub path: String,
+    /// The size in bytes.
+    pub size: u64,
+    /// The permission bits.
+    pub mode: u32,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What an entry of a directory is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink {
+        /// Whether it leads out of the skill's directory.
+        escapes: bool,
+    },
+    /// Anything else: a FIFO, a socket, a device.
+    Other,
+}

@@ -1,0 +1,121 @@
+//! Profiles: whose rules a skill is measured by, and how serious each of them is there.
+
+use serde::Serialize;
+use skill_format::Severity;
+
+/// Says whose rules count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// What loading does: everything that can be understood is.
+    Lenient,
+    /// The text of the Agent Skills specification.
+    #[default]
+    Spec,
+    /// The verdicts and messages of the reference validator skills-ref 0.1.1, quirks included.
+    Reference,
+    /// The validation table of SkillsCraft.
+    Skillscraft,
+    /// The checklist of the formal specification.
+    SeedStrict,
+    /// What Anthropic's products accept.
+    Anthropic,
+}
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 6] = [
+        Self::Lenient,
+        Self::Spec,
+        Self::Reference,
+        Self::Skillscraft,
+        Self::SeedStrict,
+        Self::Anthropic,
+    ];
+
+    /// Returns the name as it is written on a command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lenient => "lenient",
+            Self::Spec => "spec",
+            Self::Reference => "reference",
+            Self::Skillscraft => "skillscraft",
+            Self::SeedStrict => "seed-strict",
+            Self::Anthropic => "anthropic",
+        }
+    }
+}
+
+/// How serious a finding of a rule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// The rule says nothing.
+    Off,
+    /// Worth knowing.
+    Note,
+    /// Advice.
+    Warning,
+    /// The skill is not valid.
+    Error,
+}
+
+impl Level {
+    /// Returns the severity of findings; nothing if the rule is off.
+    #[must_use]
+    pub fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Off => None,
+            Self::Note => Some(Severity::Note),
+            Self::Warning => Some(Severity::Warning),
+            Self::Error => Some(Severity::Error),
+        }
+    }
+}
+
+/// The level of a rule in every profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Levels {
+    /// In [`Profile::Lenient`].
+    pub lenient: Level,
+    /// In [`Profile::Spec`].
+    pub spec: Level,
+    /// In [`Profile::Reference`].
+    pub reference: Level,
+    /// In [`Profile::Skillscraft`].
+    pub skillscraft: Level,
+    /// In [`Profile::SeedStrict`].
+    pub seed_strict: Level,
+    /// In [`Profile::Anthropic`].
+    pub anthropic: Level,
+}
+
+impl Levels {
+    /// The same level everywhere; change single ones with `Levels { spec: …, ..Levels::all(…) }`.
+    #[must_use]
+    pub const fn all(level: Level) -> Self {
+        Self {
+            lenient: level,
+            spec: level,
+            reference: level,
+            skillscraft: level,
+            seed_strict: level,
+            anthropic: level,
+        }
+    }
+
+    /// Returns the level in a profile.
+    #[must_use]
+    pub fn in_profile(&self, profile: Profile) -> Level {
+        match profile {
+            Profile::Lenient => self.lenient,
+            Profile::Spec => self.spec,
+            Profile::Reference => self.reference,
+            Profile::Skillscraft => self.skillscraft,
+            Profile::SeedStrict => self.seed_strict,
+            Profile::Anthropic => self.anthropic,
+        }
+    }
+}

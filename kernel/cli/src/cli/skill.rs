@@ -1,0 +1,264 @@
+//! `skillhost skill …`, as clap reads it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Where the skills of a home come from.
+#[derive(Debug, Args)]
+pub(crate) struct SkillRoots {
+    /// Look in this folder instead of the home's roots; may be given more than once
+    #[arg(long = "root", value_name = "DIR")]
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+/// Which skills on disk a command looks at; they need no home.
+#[derive(Debug, Args)]
+pub(crate) struct SkillPaths {
+    /// Skill directories, SKILL.md files or folders of skills [default: the working directory]
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Take paths from a file too, one a line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) paths_from: Option<PathBuf>,
+}
+
+/// Whose rules count.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ProfileArg {
+    /// What loading does
+    Lenient,
+    /// The text of the Agent Skills specification
+    Spec,
+    /// The verdicts of the reference validator, skills-ref 0.1.1
+    Reference,
+    /// The validation table of SkillsCraft
+    Skillscraft,
+    /// The checklist of the formal specification
+    SeedStrict,
+    /// What Anthropic's products accept
+    Anthropic,
+}
+
+/// The form of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people: the place in the file, what is wrong, what to do
+    Human,
+    /// One JSON object
+    Json,
+    /// One JSON object per skill, a line each
+    Jsonl,
+    /// SARIF 2.1.0
+    Sarif,
+    /// Workflow commands of GitHub Actions
+    Github,
+    /// The lines of the reference validator; goes with --profile reference
+    Reference,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillCommand {
+    /// List skills
+    List {
+        /// Only those whose id, name, description or tags contain this text
+        query: Option<String>,
+        /// Only those with this tag; given more than once, with all of them
+        #[arg(long, value_name = "TAG")]
+        tag: Vec<String>,
+        #[command(flatten)]
+        roots: SkillRoots,
+    },
+    /// Print what is known about a skill: frontmatter, digest, tokens, diagnostics
+    Show {
+        /// The skill, or skill@root
+        id: String,
+        #[command(flatten)]
+        roots: SkillRoots,
+    },
+    /// Print a skill's instructions as an agent reads them
+    Read {
+        /// The skill, or skill@root
+        id: String,
+        #[command(flatten)]
+        roots: SkillRoots,
+    },
+    /// Print a file of a skill
+    Resource {
+        /// The skill, or skill@root
+        id: String,
+        /// The file, relative to the skill
+        path: String,
+        #[command(flatten)]
+        roots: SkillRoots,
+    },
+    /// Check whether skills conform; exit 1 when one does not
+    Validate(ValidateArgs),
+    /// Check whether skills are good; exit 1 when there is something to mend
+    Lint(LintArgs),
+    /// Bring the frontmatter of skills into its canonical form
+    Fmt(FmtArgs),
+    /// Begin a new skill
+    New(NewArgs),
+    /// Print the rules
+    Rules(RulesArgs),
+    /// Print what skills cost in tokens
+    Cost(CostArgs),
+    /// Say of each skill how far it gets on its way into an agent's prompt, and why no further
+    Doctor(DoctorArgs),
+    /// Check what skills need of each other and print the order to load them in
+    Graph(GraphArgs),
+    /// Show a skill as Markdown in the terminal
+    Render(RenderArgs),
+    /// Print the roles of a set of skills and whether they balance
+    Triads(TriadsArgs),
+    /// Print the properties of a skill as the reference tool does
+    ReadProperties(ReferenceArgs),
+    /// Print skills as a block for a system prompt
+    ToPrompt(ToPromptArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    #[command(flatten)]
+    pub(crate) paths: SkillPaths,
+    /// Whose rules count
+    #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
+    pub(crate) profile: ProfileArg,
+    /// The form of the result
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    pub(crate) format: Format,
+    /// The same as --format jsonl
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+    /// Fail on warnings too
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LintArgs {
+    #[command(flatten)]
+    pub(crate) paths: SkillPaths,
+    /// Whose rules count
+    #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
+    pub(crate) profile: ProfileArg,
+    /// The form of the result
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    pub(crate) format: Format,
+    /// The same as --format jsonl
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+    /// Mend what can be mended without a person
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Print the page of a rule instead
+    #[arg(long, value_name = "RULE")]
+    pub(crate) explain: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    #[command(flatten)]
+    pub(crate) paths: SkillPaths,
+    /// Change nothing; exit 1 and name the files that would change
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Move `tags`, `requires` and fields that are not in the specification under `metadata`
+    #[arg(long)]
+    pub(crate) portable: bool,
+    /// Print one JSON object per skill, a line each
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// Its id, which is its directory's name: lower-case letters, digits and single hyphens
+    pub(crate) id: String,
+    /// What to begin with
+    #[arg(long, value_name = "TEMPLATE", default_value = "minimal")]
+    pub(crate) template: String,
+    /// The folder it goes into [default: sandbox/skills of the home, else the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RulesArgs {
+    /// Only these; their pages whole
+    #[arg(value_name = "RULE")]
+    pub(crate) rules: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CostArgs {
+    #[command(flatten)]
+    pub(crate) paths: SkillPaths,
+    /// Print one JSON object per skill, a line each
+    #[arg(long)]
+    pub(crate) jsonl: bool,
+    /// Only estimate (a quarter of the characters), which is fast
+    #[arg(long)]
+    pub(crate) estimate: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) roots: SkillRoots,
+    /// Whose rules decide whether a skill is valid
+    #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
+    pub(crate) profile: ProfileArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    #[command(flatten)]
+    pub(crate) paths: SkillPaths,
+    /// Print a Mermaid diagram
+    #[arg(long)]
+    pub(crate) mermaid: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    /// A skill directory, a SKILL.md, or the id of a skill of the home
+    #[arg(value_name = "SKILL")]
+    pub(crate) skill: PathBuf,
+    /// The width in columns [default: the terminal's, else 80]
+    #[arg(long, value_name = "COLUMNS")]
+    pub(crate) width: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TriadsArgs {
+    #[command(flatten)]
+    pub(crate) paths: SkillPaths,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReferenceArgs {
+    /// A skill directory or a SKILL.md
+    #[arg(value_name = "SKILL_PATH")]
+    pub(crate) path: PathBuf,
+}
+
+/// The form of a prompt block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PromptFormat {
+    /// `<available_skills>` as the reference tool prints it
+    Reference,
+    /// The XML of the formal specification, with trit, role and colour
+    Boxxy,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ToPromptArgs {
+    /// Skill directories or SKILL.md files
+    #[arg(value_name = "SKILL_PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The form of the block
+    #[arg(long, value_enum, default_value_t = PromptFormat::Reference)]
+    pub(crate) format: PromptFormat,
+}
