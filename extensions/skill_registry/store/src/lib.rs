@@ -31,6 +31,7 @@
 
 mod cache;
 mod clock;
+mod collect;
 mod disk;
 mod entry;
 mod error;
@@ -54,6 +55,7 @@ mod tree;
 mod walk;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use collect::{Found, FoundProblem, FoundSkill, ProblemKind, SkillFiles, find_skills};
 pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
 pub use generation::GenerationFile;

@@ -1,5 +1,6 @@
 //! `skillhost skill`: skills on disk, without a kernel. One file per command.
 
+mod batch;
 mod cost;
 mod doctor;
 mod fmt;
