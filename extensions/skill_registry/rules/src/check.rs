@@ -77,13 +77,19 @@ fn applies(rule: &Rule, options: Options) -> Option<Severity> {
 /// Checks a skill.
 #[must_use]
 pub fn check(input: &SkillInput<'_>, options: Options) -> Report {
-    let subject = Subject::new(input, options.profile);
+    check_subject(&Subject::new(input, options.profile), options.scope)
+}
+
+/// Checks a skill that has been taken up already, in the profile it was taken up with.
+#[must_use]
+pub fn check_subject(subject: &Subject<'_>, scope: Scope) -> Report {
+    let options = Options { profile: subject.profile(), scope };
     let mut findings = Vec::new();
-    loading(&subject, options, &mut findings);
+    loading(subject, options, &mut findings);
     for rule in RULES {
         let (Check::LoadingAnd(find) | Check::Skill(find)) = rule.check else { continue };
         if let Some(severity) = applies(rule, options) {
-            find(&subject, &mut Findings::new(rule, severity, &mut findings));
+            find(subject, &mut Findings::new(rule, severity, &mut findings));
         }
     }
     findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));

@@ -11,7 +11,7 @@ mod rule;
 mod rules;
 mod subject;
 
-pub use check::{Options, Report, Scope, check, needs_files};
+pub use check::{Options, Report, Scope, check, check_subject, needs_files};
 pub use input::{EntryKind, FileEntry, SkillInput};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};

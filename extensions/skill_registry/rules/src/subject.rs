@@ -20,7 +20,9 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn new(input: &'a SkillInput<'a>, profile: Profile) -> Self {
+    /// Takes a skill to look at with the eyes of a profile.
+    #[must_use]
+    pub fn new(input: &'a SkillInput<'a>, profile: Profile) -> Self {
         let (text, parsed) = match skill_format::parse(input.dir_name, input.bytes) {
             Ok(skill) => (skill.text, skill.parsed),
             Err(refused) => (Cow::Borrowed(""), *refused),

@@ -40,6 +40,19 @@ pub(crate) enum ProfileArg {
     Anthropic,
 }
 
+impl From<ProfileArg> for skill_rules::Profile {
+    fn from(profile: ProfileArg) -> Self {
+        match profile {
+            ProfileArg::Lenient => Self::Lenient,
+            ProfileArg::Spec => Self::Spec,
+            ProfileArg::Reference => Self::Reference,
+            ProfileArg::Skillscraft => Self::Skillscraft,
+            ProfileArg::SeedStrict => Self::SeedStrict,
+            ProfileArg::Anthropic => Self::Anthropic,
+        }
+    }
+}
+
 /// The form of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -125,9 +138,9 @@ pub(crate) struct ValidateArgs {
     /// Whose rules count
     #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
     pub(crate) profile: ProfileArg,
-    /// The form of the result
-    #[arg(long, value_enum, default_value_t = Format::Human)]
-    pub(crate) format: Format,
+    /// The form of the result [default: human]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
     /// The same as --format jsonl
     #[arg(long)]
     pub(crate) jsonl: bool,
@@ -143,9 +156,9 @@ pub(crate) struct LintArgs {
     /// Whose rules count
     #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
     pub(crate) profile: ProfileArg,
-    /// The form of the result
-    #[arg(long, value_enum, default_value_t = Format::Human)]
-    pub(crate) format: Format,
+    /// The form of the result [default: human]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
     /// The same as --format jsonl
     #[arg(long)]
     pub(crate) jsonl: bool,
