@@ -132,6 +132,10 @@ pub(crate) enum SkillCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 no errors, 1 errors (with --strict, warnings too) or a folder without a skill, 3 a path
+that does not exist, 5 something that cannot be read. The highest counts. One bad file never stops
+the others.")]
 pub(crate) struct ValidateArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
@@ -150,6 +154,10 @@ pub(crate) struct ValidateArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 neither errors nor warnings, 1 some of them or a folder without a skill, 3 a path that
+does not exist, 4 a file that changed before it was mended, 5 something that cannot be read or
+written. The highest counts. One bad file never stops the others.")]
 pub(crate) struct LintArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,

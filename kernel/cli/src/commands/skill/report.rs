@@ -194,13 +194,17 @@ impl Report {
             return written(self.form.skill(&checked, &mut self.out));
         }
         if matches!(self.format, Format::Human | Format::Github | Format::Reference) {
-            // Not a result but a failure; it comes after what was printed before it.
-            written(self.out.flush())?;
             let error = CliError::usage(format!("{place}: {}", problem.message));
-            self.output.error(&error.hint(problem.help));
-            return Ok(());
+            return self.failure(&error.hint(problem.help));
         }
         written(self.form.unread(&checked, &mut self.out))
+    }
+
+    /// Tells of something that did not work: not a result, but it comes after those before it.
+    pub(super) fn failure(&mut self, error: &CliError) -> Result<(), CliError> {
+        written(self.out.flush())?;
+        self.output.error(error);
+        Ok(())
     }
 
     /// Ends the account.
