@@ -1,7 +1,7 @@
 //! Runs the rules over one skill.
 
 use serde::Serialize;
-use skill_format::{Diagnostic, Severity, Span};
+use skill_format::{Diagnostic, Severity};
 
 use crate::input::SkillInput;
 use crate::profile::{Level, Profile};
@@ -104,6 +104,3 @@ fn loading(subject: &Subject<'_>, options: Options, findings: &mut Vec<Finding>)
         }
     }
 }
-
-/// The file as a whole.
-pub(crate) const WHOLE: Span = Span { line: 0, column: 0 };

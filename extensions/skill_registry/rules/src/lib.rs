@@ -6,6 +6,7 @@
 
 mod check;
 mod input;
+mod markdown;
 mod profile;
 mod rule;
 mod rules;
@@ -13,6 +14,7 @@ mod subject;
 
 pub use check::{Options, Report, Scope, check, needs_files};
 pub use input::{EntryKind, FileEntry, SkillInput};
+pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};
 pub use rules::{RULES, rule};

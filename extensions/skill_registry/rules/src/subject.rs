@@ -7,6 +7,7 @@ use skill_format::tree::{Entry, Mapping};
 use skill_format::{Frontmatter, Parsed, Span, Value, fences, tree};
 
 use crate::input::{FileEntry, SkillInput};
+use crate::markdown::Markdown;
 use crate::profile::Profile;
 
 /// A skill under examination. What is expensive is made when a rule first asks for it.
@@ -17,6 +18,7 @@ pub struct Subject<'a> {
     text: Cow<'a, str>,
     parsed: Parsed,
     tree: OnceCell<Option<Mapping>>,
+    markdown: OnceCell<Markdown>,
 }
 
 impl<'a> Subject<'a> {
@@ -25,7 +27,7 @@ impl<'a> Subject<'a> {
             Ok(skill) => (skill.text, skill.parsed),
             Err(refused) => (Cow::Borrowed(""), *refused),
         };
-        Self { input, profile, text, parsed, tree: OnceCell::new() }
+        Self { input, profile, text, parsed, tree: OnceCell::new(), markdown: OnceCell::new() }
     }
 
     /// Returns the skill as it was read.
@@ -70,6 +72,13 @@ impl<'a> Subject<'a> {
         let before = &self.text.as_bytes()[..self.parsed.body_start];
         let lines = before.iter().filter(|&&byte| byte == b'\n').count();
         u32::try_from(lines + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Returns what there is in the body: links, headings, code.
+    #[must_use]
+    pub fn markdown(&self) -> &Markdown {
+        self.markdown
+            .get_or_init(|| Markdown::read(&self.text, self.parsed.body_start, self.body_line()))
     }
 
     /// Returns the files of the skill; nothing if they were not listed.
