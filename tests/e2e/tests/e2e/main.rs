@@ -22,3 +22,5 @@ mod scene;
 mod skill;
 mod tool;
 mod trust;
+mod validate;
+mod validate_hostile;
