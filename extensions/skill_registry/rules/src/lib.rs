@@ -6,13 +6,19 @@
 
 mod check;
 mod input;
+mod local_links;
+mod markdown;
 mod profile;
 mod rule;
 mod rules;
+mod strict;
 mod subject;
+#[cfg(test)]
+mod testing;
 
-pub use check::{Options, Report, Scope, check, needs_files};
+pub use check::{Options, Report, Scope, check, check_subject, needs_files};
 pub use input::{EntryKind, FileEntry, SkillInput};
+pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};
 pub use rules::{RULES, rule};
