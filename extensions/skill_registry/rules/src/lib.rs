@@ -6,8 +6,11 @@
 
 mod check;
 mod input;
+mod invisible;
 mod markdown;
+mod phrase;
 mod profile;
+mod prose;
 mod rule;
 mod rules;
 mod subject;

@@ -9,6 +9,7 @@ use skill_format::{Frontmatter, Parsed, Span, Value, fences, tree};
 use crate::input::{FileEntry, SkillInput};
 use crate::markdown::Markdown;
 use crate::profile::Profile;
+use crate::prose::Prose;
 
 /// A skill under examination. What is expensive is made when a rule first asks for it.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Subject<'a> {
     parsed: Parsed,
     tree: OnceCell<Option<Mapping>>,
     markdown: OnceCell<Markdown>,
+    prose: OnceCell<Prose>,
+    line_starts: OnceCell<Vec<usize>>,
 }
 
 impl<'a> Subject<'a> {
@@ -27,7 +30,16 @@ impl<'a> Subject<'a> {
             Ok(skill) => (skill.text, skill.parsed),
             Err(refused) => (Cow::Borrowed(""), *refused),
         };
-        Self { input, profile, text, parsed, tree: OnceCell::new(), markdown: OnceCell::new() }
+        Self {
+            input,
+            profile,
+            text,
+            parsed,
+            tree: OnceCell::new(),
+            markdown: OnceCell::new(),
+            prose: OnceCell::new(),
+            line_starts: OnceCell::new(),
+        }
     }
 
     /// Returns the skill as it was read.
@@ -79,6 +91,23 @@ impl<'a> Subject<'a> {
     pub fn markdown(&self) -> &Markdown {
         self.markdown
             .get_or_init(|| Markdown::read(&self.text, self.parsed.body_start, self.body_line()))
+    }
+
+    /// Returns the body's text without markup.
+    pub(crate) fn prose(&self) -> &Prose {
+        self.prose.get_or_init(|| Prose::read(&self.text, self.parsed.body_start))
+    }
+
+    /// Returns where an offset in the text of the file is.
+    pub(crate) fn span_at(&self, offset: usize) -> Span {
+        let starts = self.line_starts.get_or_init(|| {
+            let ends = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect()
+        });
+        let line = starts.partition_point(|start| *start <= offset);
+        let before = self.text.get(starts[line - 1]..offset).unwrap_or_default();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Span { line: number(line), column: number(before.chars().count() + 1) }
     }
 
     /// Returns the files of the skill; nothing if they were not listed.
