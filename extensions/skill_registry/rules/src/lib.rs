@@ -6,9 +6,12 @@
 
 mod check;
 mod input;
+mod invisible;
 mod local_links;
 mod markdown;
+mod phrase;
 mod profile;
+mod prose;
 mod rule;
 mod rules;
 mod strict;
