@@ -8,6 +8,11 @@ mod body_max_lines;
 mod body_max_tokens;
 mod compatibility_max_length;
 mod compatibility_type;
+mod composition_contradiction;
+mod composition_required;
+mod composition_type;
+mod composition_unknown_field;
+mod composition_value;
 mod context_budget;
 mod defaults_over_menus;
 mod description_comment;
@@ -64,11 +69,23 @@ mod reference_missing;
 mod reference_traversal;
 mod requires_type;
 mod script_not_executable;
+mod security_required;
+mod security_type;
+mod security_unknown_field;
+mod security_value;
 mod structure_extraneous_file;
 mod structure_file_name;
 mod structure_missing_skill_md;
 mod structure_symlink;
 mod tags_type;
+mod tests_required;
+mod tests_type;
+mod tests_unknown_field;
+mod tests_value;
+mod tools_required;
+mod tools_type;
+mod tools_unknown_field;
+mod tools_value;
 mod trailing_whitespace;
 mod unclosed_fence;
 mod unmentioned_resource;
@@ -88,6 +105,11 @@ pub static RULES: &[&Rule] = &[
     &body_max_tokens::RULE,
     &compatibility_max_length::RULE,
     &compatibility_type::RULE,
+    &composition_contradiction::RULE,
+    &composition_required::RULE,
+    &composition_type::RULE,
+    &composition_unknown_field::RULE,
+    &composition_value::RULE,
     &context_budget::RULE,
     &defaults_over_menus::RULE,
     &description_quality::RULE,
@@ -144,11 +166,23 @@ pub static RULES: &[&Rule] = &[
     &reference_traversal::RULE,
     &requires_type::RULE,
     &script_not_executable::RULE,
+    &security_required::RULE,
+    &security_type::RULE,
+    &security_unknown_field::RULE,
+    &security_value::RULE,
     &structure_extraneous_file::RULE,
     &structure_file_name::RULE,
     &structure_missing_skill_md::RULE,
     &structure_symlink::RULE,
     &tags_type::RULE,
+    &tests_required::RULE,
+    &tests_type::RULE,
+    &tests_unknown_field::RULE,
+    &tests_value::RULE,
+    &tools_required::RULE,
+    &tools_type::RULE,
+    &tools_unknown_field::RULE,
+    &tools_value::RULE,
     &trailing_whitespace::RULE,
     &unclosed_fence::RULE,
     &unmentioned_resource::RULE,

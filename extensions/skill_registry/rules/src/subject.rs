@@ -9,6 +9,7 @@ use skill_format::{
     fences, tree,
 };
 
+use crate::extended::{self, Reading};
 use crate::input::{FileEntry, SkillInput};
 use crate::markdown::Markdown;
 use crate::profile::Profile;
@@ -27,6 +28,7 @@ pub struct Subject<'a> {
     markdown: OnceCell<Markdown>,
     prose: OnceCell<Prose>,
     line_starts: OnceCell<Vec<usize>>,
+    extended: OnceCell<Option<Reading>>,
 }
 
 /// How much of a skill there is to look at.
@@ -62,6 +64,7 @@ impl<'a> Subject<'a> {
             markdown: OnceCell::new(),
             prose: OnceCell::new(),
             line_starts: OnceCell::new(),
+            extended: OnceCell::new(),
         }
     }
 
@@ -199,6 +202,17 @@ impl<'a> Subject<'a> {
             }
         };
         self.tree.get_or_init(read).as_ref()
+    }
+
+    /// Returns what the frontmatter declares beyond the standard; nothing if it has no key for that.
+    #[must_use]
+    pub fn extended(&self) -> Option<&Reading> {
+        let read = || {
+            let declares = self.frontmatter().is_some_and(extended::may_declare);
+            let root = self.tree().filter(|_| declares)?;
+            Some(Reading::of_tree(root, self.input.dir_name))
+        };
+        self.extended.get_or_init(read).as_ref()
     }
 
     /// Returns a field of the frontmatter with its place; of a duplicate, the first.
