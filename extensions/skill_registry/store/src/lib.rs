@@ -26,7 +26,8 @@
 //!   checked as text and then opened component by component, without following links.
 //! - `tools` answers the registry's tools and the offline commands alike.
 //!
-//! Nothing here writes to a skill. The only file written at all is the [`GenerationFile`].
+//! Nothing here writes to a skill, but [`replace_file`] does when it is told to. The only other file
+//! written is the [`GenerationFile`].
 
 mod cache;
 mod clock;
@@ -41,6 +42,7 @@ mod jail;
 mod options;
 mod problem;
 mod reading;
+mod replace;
 mod resolve;
 mod roots;
 mod signature;
@@ -60,6 +62,7 @@ pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
 pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
+pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;
 pub use skill::Skill;
 pub use snapshot::{Audience, SharedCatalog, Snapshot};
