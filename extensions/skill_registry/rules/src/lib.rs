@@ -5,13 +5,19 @@
 //! on in the [`Profile`] → [`Report`].
 
 mod check;
+mod eligibility;
+pub mod extended;
+pub mod graph;
 mod input;
+pub mod predicates;
 mod profile;
+pub mod role;
 mod rule;
 mod rules;
 mod subject;
 
 pub use check::{Options, Report, Scope, check, needs_files};
+pub use eligibility::{Eligibility, Reason, ToolAvailable, eligibility, unchecked_tools};
 pub use input::{EntryKind, FileEntry, SkillInput};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};

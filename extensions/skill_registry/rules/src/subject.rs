@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use skill_format::tree::{Entry, Mapping};
 use skill_format::{Frontmatter, Parsed, Span, Value, fences, tree};
 
+use crate::extended::{self, Reading};
 use crate::input::{FileEntry, SkillInput};
 use crate::profile::Profile;
 
@@ -17,6 +18,7 @@ pub struct Subject<'a> {
     text: Cow<'a, str>,
     parsed: Parsed,
     tree: OnceCell<Option<Mapping>>,
+    extended: OnceCell<Option<Reading>>,
 }
 
 impl<'a> Subject<'a> {
@@ -25,7 +27,7 @@ impl<'a> Subject<'a> {
             Ok(skill) => (skill.text, skill.parsed),
             Err(refused) => (Cow::Borrowed(""), *refused),
         };
-        Self { input, profile, text, parsed, tree: OnceCell::new() }
+        Self { input, profile, text, parsed, tree: OnceCell::new(), extended: OnceCell::new() }
     }
 
     /// Returns the skill as it was read.
@@ -90,6 +92,17 @@ impl<'a> Subject<'a> {
             }
         };
         self.tree.get_or_init(read).as_ref()
+    }
+
+    /// Returns what the frontmatter declares beyond the standard; nothing if it has no key for that.
+    #[must_use]
+    pub fn extended(&self) -> Option<&Reading> {
+        let read = || {
+            let declares = self.frontmatter().is_some_and(extended::may_declare);
+            let root = self.tree().filter(|_| declares)?;
+            Some(Reading::of_tree(root, self.input.dir_name))
+        };
+        self.extended.get_or_init(read).as_ref()
     }
 
     /// Returns a field of the frontmatter with its place; of a duplicate, the first.
