@@ -55,7 +55,9 @@ mod tree;
 mod walk;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use collect::{Found, FoundProblem, FoundSkill, ProblemKind, SkillFiles, find_skills};
+pub use collect::{
+    Found, FoundProblem, FoundSkill, ProblemKind, Resource, SkillFiles, find_skills,
+};
 pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
 pub use generation::GenerationFile;

@@ -222,6 +222,9 @@ pub(crate) struct CostArgs {
     /// Only estimate (a quarter of the characters), which is fast
     #[arg(long)]
     pub(crate) estimate: bool,
+    /// The context window of the model, in tokens: clients make room by it [default: unknown]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) window: Option<u32>,
 }
 
 #[derive(Debug, Args)]
