@@ -7,6 +7,7 @@
 mod check;
 mod input;
 mod profile;
+pub mod reference;
 mod rule;
 mod rules;
 mod subject;
