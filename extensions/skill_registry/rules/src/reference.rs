@@ -92,7 +92,7 @@ impl ReferenceError {
 
 fn error(rule: &'static str, at: Span, message: impl Into<String>) -> Diagnostic {
     let severity = Severity::Error;
-    let message = message.into();
+    let message = python::encodable(message.into());
     Diagnostic { rule, severity, line: at.line, column: at.column, message, help: None }
 }
 
@@ -185,6 +185,3 @@ pub fn lines(dir: &str, found: &[Diagnostic]) -> Lines {
 pub fn quoted(text: &str) -> String {
     python::repr_of(text)
 }
-
-#[cfg(test)]
-mod tests;

@@ -31,6 +31,15 @@ pub(super) fn is_encodable(text: &str) -> bool {
     !text.chars().any(|c| u32::from(c) >= STAND_INS)
 }
 
+/// Makes a text fit to be written: every stand-in becomes the replacement character.
+pub(super) fn encodable(text: String) -> String {
+    if is_encodable(&text) {
+        return text;
+    }
+    let replaced = |c| if u32::from(c) >= STAND_INS { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(replaced).collect()
+}
+
 /// `str.strip()`.
 pub(super) fn strip(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}'))

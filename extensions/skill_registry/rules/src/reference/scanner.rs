@@ -355,14 +355,21 @@ impl Scanner {
                 self.mark(),
                 "found disallowed flow style (surround the text with quotes, or write one item per line)",
             ),
-            c @ (']' | '}' | ',' | '@' | '`' | '%') => {
-                Refused::new(self.mark(), format!("found character '{c}' that cannot start any token"))
-            }
+            c @ (']' | '}' | ',' | '@' | '`' | '%') => Refused::new(
+                self.mark(),
+                format!("found character '{c}' that cannot start any token"),
+            ),
             '-' if ends_word => self.entry(),
             '?' if ends_word => self.explicit_key(),
             ':' if ends_word => self.value(),
-            '*' => Refused::new(self.mark(), "found a disallowed alias (surround the text with quotes)"),
-            '&' => Refused::new(self.mark(), "found a disallowed anchor (surround the text with quotes)"),
+            '*' => Refused::new(
+                self.mark(),
+                "found a disallowed alias (surround the text with quotes)",
+            ),
+            '&' => Refused::new(
+                self.mark(),
+                "found a disallowed anchor (surround the text with quotes)",
+            ),
             '!' => Refused::new(self.mark(), "found a disallowed tag (do not specify types)"),
             folded @ ('|' | '>') => self.block_scalar(folded == '>'),
             quote @ ('\'' | '"') => self.quoted(quote),

@@ -149,7 +149,10 @@ impl Scanner {
             code = code * 16 + digit;
         }
         let Some(c) = char::from_u32(code).or_else(|| surrogate(code)) else {
-            return Refused::crash(self.mark(), format!("there is no character with the code {code:x}"));
+            return Refused::crash(
+                self.mark(),
+                format!("there is no character with the code {code:x}"),
+            );
         };
         text.push(c);
         self.forward(digits);
