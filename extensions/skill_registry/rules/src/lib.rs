@@ -16,6 +16,7 @@ mod phrase;
 pub mod predicates;
 mod profile;
 mod prose;
+pub mod reference;
 pub mod role;
 mod rule;
 mod rules;
