@@ -11,6 +11,7 @@ mod bad_manifest;
 mod bad_skill;
 mod command_line;
 mod config;
+mod conventions;
 mod doctor;
 mod ext;
 mod install;
