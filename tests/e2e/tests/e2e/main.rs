@@ -15,6 +15,7 @@ mod conventions;
 mod doctor;
 mod ext;
 mod install;
+mod lint_cli;
 mod paths;
 mod reload;
 mod run;
