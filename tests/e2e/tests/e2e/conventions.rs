@@ -103,7 +103,8 @@ fn no_input_of_the_action_becomes_part_of_its_script() {
     for command in [evil, "fmt", "lint --fix"] {
         let inputs = [("SKILLHOST_PATHS", "beads"), ("SKILLHOST_COMMAND", command)];
         let refused = action(&home, &inputs).exits(2);
-        assert_eq!(refused.stdout, "::error::the input command is neither validate nor lint\n");
+        let told = "::error::the input command is neither validate nor lint\n";
+        assert_eq!((&*refused.stdout, &*refused.stderr), (told, ""));
     }
     for input in ["SKILLHOST_PROFILE", "SKILLHOST_FORMAT"] {
         let refused = action(&home, &[("SKILLHOST_PATHS", "beads"), (input, evil)]).exits(2);
