@@ -5,6 +5,7 @@
 //! on in the [`Profile`] → [`Report`].
 
 mod check;
+pub mod explain;
 mod input;
 mod local_links;
 mod markdown;

@@ -16,6 +16,9 @@ mod file_bom;
 mod file_encoding;
 mod file_max_size;
 mod file_more_findings;
+mod file_not_regular;
+mod file_symlink;
+mod file_unreadable;
 mod frontmatter_alias;
 mod frontmatter_anchor;
 mod frontmatter_complex_key;
@@ -31,6 +34,7 @@ mod frontmatter_type;
 mod frontmatter_unclosed;
 mod frontmatter_unknown_field;
 mod frontmatter_yaml;
+mod id_invalid;
 mod license_type;
 mod metadata_type;
 mod metadata_value_type;
@@ -41,11 +45,13 @@ mod name_portability;
 mod name_required;
 mod name_reserved;
 mod name_type;
+mod path_not_found;
 mod reference_absolute;
 mod reference_depth;
 mod reference_missing;
 mod reference_traversal;
 mod requires_type;
+mod scan_limit;
 mod structure_extraneous_file;
 mod structure_file_name;
 mod structure_missing_skill_md;
@@ -75,6 +81,9 @@ pub static RULES: &[&Rule] = &[
     &file_encoding::RULE,
     &file_max_size::RULE,
     &file_more_findings::RULE,
+    &file_not_regular::RULE,
+    &file_symlink::RULE,
+    &file_unreadable::RULE,
     &frontmatter_alias::RULE,
     &frontmatter_anchor::RULE,
     &frontmatter_complex_key::RULE,
@@ -90,6 +99,7 @@ pub static RULES: &[&Rule] = &[
     &frontmatter_unclosed::RULE,
     &frontmatter_unknown_field::RULE,
     &frontmatter_yaml::RULE,
+    &id_invalid::RULE,
     &license_type::RULE,
     &metadata_type::RULE,
     &metadata_value_type::RULE,
@@ -100,11 +110,13 @@ pub static RULES: &[&Rule] = &[
     &name_required::RULE,
     &name_reserved::RULE,
     &name_type::RULE,
+    &path_not_found::RULE,
     &reference_absolute::RULE,
     &reference_depth::RULE,
     &reference_missing::RULE,
     &reference_traversal::RULE,
     &requires_type::RULE,
+    &scan_limit::RULE,
     &structure_extraneous_file::RULE,
     &structure_file_name::RULE,
     &structure_missing_skill_md::RULE,
