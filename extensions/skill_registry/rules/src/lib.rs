@@ -22,5 +22,5 @@ pub use input::{EntryKind, FileEntry, SkillInput};
 pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};
-pub use rules::{RULES, rule};
+pub use rules::{RULES, rule, similar_rules};
 pub use subject::Subject;

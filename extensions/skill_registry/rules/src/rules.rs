@@ -133,6 +133,24 @@ pub fn rule(id: &str) -> Option<&'static Rule> {
     RULES.binary_search_by(|rule| rule.id.cmp(id)).ok().map(|index| RULES[index])
 }
 
+/// Returns the ids of up to three rules that look like what was typed, the most similar first.
+#[must_use]
+pub fn similar_rules(typed: &str) -> Vec<&'static str> {
+    /// Below this, two ids have little more in common than their group.
+    const ALIKE: f64 = 0.75;
+    let typed = typed.to_lowercase();
+    let alike = |id: &str| {
+        let id = id.to_lowercase();
+        // People remember the second half: `format` for `name.format`.
+        let half = id.split_once('.').map_or(&*id, |(_, half)| half);
+        strsim::jaro_winkler(&typed, &id).max(strsim::jaro_winkler(&typed, half))
+    };
+    let mut ids: Vec<_> = RULES.iter().map(|rule| (alike(rule.id), rule.id)).collect();
+    ids.retain(|(score, _)| *score >= ALIKE);
+    ids.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    ids.into_iter().take(3).map(|(_, id)| id).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,5 +161,11 @@ mod tests {
         for rule in RULES {
             assert_eq!(super::rule(rule.id).map(|found| found.id), Some(rule.id));
         }
+    }
+    #[test]
+    fn ids_are_guessed_from_what_was_typed() {
+        assert_eq!(similar_rules("name.formt").first(), Some(&"name.format"));
+        assert_eq!(similar_rules("matchesdirectory").first(), Some(&"name.matchesDirectory"));
+        assert_eq!(similar_rules("qqqq"), [""; 0]);
     }
 }
