@@ -6,6 +6,7 @@
 
 mod check;
 mod eligibility;
+pub mod explain;
 pub mod extended;
 pub mod graph;
 mod input;
@@ -31,5 +32,5 @@ pub use input::{EntryKind, FileEntry, SkillInput};
 pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};
-pub use rules::{RULES, rule};
+pub use rules::{RULES, rule, similar_rules};
 pub use subject::Subject;

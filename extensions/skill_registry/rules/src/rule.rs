@@ -61,6 +61,8 @@ pub enum Check {
     LoadingAnd(fn(&Subject<'_>, &mut Findings<'_>)),
     /// The function finds it.
     Skill(fn(&Subject<'_>, &mut Findings<'_>)),
+    /// Reading the disk finds it, before there is anything to check.
+    Reading,
     /// It takes several skills to find it: see the catalog rules.
     Catalog,
 }
