@@ -104,6 +104,9 @@ mod tests {
 
     #[test]
     fn edits_that_do_not_fit_are_left_out() {
-        assert_eq!(apply("a\u{E9}b", &[edit(2..3, ""), edit(9..9, "x"), edit(3..4, "B")]), "a\u{E9}B");
+        assert_eq!(
+            apply("a\u{E9}b", &[edit(2..3, ""), edit(9..9, "x"), edit(3..4, "B")]),
+            "a\u{E9}B"
+        );
     }
 }

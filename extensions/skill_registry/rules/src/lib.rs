@@ -4,18 +4,28 @@
 //! [`Subject`] (decoded, parsed, the rest made when a rule asks for it) → every [`Rule`] that is
 //! on in the [`Profile`] → [`Report`].
 
+mod catalog;
 mod check;
+pub mod explain;
+mod fix;
 mod input;
 mod invisible;
+mod local_links;
 mod markdown;
 mod phrase;
 mod profile;
 mod prose;
 mod rule;
 mod rules;
+mod strict;
 mod subject;
+mod suppress;
+#[cfg(test)]
+mod testing;
 
-pub use check::{Options, Report, Scope, check, needs_files};
+pub use catalog::{CatalogSkill, check_catalog};
+pub use check::{Options, Report, Scope, check, check_subject, needs_files};
+pub use fix::{Fixed, apply, fix};
 pub use input::{EntryKind, FileEntry, SkillInput};
 pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};

@@ -89,9 +89,8 @@ fn report(skill: &Subject<'_>, suppression: &Suppression, findings: &mut Vec<Fin
 
 fn nearest(id: &str) -> Option<&'static str> {
     let lower = id.to_lowercase();
-    let scored = RULES.iter().map(|rule| {
-        (strsim::jaro_winkler(&lower, &rule.id.to_lowercase()), rule.id)
-    });
+    let scored =
+        RULES.iter().map(|rule| (strsim::jaro_winkler(&lower, &rule.id.to_lowercase()), rule.id));
     let best = scored.max_by(|left, right| left.0.total_cmp(&right.0))?;
     (best.0 > 0.8).then_some(best.1)
 }
@@ -110,7 +109,8 @@ fn in_frontmatter(skill: &Subject<'_>) -> Vec<Suppression> {
         for (at, _) in line.match_indices('#') {
             let comment = line[at + 1..].trim_start();
             let is_start = line[..at].is_empty() || line[..at].ends_with([' ', '\t']);
-            if is_start && comment.starts_with(START) && is_comment(skill, line, at, yaml, &fences) {
+            if is_start && comment.starts_with(START) && is_comment(skill, line, at, yaml, &fences)
+            {
                 let open = start + line.len() - comment.len();
                 rules_in(text, open, None, &mut suppressions);
                 break;

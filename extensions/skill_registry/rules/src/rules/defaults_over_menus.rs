@@ -28,10 +28,7 @@ static OPEN: LazyLock<Phrases> = LazyLock::new(|| {
 
 /// What starts a list of options in a sentence.
 static OFFER: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::new(&[
-        "you can|could|may|might use|try|choose|pick",
-        "options include|are",
-    ])
+    Phrases::new(&["you can|could|may|might use|try|choose|pick", "options include|are"])
 });
 
 /// What says which option to take, or when to take which.

@@ -98,7 +98,20 @@ fn is_random(key: &str, least: usize) -> bool {
     kinds.dedup();
     let has_digit = key.bytes().any(|byte| byte.is_ascii_digit());
     let has_letter = key.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let made_up = ["example", "xxx", "your", "1234567", "abcdef", "placeholder", "redacted", "fake", "dummy", "sample", "exposed", "secret"];
+    let made_up = [
+        "example",
+        "xxx",
+        "your",
+        "1234567",
+        "abcdef",
+        "placeholder",
+        "redacted",
+        "fake",
+        "dummy",
+        "sample",
+        "exposed",
+        "secret",
+    ];
     key.len() >= least
         && has_digit
         && has_letter

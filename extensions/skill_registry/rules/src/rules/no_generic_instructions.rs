@@ -41,8 +41,28 @@ static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
 
 /// What makes a phrase a warning, a purpose or a description instead of an instruction.
 const NOT_ADVICE: [&str; 22] = [
-    "not", "don't", "never", "avoid", "instead", "vague", "like", "whether", "generic", "that", "to",
-    "who", "which", "helps", "they", "it", "is", "are", "does", "do", "will", "implementation",
+    "not",
+    "don't",
+    "never",
+    "avoid",
+    "instead",
+    "vague",
+    "like",
+    "whether",
+    "generic",
+    "that",
+    "to",
+    "who",
+    "which",
+    "helps",
+    "they",
+    "it",
+    "is",
+    "are",
+    "does",
+    "do",
+    "will",
+    "implementation",
 ];
 
 pub(super) static RULE: Rule = Rule {
@@ -148,12 +168,27 @@ fn decides_nothing(passage: &Passage, words: &[Word<'_>], first: usize, end: usi
     let before = &words[first.saturating_sub(12)..first];
     let warned = before.iter().any(|word| NOT_ADVICE.contains(&word.text));
     // `Follow the best practices` means ones that are known from elsewhere.
-    let known = words.get(first + 1).is_some_and(|word| matches!(word.text, "the" | "these" | "our"));
+    let known =
+        words.get(first + 1).is_some_and(|word| matches!(word.text, "the" | "these" | "our"));
     let rest = text[end..].trim_start();
     let goes_on = rest.starts_with([':', '(', '\u{2014}', '\u{2013}', '-'])
         || text.trim_end().ends_with(':')
-        || [", not", "that ", "when ", "if ", "by ", "from ", "in `", "per ", "as in", "as described", "with ", "via ", "using "]
-            .iter()
-            .any(|link| rest.starts_with(link));
+        || [
+            ", not",
+            "that ",
+            "when ",
+            "if ",
+            "by ",
+            "from ",
+            "in `",
+            "per ",
+            "as in",
+            "as described",
+            "with ",
+            "via ",
+            "using ",
+        ]
+        .iter()
+        .any(|link| rest.starts_with(link));
     !quoted && !warned && !known && !goes_on
 }
