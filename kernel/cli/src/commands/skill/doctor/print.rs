@@ -31,7 +31,11 @@ pub(super) fn print(output: Output, examination: &Examination) -> Result<(), Cli
             };
             format!("{cut}; the catalog has {} of {} characters", catalog.chars, catalog.budget)
         });
-        output.line(format!("{} skills, {visible} visible, {listed} in L1{room}", skills.len()))?;
+        let skills = match skills.len() {
+            1 => "1 skill".to_owned(),
+            count => format!("{count} skills"),
+        };
+        output.line(format!("{skills}, {visible} visible, {listed} in L1{room}"))?;
     }
     if let Some(partial) = &examination.partial {
         output.note(format!("the scan did not see everything: {partial}"));
