@@ -340,7 +340,7 @@ impl Scanner {
     }
 
     fn fetch(&mut self) -> Result<(), Refused> {
-        if let Some(comment) = self.to_next_token() {
+        if let Some(comment) = self.skip_to_token() {
             self.tokens.push_back(Token::new(Kind::Comment, comment));
             return Ok(());
         }
@@ -380,7 +380,7 @@ impl Scanner {
 
     /// Goes to where the next token starts, or over one comment or run of empty lines, which is a
     /// token too.
-    fn to_next_token(&mut self) -> Option<Mark> {
+    fn skip_to_token(&mut self) -> Option<Mark> {
         if self.index == 0 && self.here() == '\u{feff}' {
             self.forward(1);
         }

@@ -245,7 +245,7 @@ impl Scanner {
             text.push_str(&breaks);
         }
         if trails {
-            while self.to_next_token().is_some() {}
+            while self.skip_to_token().is_some() {}
         }
         let token = self.push_scalar(start, text, false);
         if comment {
