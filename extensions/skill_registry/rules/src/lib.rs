@@ -5,6 +5,7 @@
 //! on in the [`Profile`] → [`Report`].
 
 mod check;
+pub mod fmt;
 mod input;
 mod profile;
 mod rule;
