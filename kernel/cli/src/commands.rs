@@ -6,6 +6,7 @@ mod config;
 mod ext;
 mod ext_new;
 mod init;
+mod man;
 mod run;
 mod schema;
 mod skill;
@@ -70,6 +71,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Init(args) => init::init(&session, args),
         Command::Trust(args) => trust::trust(&session, args),
         Command::Completions(args) => completions(args),
+        Command::Man(args) => man::man(&session, args),
     }
 }
 

@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
 use crate::exit;
-use crate::sanitise::sanitise;
+use crate::sanitise::{escaped_in_json, sanitise};
 
 /// Version of every `--json` object.
-const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -39,6 +39,11 @@ impl Output {
     /// Whether standard output shows colours.
     pub(crate) fn colour(self) -> bool {
         anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+    }
+
+    /// The columns of the terminal that standard output is, if it is one.
+    pub(crate) fn width(self) -> Option<usize> {
+        io::stdout().is_terminal().then(|| usize::from(termimad::terminal_size().0))
     }
 
     /// Standard output for many lines; styles are the caller's business (see [`Output::colour`]).
@@ -69,7 +74,7 @@ impl Output {
             Value::Object(fields) => object.extend(fields),
             other => drop(object.insert("result".to_owned(), other)),
         }
-        let text = serde_json::to_string(&Value::Object(object)).map_err(io::Error::from)?;
+        let text = json_text(&object)?;
         written(writeln!(io::stdout().lock(), "{text}"))
     }
 
@@ -113,6 +118,11 @@ impl Output {
             let _ = writeln!(stderr, "{GREEN}hint{GREEN:#}: {}", sanitise(hint));
         }
     }
+}
+
+/// A value as JSON on one line that is fit to be printed: what steers a terminal is escaped.
+pub(crate) fn json_text<T: Serialize + ?Sized>(value: &T) -> io::Result<String> {
+    Ok(escaped_in_json(serde_json::to_string(value)?))
 }
 
 /// Makes untrusted text fit to be printed.

@@ -45,7 +45,10 @@ pub use render::{
     ResourceLine, SHORT_DESCRIPTION, available_skills_xml, catalog, description_short,
     instructions, mime_type, sanitise_line, skill_content,
 };
-pub use skill::{AllowedTools, Frontmatter, Parsed, SkillText, parse, parse_head};
+pub use skill::{
+    AllowedTools, Frontmatter, Parsed, SkillText, core_schema_type, parse, parse_between,
+    parse_head,
+};
 pub use split::{FRONTMATTER_LIMIT, Fences, Head, fences, head};
 pub use text::{Decoded, FILE_LIMIT, decode};
 pub use tokens::TokenCount;

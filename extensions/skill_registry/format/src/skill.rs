@@ -15,6 +15,7 @@ use crate::diagnostic::Diagnostic;
 use crate::split::{End, Fences, Found, find};
 use crate::text::{Decoded, UTF8_BOM, decode, is_utf16};
 use crate::tree::{self, Value};
+pub use core_schema::core_schema_type;
 use findings::Findings;
 
 /// Lists the tools a skill names in `allowed-tools`.
@@ -129,6 +130,18 @@ pub fn parse<'a>(dir_name: &str, bytes: &'a [u8]) -> Result<SkillText<'a>, Box<P
         found => without_frontmatter(&found, diagnostics),
     };
     Ok(SkillText { parsed, text })
+}
+
+/// Applies the loading rules to what stands between fences that the caller has found.
+///
+/// `dir_name` is the name of the skill's directory, `text` the decoded text of the whole file. For
+/// validators whose fences are not those of [`fences`](crate::fences).
+///
+/// # Panics
+/// Panics if the fences are not places in the text.
+#[must_use]
+pub fn parse_between(dir_name: &str, text: &str, fences: &Fences) -> Parsed {
+    load(dir_name, text, fences, Vec::new())
 }
 
 fn refused(refusal: Diagnostic) -> Parsed {

@@ -223,6 +223,15 @@ impl Found {
 }
 
 impl Fences {
+    /// Takes fences that were found by other rules than those of [`fences`].
+    ///
+    /// `yaml` are the bytes between them, `body_start` is behind the closing one, and the opening
+    /// one is on line `open_line`.
+    #[must_use]
+    pub fn new(yaml: Range<usize>, body_start: usize, open_line: u32) -> Self {
+        Self { yaml, body_start, open_line, padded: [None, None] }
+    }
+
     /// Reports what is odd about the fences.
     pub(crate) fn report(&self, diagnostics: &mut Vec<Diagnostic>) {
         if self.open_line > 1 {

@@ -1,13 +1,13 @@
 //! Runs the rules over one skill.
 
 use serde::Serialize;
-use skill_format::{Diagnostic, Severity, Span};
+use skill_format::{Diagnostic, Severity};
 
 use crate::input::SkillInput;
 use crate::profile::{Level, Profile};
 use crate::rule::{Check, Finding, Findings, Group, Reach, Rule};
 use crate::rules::{RULES, rule};
-use crate::subject::Subject;
+use crate::subject::{Standing, Subject};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,33 +77,55 @@ fn applies(rule: &Rule, options: Options) -> Option<Severity> {
 /// Checks a skill.
 #[must_use]
 pub fn check(input: &SkillInput<'_>, options: Options) -> Report {
-    let subject = Subject::new(input, options.profile);
+    check_subject(&Subject::new(input, options.profile), options.scope)
+}
+
+/// Checks a skill that has been taken up already, in the profile it was taken up with.
+#[must_use]
+pub fn check_subject(subject: &Subject<'_>, scope: Scope) -> Report {
+    let options = Options { profile: subject.profile(), scope };
+    let standing = subject.standing();
     let mut findings = Vec::new();
-    loading(&subject, options, &mut findings);
+    loading(subject, options, standing, &mut findings);
     for rule in RULES {
         let (Check::LoadingAnd(find) | Check::Skill(find)) = rule.check else { continue };
-        if let Some(severity) = applies(rule, options) {
-            find(&subject, &mut Findings::new(rule, severity, &mut findings));
+        if let Some(severity) = applies(rule, options).filter(|_| makes_sense(rule.id, standing)) {
+            find(subject, &mut Findings::new(rule, severity, &mut findings));
         }
     }
     findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
     Report { findings }
 }
 
+/// Tells whether a rule can say anything that the reader does not know from a worse finding.
+fn makes_sense(id: &str, standing: Standing) -> bool {
+    match standing {
+        Standing::Absent => id == "structure.missingSkillMd",
+        Standing::Broken => {
+            id.starts_with("file.")
+                || id.starts_with("structure.")
+                || (id.starts_with("frontmatter.") && id != "frontmatter.unknownField")
+        }
+        Standing::Whole => true,
+    }
+}
+
 /// Takes over what loading found, as serious as the profile finds it.
-fn loading(subject: &Subject<'_>, options: Options, findings: &mut Vec<Finding>) {
+fn loading(
+    subject: &Subject<'_>,
+    options: Options,
+    standing: Standing,
+    findings: &mut Vec<Finding>,
+) {
     for found in &subject.parsed().diagnostics {
         let severity = match (options.profile, found.severity) {
             // What loading cannot use is an error everywhere.
             (Profile::Lenient, severity) | (_, severity @ Severity::Error) => Some(severity),
-            _ => rule(found.rule).map_or(Some(found.severity), |rule| applies(rule, options)),
+            _ => rule(found.rule).and_then(|rule| applies(rule, options)),
         };
-        if let Some(severity) = severity {
+        if let Some(severity) = severity.filter(|_| makes_sense(found.rule, standing)) {
             let diagnostic = Diagnostic { severity, ..found.clone() };
             findings.push(Finding { diagnostic, edits: Vec::new() });
         }
     }
 }
-
-/// The file as a whole.
-pub(crate) const WHOLE: Span = Span { line: 0, column: 0 };

@@ -25,7 +25,7 @@ mod text;
 use skill_format::tree::{Entry, Mapping, Scalar, Style, parse};
 use skill_format::{Severity, Value, fences};
 
-use draft::{Children, Shape, draft};
+use draft::{Children, draft};
 use source::{Layout, Line, Source, Token, tokens};
 
 /// The fields of the Agent Skills specification in their order.
@@ -163,7 +163,7 @@ pub fn format(text: &str, options: FmtOptions) -> Result<Formatted, FmtRefusal> 
     let mut fields = draft(&source, &layout, &found, &root, options.portable);
     let header = header(&mut fields);
     let left = match options.portable {
-        true => portable::portable(&mut fields, &mut root)?,
+        true => portable::portable(&mut fields, &mut root, &yaml)?,
         false => Vec::new(),
     };
     fields.nodes.sort_by_key(|node| rank(node.key.as_ref()));

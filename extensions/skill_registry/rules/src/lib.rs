@@ -5,15 +5,30 @@
 //! on in the [`Profile`] → [`Report`].
 
 mod check;
+mod eligibility;
+pub mod extended;
 pub mod fmt;
+pub mod graph;
 mod input;
+mod invisible;
+mod local_links;
+mod markdown;
+mod phrase;
+pub mod predicates;
 mod profile;
+mod prose;
+pub mod role;
 mod rule;
 mod rules;
+mod strict;
 mod subject;
+#[cfg(test)]
+mod testing;
 
-pub use check::{Options, Report, Scope, check, needs_files};
+pub use check::{Options, Report, Scope, check, check_subject, needs_files};
+pub use eligibility::{Eligibility, Reason, ToolAvailable, eligibility, unchecked_tools};
 pub use input::{EntryKind, FileEntry, SkillInput};
+pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};
 pub use rules::{RULES, rule};

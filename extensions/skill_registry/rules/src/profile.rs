@@ -45,6 +45,33 @@ impl Profile {
             Self::Anthropic => "anthropic",
         }
     }
+
+    /// Tells whether its validator finds the fences otherwise than loading does, and refuses YAML
+    /// that loading mends.
+    pub(crate) fn splits_its_own_way(self) -> bool {
+        matches!(self, Self::Skillscraft | Self::SeedStrict)
+    }
+
+    /// Tells whether plain scalars have the types of YAML's core schema where a text is asked for.
+    pub(crate) fn types_scalars(self) -> bool {
+        matches!(self, Self::Skillscraft | Self::SeedStrict | Self::Anthropic)
+    }
+
+    /// Tells whether names are ASCII and compared as they stand in the file.
+    pub(crate) fn names_are_ascii(self) -> bool {
+        matches!(self, Self::Skillscraft | Self::SeedStrict | Self::Anthropic)
+    }
+
+    /// Tells whether a file of that name is taken for the SKILL.md.
+    pub(crate) fn has_skill_md(self, file_name: Option<&str>) -> bool {
+        match (self, file_name) {
+            (_, None) => false,
+            (_, Some("SKILL.md" | "skill.md")) => true,
+            // "SKILL.md exists (case-insensitive)", says its checklist.
+            (Self::SeedStrict, Some(_)) => true,
+            (_, Some(_)) => false,
+        }
+    }
 }
 
 /// How serious a finding of a rule is.

@@ -56,7 +56,8 @@ pub struct Rule {
 pub enum Check {
     /// Loading finds it (`skill_format::parse`); the profile only sets how serious it is.
     Loading,
-    /// Loading finds most of it; the function adds what stricter profiles want.
+    /// Loading finds most of it; then the function adds what stricter profiles want, or takes back
+    /// what others allow.
     LoadingAnd(fn(&Subject<'_>, &mut Findings<'_>)),
     /// The function finds it.
     Skill(fn(&Subject<'_>, &mut Findings<'_>)),
@@ -93,6 +94,17 @@ pub struct Findings<'a> {
 impl<'a> Findings<'a> {
     pub(crate) fn new(rule: &'static Rule, severity: Severity, list: &'a mut Vec<Finding>) -> Self {
         Self { rule, severity, list }
+    }
+
+    /// Tells whether the rule has found something already, such as while loading.
+    pub(crate) fn any(&self) -> bool {
+        self.list.iter().any(|found| found.diagnostic.rule == self.rule.id)
+    }
+
+    /// Takes back those findings of the rule, such as loading's, for which `keep` says no.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Diagnostic) -> bool) {
+        let id = self.rule.id;
+        self.list.retain(|found| found.diagnostic.rule != id || keep(&found.diagnostic));
     }
 
     /// Reports at a place; `Span::default()` is the file as a whole.

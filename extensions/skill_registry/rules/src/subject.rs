@@ -4,10 +4,17 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use skill_format::tree::{Entry, Mapping};
-use skill_format::{Frontmatter, Parsed, Span, Value, fences, tree};
+use skill_format::{
+    Diagnostic, Fences, Frontmatter, Parsed, Severity, Span, Value, core_schema_type, decode,
+    fences, tree,
+};
 
+use crate::extended::{self, Reading};
 use crate::input::{FileEntry, SkillInput};
+use crate::markdown::Markdown;
 use crate::profile::Profile;
+use crate::prose::Prose;
+use crate::strict;
 
 /// A skill under examination. What is expensive is made when a rule first asks for it.
 #[derive(Debug)]
@@ -16,16 +23,71 @@ pub struct Subject<'a> {
     profile: Profile,
     text: Cow<'a, str>,
     parsed: Parsed,
+    fences: OnceCell<Option<Fences>>,
     tree: OnceCell<Option<Mapping>>,
+    markdown: OnceCell<Markdown>,
+    prose: OnceCell<Prose>,
+    line_starts: OnceCell<Vec<usize>>,
+    extended: OnceCell<Option<Reading>>,
+}
+
+/// How much of a skill there is to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// There is no SKILL.md.
+    Absent,
+    /// The file cannot be read, or there are no fields to be found in it.
+    Broken,
+    /// The fields can be read, and there is a body.
+    Whole,
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn new(input: &'a SkillInput<'a>, profile: Profile) -> Self {
-        let (text, parsed) = match skill_format::parse(input.dir_name, input.bytes) {
-            Ok(skill) => (skill.text, skill.parsed),
-            Err(refused) => (Cow::Borrowed(""), *refused),
+    /// Takes a skill to look at with the eyes of a profile.
+    #[must_use]
+    pub fn new(input: &'a SkillInput<'a>, profile: Profile) -> Self {
+        let (text, parsed, fences) = if profile.splits_its_own_way() {
+            Self::read_strictly(input, profile)
+        } else {
+            match skill_format::parse(input.dir_name, input.bytes) {
+                Ok(skill) => (skill.text, skill.parsed, OnceCell::new()),
+                Err(refused) => (Cow::Borrowed(""), *refused, OnceCell::from(None)),
+            }
         };
-        Self { input, profile, text, parsed, tree: OnceCell::new() }
+        Self {
+            input,
+            profile,
+            text,
+            parsed,
+            fences,
+            tree: OnceCell::new(),
+            markdown: OnceCell::new(),
+            prose: OnceCell::new(),
+            line_starts: OnceCell::new(),
+            extended: OnceCell::new(),
+        }
+    }
+
+    fn read_strictly(
+        input: &SkillInput<'a>,
+        profile: Profile,
+    ) -> (Cow<'a, str>, Parsed, OnceCell<Option<Fences>>) {
+        let decoded = match decode(input.bytes) {
+            Ok(decoded) => decoded,
+            Err(refusal) => {
+                let diagnostics = vec![refusal];
+                let parsed = Parsed { frontmatter: None, body_start: 0, diagnostics };
+                return (Cow::Borrowed(""), parsed, OnceCell::from(None));
+            }
+        };
+        let mut diagnostics = decoded.diagnostics;
+        let marked = diagnostics.iter().any(|found| found.rule == "file.bom");
+        let Some(head) = strict::read(input.dir_name, &decoded.text, marked, profile) else {
+            let parsed = Parsed { frontmatter: None, body_start: 0, diagnostics };
+            return (decoded.text, parsed, OnceCell::new());
+        };
+        diagnostics.extend(head.parsed.diagnostics);
+        (decoded.text, Parsed { diagnostics, ..head.parsed }, OnceCell::from(head.fences))
     }
 
     /// Returns the skill as it was read.
@@ -46,7 +108,7 @@ impl<'a> Subject<'a> {
         &self.text
     }
 
-    /// Returns what loading makes of the skill.
+    /// Returns what loading makes of the skill, by the fences of the profile.
     #[must_use]
     pub fn parsed(&self) -> &Parsed {
         &self.parsed
@@ -58,6 +120,20 @@ impl<'a> Subject<'a> {
         self.parsed.frontmatter.as_ref()
     }
 
+    pub(crate) fn standing(&self) -> Standing {
+        if !self.profile.has_skill_md(self.input.file_name) {
+            return Standing::Absent;
+        }
+        let strict = self.profile.splits_its_own_way();
+        let breaks = |found: &Diagnostic| {
+            let refuses = found.severity == Severity::Error
+                && (found.rule.starts_with("file.") || found.rule.starts_with("frontmatter."));
+            refuses || (strict && strict::YAML_FAULTS.contains(&found.rule))
+        };
+        let diagnostics = &self.parsed.diagnostics;
+        if diagnostics.iter().any(breaks) { Standing::Broken } else { Standing::Whole }
+    }
+
     /// Returns everything after the closing fence.
     #[must_use]
     pub fn body(&self) -> &str {
@@ -67,9 +143,39 @@ impl<'a> Subject<'a> {
     /// Returns the line of the file on which the body starts, counted from 1.
     #[must_use]
     pub fn body_line(&self) -> u32 {
-        let before = &self.text.as_bytes()[..self.parsed.body_start];
-        let lines = before.iter().filter(|&&byte| byte == b'\n').count();
-        u32::try_from(lines + 1).unwrap_or(u32::MAX)
+        let before = newlines(&self.text[..self.parsed.body_start]);
+        u32::try_from(before + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many lines the body has, blank ones before and after the rest not counted.
+    #[must_use]
+    pub fn body_lines(&self) -> usize {
+        let body = self.body().trim();
+        if body.is_empty() { 0 } else { newlines(body) + 1 }
+    }
+
+    /// Returns what there is in the body: links, headings, code.
+    #[must_use]
+    pub fn markdown(&self) -> &Markdown {
+        self.markdown
+            .get_or_init(|| Markdown::read(&self.text, self.parsed.body_start, self.body_line()))
+    }
+
+    /// Returns the body's text without markup.
+    pub(crate) fn prose(&self) -> &Prose {
+        self.prose.get_or_init(|| Prose::read(&self.text, self.parsed.body_start))
+    }
+
+    /// Returns where an offset in the text of the file is.
+    pub(crate) fn span_at(&self, offset: usize) -> Span {
+        let starts = self.line_starts.get_or_init(|| {
+            let ends = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect()
+        });
+        let line = starts.partition_point(|start| *start <= offset);
+        let before = self.text.get(starts[line - 1]..offset).unwrap_or_default();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Span { line: number(line), column: number(before.chars().count() + 1) }
     }
 
     /// Returns the files of the skill; nothing if they were not listed.
@@ -78,18 +184,35 @@ impl<'a> Subject<'a> {
         self.input.files
     }
 
+    /// Returns the fences, as the profile finds them.
+    #[must_use]
+    pub fn fences(&self) -> Option<&Fences> {
+        self.fences.get_or_init(|| fences(&self.text)).as_ref()
+    }
+
     /// Returns the frontmatter as a tree with places, duplicates included; nothing if there are no
     /// fences or there is no map between them.
     #[must_use]
     pub fn tree(&self) -> Option<&Mapping> {
         let read = || {
-            let fences = fences(&self.text)?;
-            match tree::parse(&self.text[fences.yaml], fences.open_line + 1).root {
+            let fences = self.fences()?;
+            match tree::parse(&self.text[fences.yaml.clone()], fences.open_line + 1).root {
                 Value::Mapping(root) => Some(root),
                 _ => None,
             }
         };
         self.tree.get_or_init(read).as_ref()
+    }
+
+    /// Returns what the frontmatter declares beyond the standard; nothing if it has no key for that.
+    #[must_use]
+    pub fn extended(&self) -> Option<&Reading> {
+        let read = || {
+            let declares = self.frontmatter().is_some_and(extended::may_declare);
+            let root = self.tree().filter(|_| declares)?;
+            Some(Reading::of_tree(root, self.input.dir_name))
+        };
+        self.extended.get_or_init(read).as_ref()
     }
 
     /// Returns a field of the frontmatter with its place; of a duplicate, the first.
@@ -103,4 +226,15 @@ impl<'a> Subject<'a> {
     pub fn place_of(&self, name: &str) -> Span {
         self.field(name).map_or(Span { line: 1, column: 0 }, |entry| entry.value.span())
     }
+
+    /// Returns a field whose plain value YAML's core schema does not take for a text, with the
+    /// name of the type it has there.
+    pub(crate) fn untextual(&self, name: &str) -> Option<(&Entry, &'static str)> {
+        let entry = self.field(name)?;
+        Some((entry, core_schema_type(&entry.value)?))
+    }
+}
+
+fn newlines(text: &str) -> usize {
+    text.bytes().filter(|&byte| byte == b'\n').count()
 }

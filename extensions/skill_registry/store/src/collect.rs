@@ -4,7 +4,10 @@
 //! file, never reads through a link, and goes on after whatever it cannot read.
 
 mod files;
+mod resource;
 mod walk;
+
+pub use resource::Resource;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};

@@ -9,6 +9,7 @@ mod lint;
 mod new;
 mod reference;
 mod render;
+mod report;
 mod rules;
 mod stored;
 mod triads;

@@ -2,8 +2,10 @@
 
 use crate::tree::{Scalar, Style, Value};
 
-/// Names the type that YAML's core schema gives a value that is not a text.
-pub(super) fn other_type(value: &Value) -> Option<&'static str> {
+/// Names the type that YAML 1.2's core schema gives a value that is not a text: `a list`, `a map`,
+/// `empty`, `true or false` or `a number`.
+#[must_use]
+pub fn core_schema_type(value: &Value) -> Option<&'static str> {
     match value {
         Value::Sequence(_) => Some("a list"),
         Value::Mapping(_) => Some("a map"),
@@ -77,9 +79,9 @@ mod tests {
     fn quotes_make_a_text() {
         let span = crate::tree::Span::default();
         let scalar = |style| Value::Scalar(Scalar { text: "1.0".to_owned(), style, span });
-        assert_eq!(other_type(&scalar(Style::Plain)), Some("a number"));
+        assert_eq!(core_schema_type(&scalar(Style::Plain)), Some("a number"));
         for style in [Style::SingleQuoted, Style::DoubleQuoted, Style::Literal, Style::Raw] {
-            assert_eq!(other_type(&scalar(style)), None);
+            assert_eq!(core_schema_type(&scalar(style)), None);
         }
     }
 }

@@ -225,7 +225,7 @@ impl Reader<'_> {
         retain_first(&mut mapping.entries);
         self.fields.metadata.reserve_exact(mapping.entries.len());
         for Entry { key, value } in mapping.entries {
-            if let Some(what) = core_schema::other_type(&value) {
+            if let Some(what) = core_schema::core_schema_type(&value) {
                 let message = format!(
                     "the metadata value `{}` is {what}; it is kept as text",
                     excerpt(&key.text)

@@ -15,6 +15,8 @@ pub(super) struct Node {
     pub(super) leading: Vec<Line>,
     /// The comments behind it on its line.
     pub(super) trailing: Vec<String>,
+    /// The comments in its brackets or braces.
+    inside: Vec<Line>,
     place: Place,
 }
 
@@ -51,12 +53,14 @@ pub(super) struct Children {
 impl Node {
     /// Makes a field that stands nowhere yet.
     pub(super) fn new(key: Scalar, shape: Shape, leading: Vec<Line>) -> Self {
-        Self { key: Some(key), shape, leading, trailing: Vec::new(), place: Place::default() }
+        let (trailing, inside) = (Vec::new(), Vec::new());
+        Self { key: Some(key), shape, leading, trailing, inside, place: Place::default() }
     }
 
     /// Takes every comment in and about the node.
     pub(super) fn into_comments(self) -> Vec<Line> {
         let mut comments = self.leading;
+        comments.extend(self.inside);
         comments.extend(self.trailing.into_iter().map(Line::Comment));
         if let Shape::Block(children) = self.shape {
             comments.extend(children.nodes.into_iter().flat_map(Self::into_comments));
@@ -135,6 +139,7 @@ impl Builder<'_> {
             shape,
             leading: Vec::new(),
             trailing: Vec::new(),
+            inside: Vec::new(),
             place: Place { value: at, end, ..place },
         }
     }
@@ -244,12 +249,17 @@ fn attach(tokens: &[Token], source: &Source<'_>, root: &mut Children) {
     while run < tokens.len() {
         let token = &tokens[run];
         run += 1;
-        if kept.iter().any(|&(start, end)| (start..end).contains(&token.at)) {
-            continue;
-        }
         let index = stops.partition_point(|stop| stop.start <= token.at);
         let previous = index.checked_sub(1).map(|previous| &stops[previous]);
         let next = stops.get(index);
+        if kept.iter().any(|&(start, end)| (start..end).contains(&token.at)) {
+            if let Some(node) = previous.and_then(|stop| node(root, &stop.path))
+                && token.line != Line::Blank
+            {
+                node.inside.push(token.line.clone());
+            }
+            continue;
+        }
         match &token.line {
             Line::Comment(text) if !token.own_line => {
                 match previous.and_then(|stop| node(root, &stop.path)) {
@@ -283,26 +293,38 @@ fn push(
     token: &Token,
     line: Line,
 ) {
-    let lines = destination(root, previous, next, token);
-    if line != Line::Blank || lines.last() != Some(&Line::Blank) {
+    let lines = match destination(root, previous, next, token) {
+        Destination::Above(path) => node(root, path).map(|node| &mut node.leading),
+        Destination::Behind(path) => parent(root, path).map(|children| &mut children.tail),
+    };
+    if let Some(lines) = lines
+        && (line != Line::Blank || lines.last() != Some(&Line::Blank))
+    {
         lines.push(line);
     }
 }
 
-/// Finds the lines that a comment on a line of its own belongs to.
+/// Where a line of its own belongs.
+enum Destination<'a> {
+    /// Above the node at the path.
+    Above(&'a [usize]),
+    /// Behind the last node of the map or list that the node at the path is in.
+    Behind(&'a [usize]),
+}
+
 fn destination<'a>(
-    root: &'a mut Children,
-    previous: Option<&Stop>,
-    next: Option<&Stop>,
+    root: &mut Children,
+    previous: Option<&'a Stop>,
+    next: Option<&'a Stop>,
     token: &Token,
-) -> &'a mut Vec<Line> {
+) -> Destination<'a> {
     let between = previous.filter(|stop| {
         node(root, &stop.path).is_some_and(|node| {
             token.at < node.place.value && !matches!(node.shape, Shape::Block(_))
         })
     });
     if let Some(stop) = between {
-        return &mut parent(root, &stop.path).nodes[stop.path[stop.path.len() - 1]].leading;
+        return Destination::Above(&stop.path);
     }
     let next_column = next.map_or(0, |next| next.column);
     if token.column > next_column
@@ -311,20 +333,17 @@ fn destination<'a>(
         let mut best: Option<(usize, &[usize])> = None;
         for length in 1..=previous.path.len() {
             let path = &previous.path[..length];
-            let column = parent(root, path).column;
+            let column = parent(root, path).map_or(0, |children| children.column);
             let fits = (next_column + 1..=token.column).contains(&column);
             if fits && best.is_none_or(|(deepest, _)| column > deepest) {
                 best = Some((column, path));
             }
         }
         if let Some((_, path)) = best {
-            return &mut parent(root, path).tail;
+            return Destination::Behind(path);
         }
     }
-    match next {
-        Some(next) => &mut parent(root, &next.path).nodes[next.path[next.path.len() - 1]].leading,
-        None => &mut root.tail,
-    }
+    next.map_or(Destination::Behind(&[]), |next| Destination::Above(&next.path))
 }
 
 fn stops_of(
@@ -348,21 +367,17 @@ fn stops_of(
 }
 
 /// Returns the map or list that the node at a path is in.
-fn parent<'a>(root: &'a mut Children, path: &[usize]) -> &'a mut Children {
-    let Some((&index, inner)) = path.split_first().filter(|(_, inner)| !inner.is_empty()) else {
-        return root;
-    };
-    // Split borrows: only a path that was made from this tree gets here.
-    if !matches!(root.nodes.get(index).map(|node| &node.shape), Some(Shape::Block(_))) {
-        return root;
-    }
-    match &mut root.nodes[index].shape {
-        Shape::Block(children) => parent(children, inner),
-        Shape::Text { .. } | Shape::Flow { .. } => unreachable!("a path leads through blocks"),
+fn parent<'a>(root: &'a mut Children, path: &[usize]) -> Option<&'a mut Children> {
+    match path {
+        [] | [_] => Some(root),
+        [index, inner @ ..] => match &mut root.nodes.get_mut(*index)?.shape {
+            Shape::Block(children) => parent(children, inner),
+            Shape::Text { .. } | Shape::Flow { .. } => None,
+        },
     }
 }
 
 fn node<'a>(root: &'a mut Children, path: &[usize]) -> Option<&'a mut Node> {
     let index = *path.last()?;
-    parent(root, path).nodes.get_mut(index)
+    parent(root, path)?.nodes.get_mut(index)
 }

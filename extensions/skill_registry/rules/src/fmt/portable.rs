@@ -12,7 +12,13 @@ const GUARDS: [&str; 2] = ["disable-model-invocation", "user-invocable"];
 
 /// Moves fields in the draft and in the tree it was made from. Returns the names of those that
 /// stay although the specification does not have them.
-pub(super) fn portable(draft: &mut Children, root: &mut Mapping) -> Result<Vec<String>, FmtRefusal> {
+///
+/// `source` is the text the tree was read from.
+pub(super) fn portable(
+    draft: &mut Children,
+    root: &mut Mapping,
+    source: &str,
+) -> Result<Vec<String>, FmtRefusal> {
     let stays = |key: &Scalar| {
         STANDARD.contains(&key.text.as_str()) || GUARDS.contains(&key.text.as_str())
     };
@@ -27,11 +33,11 @@ pub(super) fn portable(draft: &mut Children, root: &mut Mapping) -> Result<Vec<S
     let (own, foreign): (Vec<_>, Vec<_>) =
         draft.nodes.drain(..).partition(|node| node.key.as_ref().is_none_or(stays));
     draft.nodes = own;
-    let there = metadata_nodes(draft);
+    let Some(there) = metadata_nodes(draft) else { return Err(Reason::Inexact.at(0)) };
     for (Entry { key, value }, mut node) in moved.into_iter().zip(foreign) {
-        let scalar = as_text(&value);
+        let scalar = as_text(&key.text, &value, source);
         if let Some(index) = target.entries.iter().position(|it| it.key.text == key.text) {
-            if as_text(&target.entries[index].value).text != scalar.text {
+            if as_text(&key.text, &target.entries[index].value, source).text != scalar.text {
                 return Err(Reason::Taken { key: key.text }.at(key.span.line));
             }
             // What it says is said already; what is said about it is not.
@@ -70,7 +76,7 @@ fn metadata(entries: &mut Vec<Entry>) -> Result<&mut Mapping, FmtRefusal> {
 }
 
 /// Finds the fields below `metadata` in the draft, or makes a place for some.
-fn metadata_nodes(draft: &mut Children) -> &mut Vec<Node> {
+fn metadata_nodes(draft: &mut Children) -> Option<&mut Vec<Node>> {
     let is_metadata = |node: &Node| node.key.as_ref().is_some_and(|key| key.text == "metadata");
     let index = draft.nodes.iter().position(is_metadata).unwrap_or_else(|| {
         let shape = Shape::Block(Children::default());
@@ -82,8 +88,8 @@ fn metadata_nodes(draft: &mut Children) -> &mut Vec<Node> {
         *shape = Shape::Block(Children::default());
     }
     match shape {
-        Shape::Block(children) => &mut children.nodes,
-        Shape::Text { .. } | Shape::Flow { .. } => unreachable!("it has just been made a block"),
+        Shape::Block(children) => Some(&mut children.nodes),
+        Shape::Text { .. } | Shape::Flow { .. } => None,
     }
 }
 
@@ -91,9 +97,14 @@ fn plain(text: &str) -> Scalar {
     Scalar { text: text.to_owned(), style: Style::Plain, span: skill_format::Span::default() }
 }
 
-/// Says a value in one text: a list of words with commas between them, anything deeper as JSON.
-fn as_text(value: &Value) -> Scalar {
+/// Says a value in one text: the words of `tags` and `requires` with commas between them, what is
+/// in brackets or braces on one line as it stands, anything else as JSON.
+fn as_text(key: &str, value: &Value, source: &str) -> Scalar {
     let quoted = |text| Scalar { text, style: Style::DoubleQuoted, span: value.span() };
+    let in_brackets = |flow: bool| {
+        let text = value.clone().into_text(source);
+        if flow && !text.contains('\n') { text } else { json(value) }
+    };
     match value {
         // Values of `metadata` are texts, also those that look like numbers.
         Value::Scalar(scalar) if scalar.style == Style::Plain && looks_typed(&scalar.text) => {
@@ -106,9 +117,10 @@ fn as_text(value: &Value) -> Scalar {
                 Some(text.to_owned())
             };
             let words: Option<Vec<String>> = sequence.items.iter().map(word).collect();
-            quoted(words.map_or_else(|| json(value), |words| words.join(", ")))
+            let words = words.filter(|_| matches!(key, "tags" | "requires"));
+            quoted(words.map_or_else(|| in_brackets(sequence.flow), |words| words.join(", ")))
         }
-        Value::Mapping(_) => quoted(json(value)),
+        Value::Mapping(mapping) => quoted(in_brackets(mapping.flow)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use skill_rules::EntryKind;
-use skill_store::{FILE_LIMIT, Found, find_skills};
+use skill_store::{FILE_LIMIT, Found, ProblemKind, Resource, find_skills};
 
 fn write(path: impl AsRef<Path>, text: &str) {
     fs::create_dir_all(path.as_ref().parent().unwrap()).unwrap();
@@ -49,12 +49,7 @@ fn a_folder_is_searched_in_order_and_a_skill_is_not_searched_further() {
     }
     assert_eq!(
         found(root, root),
-        [
-            ".claude/skills/d d SKILL.md",
-            "a/deep/er er skill.md",
-            "b b SKILL.md",
-            "c c Skill.md",
-        ]
+        [".claude/skills/d d SKILL.md", "a/deep/er er skill.md", "b b SKILL.md", "c c Skill.md",]
     );
     assert_eq!(found(root, &root.join("b")), ["b b SKILL.md"]);
     assert_eq!(found(root, &root.join("a/deep/er/skill.md")), ["a/deep/er er skill.md"]);
@@ -226,4 +221,36 @@ fn a_file_that_is_too_large_is_refused_unread() {
         problems[0].message,
         format!("the file has 10737418240 bytes, more than the limit of {FILE_LIMIT}")
     );
+}
+
+#[test]
+fn the_files_of_a_skill_are_read_if_they_are_texts() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("beads");
+    write(dir.join("SKILL.md"), "text");
+    write(dir.join("references/a.md"), "äöü");
+    fs::write(dir.join("nul.txt"), "a\0b").unwrap();
+    fs::write(dir.join("latin1.txt"), b"caf\xE9").unwrap();
+    fs::write(dir.join("limit.txt"), "x".repeat(16 << 20)).unwrap();
+    fs::File::create(dir.join("huge.txt")).unwrap().set_len((16 << 20) + 1).unwrap();
+    write(temp.path().join("secret"), "x");
+    let _: ControlFlow<()> = find_skills(&dir, &mut |found| {
+        let Found::Skill(skill) = found else { panic!("{found:?}") };
+        let read = |path| skill.read_resource(path);
+        assert_eq!(read("references/a.md"), Ok(Resource::Text("äöü".to_owned())));
+        assert_eq!(read("nul.txt"), Ok(Resource::Binary));
+        assert_eq!(read("latin1.txt"), Ok(Resource::Binary));
+        assert!(matches!(read("limit.txt"), Ok(Resource::Text(text)) if text.len() == 16 << 20));
+        assert_eq!(read("huge.txt"), Ok(Resource::TooLarge));
+        for (path, kind, message) in [
+            ("gone.md", ProblemKind::NotFound, "it does not exist"),
+            ("references", ProblemKind::Unreadable, "it is not a regular file"),
+            ("../secret", ProblemKind::Unreadable, "a path cannot have a component `.` or `..`"),
+        ] {
+            let problem = read(path).unwrap_err();
+            assert_eq!((problem.kind, &*problem.message), (kind, message), "{path}");
+            assert_eq!(problem.path, dir.join(path));
+        }
+        ControlFlow::Continue(())
+    });
 }

@@ -84,7 +84,7 @@ impl Batch {
 }
 
 /// The exit code a problem stands for.
-fn code(kind: ProblemKind) -> u8 {
+pub(super) fn code(kind: ProblemKind) -> u8 {
     match kind {
         ProblemKind::Link => exit::OK,
         ProblemKind::NoSkill | ProblemKind::Unusable => exit::FINDINGS,

@@ -1,0 +1,81 @@
+//! `allowed-tools.type`: `allowed-tools` is not a text.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "allowed-tools.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "`allowed-tools` is not a text",
+    levels: Levels {
+        lenient: Level::Warning,
+        spec: Level::Error,
+        skillscraft: Level::Error,
+        ..Levels::all(Level::Off)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants `allowed-tools` to be one text with the tools separated by blanks. Lists are read, but only
+Claude Code documents them. In `skillscraft` a value that YAML takes for a number, for true or
+false or for nothing is no text either.
+
+## Why is this bad?
+Readers that follow the specification expect a text, and skip the field or the file.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+allowed-tools: [Read, Write]
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+allowed-tools: Read Write
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if !skill.profile().types_scalars() || findings.any() {
+        return;
+    }
+    if let Some((entry, what)) = skill.untextual("allowed-tools") {
+        let message = format!("`allowed-tools` is {what}, not a text");
+        findings.add(
+            entry.value.span(),
+            message,
+            "write the tools in one text, separated by blanks",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn whatever_is_not_a_text_is_reported_once() {
+        let of = |value: &str, profile| {
+            found("x", &format!("name: x\ndescription: y\nallowed-tools: {value}"), profile)
+        };
+        for value in ["", "true", "[Read]", "{}"] {
+            assert_eq!(of(value, Profile::Skillscraft), ["allowed-tools.type"], "{value}");
+        }
+        assert_eq!(of("Read, Write", Profile::Skillscraft), [""; 0]);
+        assert_eq!(of("[Read]", Profile::Anthropic), [""; 0]);
+    }
+}

@@ -1,0 +1,61 @@
+//! `body.maxLines`: the body has more than 500 lines.
+
+use skill_format::Span;
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "body.maxLines",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the body has more than 500 lines",
+    levels: Levels {
+        lenient: Level::Off,
+        reference: Level::Off,
+        seed_strict: Level::Error,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Counts the lines of the body, without blank ones before and after the rest.
+
+## Why is this bad?
+All of the body is loaded when the skill is used. The specification recommends at most 500 lines
+and to move details into files that are read when they are needed; to the formal specification
+that is a hard limit.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+{{Count the beads in the next jar.
+*501}}```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+{{Count the beads in the next jar.
+*500}}```
+"#,
+    check: Check::Skill(check),
+};
+
+/// The largest number of lines (Agent Skills specification).
+const MAX_LINES: usize = 500;
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let lines = skill.body_lines();
+    if lines > MAX_LINES {
+        let at = Span { line: skill.body_line(), column: 0 };
+        let message = format!("the body has {lines} lines, more than {MAX_LINES}");
+        findings.add(at, message, "move details into files under references/");
+    }
+}

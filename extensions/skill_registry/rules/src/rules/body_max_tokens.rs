@@ -1,0 +1,55 @@
+//! `body.maxTokens`: the body has more than about 5,000 tokens.
+
+use skill_format::{Span, TokenCount};
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "body.maxTokens",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the body has more than about 5,000 tokens",
+    levels: Levels { seed_strict: Level::Warning, ..Levels::all(Level::Off) },
+    fixable: false,
+    docs: r#"
+## What it does
+Estimates the tokens of the body: a quarter of its characters.
+
+## Why is this bad?
+All of the body is loaded when the skill is used. The checklist of the formal specification advises
+fewer than 5,000 tokens. In other profiles the lint rule `context-budget` says so.
+
+## Bad
+```markdown bead-counter/SKILL.md profile=seed-strict
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+{{Count the beads in the next jar, then in the one after that. *400}}
+```
+
+## Good
+```markdown bead-counter/SKILL.md profile=seed-strict
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+/// The advised number of tokens (formal specification).
+const MAX_TOKENS: u32 = 5_000;
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let tokens = TokenCount::of(skill.body().trim()).get();
+    if tokens > MAX_TOKENS {
+        let at = Span { line: skill.body_line(), column: 0 };
+        let message = format!("the body has about {tokens} tokens, more than {MAX_TOKENS}");
+        findings.add(at, message, "move details into files under references/");
+    }
+}

@@ -1,0 +1,64 @@
+//! `description.required`: there is no description.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "description.required",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "there is no description",
+    levels: Levels::all(Level::Error),
+    fixable: false,
+    docs: r#"
+## What it does
+Wants a `description` that is not blank.
+
+## Why is this bad?
+The description is all an agent sees of a skill before it chooses. A skill without one is never
+chosen, so it is not loaded.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: ""
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if !skill.profile().types_scalars() || findings.any() {
+        return;
+    }
+    if let Some((entry, "empty")) = skill.untextual("description") {
+        let help = "say what the skill does and when to use it";
+        findings.add(entry.value.span(), "the description is empty", help);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn null_is_no_description_where_scalars_have_types() {
+        let fields = "name: x\ndescription: null";
+        assert_eq!(found("x", fields, Profile::Skillscraft), ["description.required"]);
+        assert_eq!(found("x", fields, Profile::Spec), [""; 0]);
+    }
+}

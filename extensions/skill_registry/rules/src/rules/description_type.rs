@@ -1,0 +1,74 @@
+//! `description.type`: the description is not a text.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "description.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the description is not a text",
+    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants `description` to be a text. Loading refuses a list or a map on lines of its own and reads
+brackets as the text that stands there. In `skillscraft`, `seed-strict` and `anthropic` a value
+without quotes that YAML takes for a number or for true or false is no text either.
+
+## Why is this bad?
+Other readers refuse the file, or show an agent the value's inner form instead of a sentence.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description:
+  - Counts beads.
+  - Use when asked.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: >-
+  Counts beads.
+  Use when asked.
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if !skill.profile().types_scalars() || findings.any() {
+        return;
+    }
+    if let Some((entry, what)) = skill.untextual("description").filter(|(_, what)| *what != "empty")
+    {
+        let message = format!("the description is {what}, not a text");
+        findings.add(entry.value.span(), message, "put it in quotes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn values_have_types_in_strict_profiles() {
+        let of =
+            |value: &str, profile| found("x", &format!("name: x\ndescription: {value}"), profile);
+        for value in ["1.10", "true", "[a, b]"] {
+            assert_eq!(of(value, Profile::Skillscraft), ["description.type"], "{value}");
+        }
+        assert_eq!(of("1.10", Profile::Spec), [""; 0]);
+        assert_eq!(of("[a, b]", Profile::Spec), ["description.type"]);
+    }
+}

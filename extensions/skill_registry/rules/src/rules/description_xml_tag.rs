@@ -1,0 +1,103 @@
+//! `description.xmlTag`: the description contains an XML tag.
+
+use crate::profile::{Level, Levels, Profile};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "description.xmlTag",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the description contains an XML tag",
+    levels: Levels {
+        spec: Level::Warning,
+        skillscraft: Level::Warning,
+        anthropic: Level::Error,
+        ..Levels::all(Level::Off)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for what reads as an XML tag. `anthropic` reports every angle bracket, as the validator of
+Anthropic's skill creator does.
+
+## Why is this bad?
+Descriptions are put into prompts that are built of XML. A tag can end the element it stands in, so
+Anthropic's products refuse to upload such a skill.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts <b>beads</b>. Use when the user asks how many there are.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads, if there are < 100. Use when asked.
+---
+Count the beads.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let Some(frontmatter) = skill.frontmatter() else { return };
+    let text = frontmatter.description.as_str();
+    let help = "write it without angle brackets";
+    if let Some(tag) = tag(text) {
+        let tag: String = tag.chars().take(40).collect();
+        let message = format!("the description contains the tag `{tag}`");
+        findings.add(skill.place_of("description"), message, help);
+    } else if skill.profile() == Profile::Anthropic && text.contains(['<', '>']) {
+        let message = "the description contains an angle bracket";
+        findings.add(skill.place_of("description"), message, help);
+    }
+}
+
+/// Returns the first tag: `<`, perhaps `/`, a letter, then anything up to `>`.
+fn tag(text: &str) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        rest = &rest[rest.find('<')?..];
+        let name = rest[1..].trim_start_matches('/');
+        if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let end = rest[1..].find(['<', '>']).map(|at| at + 1);
+            match end {
+                Some(end) if rest[end..].starts_with('>') => return Some(&rest[..=end]),
+                Some(_) => {}
+                None => return None,
+            }
+        }
+        rest = &rest[1..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::found;
+
+    #[test]
+    fn tags_are_told_from_comparisons() {
+        assert_eq!(tag("a <b>c</b>"), Some("<b>"));
+        assert_eq!(tag("x < y </system> z"), Some("</system>"));
+        assert_eq!(tag("<a <img src='x'/> b"), Some("<img src='x'/>"));
+        for text in ["", "a < b > c", "x <- y -> z", "<3 beads>", "List<", "<<<<a"] {
+            assert_eq!(tag(text), None, "{text}");
+        }
+        assert_eq!(tag(&"<a".repeat(100_000)), None);
+    }
+
+    #[test]
+    fn anthropic_refuses_every_angle_bracket() {
+        let fields = "name: x\ndescription: a -> b";
+        assert_eq!(found("x", fields, Profile::Anthropic), ["description.xmlTag"]);
+        assert_eq!(found("x", fields, Profile::Spec), [""; 0]);
+    }
+}

@@ -1,0 +1,42 @@
+//! `disable-model-invocation.type`: `disable-model-invocation` is neither true nor false.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "disable-model-invocation.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "`disable-model-invocation` is neither true nor false",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants true or false (`yes`, `no`, `on` and `off` count as well).
+
+## Why is this bad?
+The value is not used, so models are offered a skill that its author may have meant for people
+only.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+disable-model-invocation: sometimes
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+disable-model-invocation: true
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

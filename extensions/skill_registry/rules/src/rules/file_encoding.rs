@@ -1,0 +1,41 @@
+//! `file.encoding`: the file is not UTF-8.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "file.encoding",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the file is not UTF-8",
+    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports bytes that are not UTF-8, with the place of the first one, and files in UTF-16. Loading
+decodes UTF-16 if the file starts with a byte order mark, and refuses everything else.
+
+## Why is this bad?
+The format is UTF-8. What a reader makes of other bytes is not defined: some stop with an
+exception, some show other letters than the author wrote.
+
+## Bad
+```markdown bead-counter/SKILL.md encoding=latin-1
+---
+name: bead-counter
+description: Counts beads in a jar. Use when asked in a café.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when asked in a café.
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

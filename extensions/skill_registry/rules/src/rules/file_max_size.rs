@@ -1,0 +1,39 @@
+//! `file.maxSize`: the file has more than 1 MiB.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "file.maxSize",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the file has more than 1 MiB",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Error) },
+    fixable: false,
+    docs: r#"
+## What it does
+Refuses a SKILL.md of more than 1,048,576 bytes before anything of it is read.
+
+## Why is this bad?
+A model would have to read all of it. Nothing of that size is meant as instructions.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+{{Count the beads in the next jar.
+*32000}}```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads. The jars are listed in references/jars.md.
+```
+"#,
+    check: Check::Loading,
+};

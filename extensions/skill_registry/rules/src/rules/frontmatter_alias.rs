@@ -1,0 +1,52 @@
+//! `frontmatter.alias`: a value is a YAML alias.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.alias",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a value is a YAML alias",
+    levels: Levels {
+        lenient: Level::Warning,
+        spec: Level::Error,
+        anthropic: Level::Warning,
+        ..Levels::all(Level::Off)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports aliases such as `*jar`. They are never replaced by what they stand for; the value is the
+text `*jar`.
+
+## Why is this bad?
+Strict readers refuse aliases, because a small file of them can unfold into a huge one. Others put
+in the other value, so that readers do not agree on what the field says.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+metadata:
+  jar: &jar glass
+  lid: *jar
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+metadata:
+  jar: glass
+  lid: glass
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

@@ -1,0 +1,49 @@
+//! `frontmatter.anchor`: a value has a YAML anchor.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.anchor",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a value has a YAML anchor",
+    levels: Levels {
+        lenient: Level::Warning,
+        spec: Level::Error,
+        anthropic: Level::Warning,
+        ..Levels::all(Level::Off)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports anchors such as `&jar`. The value is read, the anchor is ignored.
+
+## Why is this bad?
+Fields of a skill are plain texts. Strict readers refuse anchors, because with aliases a small file
+can unfold into a huge one.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+metadata:
+  jar: &jar glass
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+metadata:
+  jar: glass
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

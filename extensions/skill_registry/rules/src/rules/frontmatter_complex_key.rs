@@ -1,0 +1,47 @@
+//! `frontmatter.complexKey`: a list or a map is used as a key.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.complexKey",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a list or a map is used as a key",
+    levels: Levels {
+        lenient: Level::Warning,
+        spec: Level::Error,
+        anthropic: Level::Warning,
+        ..Levels::all(Level::Off)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports keys that are not texts. Most often that is a placeholder of a template in double braces
+that was never filled in.
+
+## Why is this bad?
+Most readers cannot have such keys and refuse the file.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+license: {{license}: MIT}
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+license: MIT
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

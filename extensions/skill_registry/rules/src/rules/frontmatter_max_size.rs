@@ -1,0 +1,40 @@
+//! `frontmatter.maxSize`: the frontmatter has more than 64 KiB.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.maxSize",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the frontmatter has more than 64 KiB",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Error) },
+    fixable: false,
+    docs: r#"
+## What it does
+Refuses a frontmatter of more than 65,536 bytes, fences included.
+
+## Why is this bad?
+The frontmatter of every skill is read when an agent starts. Its limit keeps one file from
+costing as much as hundreds.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: {{Counts beads. *5000}}
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

@@ -1,0 +1,42 @@
+//! `frontmatter.missing`: the file does not start with a frontmatter.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.missing",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the file does not start with a frontmatter",
+    levels: Levels::all(Level::Error),
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for a line `---` at the start of the file. `lenient`, `spec` and `anthropic` accept blank
+lines before it and blanks after the dashes, and report those by rules of their own; `skillscraft`
+wants the first line to be exactly `---`; `seed-strict` takes any line of three or more dashes.
+
+## Why is this bad?
+Without a frontmatter there is neither a name nor a description, and no agent can choose the
+skill.
+
+## Bad
+```markdown bead-counter/SKILL.md
+# Bead counter
+
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+# Bead counter
+
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

@@ -1,0 +1,46 @@
+//! `frontmatter.multipleDocuments`: the frontmatter has several YAML documents.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.multipleDocuments",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the frontmatter has several YAML documents",
+    levels: Levels {
+        lenient: Level::Warning,
+        spec: Level::Error,
+        anthropic: Level::Error,
+        ..Levels::all(Level::Off)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports a line `...` that ends a YAML document within the frontmatter. The documents are read as
+one.
+
+## Why is this bad?
+Other readers see the first document only, or refuse the file.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+...
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

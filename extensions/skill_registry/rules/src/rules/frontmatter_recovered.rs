@@ -1,0 +1,46 @@
+//! `frontmatter.recovered`: a field is not valid YAML.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.recovered",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a field is not valid YAML",
+    levels: Levels {
+        lenient: Level::Warning,
+        spec: Level::Error,
+        anthropic: Level::Error,
+        ..Levels::all(Level::Off)
+    },
+    fixable: true,
+    docs: r#"
+## What it does
+Reports every field that is not valid YAML, and how it is read instead: as the text that stands
+there. The commonest case is `: ` in a description without quotes. `skillscraft` and `seed-strict`
+report it as `frontmatter.yaml`.
+
+## Why is this bad?
+Readers with an ordinary YAML parser skip the whole skill because of that one field.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads. Use when: the user asks how many there are.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: "Counts beads. Use when: the user asks how many there are."
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

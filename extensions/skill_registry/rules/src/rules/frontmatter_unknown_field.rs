@@ -1,0 +1,98 @@
+//! `frontmatter.unknownField`: a field is not in the specification.
+
+use skill_format::tree::Entry;
+
+use crate::profile::{Level, Levels, Profile};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.unknownField",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a field is not in the specification",
+    levels: Levels {
+        lenient: Level::Warning,
+        skillscraft: Level::Warning,
+        ..Levels::all(Level::Error)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports fields other than `name`, `description`, `license`, `compatibility`, `allowed-tools` and
+`metadata`. All are kept; `tags`, `requires`, `when_to_use`, `disable-model-invocation`,
+`user-invocable`, `argument-hint`, `arguments` and `version` are also used here. In `anthropic` the
+fields that Claude Code documents are not reported.
+
+## Why is this bad?
+The reference validator refuses a skill with any other field. Own data belongs under `metadata`,
+where every reader accepts it.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+author: ann
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+metadata:
+  author: ann
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+/// The fields of Claude Code (its documentation of skills and of custom commands).
+const CLAUDE_CODE: [&str; 13] = [
+    "agent",
+    "argument-hint",
+    "arguments",
+    "context",
+    "disable-model-invocation",
+    "disallowed-tools",
+    "effort",
+    "hooks",
+    "model",
+    "paths",
+    "shell",
+    "user-invocable",
+    "when_to_use",
+];
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if skill.profile() != Profile::Anthropic || !findings.any() {
+        return;
+    }
+    let Some(tree) = skill.tree() else { return };
+    findings.retain(|found| {
+        let here = |entry: &&Entry| {
+            (entry.key.span.line, entry.key.span.column) == (found.line, found.column)
+        };
+        let field = tree.entries.iter().find(here);
+        field.is_none_or(|entry| !CLAUDE_CODE.contains(&entry.key.text.as_str()))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn fields_of_claude_code_are_known_to_its_maker() {
+        let fields = "name: x\ndescription: y\nmodel: small\nhint: z";
+        let unknown = "frontmatter.unknownField";
+        assert_eq!(found("x", fields, Profile::Spec), [unknown, unknown]);
+        assert_eq!(found("x", fields, Profile::Anthropic), [unknown]);
+    }
+}

@@ -1,0 +1,83 @@
+//! `frontmatter.yaml`: the frontmatter is not YAML.
+
+use skill_format::Span;
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::strict::YAML_FAULTS;
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "frontmatter.yaml",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the frontmatter is not YAML",
+    levels: Levels::all(Level::Error),
+    fixable: false,
+    docs: r#"
+## What it does
+Reports a frontmatter in which not a single field can be made out. Loading reads broken YAML field
+by field and reports the rest as `frontmatter.recovered`. In `skillscraft` and `seed-strict` this
+rule stands for all that a strict YAML reader refuses: broken values, duplicate keys, anchors,
+aliases, tags, several documents, lists and maps as keys.
+
+## Why is this bad?
+Nothing can be known about the skill, so it is skipped.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+[bead-counter, counts beads
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if !skill.profile().splits_its_own_way() {
+        return;
+    }
+    for found in &skill.parsed().diagnostics {
+        if YAML_FAULTS.contains(&found.rule) {
+            let at = Span { line: found.line, column: found.column };
+            let help = found.help.as_deref().unwrap_or_default();
+            findings.add(at, found.message.as_str(), help);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn strict_readers_refuse_what_loading_mends() {
+        let odd = [
+            "a: b: c",
+            "name: x",
+            "a: &b c",
+            "a: *b",
+            "a: !!str b",
+            "...\nlicense: x",
+            "? {a: b}\n: c",
+        ];
+        for line in odd {
+            let fields = format!("name: x\ndescription: y\n{line}");
+            for profile in [Profile::Skillscraft, Profile::SeedStrict] {
+                assert_eq!(found("x", &fields, profile), ["frontmatter.yaml"], "{line}");
+            }
+        }
+    }
+}

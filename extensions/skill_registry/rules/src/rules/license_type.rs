@@ -1,0 +1,77 @@
+//! `license.type`: `license` is not a text.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "license.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "`license` is not a text",
+    levels: Levels {
+        spec: Level::Error,
+        reference: Level::Off,
+        skillscraft: Level::Error,
+        seed_strict: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants `license` to be one text. In `skillscraft` a value without quotes that YAML takes for a number,
+for true or false or for nothing is none.
+
+## Why is this bad?
+Readers that show or compare licences expect a name or a file, such as `MIT` or `LICENSE.txt`.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+license: [MIT, Apache-2.0]
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+license: MIT OR Apache-2.0
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if !skill.profile().types_scalars() || findings.any() {
+        return;
+    }
+    if let Some((entry, what)) = skill.untextual("license") {
+        let message = format!("`license` is {what}, not a text");
+        findings.add(entry.value.span(), message, "put it in quotes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn plain_scalars_have_types_in_strict_profiles() {
+        let of = |value: &str, profile| {
+            found("x", &format!("name: x\ndescription: y\nlicense: {value}"), profile)
+        };
+        for value in ["1.0", "", "true", "[a]"] {
+            assert_eq!(of(value, Profile::Skillscraft), ["license.type"], "{value}");
+        }
+        assert_eq!(of("'1.0'", Profile::Skillscraft), [""; 0]);
+        assert_eq!(of("1.0", Profile::Spec), [""; 0]);
+    }
+}

@@ -1,0 +1,73 @@
+//! `metadata.type`: `metadata` is not a map.
+
+use crate::profile::{Level, Levels, Profile};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "metadata.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "`metadata` is not a map",
+    levels: Levels {
+        spec: Level::Error,
+        reference: Level::Off,
+        skillscraft: Level::Error,
+        seed_strict: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants `metadata` to be a map. Anything else is kept as text. In `skillscraft` nothing at all is no
+map.
+
+## Why is this bad?
+Readers look for keys below `metadata`; other readers refuse the file or drop the field.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+metadata: by ann
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+metadata:
+  author: ann
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if skill.profile() != Profile::Skillscraft || findings.any() {
+        return;
+    }
+    if let Some((entry, "empty")) = skill.untextual("metadata") {
+        let help = "write `key: value` lines below it, or remove it";
+        findings.add(entry.value.span(), "`metadata` is empty, not a map", help);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn nothing_is_no_map_to_skillscraft() {
+        let fields = "name: x\ndescription: y\nmetadata:";
+        assert_eq!(found("x", fields, Profile::Skillscraft), ["metadata.type"]);
+        assert_eq!(found("x", fields, Profile::Spec), [""; 0]);
+    }
+}

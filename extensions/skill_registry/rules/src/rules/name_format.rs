@@ -1,0 +1,79 @@
+//! `name.format`: the name is not lower-case letters, digits and single hyphens.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "name.format",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the name is not lower-case letters, digits and single hyphens",
+    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants lower-case letters, digits and single hyphens between them. `lenient`, `spec` and `reference`
+trim and normalise the name (NFKC) and take the letters of every alphabet; `skillscraft`,
+`seed-strict` and `anthropic` take a to z and the name as it stands.
+
+## Why is this bad?
+The name is part of paths, commands and identifiers. Other readers refuse the file.
+
+## Bad
+```markdown Bead_Counter/SKILL.md
+---
+name: Bead_Counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if !skill.profile().names_are_ascii() || findings.any() {
+        return;
+    }
+    let Some(entry) = skill.field("name") else { return };
+    let Some(name) = entry.value.as_str().filter(|name| !name.trim().is_empty()) else { return };
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if !name.bytes().all(plain) {
+        findings.add(
+            entry.value.span(),
+            "the name has characters other than a-z, 0-9 and hyphens",
+            "rename the skill and its directory",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn stricter_profiles_want_ascii_and_no_blanks() {
+        let of = |name: &str, profile| {
+            found(name.trim(), &format!("name: \"{name}\"\ndescription: y"), profile)
+        };
+        for profile in [Profile::Skillscraft, Profile::SeedStrict, Profile::Anthropic] {
+            for name in ["caf\u{e9}", " x ", "Xy"] {
+                assert_eq!(of(name, profile), ["name.format"], "{name}");
+            }
+            assert_eq!(of("x-1", profile), [""; 0]);
+        }
+        assert_eq!(of("caf\u{e9}", Profile::Spec), ["name.portability"]);
+        assert_eq!(of(" x ", Profile::Spec), [""; 0]);
+    }
+}

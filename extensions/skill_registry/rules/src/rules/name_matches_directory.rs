@@ -1,0 +1,44 @@
+//! `name.matchesDirectory`: the name is not the directory's name.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "name.matchesDirectory",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the name is not the directory's name",
+    levels: Levels {
+        lenient: Level::Warning,
+        anthropic: Level::Warning,
+        ..Levels::all(Level::Error)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Compares `name` with the name of the directory, both after Unicode normalisation (NFKC).
+
+## Why is this bad?
+The directory's name is what the skill is found by. If the two differ, an agent that reads the name
+asks for a skill that does not exist.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: jar-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

@@ -1,0 +1,71 @@
+//! `name.type`: the name is not a text.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "name.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the name is not a text",
+    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants `name` to be a text, not a list or a map. In `skillscraft`, `seed-strict` and `anthropic` a
+name without quotes that YAML takes for a number or for true or false is none either.
+
+## Why is this bad?
+A name that is a list is no name. A name that is a number has another spelling for every reader:
+`007` is 7 to some.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: [bead, counter]
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::LoadingAnd(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if !skill.profile().types_scalars() || findings.any() {
+        return;
+    }
+    if let Some((entry, what)) = skill.untextual("name").filter(|(_, what)| *what != "empty") {
+        findings.add(
+            entry.value.span(),
+            format!("the name is {what}, not a text"),
+            "put it in quotes",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Profile;
+    use crate::testing::found;
+
+    #[test]
+    fn numbers_are_names_only_where_nothing_has_a_type() {
+        let number = "name: 123\ndescription: y";
+        for profile in [Profile::Skillscraft, Profile::SeedStrict, Profile::Anthropic] {
+            assert_eq!(found("123", number, profile), ["name.type"]);
+            assert_eq!(found("123", "name: '123'\ndescription: y", profile), [""; 0]);
+        }
+        assert_eq!(found("123", number, Profile::Spec), [""; 0]);
+    }
+}

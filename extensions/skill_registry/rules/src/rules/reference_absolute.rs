@@ -1,0 +1,54 @@
+//! `reference.absolute`: a link is an absolute path.
+
+use crate::local_links::{Place, local_links};
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "reference.absolute",
+    group: Group::Validation,
+    reach: Reach::Body,
+    summary: "a link is an absolute path",
+    levels: Levels { lenient: Level::Off, reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports links of the body that start with `/`, with `~/` or with a drive letter.
+
+## Why is this bad?
+The path means something else on every machine. Links are relative to the skill's directory.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+See [the guide](/home/ann/skills/bead-counter/references/guide.md).
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+See [the guide](references/guide.md).
+```
+
+```markdown bead-counter/references/guide.md
+# How to count
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    for link in local_links(skill) {
+        if let Place::Absolute(target) = link.place {
+            let message = format!("`{target}` is an absolute path");
+            findings.add(link.span, message, "write the path relative to the skill's directory");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `reference.missing`: a link leads to a file that is not there.
+
+use std::collections::HashSet;
+
+use crate::local_links::{Place, local_links};
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "reference.missing",
+    group: Group::Validation,
+    reach: Reach::Folder,
+    summary: "a link leads to a file that is not there",
+    levels: Levels {
+        spec: Level::Warning,
+        skillscraft: Level::Warning,
+        anthropic: Level::Warning,
+        ..Levels::all(Level::Off)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Follows the relative links of the body, and paths in inline code that start with a folder of the
+skill, such as `scripts/count.py`. Code blocks, web addresses and placeholders are left alone.
+
+## Why is this bad?
+An agent that follows the instructions asks for a file that does not exist, and may make something
+up in its place.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+See [the guide](references/guide.md).
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+See [the guide](references/guide.md).
+```
+
+```markdown bead-counter/references/guide.md
+# How to count
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let Some(files) = skill.files() else { return };
+    let mut known: HashSet<&str> = HashSet::new();
+    for file in files {
+        known.insert(&file.path);
+        // A list of files alone does not name the folders that they are in.
+        known.extend(file.path.match_indices('/').map(|(at, _)| &file.path[..at]));
+    }
+    for link in local_links(skill) {
+        let Place::Inside(path) = &link.place else { continue };
+        let folder = path.split('/').next().unwrap_or_default();
+        // Code may name files of the reader's project; a folder of the skill tells them apart.
+        let meant = !link.is_code || known.contains(folder);
+        if meant && !path.is_empty() && !known.contains(path.as_str()) {
+            let message = format!("there is no file `{path}` in the skill");
+            findings.add(link.span, message, "add the file, or correct the path");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{EntryKind, FileEntry, Options, Scope, SkillInput, check};
+
+    #[test]
+    fn links_and_paths_in_code_are_looked_up() {
+        let body = "[a](references/a.md#x) [b](references/b.md) [f](references/) `scripts/no.py`\n\
+                    `references/c.md` [web](https://e.org/x.md) [top](#top) [t](<{file}.md>)\n\
+                    [s](./references/./a%2Emd) [q](references/a.md?raw=1) `references/*.md`\n";
+        let text = format!("---\nname: x\ndescription: y\n---\n{body}");
+        let path = "references/a.md".to_owned();
+        let files = [FileEntry { path, size: 1, mode: 0o644, kind: EntryKind::File }];
+        let bytes = text.as_bytes();
+        let input =
+            SkillInput { dir_name: "x", file_name: Some("SKILL.md"), bytes, files: Some(&files) };
+        let options = Options { scope: Scope::Lint, ..Options::default() };
+        let found: Vec<_> = check(&input, options)
+            .findings
+            .iter()
+            .filter(|it| it.diagnostic.rule == super::RULE.id)
+            .map(|it| (it.diagnostic.line, it.diagnostic.column, it.diagnostic.message.clone()))
+            .collect();
+        let missing = |path: &str| format!("there is no file `{path}` in the skill");
+        let expected = [(5, 24, missing("references/b.md")), (6, 1, missing("references/c.md"))];
+        assert_eq!(found, expected);
+    }
+}

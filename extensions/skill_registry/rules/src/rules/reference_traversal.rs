@@ -1,0 +1,70 @@
+//! `reference.traversal`: a link leads out of the skill.
+
+use skill_format::Span;
+
+use crate::input::EntryKind;
+use crate::local_links::{Place, local_links};
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "reference.traversal",
+    group: Group::Validation,
+    reach: Reach::Folder,
+    summary: "a link leads out of the skill",
+    levels: Levels {
+        lenient: Level::Off,
+        reference: Level::Off,
+        seed_strict: Level::Error,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports relative links of the body that climb above the skill's directory with `..`, and symbolic
+links in the skill that lead out of it.
+
+## Why is this bad?
+What lies beside a skill is not shipped with it, and readers refuse such paths: they are how a
+hostile skill reaches for files that are none of its business.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+See [the other skill](../jar-counter/SKILL.md).
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+See [the guide](references/../references/guide.md).
+```
+
+```markdown bead-counter/references/guide.md
+# How to count
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    for link in local_links(skill) {
+        if let Place::Outside(target) = link.place {
+            let message = format!("`{target}` leads out of the skill");
+            findings.add(link.span, message, "copy the file into the skill and link to it there");
+        }
+    }
+    for file in skill.files().unwrap_or_default() {
+        if file.kind == (EntryKind::Symlink { escapes: true }) {
+            let message = format!("the symbolic link `{}` leads out of the skill", file.path);
+            findings.add(Span::default(), message, "put a copy of the file in its place");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `structure.missingSkillMd`: there is no SKILL.md.
+
+use skill_format::Span;
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "structure.missingSkillMd",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "there is no SKILL.md",
+    levels: Levels::all(Level::Error),
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for `SKILL.md`, else `skill.md`, in the directory. `seed-strict` takes every other spelling of
+it as well.
+
+## Why is this bad?
+A directory without it is no skill. Where the file is there in another spelling, some file systems
+find it and others do not.
+
+## Bad
+```markdown bead-counter/Skill.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let file_name = skill.input().file_name;
+    if skill.profile().has_skill_md(file_name) {
+        return;
+    }
+    let message = match file_name {
+        Some(other) => format!("there is no SKILL.md, only `{other}`"),
+        None => "there is no SKILL.md".to_owned(),
+    };
+    findings.add(Span::default(), message, "a skill is a directory with a file SKILL.md");
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, Profile, Scope, SkillInput, check};
+
+    #[test]
+    fn nothing_else_is_said_of_a_skill_that_is_not_there() {
+        for profile in Profile::ALL {
+            let input =
+                SkillInput { dir_name: "X y", file_name: None, bytes: b"", files: Some(&[]) };
+            let report = check(&input, Options { profile, scope: Scope::Lint });
+            let found: Vec<_> =
+                report.findings.iter().map(|it| it.diagnostic.to_string()).collect();
+            assert_eq!(found, ["error[structure.missingSkillMd]: there is no SKILL.md"]);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `structure.symlink`: a file is a symbolic link.
+
+use skill_format::Span;
+
+use crate::input::EntryKind;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "structure.symlink",
+    group: Group::Validation,
+    reach: Reach::Folder,
+    summary: "a file is a symbolic link",
+    levels: Levels { lenient: Level::Off, reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Reports symbolic links within a skill. Those that lead out of it are `reference.traversal`.
+
+## Why is this bad?
+Links do not survive archives, Windows and most ways of installing a skill, and careful readers
+refuse to follow them.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+
+```markdown bead-counter/references/jars.md
+# Kinds of jars
+```
+
+```text bead-counter/references/bowls.md link=jars.md
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+---
+Count the beads.
+```
+
+```markdown bead-counter/references/jars.md
+# Kinds of jars and bowls
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    for file in skill.files().unwrap_or_default() {
+        if file.kind == (EntryKind::Symlink { escapes: false }) {
+            let message = format!("`{}` is a symbolic link", file.path);
+            findings.add(Span::default(), message, "put a copy of the file in its place");
+        }
+    }
+}

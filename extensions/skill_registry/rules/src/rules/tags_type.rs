@@ -1,0 +1,41 @@
+//! `tags.type`: `tags` is not a list of words.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "tags.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "`tags` is not a list of words",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants `tags` to be a list of words, or words separated by commas.
+
+## Why is this bad?
+The words are used (skills are found by them). What cannot be read as words is not.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+tags: {jar: glass}
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+tags: [jar, glass]
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

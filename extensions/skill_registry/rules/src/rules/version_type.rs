@@ -1,0 +1,41 @@
+//! `version.type`: `version` is not a text.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "version.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "`version` is not a text",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Wants `version` to be one text. A list or a map is read as the text that stands in the file.
+
+## Why is this bad?
+A list of versions says nothing about which of them this is.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+version: [1, 10]
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many there are.
+version: "1.10"
+---
+Count the beads.
+```
+"#,
+    check: Check::Loading,
+};

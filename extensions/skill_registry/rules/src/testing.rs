@@ -1,0 +1,13 @@
+//! Runs the rules over a small skill, for tests.
+
+use crate::{Options, Profile, Scope, SkillInput, check};
+
+/// Returns the rules that find something in a skill with these lines between its fences, in the
+/// order of the file.
+pub(crate) fn found(dir_name: &str, fields: &str, profile: Profile) -> Vec<&'static str> {
+    let text = format!("---\n{fields}\n---\n");
+    let bytes = text.as_bytes();
+    let input = SkillInput { dir_name, file_name: Some("SKILL.md"), bytes, files: None };
+    let report = check(&input, Options { profile, scope: Scope::Validate });
+    report.findings.iter().map(|found| found.diagnostic.rule).collect()
+}
