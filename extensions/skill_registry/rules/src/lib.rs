@@ -10,6 +10,7 @@ mod eligibility;
 pub mod explain;
 pub mod extended;
 mod fix;
+pub mod fmt;
 pub mod graph;
 mod input;
 mod invisible;
