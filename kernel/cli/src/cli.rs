@@ -82,6 +82,8 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Print a completion script
     Completions(CompletionsArgs),
+    /// Write manual pages, one per command
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]
@@ -179,6 +181,13 @@ pub(crate) struct TrustArgs {
     /// List the homes trusted so far instead
     #[arg(long, conflicts_with = "dir")]
     pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The folder they go into; made if it does not exist
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -80,12 +80,14 @@ fn crates_depend_on_each_other_only_as_drawn() {
                 "skill-format",
                 "skill-rules",
                 "skill-store",
+                "skill-tokens",
             ],
         ),
         ("skillhost-echo", &["skillhost-sdk"]),
         ("skill-format", &[]),
         ("skill-rules", &["skill-format"]),
         ("skill-store", &["skill-format", "skill-rules"]),
+        ("skill-tokens", &[]),
         ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
         ("xtask", &[]),
         ("bench", &["skill-format", "skill-store", "skillhost-kernel"]),
@@ -221,6 +223,7 @@ fn pure_crates_cannot_do_io() {
         "kernel/manifest",
         "extensions/skill_registry/format",
         "extensions/skill_registry/rules",
+        "extensions/skill_registry/tokens",
     ] {
         let text = read(&Path::new(folder).join("clippy.toml"));
         for banned in ["std::fs", "std::env", "std::process"] {

@@ -83,7 +83,8 @@ const HEADINGS: [&str; 4] = ["What it does", "Why is this bad?", "Bad", "Good"];
 /// Sections are `## What it does`, `## Why is this bad?`, `## Bad` and `## Good`, in this order. An
 /// example is a block with the info string `<lang> <dir>/<path> [key=value…]`; its keys are
 /// `profile`, `encoding` (`latin-1`, `utf-16le` or `utf-8-bom`), `link` (what a symbolic link leads
-/// to) and `mode` (octal). In a block, `{{text*n}}` is the text n times.
+/// to) and `mode` (octal). In a block, `{{text*n}}` is the text n times, and
+/// `{{U+200B*n}}` that character n times.
 ///
 /// # Errors
 /// Fails if a section is missing or an example cannot be read.
@@ -238,7 +239,10 @@ fn expanded(content: &str) -> Cow<'_, str> {
     let mut rest = content;
     while let Some((text, times, range)) = placeholder(rest) {
         out.push_str(&rest[..range.start]);
-        out.push_str(&text.repeat(times));
+        match code_point(text) {
+            Some(c) => out.extend(std::iter::repeat_n(c, times)),
+            None => out.push_str(&text.repeat(times)),
+        }
         rest = &rest[range.end..];
     }
     if out.is_empty() && rest.len() == content.len() {
@@ -246,6 +250,11 @@ fn expanded(content: &str) -> Cow<'_, str> {
     }
     out.push_str(rest);
     Cow::Owned(out)
+}
+
+/// Reads `U+200B`: a character that cannot be seen.
+fn code_point(text: &str) -> Option<char> {
+    u32::from_str_radix(text.strip_prefix("U+")?, 16).ok().and_then(char::from_u32)
 }
 
 /// Finds the first `{{text*n}}`; double braces without a number are text.
@@ -356,10 +365,10 @@ mod tests {
     fn sections_examples_and_keys_are_read() {
         let docs = "\n## What it does\nLooks.\n\n## Why is this bad?\nIt is.\n\n## Bad\n\
             ````markdown x/SKILL.md profile=skillscraft encoding=latin-1\né\n```sh\n## Good\n```\n````\n\n\
-            ```sh x/scripts/a.sh mode=755\n{{ab*2}} {{c}}\n```\n\
+            ```sh x/scripts/a.sh mode=755\n{{ab*2}} {{c}}{{U+2D*2}}\n```\n\
             ```text x/b link=../c\n```\n\n## Good\nA file of one gigabyte is no example.\n";
         let link = ExampleFile { link: Some("../c".to_owned()), ..file("b", b"") };
-        let script = ExampleFile { mode: 0o755, ..file("scripts/a.sh", b"abab {{c}}\n") };
+        let script = ExampleFile { mode: 0o755, ..file("scripts/a.sh", b"abab {{c}}--\n") };
         let skill = ExampleSkill {
             dir_name: "x".to_owned(),
             files: vec![file("SKILL.md", b"\xE9\n```sh\n## Good\n```\n"), script, link],
@@ -387,7 +396,7 @@ mod tests {
                 ("SKILL.md", 20, 0o644, &EntryKind::File),
                 ("b", 0, 0o644, &EntryKind::Symlink { escapes: true }),
                 ("scripts", 0, 0o755, &EntryKind::Directory),
-                ("scripts/a.sh", 11, 0o755, &EntryKind::File),
+                ("scripts/a.sh", 13, 0o755, &EntryKind::File),
             ]
         );
     }

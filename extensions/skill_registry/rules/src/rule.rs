@@ -63,6 +63,8 @@ pub enum Check {
     Skill(fn(&Subject<'_>, &mut Findings<'_>)),
     /// Reading the disk finds it, before there is anything to check.
     Reading,
+    /// What the other rules found shows it: see the suppressions.
+    Suppression,
     /// It takes several skills to find it: see the catalog rules.
     Catalog,
 }

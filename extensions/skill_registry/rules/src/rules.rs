@@ -1,17 +1,29 @@
 //! One file per rule; this one lists them.
 
+mod absolute_path;
 mod allowed_tools_format;
 mod allowed_tools_type;
+mod backslash_path;
 mod body_max_lines;
 mod body_max_tokens;
 mod compatibility_max_length;
 mod compatibility_type;
+mod composition_contradiction;
+mod composition_required;
+mod composition_type;
+mod composition_unknown_field;
+mod composition_value;
+mod context_budget;
+mod defaults_over_menus;
 mod description_comment;
 mod description_max_length;
+mod description_quality;
 mod description_required;
 mod description_type;
 mod description_xml_tag;
+mod dialect_field;
 mod disable_model_invocation_type;
+mod empty_body;
 mod file_bom;
 mod file_encoding;
 mod file_max_size;
@@ -19,6 +31,8 @@ mod file_more_findings;
 mod file_not_regular;
 mod file_symlink;
 mod file_unreadable;
+mod final_newline;
+mod first_person_description;
 mod frontmatter_alias;
 mod frontmatter_anchor;
 mod frontmatter_complex_key;
@@ -34,7 +48,11 @@ mod frontmatter_type;
 mod frontmatter_unclosed;
 mod frontmatter_unknown_field;
 mod frontmatter_yaml;
+mod gotchas_present;
+mod hardcoded_secret;
+mod hidden_unicode;
 mod id_invalid;
+mod large_file;
 mod license_type;
 mod metadata_type;
 mod metadata_value_type;
@@ -45,18 +63,38 @@ mod name_portability;
 mod name_required;
 mod name_reserved;
 mod name_type;
+mod no_generic_instructions;
 mod path_not_found;
+mod placeholder_text;
+mod progressive_disclosure;
+mod prompt_markup;
 mod reference_absolute;
 mod reference_depth;
 mod reference_missing;
 mod reference_traversal;
 mod requires_type;
 mod scan_limit;
+mod script_not_executable;
+mod security_required;
+mod security_type;
+mod security_unknown_field;
+mod security_value;
 mod structure_extraneous_file;
 mod structure_file_name;
 mod structure_missing_skill_md;
 mod structure_symlink;
 mod tags_type;
+mod tests_required;
+mod tests_type;
+mod tests_unknown_field;
+mod tests_value;
+mod tools_required;
+mod tools_type;
+mod tools_unknown_field;
+mod tools_value;
+mod trailing_whitespace;
+mod unclosed_fence;
+mod unmentioned_resource;
 mod user_invocable_type;
 mod version_type;
 mod when_to_use_type;
@@ -65,18 +103,32 @@ use crate::rule::Rule;
 
 /// Every rule, sorted by id.
 pub static RULES: &[&Rule] = &[
+    &absolute_path::RULE,
     &allowed_tools_format::RULE,
     &allowed_tools_type::RULE,
+    &backslash_path::RULE,
     &body_max_lines::RULE,
     &body_max_tokens::RULE,
+    &catalog_duplicate::RULE,
+    &catalog_overlap::RULE,
     &compatibility_max_length::RULE,
     &compatibility_type::RULE,
+    &composition_contradiction::RULE,
+    &composition_required::RULE,
+    &composition_type::RULE,
+    &composition_unknown_field::RULE,
+    &composition_value::RULE,
+    &context_budget::RULE,
+    &defaults_over_menus::RULE,
+    &description_quality::RULE,
     &description_comment::RULE,
     &description_max_length::RULE,
     &description_required::RULE,
     &description_type::RULE,
     &description_xml_tag::RULE,
+    &dialect_field::RULE,
     &disable_model_invocation_type::RULE,
+    &empty_body::RULE,
     &file_bom::RULE,
     &file_encoding::RULE,
     &file_max_size::RULE,
@@ -84,6 +136,8 @@ pub static RULES: &[&Rule] = &[
     &file_not_regular::RULE,
     &file_symlink::RULE,
     &file_unreadable::RULE,
+    &final_newline::RULE,
+    &first_person_description::RULE,
     &frontmatter_alias::RULE,
     &frontmatter_anchor::RULE,
     &frontmatter_complex_key::RULE,
@@ -99,7 +153,11 @@ pub static RULES: &[&Rule] = &[
     &frontmatter_unclosed::RULE,
     &frontmatter_unknown_field::RULE,
     &frontmatter_yaml::RULE,
+    &gotchas_present::RULE,
+    &hardcoded_secret::RULE,
+    &hidden_unicode::RULE,
     &id_invalid::RULE,
+    &large_file::RULE,
     &license_type::RULE,
     &metadata_type::RULE,
     &metadata_value_type::RULE,
@@ -110,18 +168,41 @@ pub static RULES: &[&Rule] = &[
     &name_required::RULE,
     &name_reserved::RULE,
     &name_type::RULE,
+    &no_generic_instructions::RULE,
     &path_not_found::RULE,
+    &placeholder_text::RULE,
+    &progressive_disclosure::RULE,
+    &prompt_markup::RULE,
     &reference_absolute::RULE,
     &reference_depth::RULE,
     &reference_missing::RULE,
     &reference_traversal::RULE,
+    &requires_unresolved::RULE,
     &requires_type::RULE,
     &scan_limit::RULE,
+    &script_not_executable::RULE,
+    &security_required::RULE,
+    &security_type::RULE,
+    &security_unknown_field::RULE,
+    &security_value::RULE,
     &structure_extraneous_file::RULE,
     &structure_file_name::RULE,
     &structure_missing_skill_md::RULE,
     &structure_symlink::RULE,
+    &suppression_unknown::RULE,
+    &suppression_unused::RULE,
     &tags_type::RULE,
+    &tests_required::RULE,
+    &tests_type::RULE,
+    &tests_unknown_field::RULE,
+    &tests_value::RULE,
+    &tools_required::RULE,
+    &tools_type::RULE,
+    &tools_unknown_field::RULE,
+    &tools_value::RULE,
+    &trailing_whitespace::RULE,
+    &unclosed_fence::RULE,
+    &unmentioned_resource::RULE,
     &user_invocable_type::RULE,
     &version_type::RULE,
     &when_to_use_type::RULE,

@@ -9,9 +9,11 @@ use skill_format::{
     fences, tree,
 };
 
+use crate::extended::{self, Reading};
 use crate::input::{FileEntry, SkillInput};
 use crate::markdown::Markdown;
 use crate::profile::Profile;
+use crate::prose::Prose;
 use crate::strict;
 
 /// A skill under examination. What is expensive is made when a rule first asks for it.
@@ -24,6 +26,9 @@ pub struct Subject<'a> {
     fences: OnceCell<Option<Fences>>,
     tree: OnceCell<Option<Mapping>>,
     markdown: OnceCell<Markdown>,
+    prose: OnceCell<Prose>,
+    line_starts: OnceCell<Vec<usize>>,
+    extended: OnceCell<Option<Reading>>,
 }
 
 /// How much of a skill there is to look at.
@@ -49,8 +54,18 @@ impl<'a> Subject<'a> {
                 Err(refused) => (Cow::Borrowed(""), *refused, OnceCell::from(None)),
             }
         };
-        let (tree, markdown) = (OnceCell::new(), OnceCell::new());
-        Self { input, profile, text, parsed, fences, tree, markdown }
+        Self {
+            input,
+            profile,
+            text,
+            parsed,
+            fences,
+            tree: OnceCell::new(),
+            markdown: OnceCell::new(),
+            prose: OnceCell::new(),
+            line_starts: OnceCell::new(),
+            extended: OnceCell::new(),
+        }
     }
 
     fn read_strictly(
@@ -146,6 +161,23 @@ impl<'a> Subject<'a> {
             .get_or_init(|| Markdown::read(&self.text, self.parsed.body_start, self.body_line()))
     }
 
+    /// Returns the body's text without markup.
+    pub(crate) fn prose(&self) -> &Prose {
+        self.prose.get_or_init(|| Prose::read(&self.text, self.parsed.body_start))
+    }
+
+    /// Returns where an offset in the text of the file is.
+    pub(crate) fn span_at(&self, offset: usize) -> Span {
+        let starts = self.line_starts.get_or_init(|| {
+            let ends = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect()
+        });
+        let line = starts.partition_point(|start| *start <= offset);
+        let before = self.text.get(starts[line - 1]..offset).unwrap_or_default();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Span { line: number(line), column: number(before.chars().count() + 1) }
+    }
+
     /// Returns the files of the skill; nothing if they were not listed.
     #[must_use]
     pub fn files(&self) -> Option<&'a [FileEntry]> {
@@ -170,6 +202,17 @@ impl<'a> Subject<'a> {
             }
         };
         self.tree.get_or_init(read).as_ref()
+    }
+
+    /// Returns what the frontmatter declares beyond the standard; nothing if it has no key for that.
+    #[must_use]
+    pub fn extended(&self) -> Option<&Reading> {
+        let read = || {
+            let declares = self.frontmatter().is_some_and(extended::may_declare);
+            let root = self.tree().filter(|_| declares)?;
+            Some(Reading::of_tree(root, self.input.dir_name))
+        };
+        self.extended.get_or_init(read).as_ref()
     }
 
     /// Returns a field of the frontmatter with its place; of a duplicate, the first.

@@ -7,7 +7,16 @@
 use std::path::Path;
 
 use skill_rules::explain::{ExampleSkill, Examples, all_pages, documentation};
-use skill_rules::{Check, Options, RULES, Rule, Scope, check};
+use skill_rules::{CatalogSkill, Check, Options, RULES, Rule, Scope, check, check_catalog};
+
+fn finds_in_catalog(rule: &Rule, examples: &Examples) -> bool {
+    let skills = examples.skills.iter().filter_map(|skill| {
+        let entries = skill.entries();
+        CatalogSkill::new(&skill.input(&entries))
+    });
+    let found = check_catalog(&skills.collect::<Vec<_>>());
+    found.iter().any(|(_, finding)| finding.diagnostic.rule == rule.id)
+}
 
 fn finds(rule: &Rule, skill: &ExampleSkill, examples: &Examples) -> bool {
     let entries = skill.entries();
@@ -27,7 +36,15 @@ fn bad_examples_raise_their_rule_and_good_ones_do_not() {
                 continue;
             }
         };
-        if matches!(rule.check, Check::Catalog | Check::Reading) {
+        if matches!(rule.check, Check::Reading) {
+            continue;
+        }
+        if matches!(rule.check, Check::Catalog) {
+            for (examples, expected) in [(&docs.bad, true), (&docs.good, false)] {
+                if finds_in_catalog(rule, examples) != expected {
+                    wrong.push(format!("{}: Bad or Good is not what it says", rule.id));
+                }
+            }
             continue;
         }
         for (examples, expected) in [(&docs.bad, true), (&docs.good, false)] {

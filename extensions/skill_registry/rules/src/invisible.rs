@@ -1,0 +1,207 @@
+//! Characters that take no space on a screen, and where they belong.
+
+use std::ops::Range;
+
+use unicode_properties::{GeneralCategoryGroup, UnicodeEmoji, UnicodeGeneralCategory};
+
+/// What kind of character is hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hidden {
+    Tag,
+    Bidi,
+    ZeroWidth,
+    Joiner,
+    Filler,
+    Control,
+    Selector,
+}
+
+impl Hidden {
+    /// Returns the name for several of them.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tag => "tag characters",
+            Self::Bidi => "bidirectional controls",
+            Self::ZeroWidth => "characters without width",
+            Self::Joiner => "joiners that join nothing",
+            Self::Filler => "fillers",
+            Self::Control => "control characters",
+            Self::Selector => "variation selectors that select nothing",
+        }
+    }
+}
+
+/// Returns the hidden characters of a line that have no business there, in order; a run of one
+/// kind is one range.
+pub(crate) fn hidden(line: &str) -> Vec<(Range<usize>, Hidden)> {
+    let mut found: Vec<(Range<usize>, Hidden)> = Vec::new();
+    if line.is_ascii() && !line.bytes().any(is_odd_control) {
+        return found;
+    }
+    let right_to_left = line.chars().any(is_right_to_left);
+    let spaceless = line.chars().any(is_spaceless);
+    let mut before = None;
+    // An emoji flag such as Scotland's is a black flag, tags, and a closing tag.
+    let mut in_flag = false;
+    for (at, c) in line.char_indices() {
+        let rest = &line[at + c.len_utf8()..];
+        in_flag = match c {
+            '\u{1F3F4}' => is_flag(rest),
+            '\u{E0020}'..='\u{E007F}' => in_flag,
+            _ => false,
+        };
+        let kind = kind(c).filter(|kind| match kind {
+            Hidden::Tag => !in_flag,
+            Hidden::Bidi => !(right_to_left && is_mark(c)),
+            Hidden::ZeroWidth => !(spaceless && c == '\u{200B}'),
+            Hidden::Joiner => !joins(before, c, rest.chars().next()),
+            Hidden::Selector => !selects(before, c),
+            Hidden::Filler | Hidden::Control => true,
+        });
+        if let Some(kind) = kind {
+            let end = at + c.len_utf8();
+            match found.last_mut() {
+                Some((range, last)) if *last == kind && range.end == at => range.end = end,
+                _ => found.push((at..end, kind)),
+            }
+        }
+        before = Some(c);
+    }
+    found
+}
+
+fn kind(c: char) -> Option<Hidden> {
+    Some(match c {
+        '\u{E0000}'..='\u{E007F}' => Hidden::Tag,
+        '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{200E}' | '\u{200F}' | '\u{61C}' => {
+            Hidden::Bidi
+        }
+        '\u{200B}' | '\u{2060}' | '\u{FEFF}' | '\u{180E}' | '\u{AD}' => Hidden::ZeroWidth,
+        '\u{200C}' | '\u{200D}' => Hidden::Joiner,
+        '\u{115F}' | '\u{1160}' | '\u{3164}' | '\u{FFA0}' | '\u{2061}'..='\u{2064}' => {
+            Hidden::Filler
+        }
+        '\u{206A}'..='\u{206F}' | '\u{FFF9}'..='\u{FFFB}' | '\u{2028}' | '\u{2029}' => {
+            Hidden::Control
+        }
+        '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}' => Hidden::Selector,
+        c if u8::try_from(c).map_or(c.is_control(), is_odd_control) => Hidden::Control,
+        _ => return None,
+    })
+}
+
+fn is_odd_control(byte: u8) -> bool {
+    (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')) || (0x7F..0xA0).contains(&byte)
+}
+
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{200E}' | '\u{200F}' | '\u{61C}')
+}
+
+fn is_right_to_left(c: char) -> bool {
+    matches!(u32::from(c), 0x590..=0x8FF | 0xFB1D..=0xFDFF | 0xFE70..=0xFEFE | 0x1_0800..=0x1_0FFF | 0x1_E800..=0x1_EFFF)
+        && !matches!(kind(c), Some(Hidden::Bidi))
+}
+
+/// Tells whether a character is of a script that is written without blanks, in which a space of no
+/// width marks the words: Thai, Lao, Burmese, Khmer.
+fn is_spaceless(c: char) -> bool {
+    matches!(u32::from(c), 0xE00..=0xEFF | 0x1000..=0x109F | 0x1780..=0x17FF)
+}
+
+/// Tells whether a character is of a script with joiners: Arabic and its kin, the scripts of India
+/// and South-East Asia, Mongolian.
+fn takes_joiner(c: char) -> bool {
+    matches!(u32::from(c), 0x600..=0x8FF | 0x900..=0xDFF | 0xE00..=0x109F | 0x1780..=0x18AF | 0xFB50..=0xFDFF | 0xFE70..=0xFEFE | 0xA800..=0xABFF)
+}
+
+/// Tells whether a joiner stands between two characters that it can join, or behind a letter of a
+/// script in which it also ends words.
+fn joins(before: Option<char>, c: char, after: Option<char>) -> bool {
+    let emoji = |c: char| c.is_emoji_char_or_emoji_component() && !c.is_ascii();
+    match (before, after) {
+        (Some(before), _) if takes_joiner(before) => true,
+        (Some(before), Some(after)) => c == '\u{200D}' && emoji(before) && emoji(after),
+        _ => false,
+    }
+}
+
+/// Tells whether a variation selector stands behind a character that can vary.
+fn selects(before: Option<char>, c: char) -> bool {
+    let Some(before) = before else { return false };
+    if matches!(kind(before), Some(Hidden::Selector)) {
+        return false;
+    }
+    let ideograph =
+        matches!(u32::from(before), 0x2E80..=0x9FFF | 0xF900..=0xFAFF | 0x2_0000..=0x3_FFFF);
+    // Some symbols that emoji are made of, such as the one for information, count as letters.
+    let letter = matches!(before.general_category_group(), GeneralCategoryGroup::Letter)
+        && !before.is_emoji_char();
+    match c {
+        '\u{FE0E}' | '\u{FE0F}' => !letter && !before.is_whitespace() && !before.is_control(),
+        '\u{FE00}'..='\u{FE0D}' => !before.is_ascii() || before.is_ascii_digit(),
+        _ => ideograph,
+    }
+}
+
+/// Tells whether the text behind a black flag is the tags of a flag: two to six letters or digits
+/// and the closing tag.
+fn is_flag(rest: &str) -> bool {
+    let tags = rest
+        .chars()
+        .take_while(|c| matches!(c, '\u{E0030}'..='\u{E0039}' | '\u{E0061}'..='\u{E007A}'))
+        .count();
+    (3..=6).contains(&tags) && rest.chars().nth(tags) == Some('\u{E007F}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(line: &str) -> Vec<(usize, usize, Hidden)> {
+        hidden(line).into_iter().map(|(range, kind)| (range.start, range.end, kind)).collect()
+    }
+
+    #[test]
+    fn what_belongs_to_a_script_or_an_emoji_is_fine() {
+        let fine = [
+            "plain\ttext\r\n",
+            "\u{1F468}\u{200D}\u{1F469}\u{200D}\u{1F467}",
+            "\u{2764}\u{FE0F}\u{200D}\u{1F525} and \u{1F44B}\u{1F3FD}",
+            "\u{2139}\u{FE0F} 1\u{FE0F}\u{20E3} \u{26A0}\u{FE0F} \u{2192}\u{FE0E}",
+            "\u{1F3F4}\u{E0067}\u{E0062}\u{E0073}\u{E0063}\u{E0074}\u{E007F}",
+            "\u{645}\u{6CC}\u{200C}\u{62E}\u{648}\u{627}\u{647}\u{645}",
+            "\u{915}\u{94D}\u{200D}\u{937}",
+            "\u{5D0}\u{200F} (x)",
+            "\u{E2A}\u{E27}\u{E31}\u{200B}\u{E2A}",
+            "\u{8FBB}\u{E0100}",
+            "na\u{EF}ve caf\u{E9} \u{2014} \u{1F1E9}\u{1F1EA}",
+        ];
+        for line in fine {
+            assert_eq!(kinds(line), [], "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_sees_is_found() {
+        let cases: [(&str, &[(usize, usize, Hidden)]); 14] = [
+            ("a\u{E0068}\u{E0069}b", &[(1, 9, Hidden::Tag)]),
+            ("\u{1F3F4}\u{E0068}\u{E0069}", &[(4, 12, Hidden::Tag)]),
+            ("a\u{202E}b", &[(1, 4, Hidden::Bidi)]),
+            ("a\u{2067}b\u{2069}", &[(1, 4, Hidden::Bidi), (5, 8, Hidden::Bidi)]),
+            ("\u{5D0}\u{202E}", &[(2, 5, Hidden::Bidi)]),
+            ("a\u{200E}b", &[(1, 4, Hidden::Bidi)]),
+            ("a\u{200B}\u{2060}b", &[(1, 7, Hidden::ZeroWidth)]),
+            ("x\u{FEFF}", &[(1, 4, Hidden::ZeroWidth)]),
+            ("a\u{200D}b", &[(1, 4, Hidden::Joiner)]),
+            ("\u{1F468}\u{200D} x", &[(4, 7, Hidden::Joiner)]),
+            ("\u{3164}", &[(0, 3, Hidden::Filler)]),
+            ("\u{1B}[31m", &[(0, 1, Hidden::Control)]),
+            ("\u{26A0}\u{FE0F}\u{FE01}\u{FE02}", &[(6, 12, Hidden::Selector)]),
+            ("a\u{E0101}", &[(1, 5, Hidden::Selector)]),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(kinds(line), expected, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `absolute-path`: a path that exists on the author's machine only.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+/// Starts of home directories, and what separates their components.
+const HOMES: [(&str, char); 5] = [
+    ("/Users/", '/'),
+    ("/home/", '/'),
+    ("C:\\Users\\", '\\'),
+    ("C:\\\\Users\\\\", '\\'),
+    ("C:/Users/", '/'),
+];
+
+/// Names that stand for any user, or for the one user of an image.
+const ANYONE: [&str; 34] = [
+    "you",
+    "your",
+    "yourname",
+    "yourusername",
+    "your-name",
+    "your-username",
+    "your_username",
+    "user",
+    "username",
+    "user_name",
+    "name",
+    "me",
+    "runner",
+    "ubuntu",
+    "vscode",
+    "node",
+    "app",
+    "dev",
+    "developer",
+    "alice",
+    "bob",
+    "john",
+    "jane",
+    "example",
+    "shared",
+    "public",
+    "default",
+    "linuxbrew",
+    "claude",
+    "coder",
+    "agent",
+    "root",
+    "path",
+    "foo",
+];
+
+pub(super) static RULE: Rule = Rule {
+    id: "absolute-path",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "the body names a path in somebody's home directory",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for paths such as `/Users/kim/…`, `/home/kim/…` and `C:\Users\kim\…` in the body, code
+included. Names that stand for anyone (`you`, `user`, `<name>`, `$USER`) are fine, and so are the
+users of common images (`ubuntu`, `runner`, `vscode`). Of each home directory the first is reported.
+
+## Why is this bad?
+The path exists on one machine. Everywhere else the command fails, and the name of its author is
+published with the skill.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Run /Users/kim/beads/count.py.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Run scripts/count.py.
+```
+```python bead-counter/scripts/count.py
+print(42)
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let start = skill.parsed().body_start;
+    let body = skill.body();
+    let mut seen = Vec::new();
+    for (home, separator) in HOMES {
+        for (at, _) in body.match_indices(home) {
+            let name = body[at + home.len()..]
+                .split(|c: char| c == separator || !(c.is_alphanumeric() || "._-".contains(c)))
+                .next()
+                .unwrap_or_default();
+            let rest = &body[at + home.len() + name.len()..];
+            let inside = body[..at].ends_with(|c: char| c.is_alphanumeric() || "._-~}".contains(c));
+            let lower = name.trim_end_matches('.').to_lowercase();
+            if inside
+                || lower.is_empty()
+                || !rest.starts_with(separator)
+                || ANYONE.contains(&&*lower)
+            {
+                continue;
+            }
+            if seen.contains(&(home, name)) {
+                continue;
+            }
+            seen.push((home, name));
+            findings.add(
+                skill.span_at(start + at),
+                format!("the path `{home}{name}` exists on one machine only"),
+                "use a path relative to the skill, `~` or an environment variable",
+            );
+        }
+    }
+}

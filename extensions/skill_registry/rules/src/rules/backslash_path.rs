@@ -1,0 +1,69 @@
+//! `backslash-path`: a link or a path of the skill with backslashes.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+/// Folders that paths of a skill start with.
+const FOLDERS: [&str; 6] =
+    ["references\\", "reference\\", "scripts\\", "assets\\", "resources\\", "templates\\"];
+
+pub(super) static RULE: Rule = Rule {
+    id: "backslash-path",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "a path of the skill is written with backslashes",
+    levels: Levels::all(Level::Warning),
+    fixable: true,
+    docs: r"
+## What it does
+Looks for links and paths in code that start with a folder of the skill and a backslash, such as
+`references\formats.md`.
+
+## Why is this bad?
+Backslashes separate components on Windows only. Slashes work everywhere, on Windows too.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Read `references\opaque-jars.md` for jars that are not clear.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Read `references/opaque-jars.md` for jars that are not clear.
+```
+```markdown bead-counter/references/opaque-jars.md
+Hold the jar against the light.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let markdown = skill.markdown();
+    let spans = markdown.code_spans.iter().map(|code| (&code.range, code.span, &*code.text));
+    let links = markdown.links.iter().map(|link| (&link.range, link.span, &*link.target));
+    for (range, place, path) in spans.chain(links) {
+        let path = path.strip_prefix(".\\").unwrap_or(path);
+        let names_file = FOLDERS.iter().any(|folder| path.starts_with(folder))
+            && path.chars().all(|c| c.is_alphanumeric() || "\\/._-".contains(c));
+        let source = &skill.text()[range.clone()];
+        let Some(start) = names_file.then(|| source.rfind(path)).flatten() else { continue };
+        let start = range.start + start;
+        let edit = Edit { range: start..start + path.len(), replacement: path.replace('\\', "/") };
+        findings.add_fixable(
+            place,
+            format!("`{path}` is written with backslashes"),
+            "write it with slashes",
+            vec![edit],
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! `context-budget`: a body that costs more of the context than a skill should.
+
+use skill_format::{Span, TokenCount};
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+const MOST_LINES: usize = 500;
+const MOST_TOKENS: u32 = 5_000;
+
+pub(super) static RULE: Rule = Rule {
+    id: "context-budget",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "the body has more than 500 lines or about 5,000 tokens",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Counts the lines of the body and estimates its tokens: a quarter of its characters. More than 500
+lines or 5,000 tokens are reported, as the SkillsCraft specification reference recommends.
+
+## Why is this bad?
+A client puts the whole body into the context of the model when it loads the skill. What most tasks
+do not need costs attention and money each time. Files under `references/` are read only when they
+are needed.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+{{Count every bead by hand. *900}}
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads in rows of ten. For jars that are not clear, read references/opaque-jars.md.
+```
+```markdown bead-counter/references/opaque-jars.md
+{{Count every bead by hand. *900}}
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if skill.frontmatter().is_none() {
+        return;
+    }
+    let body = skill.body();
+    let lines = body.lines().count();
+    let tokens = TokenCount::of(body).get();
+    let message = match (lines > MOST_LINES, tokens > MOST_TOKENS) {
+        (false, false) => return,
+        (true, false) => format!("the body has {lines} lines, more than {MOST_LINES}"),
+        (false, true) => {
+            format!("the body takes about {tokens} tokens, more than {MOST_TOKENS}")
+        }
+        (true, true) => format!(
+            "the body has {lines} lines and about {tokens} tokens, more than {MOST_LINES} and \
+             {MOST_TOKENS}"
+        ),
+    };
+    let start = Span { line: skill.body_line(), column: 0 };
+    findings.add(start, message, "move what only some tasks need to files under references/");
+}

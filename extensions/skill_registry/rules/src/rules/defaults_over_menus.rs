@@ -1,0 +1,162 @@
+//! `defaults-over-menus`: equal options and no word on which to take.
+
+use std::sync::LazyLock;
+
+use crate::phrase::{Phrases, Word, words};
+use crate::profile::{Level, Levels};
+use crate::prose::{Kind, Passage};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+/// What leaves the choice open in so many words.
+static OPEN: LazyLock<Phrases> = LazyLock::new(|| {
+    Phrases::new(&[
+        "pick|choose|select|use|take any|one of these|them|those options|tools|approaches|methods|libraries|techniques",
+        "pick|choose|select any of these|them|those|the",
+        "pick|choose|select any one",
+        "pick|choose|use whichever|whatever works|tool|one|approach|method|fits",
+        "any of these|them|those works|work|would",
+        "any of these|them|those will do|work",
+        "whichever|whatever you prefer|like",
+        "either is|are fine|ok|okay|acceptable",
+        "either one|approach|option|way works",
+        "either works",
+        "depending on preference|taste",
+        "depending|based on your|personal|team preference|preferences|taste",
+    ])
+});
+
+/// What starts a list of options in a sentence.
+static OFFER: LazyLock<Phrases> = LazyLock::new(|| {
+    Phrases::new(&["you can|could|may|might use|try|choose|pick", "options include|are"])
+});
+
+/// What says which option to take, or when to take which.
+const DECIDES: [&str; 34] = [
+    "default",
+    "defaults",
+    "prefer",
+    "preferred",
+    "preferably",
+    "recommend",
+    "recommended",
+    "unless",
+    "if",
+    "when",
+    "first",
+    "fallback",
+    "otherwise",
+    "depending",
+    "depends",
+    "best",
+    "usually",
+    "normally",
+    "instead",
+    "except",
+    "only",
+    "start",
+    "for",
+    "whether",
+    "user",
+    "users",
+    "user's",
+    "ask",
+    "rather",
+    "then",
+    "based",
+    "according",
+    "never",
+    "avoid",
+];
+
+pub(super) static RULE: Rule = Rule {
+    id: "defaults-over-menus",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "several options are offered and none is the default",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for sentences that offer three or more options side by side (`you can use A, or B, or C`) or
+leave the choice open in so many words (`pick any of these`, `whichever you prefer`), where the
+paragraph neither names a default nor says when to take which, and for lists of options behind a
+label such as `Options:` of which the same is true. What the user shall choose is fine.
+
+## Why is this bad?
+The model has to decide without knowing what the author knows, and decides differently each time.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+You can use tallies, or an abacus, or a scale. Pick any of these options.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count with tallies. If there are more than 1,000 beads, use a scale instead.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let passages = &skill.prose().passages;
+    for (index, passage) in passages.iter().enumerate() {
+        if passage.quoted || passage.kind != Kind::Text {
+            continue;
+        }
+        if let Some(at) = menu(passage).or_else(|| menu_list(passage, &passages[index + 1..])) {
+            findings.add(
+                skill.span_at(passage.place(at)),
+                "several options, and nothing says which to take",
+                "name the default, and say when to take another one",
+            );
+        }
+    }
+}
+
+/// Returns where a passage offers a choice that it does not decide.
+fn menu(passage: &Passage) -> Option<usize> {
+    let lower = passage.text.to_ascii_lowercase();
+    let words = words(&lower);
+    let decided = |words: &[Word<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
+    if let Some((first, count)) = OPEN.find(&words) {
+        let quoted = lower[..words[first].at].ends_with(['"', '\u{201C}', '\'']);
+        let around = words[..first].iter().chain(&words[first + count..]).copied();
+        let around: Vec<Word<'_>> = around.collect();
+        return (!quoted && !decided(&around)).then_some(words[first].at);
+    }
+    let (first, count) = OFFER.find(&words)?;
+    let rest = &lower[words[first + count - 1].at..];
+    let sentence = rest.split_once(". ").map_or(rest, |(sentence, _)| sentence);
+    let options = sentence.split(", ").count().max(sentence.matches(" or ").count() + 1);
+    let has_or = sentence.contains(" or ");
+    (has_or && options >= 3 && !decided(&words)).then_some(words[first].at)
+}
+
+/// Returns where a list of options starts: three or more names behind a label such as `Options:`.
+fn menu_list(label: &Passage, rest: &[Passage]) -> Option<usize> {
+    let lower = label.text.to_ascii_lowercase();
+    let title = lower.trim().strip_suffix(':')?;
+    let (kind, noun) = title.rsplit_once(' ').unwrap_or(("", title));
+    let is_label = matches!(kind, "" | "popular" | "common" | "available" | "possible" | "good")
+        && (matches!(noun, "options" | "choices" | "alternatives")
+            || (!kind.is_empty() && matches!(noun, "tools" | "libraries" | "frameworks")));
+    if label.listed || !is_label {
+        return None;
+    }
+    let items: Vec<_> = rest.iter().take_while(|passage| passage.listed).collect();
+    let decided = items.iter().any(|item| {
+        let lower = item.text.to_ascii_lowercase();
+        item.text.starts_with('`') || words(&lower).iter().any(|word| DECIDES.contains(&word.text))
+    });
+    (items.len() >= 3 && !decided).then_some(0)
+}

@@ -1,0 +1,190 @@
+//! `description-quality`: a description by which no model can tell when to load the skill.
+
+use crate::phrase::words;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+/// Shorter descriptions cannot say what a skill does and when to use it.
+const FEWEST_CHARS: usize = 30;
+
+/// What descriptions say when to use a skill with. Lower case.
+const TRIGGERS: &[&str] = &[
+    "use when",
+    "use this",
+    "use it",
+    "use for",
+    "use if",
+    "use to ",
+    "use in ",
+    "use after",
+    "use before",
+    "use during",
+    "use as ",
+    "use on ",
+    "use only",
+    "use these",
+    "use with",
+    "use proactively",
+    "use the skill",
+    "use skill",
+    "used when",
+    "used for",
+    "used to ",
+    "used by",
+    "useful when",
+    "useful for",
+    "should be used",
+    "must be used",
+    "for use ",
+    "when ",
+    "whenever",
+    "trigger",
+    "invoke",
+    "activate",
+    "applies to",
+    "apply to",
+    "apply this",
+    "apply when",
+    "if the user",
+    "if a user",
+    "if you",
+    "ideal for",
+    "intended for",
+    "call this",
+    "load this",
+    "load for",
+    "run this",
+    "run before",
+    "run after",
+    "read this",
+    "consult",
+    "before ",
+    "after ",
+    "upon ",
+    "for tasks",
+    "for questions",
+    "for requests",
+    "asks for",
+    "asks to",
+    "asks about",
+    "in case",
+    // The same in other languages.
+    "wenn ",
+    "lorsque",
+    "quand ",
+    "cuando",
+    "quando",
+    "когда",
+    "если",
+    "使用",
+    "当",
+    "用于",
+    "適用",
+    "时",
+    "時",
+    "場合",
+    "とき",
+    "때",
+    "경우",
+];
+
+pub(super) static RULE: Rule = Rule {
+    id: "description-quality",
+    group: Group::Lint,
+    reach: Reach::Head,
+    summary: "the description does not say when to use the skill, or next to nothing",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for a clause in the `description` that says when to use the skill: `Use when …`, `Use this
+for …`, `when the user …`, `Triggers on …` and the like; `when_to_use` counts too. It also finds
+descriptions with fewer than 30 characters and ones that only repeat the name.
+
+## Why is this bad?
+Before it loads a skill, a model sees the name and the description, nothing else. A section `When to
+use` in the body comes too late.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar and reports the total per colour.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let Some(frontmatter) = skill.frontmatter() else { return };
+    let description = frontmatter.description.trim();
+    let place = skill.place_of("description");
+    let advice = "say what the skill does and when to use it: add \"Use when the user asks to …\"";
+    let name = frontmatter.name.as_deref().unwrap_or(skill.input().dir_name);
+    if repeats_name(name, description) {
+        findings.add(place, "the description only repeats the name", advice);
+        return;
+    }
+    let length = description.chars().count();
+    let dense = description.chars().any(|c| c >= '\u{2E80}');
+    if length < FEWEST_CHARS && !dense {
+        findings.add(place, format!("the description has only {length} characters"), advice);
+        return;
+    }
+    if frontmatter.when_to_use.is_none() && !has_trigger(description) {
+        let section = skill.prose().headings().find(|(_, text, _)| is_about_use(text));
+        let help = match section {
+            Some((_, _, at)) => format!(
+                "move the gist of the section on line {} into the description; models see the \
+                 body only after they have loaded the skill",
+                skill.span_at(at).line
+            ),
+            None => "add \"Use when the user asks to …\"".to_owned(),
+        };
+        findings.add(place, "the description does not say when to use the skill", help);
+    }
+}
+
+/// Tells whether a description says when to use its skill.
+fn has_trigger(description: &str) -> bool {
+    let folded = description.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    let padded = format!("{folded} ");
+    TRIGGERS.iter().any(|trigger| {
+        padded.match_indices(trigger).any(|(at, _)| {
+            !trigger.is_ascii() || !padded[..at].ends_with(|c: char| c.is_alphanumeric())
+        })
+    })
+}
+
+fn is_about_use(heading: &str) -> bool {
+    let lower = heading.to_lowercase();
+    ["when to use", "when to apply", "usage triggers"].iter().any(|it| lower.contains(it))
+}
+
+/// Tells whether a description has no word that the name does not have.
+fn repeats_name(name: &str, description: &str) -> bool {
+    let name = name.to_lowercase();
+    let lower = description.to_lowercase();
+    let words = words(&lower);
+    let mut parts = words.iter().flat_map(|word| word.text.split('-')).filter(|word| {
+        !matches!(*word, "" | "a" | "an" | "the" | "skill" | "for" | "of" | "and" | "this" | "is")
+    });
+    let first = parts.next();
+    first.is_some()
+        && first
+            .into_iter()
+            .chain(parts)
+            .all(|word| name.split(['-', '_', ' ']).any(|it| it == word))
+}

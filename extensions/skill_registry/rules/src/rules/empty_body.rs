@@ -1,0 +1,61 @@
+//! `empty-body`: a skill that has nothing to say once it is loaded.
+
+use skill_format::Span;
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "empty-body",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "there are no instructions after the frontmatter",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Finds a SKILL.md with no text after the frontmatter, or with nothing but headings and comments.
+
+## Why is this bad?
+A model that loads the skill gets nothing it did not know from the description.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+# Bead counter
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+# Bead counter
+
+Count the beads in rows of ten.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if skill.frontmatter().is_none() {
+        return;
+    }
+    let prose = skill.prose();
+    let says_something = prose.headings().count() < prose.passages.len()
+        || !prose.code.is_empty()
+        || skill.markdown().links.iter().any(|link| link.is_image);
+    if !says_something {
+        findings.add(
+            Span { line: skill.body_line().saturating_sub(1), column: 0 },
+            "there are no instructions after the frontmatter",
+            "write what the model shall do, and how",
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! `first-person-description`: a description that speaks as the skill or to the reader.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "first-person-description",
+    group: Group::Lint,
+    reach: Reach::Head,
+    summary: "the description is written in the first person",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for sentences of the `description` that start with `I`, `We`, `My` or `Let me`. What stands in
+quotation marks is a user's and is left alone.
+
+## Why is this bad?
+The description becomes part of a system prompt that speaks of the skill in the third person, as
+Anthropic's guide to writing skills asks. `I can …` there is the voice of the model itself.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: I can count the beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts the beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let Some(frontmatter) = skill.frontmatter() else { return };
+    let description = without_quotes(&frontmatter.description);
+    let speaks = description.split(['.', '!', '?', '\n']).find(|sentence| {
+        let mut words = sentence.split_whitespace();
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        matches!(
+            first,
+            "I" | "We" | "My" | "Our" | "I'll" | "I'm" | "We'll" | "I\u{2019}ll" | "I\u{2019}m"
+        ) && second != "/"
+            && !second.is_empty()
+            || (first == "Let" && second == "me")
+    });
+    if let Some(sentence) = speaks {
+        let words: Vec<_> = sentence.split_whitespace().take(4).collect();
+        findings.add(
+            skill.place_of("description"),
+            format!("the description speaks in the first person: `{} \u{2026}`", words.join(" ")),
+            "write what the skill does in the third person: \"Counts \u{2026}\"",
+        );
+    }
+}
+
+fn without_quotes(text: &str) -> String {
+    let mut quoted = false;
+    text.chars()
+        .filter(|&c| {
+            let mark = matches!(c, '"' | '\u{201C}' | '\u{201D}');
+            quoted ^= mark;
+            !quoted && !mark
+        })
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! `gotchas-present`: a skill of some length that warns of nothing.
+
+use std::sync::LazyLock;
+
+use skill_format::Span;
+
+use crate::phrase::{Phrases, words};
+use crate::profile::{Level, Levels};
+use crate::prose::{Kind, Passage};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+const SMALL: usize = 50;
+
+/// How authors name such a section.
+static TITLES: LazyLock<Phrases> = LazyLock::new(|| {
+    Phrases::new(&[
+        "gotcha|gotchas|caveat|caveats|pitfall|pitfalls|mistake|mistakes|limitation|limitations",
+        "troubleshooting|troubleshoot|footgun|footguns|trap|traps|warning|warnings|caution|cautions",
+        "anti-pattern|anti-patterns|antipattern|antipatterns|don'ts|don\u{2019}ts|donts|don't|avoid",
+        "edge|corner|failure|special cases|case|modes",
+        "known|common|frequent issues|problems|errors|failures|fixes|misconceptions|misuses",
+        "error|failure handling|recovery|scenarios|messages|reference",
+        "red flag|flags",
+        "stop signals|conditions|rules",
+        "rationalizations|rationalization|excuses|guardrails|guardrail|constraints|safety|important|notes|faq|never|debugging|critical|risks|problems|issues|errors|failures|blockers",
+        "watch out",
+        "breaking changes",
+        "what not to",
+        "do not",
+        "false positives|negatives",
+        "things to remember|know|watch",
+        "hard|safety|golden|iron rules|limits|law|constraints",
+        "key considerations",
+        "considerations",
+        "iron law",
+    ])
+});
+
+/// What is unmistakable even as the label of a single paragraph.
+static LABELS: LazyLock<Phrases> = LazyLock::new(|| {
+    Phrases::new(&[
+        "gotcha|gotchas|caveat|caveats|pitfall|pitfalls|limitation|limitations|warning|warnings",
+        "common mistake|mistakes|errors|issues|problems",
+        "edge cases",
+        "red flags",
+        "known issues|limitations",
+        "troubleshooting|important|anti-patterns",
+    ])
+});
+
+pub(super) static RULE: Rule = Rule {
+    id: "gotchas-present",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "a body of more than 50 lines has no section on what goes wrong",
+    levels: Levels::all(Level::Note),
+    fixable: false,
+    docs: r"
+## What it does
+Looks at bodies of more than 50 lines for a section about what goes wrong: `Gotchas`, `Caveats`,
+`Pitfalls`, `Common mistakes`, `Limitations`, `Troubleshooting`, `Red flags`, `Notes`, `Error
+handling` and other names for it. A label such as `**Gotchas:**` counts, and so does a file with
+such a name.
+
+## Why is this bad?
+It is not bad, but it is often the part of a skill that helps most: what a model cannot guess and
+gets wrong without it.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+{{Count the beads of the next jar.
+*51}}
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+{{Count the beads of the next jar.
+*51}}
+
+## Gotchas
+
+- Glass beads stick together: shake the jar first.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if skill.frontmatter().is_none() {
+        return;
+    }
+    let lines = skill.body().lines().count();
+    if lines <= SMALL || skill.prose().passages.iter().any(warns) {
+        return;
+    }
+    findings.add(
+        Span { line: skill.body_line(), column: 0 },
+        format!("the body has {lines} lines and no section on what goes wrong"),
+        "add a section `## Gotchas` with what a model gets wrong without it",
+    );
+}
+
+fn warns(passage: &Passage) -> bool {
+    let lower = passage.text.to_ascii_lowercase();
+    if matches!(passage.kind, Kind::Heading(_)) {
+        return TITLES.find(&words(&lower)).is_some();
+    }
+    let file = |name: &str| {
+        ["gotcha", "caveat", "pitfall", "troubleshoot", "anti-pattern", "antipattern", "mistake"]
+            .iter()
+            .any(|it| name.contains(it))
+    };
+    let named = lower.split('`').skip(1).step_by(2).any(|code| code.contains('.') && file(code))
+        || (lower.contains(".md") && file(&lower));
+    let label = lower.split_once(':').map_or(&*lower, |(label, _)| label);
+    let short = words(label);
+    named || (short.len() <= 4 && LABELS.find(&short).is_some())
+}

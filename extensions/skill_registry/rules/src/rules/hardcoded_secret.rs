@@ -1,0 +1,120 @@
+//! `hardcoded-secret`: a key or a token in the text of the skill.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+/// How keys of well-known services start, and how many letters and digits follow at least.
+const KEYS: [(&str, usize, &str); 12] = [
+    ("sk-ant-", 32, "an Anthropic key"),
+    ("sk-proj-", 32, "an OpenAI key"),
+    ("ghp_", 36, "a GitHub token"),
+    ("gho_", 36, "a GitHub token"),
+    ("github_pat_", 40, "a GitHub token"),
+    ("glpat-", 20, "a GitLab token"),
+    ("AKIA", 16, "an AWS key"),
+    ("AIza", 35, "a Google key"),
+    ("xoxb-", 30, "a Slack token"),
+    ("xoxp-", 30, "a Slack token"),
+    ("sk_live_", 24, "a Stripe key"),
+    ("-----BEGIN ", 0, "a private key"),
+];
+
+pub(super) static RULE: Rule = Rule {
+    id: "hardcoded-secret",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "the text has what looks like a key or a token",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for keys and tokens of well-known services by the way they start and for private keys, in the
+whole file. What is plainly made up (`EXAMPLE`, `xxxx`, one character over and over) is left alone.
+
+## Why is this bad?
+Whoever can read the skill can use the key, and every model that loads the skill sends it on.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Upload with the token ghp_{{q8T2*9}}.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Upload with the token in `GITHUB_TOKEN`, such as ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let text = skill.text();
+    for (start, least, what) in KEYS {
+        for (at, _) in text.match_indices(start) {
+            let rest = &text[at + start.len()..];
+            if text[..at].ends_with(|c: char| c.is_alphanumeric()) || !is_secret(start, rest, least)
+            {
+                continue;
+            }
+            findings.add(
+                skill.span_at(at),
+                format!("this looks like {what}"),
+                "revoke it, remove it, and name the environment variable it is read from",
+            );
+        }
+    }
+}
+
+fn is_secret(start: &str, rest: &str, least: usize) -> bool {
+    if least == 0 {
+        let line = rest.lines().next().unwrap_or_default();
+        let key = rest.lines().nth(1).unwrap_or_default().trim();
+        let base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+        return line.trim_end().trim_end_matches('-').ends_with("PRIVATE KEY")
+            && key.chars().all(base64)
+            && is_random(key, 40);
+    }
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c)));
+    let key = &rest[..end.unwrap_or(rest.len())];
+    let aws = start == "AKIA";
+    (!aws || (key.len() == least && !key.bytes().any(|byte| byte.is_ascii_lowercase())))
+        && is_random(key, least)
+}
+
+/// Tells whether a key is long and mixed enough to be real.
+fn is_random(key: &str, least: usize) -> bool {
+    let lower = key.to_ascii_lowercase();
+    let mut kinds: Vec<char> = lower.chars().collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let has_digit = key.bytes().any(|byte| byte.is_ascii_digit());
+    let has_letter = key.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let made_up = [
+        "example",
+        "xxx",
+        "your",
+        "1234567",
+        "abcdef",
+        "placeholder",
+        "redacted",
+        "fake",
+        "dummy",
+        "sample",
+        "exposed",
+        "secret",
+    ];
+    key.len() >= least
+        && has_digit
+        && has_letter
+        && kinds.len() >= 4
+        && !made_up.iter().any(|it| lower.contains(it))
+}

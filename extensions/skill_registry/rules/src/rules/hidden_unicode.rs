@@ -1,0 +1,114 @@
+//! `hidden-unicode`: characters that a reader does not see and a model does.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use crate::invisible::{Hidden, hidden};
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "hidden-unicode",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "the text has characters that nobody can see",
+    levels: Levels::all(Level::Warning),
+    fixable: true,
+    docs: r"
+## What it does
+Looks in the whole file for tag characters, bidirectional overrides and isolates, characters without
+width, fillers, control characters and runs of variation selectors, and shows what tag characters
+spell. Joiners in emoji and in the scripts that need them, marks of direction beside text that is
+written from right to left, and a single variation selector behind a character are fine.
+
+`--fix` removes characters without width from the text of the body. The others take a person.
+
+## Why is this bad?
+A reviewer approves what can be seen. Tag characters carry whole sentences that only a model reads,
+bidirectional overrides show text in another order than it has, and a stray character of no width
+makes a command fail that looks right.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the be{{U+200B*1}}ads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let text = skill.text();
+    if text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
+        return;
+    }
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let found = hidden(line);
+        if let Some((first, _)) = found.first() {
+            let edits = found.iter().filter_map(|(range, kind)| {
+                let range = start + range.start..start + range.end;
+                (*kind == Hidden::ZeroWidth && is_removable(skill, &range))
+                    .then(|| Edit { range, replacement: String::new() })
+            });
+            findings.add_fixable(
+                skill.span_at(start + first.start),
+                message(line, &found),
+                "remove them, or write them as an escape if they are what the text is about",
+                edits.collect(),
+            );
+        }
+        start += line.len();
+    }
+}
+
+fn message(line: &str, found: &[(Range<usize>, Hidden)]) -> String {
+    let mut spelt = String::new();
+    let mut points = String::new();
+    for (range, kind) in found {
+        for c in line[range.clone()].chars() {
+            if *kind == Hidden::Tag {
+                let ascii = u32::from(c).checked_sub(0xE0000).and_then(char::from_u32);
+                spelt.extend(ascii.filter(|c| c.is_ascii_graphic() || *c == ' '));
+            }
+        }
+    }
+    let mut kinds: Vec<Hidden> = found.iter().map(|(_, kind)| *kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let first = line[found[0].0.clone()].chars().next().map_or(0, u32::from);
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
+    let _ = write!(points, "this line has {} (first U+{first:04X})", names.join(", "));
+    if !spelt.is_empty() {
+        let end = spelt.char_indices().nth(80).map_or(spelt.len(), |(at, _)| at);
+        let _ = write!(points, ", which spell `{}`", &spelt[..end]);
+    }
+    points
+}
+
+/// Tells whether nothing but the character itself goes away with it: it stands in prose between
+/// characters that mean nothing to Markdown.
+fn is_removable(skill: &Subject<'_>, range: &Range<usize>) -> bool {
+    let text = skill.text();
+    let plain = |c: Option<char>| c.is_some_and(|c| c.is_alphabetic() || c == ' ');
+    let before = text[..range.start].chars().next_back();
+    let after = text[range.end..].chars().next();
+    range.start >= skill.parsed().body_start
+        && !skill.prose().is_opaque(range.start)
+        && plain(before)
+        && plain(after)
+        && (before, after) != (Some(' '), Some(' '))
+}

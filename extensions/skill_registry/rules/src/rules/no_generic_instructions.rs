@@ -1,0 +1,194 @@
+//! `no-generic-instructions`: advice that any model knows and that decides nothing.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use crate::phrase::{Phrases, Word, words};
+use crate::profile::{Level, Levels};
+use crate::prose::{Kind, Passage};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
+    Phrases::new(&[
+        "handle errors|error|exceptions|failures appropriately|gracefully|properly|correctly|carefully|well",
+        "handle all|any errors|exceptions|failures appropriately|gracefully|properly|correctly|carefully|well",
+        "handle edge cases appropriately|gracefully|properly|correctly|carefully|well",
+        "handle all edge cases",
+        "follow|use|apply best practices",
+        "follow|use|apply|adhere industry|coding|general|standard|established|security|common|modern best practices",
+        "follow|use|apply industry|coding|general|standard|established standards|conventions|practices",
+        "use|implement|add|ensure|include|provide proper|appropriate|good|robust|adequate error|exception handling",
+        "use|implement|add|ensure|include|provide proper|appropriate|good|robust|adequate validation|logging|testing|documentation|security",
+        "write clean|good|quality|high-quality|maintainable|readable|robust|efficient|elegant code",
+        "write clean|good|readable|robust|efficient and|maintainable|readable|efficient maintainable|readable|efficient|code",
+        "ensure|maintain|guarantee high|good|the|top highest|code|quality quality",
+        "ensure|maintain|guarantee high|good|code|top quality",
+        "ensure|maintain good|optimal performance|security|readability|maintainability",
+        "make sure everything|it|this works",
+        "ensure everything works",
+        "ensure that everything works",
+        "use common sense",
+        "pay attention to detail|details",
+        "test everything thoroughly",
+        "use good|best judgment|judgement",
+        "handle appropriately|gracefully|properly",
+        "follow * best practices",
+        "document|comment your|the code well|properly|appropriately|thoroughly",
+        "be careful and thorough",
+    ])
+});
+
+/// What makes a phrase a warning, a purpose or a description instead of an instruction.
+const NOT_ADVICE: [&str; 22] = [
+    "not",
+    "don't",
+    "never",
+    "avoid",
+    "instead",
+    "vague",
+    "like",
+    "whether",
+    "generic",
+    "that",
+    "to",
+    "who",
+    "which",
+    "helps",
+    "they",
+    "it",
+    "is",
+    "are",
+    "does",
+    "do",
+    "will",
+    "implementation",
+];
+
+pub(super) static RULE: Rule = Rule {
+    id: "no-generic-instructions",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "an instruction is so general that it changes nothing",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for phrases such as `handle errors appropriately`, `follow best practices` and `use proper
+error handling` in the text of the body. Headings, block quotes, code, quoted phrases and sentences
+that warn of such advice are left alone, and so is a sentence that goes on to say what is meant.
+
+## Why is this bad?
+A model tries to do that anyway. The words cost tokens and give no answer to the question a reader
+has here: which errors, and what to do about each.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads. Handle errors appropriately and follow best practices.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads. If two counts differ, count a third time and report all three numbers.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let mut about_use = false;
+    for passage in &skill.prose().passages {
+        if matches!(passage.kind, Kind::Heading(_)) {
+            let lower = passage.text.to_ascii_lowercase();
+            about_use = lower.contains("when ") || lower.contains("use case");
+        }
+        if passage.quoted || passage.kind != Kind::Text || about_use {
+            continue;
+        }
+        let lower = passage.text.to_ascii_lowercase();
+        let words = words(&lower);
+        if passage.listed && is_empty_advice(&words) {
+            report(skill, findings, passage, 0..passage.text.trim_end().len());
+            continue;
+        }
+        let mut from = 0;
+        while let Some((first, count)) = PHRASES.find(&words[from..]) {
+            let first = from + first;
+            from = first + count;
+            let last = words[from - 1];
+            let range = words[first].at..last.at + last.text.len();
+            if decides_nothing(passage, &words, first, range.end) {
+                report(skill, findings, passage, range);
+            }
+        }
+    }
+}
+
+fn report(
+    skill: &Subject<'_>,
+    findings: &mut Findings<'_>,
+    passage: &Passage,
+    range: Range<usize>,
+) {
+    let place = skill.span_at(passage.place(range.start));
+    let message = format!("`{}` says nothing a model does not do anyway", &passage.text[range]);
+    findings.add(place, message, "say what to do in which case, or remove it");
+}
+
+/// Tells whether a list item is a verb with an adverb that fits any of them, as in `Test
+/// thoroughly`.
+fn is_empty_advice(words: &[Word<'_>]) -> bool {
+    let adverb = |word: &str| {
+        matches!(
+            word,
+            "appropriately"
+                | "properly"
+                | "thoroughly"
+                | "carefully"
+                | "gracefully"
+                | "correctly"
+                | "regularly"
+        )
+    };
+    words.len() == 2 && !words[1].apart && adverb(words[1].text)
+}
+
+/// Tells whether a phrase is meant as an instruction and nothing specific follows it.
+fn decides_nothing(passage: &Passage, words: &[Word<'_>], first: usize, end: usize) -> bool {
+    let text = &passage.text;
+    let quoted = text[..words[first].at].ends_with(['"', '\'', '\u{201C}', '\u{2018}', '/']);
+    let before = &words[first.saturating_sub(12)..first];
+    let warned = before.iter().any(|word| NOT_ADVICE.contains(&word.text));
+    // `Follow the best practices` means ones that are known from elsewhere.
+    let known =
+        words.get(first + 1).is_some_and(|word| matches!(word.text, "the" | "these" | "our"));
+    let rest = text[end..].trim_start();
+    let goes_on = rest.starts_with([':', '(', '\u{2014}', '\u{2013}', '-'])
+        || text.trim_end().ends_with(':')
+        || [
+            ", not",
+            "that ",
+            "when ",
+            "if ",
+            "by ",
+            "from ",
+            "in `",
+            "per ",
+            "as in",
+            "as described",
+            "with ",
+            "via ",
+            "using ",
+        ]
+        .iter()
+        .any(|link| rest.starts_with(link));
+    !quoted && !warned && !known && !goes_on
+}

@@ -1,0 +1,96 @@
+//! `placeholder-text`: what a template said and nobody replaced.
+
+use crate::profile::{Level, Levels};
+use crate::prose::{Kind, Passage};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+/// How texts of templates start. Lower case.
+const TEMPLATES: [&str; 10] = [
+    "lorem ipsum",
+    "insert instructions below",
+    "replace with description of the skill",
+    "complete and informative explanation of what the skill does",
+    "[todo:",
+    "[todo]",
+    "your description here",
+    "your instructions here",
+    "brief description of what this skill does",
+    "a description of what this skill does and when to use it",
+];
+
+/// Labels of what is still to be written. Upper case, as authors write them.
+const LABELS: [&str; 5] = ["TODO", "FIXME", "TBD", "XXX", "TKTK"];
+
+pub(super) static RULE: Rule = Rule {
+    id: "placeholder-text",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "text of a template was not replaced",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for descriptions and paragraphs that start with a text of a template (`Lorem ipsum`, `Insert
+instructions below`, `[TODO: …]`) or with `TODO`, `FIXME`, `TBD` or `XXX`. Code, tables and block
+quotes are left alone.
+
+## Why is this bad?
+The part is not written yet, and a model takes the placeholder for an instruction.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+TODO: describe how beads are counted.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads in rows of ten. Report TODO comments that the jar has on its label.
+```
+",
+    check: Check::Skill(check),
+};
+
+const HELP: &str = "write it, or remove it";
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let Some(frontmatter) = skill.frontmatter() else { return };
+    if let Some((_, found)) = placeholder(&frontmatter.description) {
+        let message = format!("the description still has the placeholder `{found}`");
+        findings.add(skill.place_of("description"), message, HELP);
+    }
+    for passage in skill.prose().passages.iter().filter(|passage| is_instruction(passage)) {
+        if let Some((at, found)) = placeholder(&passage.text) {
+            let place = skill.span_at(passage.place(at));
+            findings.add(place, format!("`{found}` is a placeholder"), HELP);
+        }
+    }
+}
+
+fn is_instruction(passage: &Passage) -> bool {
+    !passage.quoted && passage.kind != Kind::Cell
+}
+
+/// Returns where a text has a placeholder, and which.
+fn placeholder(text: &str) -> Option<(usize, &str)> {
+    let start = text.len() - text.trim_start().len();
+    let label = LABELS.into_iter().find(|label| {
+        text[start..]
+            .strip_prefix(label)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    });
+    if let Some(label) = label {
+        return Some((start, label));
+    }
+    let lower = text.to_ascii_lowercase();
+    let found = TEMPLATES.into_iter().find(|template| lower[start..].starts_with(template));
+    Some((start, &text[start..start + found?.len()]))
+}

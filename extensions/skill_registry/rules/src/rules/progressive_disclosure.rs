@@ -1,0 +1,120 @@
+//! `progressive-disclosure`: a long skill that keeps everything in one file.
+
+use skill_format::Span;
+
+use crate::input::{EntryKind, FileEntry};
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+const LARGE: usize = 200;
+
+/// Where skills keep detail.
+const FOLDERS: [&str; 8] = [
+    "references/",
+    "reference/",
+    "resources/",
+    "docs/",
+    "examples/",
+    "templates/",
+    "assets/",
+    "rules/",
+];
+
+/// Files of a project that a body names without meaning a part of the skill.
+const OTHERS: [&str; 6] =
+    ["skill.md", "readme.md", "claude.md", "agents.md", "changelog.md", "contributing.md"];
+
+pub(super) static RULE: Rule = Rule {
+    id: "progressive-disclosure",
+    group: Group::Lint,
+    reach: Reach::Folder,
+    summary: "a body of 200 lines or more points to no file with details",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks at bodies of 200 lines or more. They should name a file of the skill with details, such as
+`references/formats.md`: by a link, in code or in the text. Where the files of the skill are known,
+the file must be one of them.
+
+## Why is this bad?
+A long body is loaded whole, whatever the task. A file under `references/` costs nothing until the
+model opens it.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+{{Count the beads of the next jar.
+*200}}
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+{{Count the beads of the next jar.
+*200}}
+For jars that are not clear, read references/opaque-jars.md.
+```
+```markdown bead-counter/references/opaque-jars.md
+Hold the jar against the light.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if skill.frontmatter().is_none() {
+        return;
+    }
+    let body = skill.body();
+    let lines = body.lines().count();
+    if lines < LARGE || names_detail(body, skill.files()) {
+        return;
+    }
+    findings.add(
+        Span { line: skill.body_line(), column: 0 },
+        format!("the body has {lines} lines and names no file with details"),
+        "move what only some tasks need to files under references/ and say when to read each",
+    );
+}
+
+fn names_detail(body: &str, files: Option<&[FileEntry]>) -> bool {
+    match files {
+        // What a plugin keeps beside its skills is not listed with the skill.
+        Some(_) if body.contains("../") || body.contains("}/") => names_detail(body, None),
+        Some(files) => files
+            .iter()
+            .filter(|file| file.kind == EntryKind::File && is_detail(&file.path))
+            .any(|file| {
+                let name = file.path.rsplit('/').next().unwrap_or_default();
+                body.contains(&file.path) || body.contains(name) || names_folder(body, &file.path)
+            }),
+        None => {
+            FOLDERS.iter().any(|folder| body.contains(folder))
+                || body
+                    .split(|c: char| c.is_whitespace() || "`()[]\"'<>".contains(c))
+                    .any(is_document)
+        }
+    }
+}
+
+fn names_folder(body: &str, path: &str) -> bool {
+    path.split_once('/').is_some_and(|(folder, _)| body.contains(&format!("{folder}/")))
+}
+
+fn is_detail(path: &str) -> bool {
+    is_document(path) || FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Tells whether a path is one of a text for reading that can belong to a skill.
+fn is_document(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    name.len() > 3 && (name.ends_with(".md") || name.ends_with(".txt")) && !OTHERS.contains(&&*name)
+}

@@ -1,0 +1,84 @@
+//! `script-not-executable`: a script that the body runs by its path and nobody may execute.
+
+use crate::input::EntryKind;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "script-not-executable",
+    group: Group::Lint,
+    reach: Reach::Folder,
+    summary: "a script that is run by its path is not executable",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for commands in blocks of code that run a script of the skill by its path
+(`./scripts/count.sh jar`, `scripts/count.py`) while the file has no execute permission. A command
+that names an interpreter (`python scripts/count.py`) needs none.
+
+## Why is this bad?
+The command fails with `permission denied`, and the model has to find out why.
+
+## Bad
+````markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+```sh
+./scripts/count.sh jar
+```
+````
+```sh bead-counter/scripts/count.sh
+#!/bin/sh
+echo 42
+```
+
+## Good
+````markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+```sh
+sh scripts/count.sh jar
+```
+````
+```sh bead-counter/scripts/count.sh
+#!/bin/sh
+echo 42
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let Some(files) = skill.files() else { return };
+    let mut seen = Vec::new();
+    for code in &skill.prose().code {
+        let mut at = code.range.start;
+        for line in skill.text()[code.range.clone()].split_inclusive('\n') {
+            let start = at + (line.len() - line.trim_start().len());
+            at += line.len();
+            let command = line.trim_start().trim_start_matches("$ ");
+            let program = command.split_whitespace().next().unwrap_or_default();
+            let path = program.strip_prefix("./").unwrap_or(program);
+            let found = files.iter().find(|file| {
+                file.path == path
+                    && path.contains('/')
+                    && file.kind == EntryKind::File
+                    && file.mode & 0o111 == 0
+            });
+            if let Some(file) = found.filter(|file| !seen.contains(&&file.path)) {
+                seen.push(&file.path);
+                findings.add(
+                    skill.span_at(start),
+                    format!("`{path}` is run by its path but is not executable"),
+                    format!("run `chmod +x {path}`, or name the interpreter in the command"),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `trailing-whitespace`: blanks at line ends of the body.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "trailing-whitespace",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "lines of the body end in blanks that mean nothing",
+    levels: Levels::all(Level::Note),
+    fixable: true,
+    docs: r"
+## What it does
+Looks for blanks and tabs at line ends of the body, and reports the first one. Code, HTML and hard
+line breaks (two blanks before a line that continues the paragraph) are left alone. Blanks in the
+frontmatter are `skillhost skill fmt`'s business.
+
+## Why is this bad?
+They show up as changes in reviews and as noise in diffs.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.{{ *2}}
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    if skill.frontmatter().is_none() {
+        return;
+    }
+    let prose = skill.prose();
+    let mut start = skill.parsed().body_start;
+    let mut edits = Vec::new();
+    for line in skill.body().split_inclusive('\n') {
+        let content = line.trim_end_matches(['\n', '\r']);
+        let kept = content.trim_end_matches([' ', '\t']).len();
+        let range = start + kept..start + content.len();
+        start += line.len();
+        let breaks = || {
+            let next = prose.breaks.partition_point(|found| found.end <= range.start);
+            prose.breaks.get(next).is_some_and(|found| found.start < range.end)
+        };
+        if !range.is_empty() && !prose.is_verbatim(range.start) && !breaks() {
+            edits.push(Edit { range, replacement: String::new() });
+        }
+    }
+    let Some(first) = edits.first() else { return };
+    let place = skill.span_at(first.range.start);
+    let message = match edits.len() {
+        1 => "a line ends in blanks".to_owned(),
+        count => format!("{count} lines end in blanks"),
+    };
+    findings.add_fixable(place, message, "remove them", edits);
+}

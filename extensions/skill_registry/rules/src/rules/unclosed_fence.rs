@@ -1,0 +1,58 @@
+//! `unclosed-fence`: a block of code that nothing ends.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "unclosed-fence",
+    group: Group::Lint,
+    reach: Reach::Body,
+    summary: "a block of code is never closed",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Finds a fence of backticks or tildes that opens a block of code which runs to the end of the file.
+
+## Why is this bad?
+Everything behind the fence is code to a reader. Often the cause is an example that has fences of
+its own: the first of them closes the outer one, and from there on code and text are swapped.
+
+## Bad
+````markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+```sh
+scripts/count.sh jar
+
+Report the number.
+````
+
+## Good
+````markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+```sh
+count-beads jar
+```
+
+Report the number.
+````
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    for code in skill.prose().code.iter().filter(|code| code.unclosed) {
+        findings.add(
+            skill.span_at(code.range.start),
+            "this block of code runs to the end of the file",
+            "close it; around an example that has fences of its own, use a longer fence",
+        );
+    }
+}

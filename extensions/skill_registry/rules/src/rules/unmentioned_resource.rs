@@ -1,0 +1,94 @@
+//! `unmentioned-resource`: a document of the skill that no model finds.
+
+use skill_format::Span;
+
+use crate::input::EntryKind;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+/// Folders whose documents are there to be read.
+const FOLDERS: [&str; 3] = ["references", "reference", "resources"];
+
+pub(super) static RULE: Rule = Rule {
+    id: "unmentioned-resource",
+    group: Group::Lint,
+    reach: Reach::Folder,
+    summary: "documents of the skill are not mentioned in SKILL.md",
+    levels: Levels::all(Level::Note),
+    fixable: false,
+    docs: r"
+## What it does
+Looks for documents (`.md`, `.txt`) directly in `references/` and `resources/` that SKILL.md names
+neither by path, nor by name, nor by naming their folder.
+
+## Why is this bad?
+A model opens what it is told about. A file that nothing names is not read, unless another file of
+the skill points to it.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.
+```
+```markdown bead-counter/references/opaque-jars.md
+Hold the jar against the light.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads. For jars that are not clear, read references/opaque-jars.md.
+```
+```markdown bead-counter/references/opaque-jars.md
+Hold the jar against the light.
+```
+",
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let (Some(files), Some(_)) = (skill.files(), skill.frontmatter()) else { return };
+    let text = skill.text();
+    let mut hidden = Vec::new();
+    for file in files.iter().filter(|file| file.kind == EntryKind::File) {
+        let Some((folder, name)) = file.path.rsplit_once('/') else { continue };
+        let Some((stem, "md" | "txt")) = name.rsplit_once('.') else { continue };
+        if !FOLDERS.contains(&folder) || name.starts_with(['_', '.']) || is_boilerplate(stem) {
+            continue;
+        }
+        // A folder that is named on its own, as in ``see `references/` ``, names all of its files.
+        let folder_named = text.match_indices(folder).any(|(at, _)| {
+            let rest = &text[at + folder.len()..];
+            rest.starts_with("/*")
+                || rest.strip_prefix('/').is_some_and(|rest| {
+                    !rest.starts_with(|c: char| c.is_alphanumeric() || "_-".contains(c))
+                })
+        });
+        if !folder_named && !text.contains(stem) {
+            hidden.push(file.path.as_str());
+        }
+    }
+    let message = match hidden.as_slice() {
+        [] => return,
+        [one] => format!("SKILL.md does not mention `{one}`"),
+        [one, rest @ ..] => {
+            format!("SKILL.md does not mention `{one}` and {} more files", rest.len())
+        }
+    };
+    findings.add(Span::default(), message, "say when to read each of them, or remove them");
+}
+
+/// Tells whether a document is about the files around it rather than for the model.
+fn is_boilerplate(stem: &str) -> bool {
+    matches!(
+        &*stem.to_ascii_lowercase(),
+        "readme" | "license" | "notice" | "requirements" | "index"
+    )
+}
