@@ -37,7 +37,7 @@ Say hello.
 ```
 
 ## Good
-```markdown greet/SKILL.md
+```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.

@@ -42,7 +42,7 @@ Read the log and tell the story.
 ```
 
 ## Good
-```markdown history/SKILL.md
+```markdown history/SKILL.md profile=skillscraft
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
