@@ -74,7 +74,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         return;
     }
     let body = skill.body();
-    let lines = body.lines().count();
+    let lines = skill.body_lines();
     if lines < LARGE || names_detail(body, skill.files()) {
         return;
     }

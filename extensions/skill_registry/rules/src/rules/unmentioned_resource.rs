@@ -71,7 +71,8 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
                     !rest.starts_with(|c: char| c.is_alphanumeric() || "_-".contains(c))
                 })
         });
-        if !folder_named && !text.contains(stem) {
+        let named = text.contains(name) || (stem.len() > 3 && text.contains(stem));
+        if !folder_named && !named {
             hidden.push(file.path.as_str());
         }
     }
