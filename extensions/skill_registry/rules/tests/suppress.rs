@@ -1,4 +1,5 @@
 //! Suppressions and fixes.
+#![expect(clippy::unwrap_used, reason = "a test without its text has failed")]
 
 use proptest::prelude::*;
 use skill_format::{Value, fences, tree};
@@ -78,6 +79,17 @@ fn a_comment_in_the_body_is_about_the_next_block_or_its_line() {
 }
 
 #[test]
+fn many_comments_and_findings_on_one_line_take_no_quadratic_time() {
+    let comments = "# skillhost: allow(large-file)\n".repeat(1_000);
+    let long =
+        "Test it. <!-- skillhost: allow(large-file) --> Follow best practices. ".repeat(8_000);
+    let told = found(&comments, &long);
+    let advice = told.iter().filter(|it| it.contains(" no-generic-instructions ")).count();
+    let unused = told.iter().filter(|it| it.contains(" suppression-unused ")).count();
+    assert_eq!((advice, unused), (8_000, 1_000));
+}
+
+#[test]
 fn errors_and_unknown_rules_are_told() {
     assert_eq!(
         found("# skillhost: allow(frontmatter.unknownField)\ncolour: red\n", "Count.\n"),
@@ -146,7 +158,8 @@ fn events(text: &str) -> Vec<String> {
             (event, _) => events.push(format!("{event:?}")),
         }
     }
-    events.into_iter().map(|event| event.trim_end().to_owned()).collect()
+    let trimmed = events.into_iter().map(|event| event.trim_end().to_owned());
+    trimmed.filter(|event| event != "text").collect()
 }
 
 fn line() -> impl Strategy<Value = String> {
