@@ -190,10 +190,8 @@ impl<'a> Builder<'a> {
     }
 
     fn spend(&self, budget: &mut Budget) -> Result<(), Refusal> {
-        budget.nodes = budget
-            .nodes
-            .checked_sub(1)
-            .ok_or_else(|| self.refuse_at_start(OVER_LIMIT[2]))?;
+        budget.nodes =
+            budget.nodes.checked_sub(1).ok_or_else(|| self.refuse_at_start(OVER_LIMIT[2]))?;
         Ok(())
     }
 

@@ -189,8 +189,8 @@ impl Builder<'_> {
     fn flow(&self, range: &std::ops::Range<usize>, start: usize) -> Shape {
         let text = self.source.text.get(range.clone()).unwrap_or_default();
         let lines: Vec<String> = text.split('\n').map(|line| line.trim_end().to_owned()).collect();
-        let own_line = lines.len() > 1
-            && self.source.line_start(range.start) != self.source.line_start(start);
+        let own_line =
+            lines.len() > 1 && self.source.line_start(range.start) != self.source.line_start(start);
         Shape::Flow { lines, own_line, column: self.column(range.start) }
     }
 

@@ -19,9 +19,8 @@ pub(super) fn portable(
     root: &mut Mapping,
     source: &str,
 ) -> Result<Vec<String>, FmtRefusal> {
-    let stays = |key: &Scalar| {
-        STANDARD.contains(&key.text.as_str()) || GUARDS.contains(&key.text.as_str())
-    };
+    let stays =
+        |key: &Scalar| STANDARD.contains(&key.text.as_str()) || GUARDS.contains(&key.text.as_str());
     let (own, moved): (Vec<_>, Vec<_>) = root.entries.drain(..).partition(|it| stays(&it.key));
     root.entries = own;
     let guards = root.entries.iter().map(|it| &it.key.text);

@@ -17,6 +17,9 @@ fn children(block: Children, indent: usize, out: &mut String) {
     let list = block.list;
     for (index, mut node) in block.nodes.into_iter().enumerate() {
         settle(&mut node);
+        if index == 0 && indent > 0 {
+            without_first_blanks(&mut node.leading);
+        }
         // What stands first in an item stands on the line of its dash.
         let on_dash = index == 0 && !out.is_empty() && !out.ends_with('\n');
         lines(node.leading, indent, out);
@@ -46,12 +49,19 @@ fn settle(node: &mut Node) {
         node.leading.extend(node.trailing.drain(..).map(Line::Comment));
         if let Some(first) = children.nodes.first_mut() {
             settle(first);
+            without_first_blanks(&mut first.leading);
             node.leading.append(&mut first.leading);
         }
     }
     while node.trailing.len() > 1 {
         node.leading.push(Line::Comment(node.trailing.remove(0)));
     }
+}
+
+/// Nothing stands between a key and what is below it.
+fn without_first_blanks(leading: &mut Vec<Line>) {
+    let blanks = leading.iter().take_while(|line| **line == Line::Blank).count();
+    leading.drain(..blanks);
 }
 
 fn value(shape: Shape, trailing: Option<String>, indent: usize, list: bool, out: &mut String) {

@@ -61,7 +61,8 @@ impl<'a> Source<'a> {
             let start = self.line_start(end);
             let line = &self.text[start..end];
             let ends_like_header = |&(at, _): &(usize, &str)| {
-                let rest = line[at + 1..].trim_start_matches(|c: char| matches!(c, '+' | '-' | '0'..='9'));
+                let rest =
+                    line[at + 1..].trim_start_matches(|c: char| matches!(c, '+' | '-' | '0'..='9'));
                 let comment = rest.starts_with([' ', '\t']) && rest.trim_start().starts_with('#');
                 line[..at].ends_with([' ', '\t']) && (rest.trim().is_empty() || comment)
             };

@@ -99,7 +99,7 @@ fn fold(lines: &[String]) -> String {
 /// takes it for a text.
 fn is_plain(text: &str) -> bool {
     let opens_something = |c: char| "-?:,[]{}#&*!|>'\"%@`=<~".contains(c);
-    is_printable(text)
+    !text.chars().any(must_escape)
         && !text.is_empty()
         && text.trim() == text
         && !text.starts_with(opens_something)
@@ -138,7 +138,7 @@ fn is_printable(text: &str) -> bool {
 fn quote(text: &str) -> String {
     let doubles = text.matches(['"', '\\']).count();
     let singles = text.matches('\'').count();
-    if doubles > singles && is_printable(text) && !text.chars().any(must_escape) {
+    if doubles > singles && !text.chars().any(must_escape) {
         return format!("'{}'", text.replace('\'', "''"));
     }
     let mut out = String::with_capacity(text.len() + 2);

@@ -110,8 +110,12 @@ fn refuse_bad_id(id: &str, text: &str) -> Result<(), CliError> {
     if id.is_empty() || id.contains(|c: char| c.is_control() || "/\\:#'\"".contains(c)) {
         return Err(CliError::usage(format!("`{id}` cannot be the id of a skill")).hint(hint));
     }
-    let input =
-        SkillInput { dir_name: id, file_name: Some("SKILL.md"), bytes: text.as_bytes(), files: None };
+    let input = SkillInput {
+        dir_name: id,
+        file_name: Some("SKILL.md"),
+        bytes: text.as_bytes(),
+        files: None,
+    };
     for profile in Profile::ALL {
         let report = check(&input, Options { profile, scope: Scope::Validate });
         if let Some(found) = report.of(Severity::Error).next() {
