@@ -121,6 +121,16 @@ fn texts_keep_the_line_breaks_of_their_authors() {
 }
 
 #[test]
+fn blank_lines_never_become_part_of_a_text() {
+    check("name: x\n\nz: y\ndescription: |+\n  t\n", "name: x\ndescription: |+\n  t\nz: y\n");
+    check(
+        "name: x\n\n# c\n\nz: y\ndescription: |+\n  t\n",
+        "name: x\ndescription: |+\n  t\n# c\n\nz: y\n",
+    );
+    check("a: |+\n\n\nb: |\n", "a: \"\\n\\n\"\nb: \"\"\n");
+}
+
+#[test]
 fn lists_and_maps_are_indented_alike_and_brackets_stay() {
     check(
         "a:\n- x\n-   b: 1\n    c:\n         - d\n- - e\n  - f\nm:\n      k: 'v'\n",

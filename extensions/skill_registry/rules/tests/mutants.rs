@@ -1,9 +1,10 @@
 //! Ten thousand seeded mutants of SKILL.md through everything that reads one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skill_format::tree::parse_counted;
-use skill_format::{Severity, fences};
+use skill_format::{decode, fences, parse};
 use skill_rules::fmt::{FmtOptions, format};
 use skill_rules::{EntryKind, FileEntry, Options, Profile, Scope, SkillInput, check};
 
@@ -125,49 +126,61 @@ fn files() -> Vec<FileEntry> {
     ]
 }
 
-/// Everything that must hold of a mutant; the number of parser events it costs.
-fn examine(number: usize, bytes: &[u8], files: &[FileEntry]) -> usize {
-    let input =
-        SkillInput { dir_name: "beads", file_name: Some("SKILL.md"), bytes, files: Some(files) };
-    // One profile each for the whole, and all of them for what is checked first and most.
-    let linted = Profile::ALL[number % Profile::ALL.len()];
-    let lint = check(&input, Options { profile: linted, scope: Scope::Lint });
-    for profile in Profile::ALL {
-        let report = check(&input, Options { profile, scope: Scope::Validate });
-        if profile == linted {
-            assert!(lint.findings.len() >= report.findings.len());
-        }
-        let loads = skill_format::parse("beads", bytes)
-            .is_ok_and(|skill| skill.parsed.frontmatter.is_some());
-        if profile == Profile::Lenient {
-            let unusable = report.of(Severity::Error).next().is_some();
-            assert!(loads || unusable, "what is not loaded has an error");
-        }
+/// Hands every mutant to `examine` and says which one it was where that panics.
+fn for_each_mutant(examine: impl Fn(usize, &[u8])) {
+    let mut random = Random(0x5EED);
+    for number in 0..10_000 {
+        let bytes = mutant(&mut random);
+        let examined = catch_unwind(AssertUnwindSafe(|| examine(number, &bytes)));
+        examined
+            .unwrap_or_else(|_| panic!("mutant {number}: {:?}", String::from_utf8_lossy(&bytes)));
     }
-    let Ok(decoded) = skill_format::decode(bytes) else { return 0 };
-    for portable in [false, true] {
-        let options = FmtOptions { portable };
-        if let Ok(formatted) = format(&decoded.text, options) {
-            let again = format(&formatted.text, options).expect("what was formatted can be again");
-            assert!(!again.changed, "{}\n{}", formatted.text, again.text);
-        }
-    }
-    let Some(fences) = fences(&decoded.text) else { return 0 };
-    parse_counted(&decoded.text[fences.yaml], 2).1
 }
 
 #[test]
-fn ten_thousand_mutants_neither_panic_nor_cost_much() {
-    let mut random = Random(0x5EED);
-    let files = files();
-    let mut most = 0;
-    for number in 0..10_000 {
-        let bytes = mutant(&mut random);
-        let shown = String::from_utf8_lossy(&bytes);
-        let examined = catch_unwind(AssertUnwindSafe(|| examine(number, &bytes, &files)));
-        let events = examined.unwrap_or_else(|_| panic!("mutant {number}: {shown:?}"));
-        assert!(events <= EVENT_LIMIT.min(40 + 10 * bytes.len()), "{number}: {events} {shown:?}");
-        most = most.max(events);
-    }
+fn ten_thousand_mutants_cost_a_bounded_number_of_events() {
+    let most = AtomicUsize::new(0);
+    for_each_mutant(|_, bytes| {
+        let Ok(decoded) = decode(bytes) else { return };
+        let Some(fences) = fences(&decoded.text) else { return };
+        let (_, events) = parse_counted(&decoded.text[fences.yaml], 2);
+        assert!(events <= EVENT_LIMIT.min(40 + 10 * bytes.len()), "{events} events");
+        most.fetch_max(events, Ordering::Relaxed);
+    });
+    let most = most.into_inner();
     assert!(most > 100, "the mutants reach the parser: {most}");
+}
+
+#[test]
+fn ten_thousand_mutants_pass_the_rules_of_every_profile() {
+    let files = files();
+    for_each_mutant(|number, bytes| {
+        let (dir_name, file_name) = ("beads", Some("SKILL.md"));
+        let input = SkillInput { dir_name, file_name, bytes, files: Some(&files) };
+        let in_turn = |number: usize| Profile::ALL[number % Profile::ALL.len()];
+        let _ = check(&input, Options { profile: in_turn(number), scope: Scope::Lint });
+        let profile = in_turn(number / Profile::ALL.len());
+        let report = check(&input, Options { profile, scope: Scope::Validate });
+        let loads = parse("beads", bytes).is_ok_and(|skill| skill.parsed.frontmatter.is_some());
+        if matches!(profile, Profile::Lenient | Profile::Spec | Profile::Anthropic) {
+            assert!(loads || !report.is_valid(), "{profile:?}");
+        }
+    });
+}
+
+#[test]
+fn ten_thousand_mutants_are_formatted_once() {
+    let formatted = AtomicUsize::new(0);
+    for_each_mutant(|number, bytes| {
+        let Ok(decoded) = decode(bytes) else { return };
+        let options = FmtOptions { portable: number % 4 == 0 };
+        let Ok(result) = format(&decoded.text, options) else { return };
+        formatted.fetch_add(1, Ordering::Relaxed);
+        let again = format(&result.text, options).expect("what was formatted can be again");
+        assert_eq!(again.text, result.text);
+        let body = |text: &str| fences(text).map(|it| text[it.body_start..].to_owned());
+        assert_eq!(body(&decoded.text), body(&result.text));
+    });
+    let formatted = formatted.into_inner();
+    assert!(formatted > 3_000, "most mutants can be formatted: {formatted}");
 }

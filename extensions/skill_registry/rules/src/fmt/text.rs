@@ -20,6 +20,8 @@ pub(super) enum Written {
 pub(super) fn write(scalar: &Scalar, lines: &[String], block: Option<&Block>) -> Written {
     let text = &scalar.text;
     let written = match scalar.style {
+        // A block of nothing but line breaks ends where its neighbours say.
+        Style::Literal | Style::Folded if text.trim().is_empty() => None,
         Style::Literal | Style::Folded => block.map(as_it_stands),
         _ if lines.len() > 1 && fold(lines) == *text => {
             Some(Written::Block(">-".to_owned(), lines.to_vec()))
