@@ -66,6 +66,14 @@ impl Output {
         written(stdout.write_all(text.as_bytes()))
     }
 
+    /// Prints a text to standard error as it is; on a terminal, sanitised.
+    pub(crate) fn raw_to_stderr(self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        let text = if stderr.is_terminal() { sanitise(text) } else { text.into() };
+        // A closed stderr must not end a command that works.
+        let _ = stderr.write_all(text.as_bytes());
+    }
+
     /// Prints the one object of `--json`; `schema_version` is one of its fields.
     pub(crate) fn object<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
         let mut object = Map::new();
@@ -103,6 +111,14 @@ impl Output {
             // A closed stderr must not end a command that works.
             let _ = writeln!(anstream::stderr(), "{YELLOW}note{YELLOW:#}: {}", sanitise(&text));
         }
+    }
+
+    /// Prints a text on standard error as it is; on a terminal, sanitised.
+    pub(crate) fn raw_error(self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        let text = if stderr.is_terminal() { sanitise(text) } else { text.into() };
+        // A closed stderr must not end a command that works.
+        let _ = stderr.write_all(text.as_bytes());
     }
 
     /// Prints an error with its hints.

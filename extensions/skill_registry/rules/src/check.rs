@@ -5,9 +5,11 @@ use skill_format::{Diagnostic, Severity};
 
 use crate::input::SkillInput;
 use crate::profile::{Level, Profile};
+use crate::reference;
 use crate::rule::{Check, Finding, Findings, Group, Reach, Rule};
 use crate::rules::{RULES, rule};
 use crate::subject::{Standing, Subject};
+use crate::suppress;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub struct Options {
 /// What was found in one skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// In the order of the file.
+    /// In the order of the file; in [`Profile::Reference`], in the order of the reference.
     pub findings: Vec<Finding>,
 }
 
@@ -83,6 +85,9 @@ pub fn check(input: &SkillInput<'_>, options: Options) -> Report {
 /// Checks a skill that has been taken up already, in the profile it was taken up with.
 #[must_use]
 pub fn check_subject(subject: &Subject<'_>, scope: Scope) -> Report {
+    if subject.profile() == Profile::Reference && scope == Scope::Validate {
+        return as_reference(subject);
+    }
     let options = Options { profile: subject.profile(), scope };
     let standing = subject.standing();
     let mut findings = Vec::new();
@@ -93,8 +98,18 @@ pub fn check_subject(subject: &Subject<'_>, scope: Scope) -> Report {
             find(subject, &mut Findings::new(rule, severity, &mut findings));
         }
     }
+    if scope == Scope::Lint && standing == Standing::Whole {
+        suppress::apply(subject, &mut findings);
+    }
     findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
     Report { findings }
+}
+
+/// Says what the reference validator says, in its words and order; no rule of ours is asked.
+fn as_reference(subject: &Subject<'_>) -> Report {
+    let found = reference::validate(subject.input());
+    let findings = found.into_iter().map(|diagnostic| Finding { diagnostic, edits: Vec::new() });
+    Report { findings: findings.collect() }
 }
 
 /// Tells whether a rule can say anything that the reader does not know from a worse finding.
