@@ -8,9 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use skill::{
-    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, ProfileArg, ReferenceArgs,
-    RenderArgs, RulesArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs, TriadsArgs,
-    ValidateArgs,
+    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, ProfileArg, PromptFormat,
+    ReferenceArgs, RenderArgs, RulesArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs,
+    TriadsArgs, ValidateArgs,
 };
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
