@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use skill::{
-    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, ProfileArg, PromptFormat,
+    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, PromptFormat,
     ReferenceArgs, RenderArgs, RulesArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs,
     TriadsArgs, ValidateArgs,
 };

@@ -113,6 +113,14 @@ impl Output {
         }
     }
 
+    /// Prints a text on standard error as it is; on a terminal, sanitised.
+    pub(crate) fn raw_error(self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        let text = if stderr.is_terminal() { sanitise(text) } else { text.into() };
+        // A closed stderr must not end a command that works.
+        let _ = stderr.write_all(text.as_bytes());
+    }
+
     /// Prints an error with its hints.
     pub(crate) fn error(self, error: &CliError) {
         if self.json {

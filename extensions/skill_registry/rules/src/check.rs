@@ -9,6 +9,7 @@ use crate::reference;
 use crate::rule::{Check, Finding, Findings, Group, Reach, Rule};
 use crate::rules::{RULES, rule};
 use crate::subject::{Standing, Subject};
+use crate::suppress;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,6 +97,9 @@ pub fn check_subject(subject: &Subject<'_>, scope: Scope) -> Report {
         if let Some(severity) = applies(rule, options).filter(|_| makes_sense(rule.id, standing)) {
             find(subject, &mut Findings::new(rule, severity, &mut findings));
         }
+    }
+    if scope == Scope::Lint && standing == Standing::Whole {
+        suppress::apply(subject, &mut findings);
     }
     findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
     Report { findings }

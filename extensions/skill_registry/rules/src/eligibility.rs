@@ -30,8 +30,6 @@ pub enum Eligibility {
 pub enum Reason {
     /// A required skill is not there; holds its id.
     MissingSkill(String),
-    /// A skill it conflicts with is there; holds its id.
-    Conflict(String),
     /// A required tool is not there; holds the tool as the skill names it.
     MissingTool(String),
     /// A required tool is too old, or does not say how old it is.
@@ -48,7 +46,8 @@ pub enum Reason {
 /// Says whether a skill can be used.
 ///
 /// `requires` are the skills it names in `requires`, all of them required; `extended` is what it
-/// declares. Optional skills and tools that are not required never count. `skills` tells whether
+/// declares. Optional skills and tools that are not required never count; nor do conflicts, which
+/// matter only where both skills are in use (see [`graph`](crate::graph::graph)). `skills` tells whether
 /// there is a skill of an id. `tools` are the tools there are; without them tools are not checked,
 /// which [`unchecked_tools`] says. A pattern such as `Bash(git:*)` needs the tool `Bash`.
 #[must_use]
@@ -64,14 +63,10 @@ pub fn eligibility(
             reasons.push(reason);
         }
     };
-    let composition = extended.composition.as_ref();
-    let needed = composition.into_iter().flat_map(|it| &it.dependencies);
+    let needed = extended.composition.iter().flat_map(|it| &it.dependencies);
     let needed = needed.filter(|it| !it.optional).map(|it| &it.skill_name);
     for id in requires.iter().chain(needed).filter(|id| !skills(id)) {
         add(Reason::MissingSkill(id.clone()));
-    }
-    for id in composition.into_iter().flat_map(|it| &it.conflicts).filter(|id| skills(id)) {
-        add(Reason::Conflict(id.clone()));
     }
     let bound = extended.tools.iter().flat_map(|it| &it.dependencies).filter(|it| it.required);
     for needed in bound {
@@ -107,7 +102,6 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MissingSkill(id) => write!(f, "the required skill `{id}` is missing"),
-            Self::Conflict(id) => write!(f, "it conflicts with the skill `{id}`"),
             Self::MissingTool(tool) => write!(f, "the required tool `{tool}` is missing"),
             Self::OldTool { tool, has: Some(has), needs } => {
                 write!(f, "the required tool `{tool}` is {has}, older than {needs} or no version")
@@ -124,7 +118,6 @@ impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, name) = match self {
             Self::MissingSkill(id) => ("missing_skill", id),
-            Self::Conflict(id) => ("conflict", id),
             Self::MissingTool(tool) => ("missing_tool", tool),
             Self::OldTool { tool, .. } => ("old_tool", tool),
         };
@@ -177,7 +170,6 @@ composition:
             [
                 "the required skill `base` is missing",
                 "the required skill `people` is missing",
-                "it conflicts with the skill `insult`",
                 "the required tool `Bash(git:*)` is 2.39, older than 2.40 or no version",
                 "the required tool `Read` is missing",
             ]

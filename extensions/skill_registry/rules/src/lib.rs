@@ -4,9 +4,13 @@
 //! [`Subject`] (decoded, parsed, the rest made when a rule asks for it) → every [`Rule`] that is
 //! on in the [`Profile`] → [`Report`].
 
+mod catalog;
 mod check;
 mod eligibility;
+pub mod explain;
 pub mod extended;
+mod fix;
+pub mod fmt;
 pub mod graph;
 mod input;
 mod invisible;
@@ -22,14 +26,17 @@ mod rule;
 mod rules;
 mod strict;
 mod subject;
+mod suppress;
 #[cfg(test)]
 mod testing;
 
+pub use catalog::{CatalogSkill, check_catalog};
 pub use check::{Options, Report, Scope, check, check_subject, needs_files};
 pub use eligibility::{Eligibility, Reason, ToolAvailable, eligibility, unchecked_tools};
+pub use fix::{Fixed, apply, fix};
 pub use input::{EntryKind, FileEntry, SkillInput};
 pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};
-pub use rules::{RULES, rule};
+pub use rules::{RULES, rule, similar_rules};
 pub use subject::Subject;

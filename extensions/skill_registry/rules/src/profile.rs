@@ -89,6 +89,17 @@ pub enum Level {
 }
 
 impl Level {
+    /// Returns the name as it is written in documentation.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+
     /// Returns the severity of findings; nothing if the rule is off.
     #[must_use]
     pub fn severity(self) -> Option<Severity> {

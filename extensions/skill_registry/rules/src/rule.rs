@@ -61,6 +61,10 @@ pub enum Check {
     LoadingAnd(fn(&Subject<'_>, &mut Findings<'_>)),
     /// The function finds it.
     Skill(fn(&Subject<'_>, &mut Findings<'_>)),
+    /// Reading the disk finds it, before there is anything to check.
+    Reading,
+    /// What the other rules found shows it: see the suppressions.
+    Suppression,
     /// It takes several skills to find it: see the catalog rules.
     Catalog,
 }

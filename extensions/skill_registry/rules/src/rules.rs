@@ -6,6 +6,8 @@ mod allowed_tools_type;
 mod backslash_path;
 mod body_max_lines;
 mod body_max_tokens;
+pub(crate) mod catalog_duplicate;
+pub(crate) mod catalog_overlap;
 mod compatibility_max_length;
 mod compatibility_type;
 mod composition_contradiction;
@@ -28,6 +30,9 @@ mod file_bom;
 mod file_encoding;
 mod file_max_size;
 mod file_more_findings;
+mod file_not_regular;
+mod file_symlink;
+mod file_unreadable;
 mod final_newline;
 mod first_person_description;
 mod frontmatter_alias;
@@ -48,6 +53,7 @@ mod frontmatter_yaml;
 mod gotchas_present;
 mod hardcoded_secret;
 mod hidden_unicode;
+mod id_invalid;
 mod large_file;
 mod license_type;
 mod metadata_type;
@@ -60,6 +66,7 @@ mod name_required;
 mod name_reserved;
 mod name_type;
 mod no_generic_instructions;
+mod path_not_found;
 mod placeholder_text;
 mod progressive_disclosure;
 mod prompt_markup;
@@ -68,6 +75,8 @@ mod reference_depth;
 mod reference_missing;
 mod reference_traversal;
 mod requires_type;
+pub(crate) mod requires_unresolved;
+mod scan_limit;
 mod script_not_executable;
 mod security_required;
 mod security_type;
@@ -77,6 +86,8 @@ mod structure_extraneous_file;
 mod structure_file_name;
 mod structure_missing_skill_md;
 mod structure_symlink;
+pub(crate) mod suppression_unknown;
+pub(crate) mod suppression_unused;
 mod tags_type;
 mod tests_required;
 mod tests_type;
@@ -103,6 +114,8 @@ pub static RULES: &[&Rule] = &[
     &backslash_path::RULE,
     &body_max_lines::RULE,
     &body_max_tokens::RULE,
+    &catalog_duplicate::RULE,
+    &catalog_overlap::RULE,
     &compatibility_max_length::RULE,
     &compatibility_type::RULE,
     &composition_contradiction::RULE,
@@ -125,6 +138,9 @@ pub static RULES: &[&Rule] = &[
     &file_encoding::RULE,
     &file_max_size::RULE,
     &file_more_findings::RULE,
+    &file_not_regular::RULE,
+    &file_symlink::RULE,
+    &file_unreadable::RULE,
     &final_newline::RULE,
     &first_person_description::RULE,
     &frontmatter_alias::RULE,
@@ -145,6 +161,7 @@ pub static RULES: &[&Rule] = &[
     &gotchas_present::RULE,
     &hardcoded_secret::RULE,
     &hidden_unicode::RULE,
+    &id_invalid::RULE,
     &large_file::RULE,
     &license_type::RULE,
     &metadata_type::RULE,
@@ -157,6 +174,7 @@ pub static RULES: &[&Rule] = &[
     &name_reserved::RULE,
     &name_type::RULE,
     &no_generic_instructions::RULE,
+    &path_not_found::RULE,
     &placeholder_text::RULE,
     &progressive_disclosure::RULE,
     &prompt_markup::RULE,
@@ -164,7 +182,9 @@ pub static RULES: &[&Rule] = &[
     &reference_depth::RULE,
     &reference_missing::RULE,
     &reference_traversal::RULE,
+    &requires_unresolved::RULE,
     &requires_type::RULE,
+    &scan_limit::RULE,
     &script_not_executable::RULE,
     &security_required::RULE,
     &security_type::RULE,
@@ -174,6 +194,8 @@ pub static RULES: &[&Rule] = &[
     &structure_file_name::RULE,
     &structure_missing_skill_md::RULE,
     &structure_symlink::RULE,
+    &suppression_unknown::RULE,
+    &suppression_unused::RULE,
     &tags_type::RULE,
     &tests_required::RULE,
     &tests_type::RULE,
@@ -197,6 +219,24 @@ pub fn rule(id: &str) -> Option<&'static Rule> {
     RULES.binary_search_by(|rule| rule.id.cmp(id)).ok().map(|index| RULES[index])
 }
 
+/// Returns the ids of up to three rules that look like what was typed, the most similar first.
+#[must_use]
+pub fn similar_rules(typed: &str) -> Vec<&'static str> {
+    /// Below this, two ids have little more in common than their group.
+    const ALIKE: f64 = 0.75;
+    let typed = typed.to_lowercase();
+    let alike = |id: &str| {
+        let id = id.to_lowercase();
+        // People remember the second half: `format` for `name.format`.
+        let half = id.split_once('.').map_or(&*id, |(_, half)| half);
+        strsim::jaro_winkler(&typed, &id).max(strsim::jaro_winkler(&typed, half))
+    };
+    let mut ids: Vec<_> = RULES.iter().map(|rule| (alike(rule.id), rule.id)).collect();
+    ids.retain(|(score, _)| *score >= ALIKE);
+    ids.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    ids.into_iter().take(3).map(|(_, id)| id).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,5 +247,11 @@ mod tests {
         for rule in RULES {
             assert_eq!(super::rule(rule.id).map(|found| found.id), Some(rule.id));
         }
+    }
+    #[test]
+    fn ids_are_guessed_from_what_was_typed() {
+        assert_eq!(similar_rules("name.formt").first(), Some(&"name.format"));
+        assert_eq!(similar_rules("matchesdirectory").first(), Some(&"name.matchesDirectory"));
+        assert_eq!(similar_rules("qqqq"), [""; 0]);
     }
 }

@@ -6,6 +6,7 @@ mod doctor;
 mod fmt;
 mod graph;
 mod lint;
+mod loaded;
 mod new;
 mod reference;
 mod render;

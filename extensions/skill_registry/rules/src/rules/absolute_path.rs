@@ -62,7 +62,7 @@ pub(super) static RULE: Rule = Rule {
 ## What it does
 Looks for paths such as `/Users/kim/…`, `/home/kim/…` and `C:\Users\kim\…` in the body, code
 included. Names that stand for anyone (`you`, `user`, `<name>`, `$USER`) are fine, and so are the
-users of common images (`ubuntu`, `runner`, `vscode`).
+users of common images (`ubuntu`, `runner`, `vscode`). Of each home directory the first is reported.
 
 ## Why is this bad?
 The path exists on one machine. Everywhere else the command fails, and the name of its author is
@@ -95,6 +95,7 @@ print(42)
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let start = skill.parsed().body_start;
     let body = skill.body();
+    let mut seen = Vec::new();
     for (home, separator) in HOMES {
         for (at, _) in body.match_indices(home) {
             let name = body[at + home.len()..]
@@ -111,6 +112,10 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             {
                 continue;
             }
+            if seen.contains(&(home, name)) {
+                continue;
+            }
+            seen.push((home, name));
             findings.add(
                 skill.span_at(start + at),
                 format!("the path `{home}{name}` exists on one machine only"),

@@ -34,7 +34,8 @@ name: bead-counter
 description: Counts beads in a jar. Use when the user asks how many there are.
 ---
 {{Count the beads in the next jar.
-*501}}```
+*501}}
+```
 
 ## Good
 ```markdown bead-counter/SKILL.md
@@ -43,7 +44,8 @@ name: bead-counter
 description: Counts beads in a jar. Use when the user asks how many there are.
 ---
 {{Count the beads in the next jar.
-*500}}```
+*500}}
+```
 "#,
     check: Check::Skill(check),
 };

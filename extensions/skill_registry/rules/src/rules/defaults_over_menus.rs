@@ -12,11 +12,12 @@ use crate::subject::Subject;
 static OPEN: LazyLock<Phrases> = LazyLock::new(|| {
     Phrases::new(&[
         "pick|choose|select|use|take any|one of these|them|those options|tools|approaches|methods|libraries|techniques",
-        "pick|choose|select|use|take any of these|them|those|the",
-        "pick|choose|select|use|take any one",
-        "pick|choose|use|take whichever|whatever you|works|tool|one|approach|method|fits",
-        "any of these|them|those works|work|is|are|will|would",
-        "whichever|whatever you prefer|like|want",
+        "pick|choose|select any of these|them|those|the",
+        "pick|choose|select any one",
+        "pick|choose|use whichever|whatever works|tool|one|approach|method|fits",
+        "any of these|them|those works|work|would",
+        "any of these|them|those will do|work",
+        "whichever|whatever you prefer|like",
         "either is|are fine|ok|okay|acceptable",
         "either one|approach|option|way works",
         "either works",
@@ -27,13 +28,7 @@ static OPEN: LazyLock<Phrases> = LazyLock::new(|| {
 
 /// What starts a list of options in a sentence.
 static OFFER: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::new(&[
-        "you can|could|may|might use|try|choose|pick",
-        "can use|be",
-        "use either",
-        "options include|are",
-        "choose|pick|select from|between|among",
-    ])
+    Phrases::new(&["you can|could|may|might use|try|choose|pick", "options include|are"])
 });
 
 /// What says which option to take, or when to take which.

@@ -24,7 +24,8 @@ name: bead-counter
 description: Counts beads in a jar. Use when the user asks how many there are.
 ---
 {{Count the beads in the next jar.
-*32000}}```
+*33000}}
+```
 
 ## Good
 ```markdown bead-counter/SKILL.md

@@ -20,13 +20,7 @@ Tools that put files together glue the next text to the last line, and every cha
 the file shows that line as changed too.
 
 ## Bad
-```markdown bead-counter/SKILL.md no-final-newline=true
----
-name: bead-counter
-description: Counts beads in a jar. Use when the user asks how many beads there are.
----
-Count the beads.
-```
+A file that ends without a line end is no example.
 
 ## Good
 ```markdown bead-counter/SKILL.md

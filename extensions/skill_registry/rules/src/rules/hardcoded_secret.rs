@@ -78,7 +78,10 @@ fn is_secret(start: &str, rest: &str, least: usize) -> bool {
     if least == 0 {
         let line = rest.lines().next().unwrap_or_default();
         let key = rest.lines().nth(1).unwrap_or_default().trim();
-        return line.contains("PRIVATE KEY") && is_random(key, 40);
+        let base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+        return line.trim_end().trim_end_matches('-').ends_with("PRIVATE KEY")
+            && key.chars().all(base64)
+            && is_random(key, 40);
     }
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c)));
     let key = &rest[..end.unwrap_or(rest.len())];
@@ -95,7 +98,20 @@ fn is_random(key: &str, least: usize) -> bool {
     kinds.dedup();
     let has_digit = key.bytes().any(|byte| byte.is_ascii_digit());
     let has_letter = key.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let made_up = ["example", "xxx", "your", "1234567", "abcdef", "placeholder", "redacted"];
+    let made_up = [
+        "example",
+        "xxx",
+        "your",
+        "1234567",
+        "abcdef",
+        "placeholder",
+        "redacted",
+        "fake",
+        "dummy",
+        "sample",
+        "exposed",
+        "secret",
+    ];
     key.len() >= least
         && has_digit
         && has_letter

@@ -35,7 +35,7 @@ makes a command fail that looks right.
 name: bead-counter
 description: Counts beads in a jar. Use when the user asks how many beads there are.
 ---
-Count the be{{\u{200B}*1}}ads.
+Count the be{{U+200B*1}}ads.
 ```
 
 ## Good

@@ -34,12 +34,36 @@ static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
         "use good|best judgment|judgement",
         "handle appropriately|gracefully|properly",
         "follow * best practices",
-        "use meaningful|descriptive|good|clear variable|function names",
-        "use meaningful|descriptive names",
         "document|comment your|the code well|properly|appropriately|thoroughly",
         "be careful and thorough",
     ])
 });
+
+/// What makes a phrase a warning, a purpose or a description instead of an instruction.
+const NOT_ADVICE: [&str; 22] = [
+    "not",
+    "don't",
+    "never",
+    "avoid",
+    "instead",
+    "vague",
+    "like",
+    "whether",
+    "generic",
+    "that",
+    "to",
+    "who",
+    "which",
+    "helps",
+    "they",
+    "it",
+    "is",
+    "are",
+    "does",
+    "do",
+    "will",
+    "implementation",
+];
 
 pub(super) static RULE: Rule = Rule {
     id: "no-generic-instructions",
@@ -141,28 +165,30 @@ fn is_empty_advice(words: &[Word<'_>]) -> bool {
 fn decides_nothing(passage: &Passage, words: &[Word<'_>], first: usize, end: usize) -> bool {
     let text = &passage.text;
     let quoted = text[..words[first].at].ends_with(['"', '\'', '\u{201C}', '\u{2018}', '/']);
-    let warned = words[first.saturating_sub(8)..first].iter().any(|word| {
-        matches!(
-            word.text,
-            "not"
-                | "don't"
-                | "never"
-                | "avoid"
-                | "instead"
-                | "vague"
-                | "like"
-                | "whether"
-                | "generic"
-                | "that"
-                | "to"
-                | "who"
-                | "which"
-        )
-    });
+    let before = &words[first.saturating_sub(12)..first];
+    let warned = before.iter().any(|word| NOT_ADVICE.contains(&word.text));
+    // `Follow the best practices` means ones that are known from elsewhere.
+    let known =
+        words.get(first + 1).is_some_and(|word| matches!(word.text, "the" | "these" | "our"));
     let rest = text[end..].trim_start();
     let goes_on = rest.starts_with([':', '(', '\u{2014}', '\u{2013}', '-'])
-        || ["by ", "from ", "in `", "per ", "as in", "as described", "with ", "via ", "using "]
-            .iter()
-            .any(|link| rest.starts_with(link));
-    !quoted && !warned && !goes_on
+        || text.trim_end().ends_with(':')
+        || [
+            ", not",
+            "that ",
+            "when ",
+            "if ",
+            "by ",
+            "from ",
+            "in `",
+            "per ",
+            "as in",
+            "as described",
+            "with ",
+            "via ",
+            "using ",
+        ]
+        .iter()
+        .any(|link| rest.starts_with(link));
+    !quoted && !warned && !known && !goes_on
 }

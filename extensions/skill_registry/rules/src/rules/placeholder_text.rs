@@ -5,7 +5,7 @@ use crate::prose::{Kind, Passage};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
-/// Whole texts of templates. Lower case.
+/// How texts of templates start. Lower case.
 const TEMPLATES: [&str; 10] = [
     "lorem ipsum",
     "insert instructions below",
@@ -31,9 +31,9 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks for texts of templates (`Lorem ipsum`, `Insert instructions below`, `[TODO: …]`) and for
-`TODO`, `FIXME`, `TBD` and `XXX` at the start of the description or of a paragraph. Code and quoted
-text are left alone.
+Looks for descriptions and paragraphs that start with a text of a template (`Lorem ipsum`, `Insert
+instructions below`, `[TODO: …]`) or with `TODO`, `FIXME`, `TBD` or `XXX`. Code, tables and block
+quotes are left alone.
 
 ## Why is this bad?
 The part is not written yet, and a model takes the placeholder for an instruction.
@@ -91,12 +91,6 @@ fn placeholder(text: &str) -> Option<(usize, &str)> {
         return Some((start, label));
     }
     let lower = text.to_ascii_lowercase();
-    let quoted = |at: usize| {
-        lower[..at].ends_with(['"', '\'', '`', '\u{201C}', '\u{2018}'])
-            || lower[..at].matches('`').count() % 2 == 1
-    };
-    TEMPLATES.into_iter().find_map(|template| {
-        let (at, _) = lower.match_indices(template).find(|(at, _)| !quoted(*at))?;
-        Some((at, &text[at..at + template.len()]))
-    })
+    let found = TEMPLATES.into_iter().find(|template| lower[start..].starts_with(template));
+    Some((start, &text[start..start + found?.len()]))
 }

@@ -5,29 +5,32 @@ use crate::prose::Kind;
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
-/// Elements that clients put around skills and messages.
-const ELEMENTS: [&str; 22] = [
+/// Elements that clients put around skills and messages and that mean nothing else.
+const OURS: [&str; 9] = [
     "available_skills",
     "active_skills",
-    "skill",
     "skill_content",
-    "skills",
-    "system",
     "system-reminder",
     "system_prompt",
+    "function_calls",
+    "function_results",
+    "antml:invoke",
+    "command-name",
+];
+
+/// Elements that clients use too, but whose opening tags authors also write for `put this here`.
+const ELEMENTS: [&str; 12] = [
+    "skill",
+    "skills",
+    "system",
     "instructions",
     "assistant",
     "user",
     "human",
     "tool_use",
     "tool_result",
-    "function_calls",
-    "function_results",
     "invoke",
-    "antml:invoke",
-    "antml:function_calls",
     "thinking",
-    "command-name",
     "location",
 ];
 
@@ -69,7 +72,7 @@ pub(super) static RULE: Rule = Rule {
     docs: r"
 ## What it does
 Looks in `name`, `description` and `when_to_use` for elements of prompts (`</available_skills>`,
-`<system>`), tokens that end a turn (`<|im_end|>`), lines that start with a role (`System:`) and
+`</system>`), tokens that end a turn (`<|im_end|>`), lines that start with a role (`System:`) and
 phrases that take other instructions away. In the text of the body, outside code, it looks for
 tokens that end a turn and for `</skill_content>`.
 
@@ -141,11 +144,10 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 /// Returns what in a text can pass for a part of a prompt.
 fn markup(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
-    let element = ELEMENTS.iter().find_map(|name| {
-        [format!("<{name}>"), format!("</{name}>"), format!("<{name} ")]
-            .into_iter()
-            .find(|tag| lower.contains(tag.as_str()))
-    });
+    let tag = |tag: String| lower.contains(&tag).then_some(tag);
+    let ours =
+        OURS.iter().find_map(|name| tag(format!("<{name}")).or_else(|| tag(format!("</{name}"))));
+    let element = ours.or_else(|| ELEMENTS.iter().find_map(|name| tag(format!("</{name}>"))));
     let fixed =
         || TOKENS.iter().chain(&LINES).find(|it| lower.contains(**it)).map(|it| (*it).to_owned());
     let role = || {

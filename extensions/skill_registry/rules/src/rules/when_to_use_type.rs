@@ -28,7 +28,7 @@ Count the beads.
 ```
 
 ## Good
-```markdown bead-counter/SKILL.md
+```markdown bead-counter/SKILL.md profile=skillscraft
 ---
 name: bead-counter
 description: Counts beads in a jar. Use when the user asks how many there are.

@@ -8,7 +8,7 @@ use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
 use self::mend::mended;
 use super::batch::{Item, for_each, worse};
 use super::report::{Checked, Report, format};
-use crate::cli::LintArgs;
+use crate::cli::{Format, LintArgs};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::Outcome;
@@ -17,6 +17,10 @@ use crate::session::Session;
 pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
     let profile = args.profile.into();
     let format = format(session, args.format, args.jsonl, profile)?;
+    if format == Format::Reference {
+        return Err(CliError::usage("the reference validator has no lint")
+            .hint("`skillhost skill validate` has its form"));
+    }
     let options = Options { profile, scope: Scope::Lint };
     let mut report = Report::new(session.output, format, profile);
     let mut failed = exit::OK;
@@ -40,6 +44,7 @@ pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
             let properties = report.shows_properties().then(|| serde_json::Map::new());
             report.skill(&Checked {
                 path: &skill.path(),
+                dir: &skill.dir,
                 bytes: &files.bytes,
                 findings: &found.findings,
                 properties: properties.as_ref(),

@@ -5,6 +5,7 @@ mod human;
 mod json;
 mod jsonl;
 mod place;
+mod reference;
 mod sarif;
 
 use std::io::{self, Write};
@@ -25,6 +26,8 @@ use crate::session::Session;
 pub(super) struct Checked<'a> {
     /// The SKILL.md, or whatever was named.
     pub(super) path: &'a Path,
+    /// The skill's directory, or whatever was named.
+    pub(super) dir: &'a Path,
     /// Its bytes, which findings point into.
     pub(super) bytes: &'a [u8],
     /// In the order of the file.
@@ -132,11 +135,12 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(output: Output, format: Format, profile: Profile) -> Self {
         let form: Box<dyn Form> = match format {
-            Format::Human | Format::Reference => Box::new(human::Human::new(output)),
+            Format::Human => Box::new(human::Human::new(output)),
             Format::Json => Box::new(json::Json::default()),
             Format::Jsonl => Box::new(jsonl::Jsonl),
             Format::Sarif => Box::new(sarif::Sarif::new(profile)),
             Format::Github => Box::new(github::Github),
+            Format::Reference => Box::new(reference::Reference(output)),
         };
         let out = Box::new(output.buffered());
         Self { output, format, form, out, summary: Summary::default() }
@@ -177,23 +181,32 @@ impl Report {
             self.output.note(format!("{place}: {}; {}", problem.message, problem.help));
             return Ok(());
         }
-        let mut diagnostic = Diagnostic::error(problem.rule, &*problem.message);
+        let message = match (self.format, problem.kind) {
+            (Format::Reference, ProblemKind::NotFound) => format!("Path does not exist: {place}"),
+            (Format::Reference, ProblemKind::NoSkill) => {
+                "Missing required file: SKILL.md".to_owned()
+            }
+            _ => problem.message.clone(),
+        };
+        let mut diagnostic = Diagnostic::error(problem.rule, message);
         if !problem.help.is_empty() {
             diagnostic = diagnostic.with_help(problem.help);
         }
         let found = [Finding { diagnostic, edits: Vec::new() }];
         let checked = Checked {
             path: &problem.path,
+            dir: &problem.path,
             bytes: &[],
             findings: &found,
             properties: None,
             fixed: None,
         };
         self.summary.problems += 1;
-        if matches!(problem.kind, ProblemKind::NoSkill | ProblemKind::Unusable) {
+        let is_result = matches!(problem.kind, ProblemKind::NoSkill | ProblemKind::Unusable);
+        if is_result || self.format == Format::Reference {
             return written(self.form.skill(&checked, &mut self.out));
         }
-        if matches!(self.format, Format::Human | Format::Github | Format::Reference) {
+        if matches!(self.format, Format::Human | Format::Github) {
             let error = CliError::usage(format!("{place}: {}", problem.message));
             return self.failure(&error.hint(problem.help));
         }

@@ -28,6 +28,7 @@ pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
             let properties = report.shows_properties().then(|| serde_json::Map::new());
             report.skill(&Checked {
                 path: &skill.path(),
+                dir: &skill.dir,
                 bytes: &files.bytes,
                 findings: &found.findings,
                 properties: properties.as_ref(),

@@ -52,7 +52,8 @@ impl Human {
         writeln!(out)?;
         let mut group = Group::with_level(level);
         let line = if found.line > 0 { lines.get(found.line) } else { None };
-        if let Some(line) = line {
+        // An empty line shows nobody anything.
+        if let Some(line) = line.filter(|line| !line.trim().is_empty()) {
             let Shown { text, carets } = shown(line, found.column, self.width);
             let here = AnnotationKind::Primary.span(carets);
             group = group

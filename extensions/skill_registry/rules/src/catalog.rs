@@ -1,0 +1,172 @@
+//! Rules over all skills of a catalog: names taken twice, skills that are not there, descriptions
+//! that say the same.
+
+mod overlap;
+
+use std::collections::HashMap;
+
+use skill_format::{Severity, Span};
+
+use crate::input::SkillInput;
+use crate::profile::Profile;
+use crate::rule::{Finding, Findings, Rule};
+use crate::rules::{catalog_duplicate, catalog_overlap, requires_unresolved};
+use crate::subject::Subject;
+use crate::suppress;
+
+/// How many missing skills get a suggestion: each takes a look at every id.
+const MOST_SUGGESTIONS: usize = 100;
+
+/// What the rules over several skills need of one; owned and small.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CatalogSkill {
+    /// The name of its directory.
+    pub id: String,
+    /// The `name` of the frontmatter and where it is.
+    pub name: Option<(String, Span)>,
+    /// The `description` and where it is.
+    pub description: (String, Span),
+    /// The ids in `requires`.
+    pub requires: Vec<String>,
+    /// Where `requires` is.
+    pub requires_at: Span,
+    /// The rules that the frontmatter suppresses.
+    pub allowed: Vec<String>,
+}
+
+impl CatalogSkill {
+    /// Takes what is needed of a skill; nothing if it has no usable frontmatter.
+    #[must_use]
+    pub fn new(input: &SkillInput<'_>) -> Option<Self> {
+        Self::of(&Subject::new(input, Profile::default()))
+    }
+
+    /// Takes what is needed of a skill that has been taken up already.
+    #[must_use]
+    pub fn of(skill: &Subject<'_>) -> Option<Self> {
+        let frontmatter = skill.frontmatter()?;
+        let requires_at = match skill.field("requires") {
+            Some(entry) => entry.value.span(),
+            None => skill.place_of("metadata"),
+        };
+        Some(Self {
+            id: skill.input().dir_name.to_owned(),
+            name: frontmatter.name.clone().map(|name| (name, skill.place_of("name"))),
+            description: (frontmatter.description.clone(), skill.place_of("description")),
+            requires: frontmatter.requires.clone(),
+            requires_at,
+            allowed: suppress::allowed_everywhere(skill),
+        })
+    }
+}
+
+/// Checks the skills of a catalog against each other. Returns findings with the index of the skill
+/// they are about, in the order of the skills.
+///
+/// The order of the skills matters only for which of two alike is reported: the later one. Of a
+/// single skill nothing is said, because what stands beside it is not known. The time is
+/// proportional to the words of all descriptions, even for skills that are all alike.
+#[must_use]
+pub fn check_catalog(skills: &[CatalogSkill]) -> Vec<(usize, Finding)> {
+    if skills.len() < 2 {
+        return Vec::new();
+    }
+    let mut findings = Collector { skills, list: Vec::new() };
+    duplicates(skills, &mut findings);
+    unresolved(skills, &mut findings);
+    for found in overlap::find(skills) {
+        let (skill, other) = (&skills[found.index], &skills[found.other]);
+        let message = if found.same {
+            format!("the description says the same as that of `{}`", other.id)
+        } else {
+            let percent = found.percent;
+            format!("the description says nearly the same as that of `{}` ({percent} %)", other.id)
+        };
+        let help = "say in each when to use it and not the other, or make one skill of the two";
+        findings.add(&catalog_overlap::RULE, found.index, skill.description.1, message, help);
+    }
+    let mut list = findings.list;
+    list.sort_by_key(|(index, found)| (*index, found.diagnostic.line, found.diagnostic.rule));
+    list
+}
+
+struct Collector<'a> {
+    skills: &'a [CatalogSkill],
+    list: Vec<(usize, Finding)>,
+}
+
+impl Collector<'_> {
+    fn add(&mut self, rule: &'static Rule, index: usize, at: Span, message: String, help: &str) {
+        let severity = rule.levels.in_profile(Profile::default()).severity();
+        let allowed = self.skills[index].allowed.iter().any(|id| id == rule.id);
+        let severity = severity.filter(|severity| *severity == Severity::Error || !allowed);
+        let Some(severity) = severity else { return };
+        let mut found = Vec::new();
+        Findings::new(rule, severity, &mut found).add(at, message, help);
+        self.list.extend(found.into_iter().map(|finding| (index, finding)));
+    }
+}
+
+/// Finds ids and names that an earlier skill has, upper and lower case being the same.
+fn duplicates(skills: &[CatalogSkill], findings: &mut Collector<'_>) {
+    let mut ids: HashMap<String, usize> = HashMap::with_capacity(skills.len());
+    let mut names: HashMap<String, usize> = HashMap::with_capacity(skills.len());
+    for (index, skill) in skills.iter().enumerate() {
+        let rule = &catalog_duplicate::RULE;
+        let first = *ids.entry(skill.id.to_lowercase()).or_insert(index);
+        if first != index {
+            let message = if skills[first].id == skill.id {
+                format!("an earlier skill has the directory name `{}`, too", skill.id)
+            } else {
+                format!("the directory differs from `{}` in case only", skills[first].id)
+            };
+            let help = "rename one of them; of two skills with one id, the first is loaded";
+            findings.add(rule, index, Span::default(), message, help);
+            continue;
+        }
+        let Some((name, at)) = &skill.name else { continue };
+        let first = *names.entry(name.trim().to_lowercase()).or_insert(index);
+        if first != index {
+            let message = format!("the name `{name}` is also that of `{}`", skills[first].id);
+            findings.add(rule, index, *at, message, "give each skill a name of its own");
+        }
+    }
+}
+
+/// Finds required skills that are not in the catalog.
+fn unresolved(skills: &[CatalogSkill], findings: &mut Collector<'_>) {
+    let by_id: HashMap<&str, ()> = skills.iter().map(|skill| (&*skill.id, ())).collect();
+    let mut suggestions = 0;
+    for (index, skill) in skills.iter().enumerate() {
+        for required in &skill.requires {
+            // `id@root` names the one of several skills with an id that lies in a certain root.
+            let id = required.split_once('@').map_or(&**required, |(id, _)| id);
+            let message = if id == skill.id {
+                "the skill requires itself".to_owned()
+            } else if by_id.contains_key(id) {
+                continue;
+            } else {
+                format!("there is no skill `{required}`")
+            };
+            let near = (id != skill.id && suggestions < MOST_SUGGESTIONS).then(|| {
+                suggestions += 1;
+                nearest(id, skills)
+            });
+            let help = match near.flatten() {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "add the skill, or remove it from `requires`".to_owned(),
+            };
+            findings.add(&requires_unresolved::RULE, index, skill.requires_at, message, &help);
+        }
+    }
+}
+
+fn nearest<'a>(id: &str, skills: &'a [CatalogSkill]) -> Option<&'a str> {
+    let lower = id.to_lowercase();
+    let scored = skills.iter().map(|skill| {
+        let near = strsim::jaro_winkler(&lower, &skill.id.to_lowercase());
+        (near, &*skill.id)
+    });
+    let best = scored.max_by(|left, right| left.0.total_cmp(&right.0).then(right.1.cmp(left.1)))?;
+    (best.0 > 0.85).then_some(best.1)
+}

@@ -1,0 +1,163 @@
+//! Writes the documentation of rules as Markdown.
+
+use std::fmt::Write as _;
+
+use super::{Block, Info, Part, parts};
+use crate::profile::{Level, Profile};
+use crate::rule::{Group, Rule};
+
+/// Returns the page of a rule, as Markdown.
+#[must_use]
+pub fn page(rule: &Rule) -> String {
+    let mut page = format!("# {}\n", rule.id);
+    write_rule(rule, "##", &mut page);
+    page
+}
+
+/// Returns one document with the pages of all the rules: by group, with a table of each.
+#[must_use]
+pub fn all_pages(rules: &[&Rule]) -> String {
+    let mut text = "# Rules\n\n\
+        Generated from the rules; `UPDATE_DOCS=1 cargo test -p skill-rules` renews it.\n\n\
+        `skillhost skill validate` asks the rules of the first group that need no more than the \
+        frontmatter and the number of lines, and those that are errors in the profile. \
+        `skillhost skill lint` asks all of them. `skillhost skill rules RULE` shows a page of \
+        this document. In the examples, `{{text*n}}` stands for the text n times.\n"
+        .to_owned();
+    for (group, title) in GROUPS {
+        let _ = write!(
+            text,
+            "\n## {title}\n\n| rule | in `spec` | fixed by a tool | finds |\n| --- | --- | --- | --- |\n"
+        );
+        for rule in rules.iter().filter(|rule| rule.group == group) {
+            let _ = writeln!(
+                text,
+                "| [`{}`](#{}) | {} | {} | {} |",
+                rule.id,
+                anchor(rule.id),
+                rule.levels.spec.as_str(),
+                if rule.fixable { "yes" } else { "" },
+                rule.summary
+            );
+        }
+    }
+    for rule in rules {
+        let _ = write!(text, "\n## {}\n", rule.id);
+        write_rule(rule, "###", &mut text);
+    }
+    text
+}
+
+const GROUPS: [(Group, &str); 2] =
+    [(Group::Validation, "Whether a skill conforms"), (Group::Lint, "Whether a skill is good")];
+
+/// Returns what a heading of this text is linked by.
+fn anchor(id: &str) -> String {
+    id.chars().filter(|c| *c != '.').map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// Writes what comes below a rule's heading; its own headings start with `marks`.
+fn write_rule(rule: &Rule, marks: &str, text: &mut String) {
+    let mut summary = rule.summary.chars();
+    let first = summary.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    let _ = write!(text, "\n{first}{}.\n\n", summary.as_str());
+    let names: Vec<_> =
+        Profile::ALL.iter().map(|profile| format!("`{}`", profile.as_str())).collect();
+    let levels = Profile::ALL.map(|profile| rule.levels.in_profile(profile).as_str());
+    let _ = writeln!(text, "| {} |", names.join(" | "));
+    let _ = writeln!(text, "|{}", " --- |".repeat(names.len()));
+    let _ = writeln!(text, "| {} |", levels.join(" | "));
+    if rule.levels.in_profile(Profile::Lenient) == Level::Off && rule.group == Group::Validation {
+        text.push_str("\nLoading does not look at it.\n");
+    }
+    if rule.fixable {
+        text.push_str("\n`skillhost skill fmt` or `skillhost skill lint --fix` mends it.\n");
+    }
+    text.push('\n');
+    match parts(rule.docs.trim_start()) {
+        Ok(parts) => parts.into_iter().for_each(|part| write_part(part, marks, text)),
+        // The tests keep this from happening; a page is better than none.
+        Err(_) => text.push_str(rule.docs),
+    }
+}
+
+fn write_part(part: Part<'_>, marks: &str, text: &mut String) {
+    match part {
+        Part::Text(line) => match line.strip_prefix("## ") {
+            Some(heading) => {
+                let _ = write!(text, "{marks} {heading}");
+                text.push('\n');
+            }
+            None => text.push_str(line),
+        },
+        Part::Block(block) => write_block(block, text),
+    }
+}
+
+/// Writes a block with a line in front that says what its info string does.
+fn write_block(Block { fence, info, content }: Block<'_>, text: &mut String) {
+    let Some(info) = Info::read(info) else {
+        let _ = writeln!(text, "{fence}{info}\n{content}{fence}");
+        return;
+    };
+    let _ = write!(text, "`{}/{}`", info.dir_name, info.path);
+    if let Some(profile) = info.profile {
+        let _ = write!(text, ", in profile `{}`", profile.as_str());
+    }
+    if let Some(encoding) = info.encoding {
+        let _ = write!(text, ", saved as {encoding}");
+    }
+    if info.mode != 0o644 {
+        let _ = write!(text, ", with mode {:o}", info.mode);
+    }
+    match info.link {
+        Some(target) => {
+            let _ = writeln!(text, ", a symbolic link to `{target}`");
+        }
+        None => {
+            let _ = writeln!(text, ":\n\n{fence}{}\n{content}{fence}", info.language);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Levels;
+    use crate::rule::{Check, Reach};
+
+    const RULE: Rule = Rule {
+        id: "a.bC",
+        group: Group::Lint,
+        reach: Reach::Head,
+        summary: "it is odd",
+        levels: Levels { spec: Level::Note, ..Levels::all(Level::Off) },
+        fixable: true,
+        docs: "\n## What it does\nLooks.\n\n## Bad\n````text x/y profile=skillscraft mode=755\n## z\n```\n````\n```text x/l link=y\n```\n",
+        check: Check::Loading,
+    };
+
+    const BELOW: &str = "\nIt is odd.\n\n\
+        | `lenient` | `spec` | `reference` | `skillscraft` | `seed-strict` | `anthropic` |\n\
+        | --- | --- | --- | --- | --- | --- |\n\
+        | off | note | off | off | off | off |\n\n\
+        `skillhost skill fmt` or `skillhost skill lint --fix` mends it.\n\n\
+        ## What it does\n\nLooks.\n\n## Bad\n\n\
+        `x/y`, in profile `skillscraft`, with mode 755:\n\n````text\n## z\n```\n````\n\
+        `x/l`, a symbolic link to `y`\n";
+
+    #[test]
+    fn a_page_says_everything_about_a_rule() {
+        assert_eq!(page(&RULE), format!("# a.bC\n{BELOW}"));
+    }
+
+    #[test]
+    fn the_document_has_a_table_of_each_group() {
+        let text = all_pages(&[&RULE]);
+        let below = BELOW.replace("## ", "### ").replace("### z", "## z");
+        assert!(text.ends_with(&format!(
+            "## Whether a skill is good\n\n| rule | in `spec` | fixed by a tool | finds |\n\
+             | --- | --- | --- | --- |\n| [`a.bC`](#abc) | note | yes | it is odd |\n\n## a.bC\n{below}"
+        )));
+    }
+}

@@ -1,0 +1,55 @@
+//! `catalog-duplicate`: two skills of one catalog with one id or one name.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "catalog-duplicate",
+    group: Group::Lint,
+    reach: Reach::Head,
+    summary: "another skill has the same directory name or the same name",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Compares the directory names and the names of all skills that are linted together, upper and lower
+case being the same. The later of two is reported.
+
+## Why is this bad?
+A client loads one of the two and hides the other, and which one depends on the client. Names that
+differ in case only are one file on some systems.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.
+```
+```markdown jar-counter/SKILL.md
+---
+name: bead-counter
+description: Weighs jars with a scale. Use when the user asks how heavy a jar is.
+---
+Weigh the jar.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+---
+Count the beads.
+```
+```markdown jar-scale/SKILL.md
+---
+name: jar-scale
+description: Weighs jars with a scale. Use when the user asks how heavy a jar is.
+---
+Weigh the jar.
+```
+",
+    check: Check::Catalog,
+};

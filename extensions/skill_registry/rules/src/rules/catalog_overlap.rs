@@ -1,0 +1,56 @@
+//! `catalog-overlap`: two skills of one catalog that say they do the same.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "catalog-overlap",
+    group: Group::Lint,
+    reach: Reach::Head,
+    summary: "the description says what that of another skill says",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Compares the descriptions of all skills that are linted together. Words that are rare among them
+weigh more than common ones; if two descriptions share more than 62 % of what they weigh together,
+the later one is reported.
+
+## Why is this bad?
+The description is what a model chooses by. Between two that say the same it picks one by chance,
+and often loads both.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts glass beads in a jar and reports the total per colour. Use when asked.
+---
+Count the beads.
+```
+```markdown jar-counter/SKILL.md
+---
+name: jar-counter
+description: Counts the glass beads in jars and reports a total per colour. Use when asked.
+---
+Count the beads.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts glass beads in a jar and reports the total per colour. Use when asked.
+---
+Count the beads.
+```
+```markdown bead-sorter/SKILL.md
+---
+name: bead-sorter
+description: Sorts beads of wood by size into trays. Use when the user wants them in order.
+---
+Sort the beads.
+```
+",
+    check: Check::Catalog,
+};

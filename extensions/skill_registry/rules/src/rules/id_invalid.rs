@@ -1,0 +1,28 @@
+//! `id.invalid`: the directory's name cannot be the id of a skill.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "id.invalid",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the directory's name cannot be the id of a skill",
+    levels: Levels::all(Level::Error),
+    fixable: false,
+    docs: r#"
+## What it does
+Reports directories whose name is not UTF-8, is longer than 128 bytes, or has control characters,
+characters that change the direction of writing, or backticks.
+
+## Why is this bad?
+The directory's name is the skill's id. It is printed, compared and put into prompts.
+
+## Bad
+It depends on the disk, so there is no example.
+
+## Good
+It depends on the disk, so there is no example.
+"#,
+    check: Check::Reading,
+};

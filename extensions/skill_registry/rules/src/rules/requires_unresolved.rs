@@ -1,0 +1,59 @@
+//! `requires-unresolved`: a skill that requires one that is not there.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "requires-unresolved",
+    group: Group::Lint,
+    reach: Reach::Head,
+    summary: "a required skill is not there",
+    levels: Levels::all(Level::Warning),
+    fixable: false,
+    docs: r"
+## What it does
+Looks up the ids in `requires` among all skills that are linted together, and suggests the nearest
+one for those it does not find. A skill that requires itself is reported, too. Nothing is said when
+a single skill is linted.
+
+## Why is this bad?
+A model that loads the skill is told to load the other one first, and cannot.
+
+## Bad
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+metadata:
+  requires: Jar-Opener
+---
+Count the beads.
+```
+```markdown jar-opener/SKILL.md
+---
+name: jar-opener
+description: Opens jars that are stuck. Use when a jar does not open.
+---
+Open the jar.
+```
+
+## Good
+```markdown bead-counter/SKILL.md
+---
+name: bead-counter
+description: Counts beads in a jar. Use when the user asks how many beads there are.
+metadata:
+  requires: jar-opener
+---
+Count the beads.
+```
+```markdown jar-opener/SKILL.md
+---
+name: jar-opener
+description: Opens jars that are stuck. Use when a jar does not open.
+---
+Open the jar.
+```
+",
+    check: Check::Catalog,
+};

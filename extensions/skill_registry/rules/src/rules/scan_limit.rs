@@ -1,0 +1,27 @@
+//! `scan.limit`: there is more to search than is searched.
+
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Group, Reach, Rule};
+
+pub(super) static RULE: Rule = Rule {
+    id: "scan.limit",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "there is more to search than is searched",
+    levels: Levels::all(Level::Error),
+    fixable: false,
+    docs: r#"
+## What it does
+Says that a search stopped at its limit: 500,000 directories, or 32 levels.
+
+## Why is this bad?
+Skills beyond the limit were not checked, which must not look as if all were well.
+
+## Bad
+It depends on the disk, so there is no example.
+
+## Good
+It depends on the disk, so there is no example.
+"#,
+    check: Check::Reading,
+};

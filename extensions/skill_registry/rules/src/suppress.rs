@@ -1,0 +1,205 @@
+//! Comments that suppress findings: `# skillhost: allow(rule)` in the frontmatter and
+//! `<!-- skillhost: allow(rule) -->` in the body.
+//!
+//! A comment in the frontmatter, on a line of its own or behind a value, is about the whole file.
+//! One in the body is about the next block if it stands on lines of its own, else about its line.
+//! Errors are never suppressed. What suppresses nothing is a finding itself.
+
+use std::ops::Range;
+
+use skill_format::tree::{self, Scalar, Style};
+use skill_format::{Severity, Span, Value, fences};
+
+use crate::rule::{Check, Finding, Findings};
+use crate::rules::{RULES, rule, suppression_unknown, suppression_unused};
+use crate::subject::Subject;
+
+const START: &str = "skillhost: allow(";
+
+/// One rule that a comment names.
+#[derive(Debug)]
+struct Suppression {
+    rule: String,
+    /// Where the rule's name stands in the text.
+    at: usize,
+    /// The lines it is about; nothing for the whole file.
+    lines: Option<Range<u32>>,
+    used: bool,
+    /// Whether a finding was left standing because it is an error.
+    refused: bool,
+}
+
+/// Takes the suppressed findings out and reports the suppressions that are unused or name no rule.
+pub(crate) fn apply(skill: &Subject<'_>, findings: &mut Vec<Finding>) {
+    if !skill.text().contains(START) {
+        return;
+    }
+    let mut suppressions = in_frontmatter(skill);
+    in_body(skill, &mut suppressions);
+    findings.retain(|finding| {
+        let found = &finding.diagnostic;
+        let mut kept = true;
+        for suppression in &mut suppressions {
+            let here = suppression.lines.as_ref().is_none_or(|lines| lines.contains(&found.line));
+            if here && suppression.rule == found.rule {
+                let refused = found.severity == Severity::Error;
+                suppression.refused |= refused;
+                suppression.used |= !refused;
+                kept &= refused;
+            }
+        }
+        kept
+    });
+    for suppression in suppressions {
+        report(skill, &suppression, findings);
+    }
+}
+
+/// Returns the ids of the rules that the frontmatter suppresses for the whole file.
+pub(crate) fn allowed_everywhere(skill: &Subject<'_>) -> Vec<String> {
+    in_frontmatter(skill).into_iter().map(|suppression| suppression.rule).collect()
+}
+
+fn report(skill: &Subject<'_>, suppression: &Suppression, findings: &mut Vec<Finding>) {
+    let id = &*suppression.rule;
+    let place = skill.span_at(suppression.at);
+    let known = rule(id);
+    let (reporter, message, help) = match known {
+        None => {
+            let near = nearest(id).map(|id| format!("did you mean `{id}`?"));
+            let help = near.unwrap_or_else(|| "`skillhost skill rules` lists them".to_owned());
+            (&suppression_unknown::RULE, format!("there is no rule `{id}`"), help)
+        }
+        Some(rule) if suppression.used || matches!(rule.check, Check::Catalog) => return,
+        Some(_) if suppression.refused => (
+            &suppression_unused::RULE,
+            format!("`{id}` is an error here, and errors cannot be suppressed"),
+            "mend what it finds, then remove the suppression".to_owned(),
+        ),
+        Some(_) => (
+            &suppression_unused::RULE,
+            format!("nothing here is suppressed by `{id}`"),
+            "remove it".to_owned(),
+        ),
+    };
+    if let Some(severity) = reporter.levels.in_profile(skill.profile()).severity() {
+        Findings::new(reporter, severity, findings).add(place, message, help);
+    }
+}
+
+fn nearest(id: &str) -> Option<&'static str> {
+    let lower = id.to_lowercase();
+    let scored =
+        RULES.iter().map(|rule| (strsim::jaro_winkler(&lower, &rule.id.to_lowercase()), rule.id));
+    let best = scored.max_by(|left, right| left.0.total_cmp(&right.0))?;
+    (best.0 > 0.8).then_some(best.1)
+}
+
+/// Finds the comments of the frontmatter: what the tree does not take for a part of a value.
+fn in_frontmatter(skill: &Subject<'_>) -> Vec<Suppression> {
+    let text = skill.text();
+    let Some(fences) = fences(text) else { return Vec::new() };
+    let yaml = &text[fences.yaml.clone()];
+    if !yaml.contains(START) {
+        return Vec::new();
+    }
+    let mut suppressions = Vec::new();
+    let mut start = fences.yaml.start;
+    for line in yaml.split_inclusive('\n') {
+        for (at, _) in line.match_indices('#') {
+            let comment = line[at + 1..].trim_start();
+            let is_start = line[..at].is_empty() || line[..at].ends_with([' ', '\t']);
+            if is_start && comment.starts_with(START) && is_comment(skill, line, at, yaml, &fences)
+            {
+                let open = start + line.len() - comment.len();
+                rules_in(text, open, None, &mut suppressions);
+                break;
+            }
+        }
+        start += line.len();
+    }
+    suppressions
+}
+
+/// Tells whether a `#` starts a comment: without what stands behind it, the tree is the same.
+fn is_comment(
+    skill: &Subject<'_>,
+    line: &str,
+    at: usize,
+    yaml: &str,
+    fences: &skill_format::Fences,
+) -> bool {
+    let Some(before) = skill.tree() else { return true };
+    let offset = line.as_ptr() as usize - yaml.as_ptr() as usize;
+    let content = line.trim_end_matches(['\n', '\r']).len();
+    let without = format!("{}{}", &yaml[..offset + at], &yaml[offset + content..]);
+    match tree::parse(&without, fences.open_line + 1).root {
+        Value::Mapping(after) => before.same_content(&after),
+        Value::Scalar(Scalar { text, style: Style::Plain, .. }) => {
+            before.entries.is_empty() && text.is_empty()
+        }
+        Value::Scalar(_) | Value::Sequence(_) => false,
+    }
+}
+
+fn in_body(skill: &Subject<'_>, suppressions: &mut Vec<Suppression>) {
+    let text = skill.text();
+    let prose = skill.prose();
+    let mut done = 0;
+    for range in &prose.html {
+        for (at, _) in text[range.clone()].match_indices("<!--") {
+            let open = range.start + at;
+            let comment = text[open + 4..].trim_start();
+            // A piece of HTML in a block of it is listed twice.
+            if open < done || !comment.starts_with(START) {
+                continue;
+            }
+            let start = text.len() - comment.len();
+            let end = comment.find("-->").map_or(text.len(), |end| start + end + 3);
+            done = end;
+            let alone = is_alone(text, open, end);
+            let lines = if alone {
+                let next = prose.blocks.iter().find(|block| block.start >= end);
+                next.map_or(0..0, |block| lines_of(skill, block))
+            } else {
+                lines_of(skill, &(open..end))
+            };
+            rules_in(text, start, Some(lines), suppressions);
+        }
+    }
+}
+
+/// Tells whether nothing but blanks, list markers and quote markers stands beside a comment.
+fn is_alone(text: &str, open: usize, end: usize) -> bool {
+    let before = text[..open].rsplit('\n').next().unwrap_or_default();
+    let after = text[end..].lines().next().unwrap_or_default();
+    before.chars().all(|c| matches!(c, ' ' | '\t' | '>')) && after.trim().is_empty()
+}
+
+fn lines_of(skill: &Subject<'_>, range: &Range<usize>) -> Range<u32> {
+    let content = skill.text()[range.clone()].trim_end().len();
+    let last = skill.span_at(range.start + content.saturating_sub(1));
+    let Span { line: first, .. } = skill.span_at(range.start);
+    first..last.line.saturating_add(1)
+}
+
+/// Reads the names between the parentheses; `start` is where `skillhost: allow(` starts.
+fn rules_in(
+    text: &str,
+    start: usize,
+    lines: Option<Range<u32>>,
+    suppressions: &mut Vec<Suppression>,
+) {
+    let start = start + START.len();
+    let list = text[start..].split([')', '\n']).next().unwrap_or_default();
+    let mut at = start;
+    for name in list.split(',') {
+        let rule = name.trim();
+        if !rule.is_empty() {
+            let at = at + (name.len() - name.trim_start().len());
+            let (rule, lines) = (rule.to_owned(), lines.clone());
+            suppressions.push(Suppression { rule, at, lines, used: false, refused: false });
+        }
+        at += name.len() + 1;
+    }
+}

@@ -1,0 +1,97 @@
+//! Every rule is documented, and its documentation is true.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the document is a file; the crate itself reads none"
+)]
+
+use std::path::Path;
+
+use skill_rules::explain::{ExampleSkill, Examples, all_pages, documentation};
+use skill_rules::{CatalogSkill, Check, Options, RULES, Rule, Scope, check, check_catalog};
+
+fn finds_in_catalog(rule: &Rule, examples: &Examples) -> bool {
+    let skills = examples.skills.iter().filter_map(|skill| {
+        let entries = skill.entries();
+        CatalogSkill::new(&skill.input(&entries))
+    });
+    let found = check_catalog(&skills.collect::<Vec<_>>());
+    found.iter().any(|(_, finding)| finding.diagnostic.rule == rule.id)
+}
+
+fn finds(rule: &Rule, skill: &ExampleSkill, examples: &Examples) -> bool {
+    let entries = skill.entries();
+    let options = Options { profile: examples.profile, scope: Scope::Lint };
+    let report = check(&skill.input(&entries), options);
+    report.findings.iter().any(|found| found.diagnostic.rule == rule.id)
+}
+
+#[test]
+fn bad_examples_raise_their_rule_and_good_ones_do_not() {
+    let mut wrong = Vec::new();
+    for rule in RULES {
+        let docs = match documentation(rule) {
+            Ok(docs) => docs,
+            Err(error) => {
+                wrong.push(format!("{}: {error}", rule.id));
+                continue;
+            }
+        };
+        if matches!(rule.check, Check::Reading) {
+            continue;
+        }
+        if matches!(rule.check, Check::Catalog) {
+            for (examples, expected) in [(&docs.bad, true), (&docs.good, false)] {
+                if finds_in_catalog(rule, examples) != expected {
+                    wrong.push(format!("{}: Bad or Good is not what it says", rule.id));
+                }
+            }
+            continue;
+        }
+        for (examples, expected) in [(&docs.bad, true), (&docs.good, false)] {
+            for skill in &examples.skills {
+                if finds(rule, skill, examples) != expected {
+                    let what = if expected { "not raised by Bad" } else { "raised by Good" };
+                    wrong.push(format!("{} is {what}: {}", rule.id, skill.dir_name));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn good_examples_are_valid() {
+    for rule in RULES {
+        let Ok(docs) = documentation(rule) else { continue };
+        for skill in &docs.good.skills {
+            let entries = skill.entries();
+            let options = Options { profile: docs.good.profile, scope: Scope::Validate };
+            let report = check(&skill.input(&entries), options);
+            assert!(report.is_valid(), "{}: {report:?}", rule.id);
+        }
+    }
+}
+
+#[test]
+fn summaries_read_after_a_colon() {
+    for rule in RULES {
+        let summary = rule.summary;
+        let starts = summary.starts_with(|c: char| c.is_lowercase() || c == '`' || c.is_numeric())
+            || summary.starts_with("SKILL.md");
+        assert!(starts && !summary.ends_with('.') && summary.len() <= 80, "{}: {summary}", rule.id);
+    }
+}
+
+#[test]
+fn the_document_of_the_rules_is_what_they_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/rules.md");
+    let text = all_pages(RULES);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == text,
+        "docs/rules.md is old; UPDATE_DOCS=1 cargo test -p skill-rules renews it"
+    );
+}

@@ -1,0 +1,189 @@
+//! The verdicts of the fixture packs.
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its fixtures has failed")]
+#![expect(clippy::disallowed_methods, reason = "fixtures are files; the crate itself reads none")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use skill_rules::{
+    EntryKind, FileEntry, Group, Options, Profile, Report, Scope, SkillInput, check, rule,
+};
+
+fn pack(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures").join(name)
+}
+
+/// A skill as it lies on the disk.
+struct OnDisk {
+    dir_name: String,
+    file_name: Option<String>,
+    bytes: Vec<u8>,
+    files: Vec<FileEntry>,
+}
+
+impl OnDisk {
+    fn read(dir: &Path) -> Self {
+        let mut files = Vec::new();
+        list(dir, "", &mut files);
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let spelt = |name: &&str| name.eq_ignore_ascii_case("SKILL.md");
+        let names = files.iter().map(|file| file.path.as_str());
+        let file_name = names.filter(spelt).min().map(str::to_owned);
+        let bytes = file_name.as_ref().map(|name| fs::read(dir.join(name)).unwrap());
+        Self {
+            dir_name: dir.file_name().unwrap().to_str().unwrap().to_owned(),
+            file_name,
+            bytes: bytes.unwrap_or_default(),
+            files,
+        }
+    }
+
+    fn check(&self, profile: Profile) -> Report {
+        let input = SkillInput {
+            dir_name: &self.dir_name,
+            file_name: self.file_name.as_deref(),
+            bytes: &self.bytes,
+            files: Some(&self.files),
+        };
+        check(&input, Options { profile, scope: Scope::Lint })
+    }
+}
+
+fn list(dir: &Path, prefix: &str, files: &mut Vec<FileEntry>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());
+        let metadata = entry.metadata().unwrap();
+        let kind = if metadata.is_dir() {
+            list(&entry.path(), &format!("{path}/"), files);
+            EntryKind::Directory
+        } else if path.ends_with("/out.md") {
+            // The pack has a link here; where links cannot be checked out it is a file.
+            EntryKind::Symlink { escapes: true }
+        } else {
+            EntryKind::File
+        };
+        files.push(FileEntry { path, size: metadata.len(), mode: 0o644, kind });
+    }
+}
+
+fn expected(case: &Value, column: &str) -> BTreeSet<String> {
+    let findings = case[column].as_array().unwrap();
+    let shown = |found: &Value| {
+        format!("{} {}", found["severity"].as_str().unwrap(), found["rule"].as_str().unwrap())
+    };
+    findings.iter().map(shown).collect()
+}
+
+fn agrees(profile: Profile, verdict: &str, column: &str) {
+    let lines = fs::read_to_string(pack("skill-fixtures").join("expected.jsonl")).unwrap();
+    let cases: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(cases.len(), 88);
+    let columns = ["rules", "rules_001"];
+    let known: BTreeSet<&str> = cases
+        .iter()
+        .flat_map(|case| columns.iter().flat_map(|column| case[column].as_array().unwrap()))
+        .map(|found| found["rule"].as_str().unwrap())
+        .collect();
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let path = case["path"].as_str().unwrap();
+        let skill = OnDisk::read(&pack("skill-fixtures").join(path));
+        let report = skill.check(profile);
+        let found: BTreeSet<String> = report
+            .findings
+            .iter()
+            .map(|found| &found.diagnostic)
+            .filter(|found| rule(found.rule).is_some_and(|it| it.group == Group::Validation))
+            .filter(|found| known.contains(found.rule))
+            .map(|found| format!("{} {}", found.severity, found.rule))
+            .collect();
+        let expected = expected(case, column);
+        if found != expected {
+            wrong.push(format!("{path}: found {found:?}, expected {expected:?}"));
+        }
+        if report.is_valid() != (case["verdict"][verdict] == "valid") {
+            wrong.push(format!("{path}: valid is {}: {report:?}", report.is_valid()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn skillscraft_agrees_with_all_fixtures() {
+    agrees(Profile::Skillscraft, "seed002", "rules");
+}
+
+#[test]
+fn seed_strict_agrees_with_all_fixtures() {
+    agrees(Profile::SeedStrict, "seed001", "rules_001");
+}
+
+#[test]
+fn the_torture_set_is_judged_by_the_text_of_the_specification() {
+    let cases: [(&str, &[&str]); 20] = [
+        ("alias-bomb", &["error frontmatter.alias", "error frontmatter.anchor"]),
+        ("bom", &["warning file.bom"]),
+        ("colon", &["error frontmatter.recovered"]),
+        ("crlf", &[]),
+        ("dashes-value", &[]),
+        ("dup-key", &["error frontmatter.duplicateKey"]),
+        ("eof-fence", &[]),
+        ("folded", &[]),
+        ("hr-body", &[]),
+        ("lead-nl", &["error frontmatter.leadingBlank"]),
+        ("list-tools", &["error allowed-tools.type"]),
+        ("nodesc", &["error description.required"]),
+        ("num-name", &["error name.matchesDirectory"]),
+        ("plain", &[]),
+        ("tab-indent", &["error frontmatter.recovered"]),
+        ("trail-ws", &["warning frontmatter.fenceWhitespace"]),
+        ("uni-naïve", &["warning name.portability"]),
+        ("unknown", &["error frontmatter.unknownField"]),
+        ("utf16", &["error file.encoding"]),
+        ("yaml-null", &[]),
+    ];
+    for (name, expected) in cases {
+        let report = OnDisk::read(&pack("parser-torture").join(name)).check(Profile::Spec);
+        let found: BTreeSet<String> = report
+            .findings
+            .iter()
+            .map(|found| &found.diagnostic)
+            .filter(|found| rule(found.rule).is_some_and(|it| it.group == Group::Validation))
+            .map(|found| format!("{} {}", found.severity, found.rule))
+            .collect();
+        let expected: BTreeSet<String> = expected.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn skillscraft_only_warns_of_unknown_fields() {
+    let report = OnDisk::read(&pack("parser-torture").join("unknown")).check(Profile::Skillscraft);
+    assert!(report.is_valid());
+    assert!(report.findings.iter().any(|it| it.diagnostic.rule == "frontmatter.unknownField"));
+}
+
+#[test]
+fn lenient_finds_what_loading_finds() {
+    for entry in fs::read_dir(pack("parser-torture")).unwrap() {
+        let dir = entry.unwrap().path();
+        if !dir.is_dir() {
+            continue;
+        }
+        let skill = OnDisk::read(&dir);
+        let loaded = match skill_format::parse(&skill.dir_name, &skill.bytes) {
+            Ok(skill) => skill.parsed.diagnostics,
+            Err(refused) => refused.diagnostics,
+        };
+        let report = skill.check(Profile::Lenient);
+        let found: Vec<_> = report.findings.into_iter().map(|found| found.diagnostic).collect();
+        let found: Vec<_> = found
+            .into_iter()
+            .filter(|found| rule(found.rule).is_some_and(|it| it.group == Group::Validation))
+            .collect();
+        assert_eq!(found, loaded, "{}", dir.display());
+    }
+}
