@@ -69,8 +69,8 @@ pub(crate) struct Listing {
 impl Listing {
     /// Takes up an entry that may be a directory; plain files are of no interest to a scan.
     fn push(&mut self, name: &str, kind: FileKind) {
-        let earlier = |known: &Box<str>| &**known < name;
-        if name.eq_ignore_ascii_case("skill.md") && !self.skill_file.as_ref().is_some_and(earlier) {
+        let first = |known: &str| name < known;
+        if name.eq_ignore_ascii_case("skill.md") && self.skill_file.as_deref().is_none_or(first) {
             self.skill_file = Some(name.into());
         }
         if matches!(kind, FileKind::Directory | FileKind::Symlink | FileKind::Unknown) {

@@ -49,10 +49,11 @@ fn enter(dir: &Dir, shown: &Path, prefix: &str, depth: usize, entries: &mut Vec<
         let below = kind == EntryKind::Directory && name != ".git" && name != "node_modules";
         let mode = mode(&metadata);
         entries.push(FileEntry { path: path.clone(), size: metadata.len(), mode, kind });
-        if below && depth < MAX_DEPTH {
-            if let Ok(inner) = dir.open_dir_nofollow(&name) {
-                enter(&inner, shown, &format!("{path}/"), depth + 1, entries);
-            }
+        if below
+            && depth < MAX_DEPTH
+            && let Ok(inner) = dir.open_dir_nofollow(&name)
+        {
+            enter(&inner, shown, &format!("{path}/"), depth + 1, entries);
         }
     }
 }

@@ -112,7 +112,7 @@ impl Walk<'_> {
     fn search<B>(&mut self, at: &Pending, each: Each<'_, B>) -> ControlFlow<B> {
         if self.listed >= MAX_DIRECTORIES {
             self.stack.clear();
-            return each(self.limit(&at.rel, format!("{MAX_DIRECTORIES} directories")));
+            return each(self.limit(&at.rel, &format!("{MAX_DIRECTORIES} directories")));
         }
         self.listed += 1;
         let listing = match self.root.list(&at.rel) {
@@ -146,7 +146,7 @@ impl Walk<'_> {
                 FileKind::Symlink => self.link(&rel, each)?,
                 _ if name == ".git" || name == "node_modules" => {}
                 _ if at.depth >= MAX_DEPTH => {
-                    each(self.limit(&rel, format!("{MAX_DEPTH} levels")))?;
+                    each(self.limit(&rel, &format!("{MAX_DEPTH} levels")))?;
                 }
                 _ => self.stack.push(Pending { rel, depth: at.depth + 1 }),
             }
@@ -173,7 +173,7 @@ impl Walk<'_> {
         }))
     }
 
-    fn limit(&self, rel: &str, what: String) -> Found {
+    fn limit(&self, rel: &str, what: &str) -> Found {
         Found::Problem(FoundProblem {
             path: self.shown(rel),
             kind: ProblemKind::Limit,

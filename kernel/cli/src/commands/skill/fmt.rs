@@ -221,8 +221,8 @@ impl Summary {
 fn print(output: Output, record: &Record) -> Result<(), CliError> {
     let path = show(&record.path);
     if let Some(Problem { line, message, help, code }) = &record.problem {
-        let place = if *line > 0 { format!("{path}:{line}") } else { path.clone() };
-        let error = CliError::new(*code, format!("{place}: {message}"));
+        let line = if *line > 0 { format!(":{line}") } else { String::new() };
+        let error = CliError::new(*code, format!("{path}{line}: {message}"));
         output.error(&if help.is_empty() { error } else { error.hint(help.as_str()) });
     }
     match record.status {

@@ -19,7 +19,7 @@ pub(super) fn rules(session: &Session, args: &RulesArgs) -> Outcome {
         session.output.object(&json!({ "rules": rules }))?;
     } else if chosen.is_empty() {
         let header = ["RULE", "SPEC", "GROUP", "FIX", "FINDS"];
-        session.output.table(&header, &RULES.iter().map(|rule| row(rule)).collect::<Vec<_>>())?;
+        session.output.table(&header, &RULES.iter().map(row).collect::<Vec<_>>())?;
     } else {
         for (index, rule) in chosen.into_iter().enumerate() {
             if index > 0 {
