@@ -92,6 +92,10 @@ fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         copy(&root.join(name), &share.join(name))?;
     }
+    // The program holds OpenAI's vocabulary, which has a licence of its own.
+    let notice = "LICENSE-o200k_base";
+    let data = root.join("extensions/skill_registry/tokens/data");
+    copy(&data.join(notice), &share.join(notice))?;
     Ok(())
 }
 

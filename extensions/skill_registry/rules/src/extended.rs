@@ -32,7 +32,7 @@ mod tools;
 mod version;
 
 use serde::Serialize;
-use skill_format::tree::{self, Mapping};
+use skill_format::tree::{self, Mapping, Style};
 use skill_format::{Diagnostic, FRONTMATTER_LIMIT, Frontmatter, Span, Value};
 
 pub use composition::{ExecutionOrder, SkillComposition, SkillDependency};
@@ -44,7 +44,7 @@ pub use version::Version;
 use crate::profile::Profile;
 use crate::rule::Findings;
 use crate::subject::Subject;
-use reader::Reader;
+use reader::{Pin, Reader};
 
 /// The name of the file beside SKILL.md.
 pub const SKILL_YAML: &str = "skill.yaml";
@@ -76,7 +76,7 @@ pub struct Extended {
 pub struct Noticed {
     /// The id of the rule.
     pub rule: &'static str,
-    /// Where; of what stands in a text, where the text starts.
+    /// Where; of what stands in a text that is no block, where the text starts.
     pub at: Span,
     /// What is wrong: a lower-case fragment without a final period. Quotes untrusted text.
     pub message: String,
@@ -133,7 +133,7 @@ impl Extended {
             reading.entry(key, value, value.span());
         }
         for (key, text) in &frontmatter.metadata {
-            reading.text(key, text, Span::default());
+            reading.text(key, text, Span::default(), Pin::At(Span::default()));
         }
         reading.done.extended
     }
@@ -255,31 +255,37 @@ impl<'a> Collector<'a> {
     fn entry(&mut self, key: &str, value: &Value, key_span: Span) {
         match value {
             Value::Scalar(scalar) if !scalar.text.trim().is_empty() => {
-                self.text(key, &scalar.text, scalar.span);
+                // What a block holds stands in the file as it is, but for the indentation.
+                let blank = scalar.text.bytes().take_while(|&byte| byte == b'\n').count();
+                let pin = match scalar.style {
+                    Style::Literal => Pin::Block(scalar.span, u32::try_from(blank).unwrap_or(0)),
+                    _ => Pin::At(scalar.span),
+                };
+                self.text(key, &scalar.text, scalar.span, pin);
             }
-            value => self.value(key, value, key_span, None),
+            value => self.value(key, value, key_span, Pin::Own),
         }
     }
 
     /// Takes a text: YAML, or somebody else's field.
-    fn text(&mut self, key: &str, text: &str, span: Span) {
+    fn text(&mut self, key: &str, text: &str, span: Span, pin: Pin) {
         let Some((_, by_name)) = section_of(key) else { return };
         let inner = (text.len() <= FRONTMATTER_LIMIT).then(|| tree::parse(text, 1).root);
         match inner {
             Some(root @ (Value::Mapping(_) | Value::Sequence(_))) => {
-                self.value(key, &root, span, Some(span));
+                self.value(key, &root, span, pin);
             }
             _ if by_name => {
                 let scalar =
-                    tree::Scalar { text: text.to_owned(), style: tree::Style::DoubleQuoted, span };
-                self.value(key, &Value::Scalar(scalar), span, Some(span));
+                    tree::Scalar { text: text.to_owned(), style: Style::DoubleQuoted, span };
+                self.value(key, &Value::Scalar(scalar), span, Pin::At(span));
             }
             _ => {}
         }
     }
 
-    /// Takes a value; `pin` is where everything noticed in it is reported, if not where it stands.
-    fn value(&mut self, key: &str, value: &Value, key_span: Span, pin: Option<Span>) {
+    /// Takes a value; `pin` says where what is noticed in it is reported.
+    fn value(&mut self, key: &str, value: &Value, key_span: Span, pin: Pin) {
         let Some((section, by_name)) = section_of(key) else { return };
         let (rules, fields) = match section {
             Section::Security => (&security::RULES, security::FIELDS),
@@ -300,6 +306,7 @@ impl<'a> Collector<'a> {
         let mut reader = Reader::new(rules, pin, noticed);
         if given {
             let message = format!("`{key}` is given once more and not used");
+            reader.pin = Pin::At(key_span);
             return reader.notice(rules.unknown, key_span, message, "keep one of the two");
         }
         match section {
@@ -516,6 +523,26 @@ metadata:
     }
 
     #[test]
+    fn what_stands_in_a_text_is_noticed_there() {
+        let yaml = "\
+metadata:
+  tools: |
+
+    dependencies: none
+  composition: '{dependencies: none}'
+  tool-binding: soon
+";
+        assert_eq!(
+            lines(&Reading::of_tree(&tree(yaml), "x")),
+            [
+                "5:19 tools.type: `tools.dependencies` is a text, not a list",
+                "6:16 composition.type: `composition.dependencies` is a text, not a list",
+                "7:17 tools.unknownField: `tool-binding` is given once more and not used",
+            ]
+        );
+    }
+
+    #[test]
     fn fields_of_others_are_left_alone() {
         for yaml in [
             "tools: Read, Grep",
@@ -529,19 +556,5 @@ metadata:
         ] {
             assert_eq!(Reading::of_tree(&tree(yaml), "x"), Reading::default(), "{yaml}");
         }
-    }
-
-    #[test]
-    fn a_skill_yaml_has_limits() {
-        let long = format!("tools: {{dependencies: []}}\n#{}", "x".repeat(SKILL_YAML_LIMIT));
-        let reading = Reading::of_skill_yaml(&long, "x");
-        assert_eq!(reading.extended, Extended::default());
-        assert_eq!(
-            lines(&reading),
-            ["0:0 composition.type: `skill.yaml` has more than 65536 bytes"]
-        );
-        let list = Reading::of_skill_yaml("- a\n", "x");
-        assert_eq!(lines(&list), ["0:0 composition.type: `skill.yaml` is not a map"]);
-        assert_eq!(Reading::of_skill_yaml("", "x"), Reading::default());
     }
 }

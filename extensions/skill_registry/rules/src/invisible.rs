@@ -184,21 +184,21 @@ mod tests {
 
     #[test]
     fn what_nobody_sees_is_found() {
-        let cases: [(&str, &[(usize, usize, Hidden)]); 14] = [
-            ("a\u{E0068}\u{E0069}b", &[(1, 9, Hidden::Tag)]),
-            ("\u{1F3F4}\u{E0068}\u{E0069}", &[(4, 12, Hidden::Tag)]),
-            ("a\u{202E}b", &[(1, 4, Hidden::Bidi)]),
-            ("a\u{2067}b\u{2069}", &[(1, 4, Hidden::Bidi), (5, 8, Hidden::Bidi)]),
-            ("\u{5D0}\u{202E}", &[(2, 5, Hidden::Bidi)]),
-            ("a\u{200E}b", &[(1, 4, Hidden::Bidi)]),
-            ("a\u{200B}\u{2060}b", &[(1, 7, Hidden::ZeroWidth)]),
-            ("x\u{FEFF}", &[(1, 4, Hidden::ZeroWidth)]),
-            ("a\u{200D}b", &[(1, 4, Hidden::Joiner)]),
-            ("\u{1F468}\u{200D} x", &[(4, 7, Hidden::Joiner)]),
-            ("\u{3164}", &[(0, 3, Hidden::Filler)]),
-            ("\u{1B}[31m", &[(0, 1, Hidden::Control)]),
-            ("\u{26A0}\u{FE0F}\u{FE01}\u{FE02}", &[(6, 12, Hidden::Selector)]),
-            ("a\u{E0101}", &[(1, 5, Hidden::Selector)]),
+        let cases = [
+            ("a\u{E0068}\u{E0069}b", vec![(1, 9, Hidden::Tag)]),
+            ("\u{1F3F4}\u{E0068}\u{E0069}", vec![(4, 12, Hidden::Tag)]),
+            ("a\u{202E}b", vec![(1, 4, Hidden::Bidi)]),
+            ("a\u{2067}b\u{2069}", vec![(1, 4, Hidden::Bidi), (5, 8, Hidden::Bidi)]),
+            ("\u{5D0}\u{202E}", vec![(2, 5, Hidden::Bidi)]),
+            ("a\u{200E}b", vec![(1, 4, Hidden::Bidi)]),
+            ("a\u{200B}\u{2060}b", vec![(1, 7, Hidden::ZeroWidth)]),
+            ("x\u{FEFF}", vec![(1, 4, Hidden::ZeroWidth)]),
+            ("a\u{200D}b", vec![(1, 4, Hidden::Joiner)]),
+            ("\u{1F468}\u{200D} x", vec![(4, 7, Hidden::Joiner)]),
+            ("\u{3164}", vec![(0, 3, Hidden::Filler)]),
+            ("\u{1B}[31m", vec![(0, 1, Hidden::Control)]),
+            ("\u{26A0}\u{FE0F}\u{FE01}\u{FE02}", vec![(6, 12, Hidden::Selector)]),
+            ("a\u{E0101}", vec![(1, 5, Hidden::Selector)]),
         ];
         for (line, expected) in cases {
             assert_eq!(kinds(line), expected, "{line:?}");

@@ -1,7 +1,7 @@
 //! What rules look at.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use skill_format::tree::{Entry, Mapping};
 use skill_format::{
@@ -29,6 +29,9 @@ pub struct Subject<'a> {
     prose: OnceCell<Prose>,
     line_starts: OnceCell<Vec<usize>>,
     extended: OnceCell<Option<Reading>>,
+    /// The offset last asked for and its column: places are mostly asked for in order, and then
+    /// the characters of a long line are counted once.
+    last_place: Cell<(usize, u32)>,
 }
 
 /// How much of a skill there is to look at.
@@ -65,6 +68,7 @@ impl<'a> Subject<'a> {
             prose: OnceCell::new(),
             line_starts: OnceCell::new(),
             extended: OnceCell::new(),
+            last_place: Cell::new((0, 1)),
         }
     }
 
@@ -173,9 +177,15 @@ impl<'a> Subject<'a> {
             std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect()
         });
         let line = starts.partition_point(|start| *start <= offset);
-        let before = self.text.get(starts[line - 1]..offset).unwrap_or_default();
+        let start = starts[line - 1];
+        let (last, column) = self.last_place.get();
+        let (from, column) =
+            if (start..=offset).contains(&last) { (last, column) } else { (start, 1) };
+        let between = self.text.get(from..offset).unwrap_or_default().chars().count();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Span { line: number(line), column: number(before.chars().count() + 1) }
+        let column = column.saturating_add(number(between));
+        self.last_place.set((offset, column));
+        Span { line: number(line), column }
     }
 
     /// Returns the files of the skill; nothing if they were not listed.

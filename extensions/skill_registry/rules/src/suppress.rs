@@ -16,6 +16,12 @@ use crate::subject::Subject;
 
 const START: &str = "skillhost: allow(";
 
+/// How many comments of a frontmatter are read: for each, the frontmatter is parsed once more.
+const MOST_COMMENTS: usize = 50;
+
+/// How many suppressions of one file count.
+const MOST: usize = 1_000;
+
 /// One rule that a comment names.
 #[derive(Debug)]
 struct Suppression {
@@ -105,12 +111,16 @@ fn in_frontmatter(skill: &Subject<'_>) -> Vec<Suppression> {
     }
     let mut suppressions = Vec::new();
     let mut start = fences.yaml.start;
+    let mut tried = 0;
     for line in yaml.split_inclusive('\n') {
         for (at, _) in line.match_indices('#') {
             let comment = line[at + 1..].trim_start();
             let is_start = line[..at].is_empty() || line[..at].ends_with([' ', '\t']);
-            if is_start && comment.starts_with(START) && is_comment(skill, line, at, yaml, &fences)
-            {
+            if !is_start || !comment.starts_with(START) || tried == MOST_COMMENTS {
+                continue;
+            }
+            tried += 1;
+            if is_comment(skill, line, at, yaml, &fences) {
                 let open = start + line.len() - comment.len();
                 rules_in(text, open, None, &mut suppressions);
                 break;
@@ -151,7 +161,7 @@ fn in_body(skill: &Subject<'_>, suppressions: &mut Vec<Suppression>) {
             let open = range.start + at;
             let comment = text[open + 4..].trim_start();
             // A piece of HTML in a block of it is listed twice.
-            if open < done || !comment.starts_with(START) {
+            if open < done || !comment.starts_with(START) || suppressions.len() >= MOST {
                 continue;
             }
             let start = text.len() - comment.len();
@@ -159,27 +169,27 @@ fn in_body(skill: &Subject<'_>, suppressions: &mut Vec<Suppression>) {
             done = end;
             let alone = is_alone(text, open, end);
             let lines = if alone {
-                let next = prose.blocks.iter().find(|block| block.start >= end);
-                next.map_or(0..0, |block| lines_of(skill, block))
+                let next = prose.blocks.partition_point(|block| block.start < end);
+                prose.blocks.get(next).map_or(0..0, |block| lines_of(skill, block))
             } else {
                 lines_of(skill, &(open..end))
             };
-            rules_in(text, start, Some(lines), suppressions);
+            rules_in(text, start, Some(&lines), suppressions);
         }
     }
 }
 
-/// Tells whether nothing but blanks, list markers and quote markers stands beside a comment.
+/// Tells whether nothing but blanks and quote markers stands beside a comment.
 fn is_alone(text: &str, open: usize, end: usize) -> bool {
-    let before = text[..open].rsplit('\n').next().unwrap_or_default();
-    let after = text[end..].lines().next().unwrap_or_default();
-    before.chars().all(|c| matches!(c, ' ' | '\t' | '>')) && after.trim().is_empty()
+    let before = text[..open].trim_end_matches([' ', '\t', '>']);
+    let after = text[end..].trim_start_matches([' ', '\t', '\r']);
+    before.ends_with('\n') && (after.is_empty() || after.starts_with('\n'))
 }
 
 fn lines_of(skill: &Subject<'_>, range: &Range<usize>) -> Range<u32> {
     let content = skill.text()[range.clone()].trim_end().len();
-    let last = skill.span_at(range.start + content.saturating_sub(1));
     let Span { line: first, .. } = skill.span_at(range.start);
+    let last = skill.span_at(range.start + content.saturating_sub(1));
     first..last.line.saturating_add(1)
 }
 
@@ -187,7 +197,7 @@ fn lines_of(skill: &Subject<'_>, range: &Range<usize>) -> Range<u32> {
 fn rules_in(
     text: &str,
     start: usize,
-    lines: Option<Range<u32>>,
+    lines: Option<&Range<u32>>,
     suppressions: &mut Vec<Suppression>,
 ) {
     let start = start + START.len();
@@ -197,7 +207,7 @@ fn rules_in(
         let rule = name.trim();
         if !rule.is_empty() {
             let at = at + (name.len() - name.trim_start().len());
-            let (rule, lines) = (rule.to_owned(), lines.clone());
+            let (rule, lines) = (rule.to_owned(), lines.cloned());
             suppressions.push(Suppression { rule, at, lines, used: false, refused: false });
         }
         at += name.len() + 1;

@@ -2,6 +2,7 @@
 
 mod batch;
 mod cost;
+mod declared;
 mod doctor;
 mod fmt;
 mod graph;

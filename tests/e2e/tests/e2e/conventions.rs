@@ -100,7 +100,13 @@ fn no_input_of_the_action_becomes_part_of_its_script() {
     let home = TestHome::new().file("beads/SKILL.md", GOOD);
     let evil = "x; touch pwned #$(touch pwned)`touch pwned`\" || touch pwned\n--help";
     action(&home, &[("SKILLHOST_PATHS", evil)]).exits(3);
-    for input in ["SKILLHOST_COMMAND", "SKILLHOST_PROFILE", "SKILLHOST_FORMAT"] {
+    for command in [evil, "fmt", "lint --fix"] {
+        let inputs = [("SKILLHOST_PATHS", "beads"), ("SKILLHOST_COMMAND", command)];
+        let refused = action(&home, &inputs).exits(2);
+        let told = "::error::the input command is neither validate nor lint\n";
+        assert_eq!((&*refused.stdout, &*refused.stderr), (told, ""));
+    }
+    for input in ["SKILLHOST_PROFILE", "SKILLHOST_FORMAT"] {
         let refused = action(&home, &[("SKILLHOST_PATHS", "beads"), (input, evil)]).exits(2);
         assert!(!refused.stdout.contains("Usage"), "{refused}");
     }

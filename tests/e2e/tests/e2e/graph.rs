@@ -253,3 +253,50 @@ fn a_path_that_does_not_exist_is_named() {
     assert!(graph.stderr.contains("nowhere: it does not exist"), "{graph}");
     home.skillhost(["skill", "graph", "--json", "--mermaid"]).exits(2);
 }
+
+#[test]
+fn what_a_skill_declares_is_shown() {
+    let declared = "\
+security:
+  capabilities: [{capability: shell:execute, reason: Runs git.}]
+  requiresNetwork: false
+  executesCommands: true
+  fileSystemScope: workspace
+tools:
+  dependencies:
+    - {tool: Bash(git:*), required: true, purpose: Reads the log., minVersion: '2.40'}
+    - {tool: Web, required: false, purpose: Looks up issues.}
+tests:
+  - name: story
+    description: It tells a story.
+    cases: [{name: x, input: Tell., assertions: [{type: contains, value: Once}]}]
+";
+    let home = TestHome::new()
+        .skill("history", &skill("Tells the past.", "Tell it."))
+        .file("sandbox/skills/history/skill.yaml", format!("{declared}{PREPARE}"));
+    insta::assert_snapshot!(home.skillhost(["skill", "show", "history"]), @"
+    exit 0
+    --- stdout
+    history
+    description  Tells the past.
+    location     [HOME]/sandbox/skills/history/SKILL.md
+    source       sandbox (trusted)
+    digest       sha256 c38746a7de44b490a99b0ef53ec4ea1fa04320514fcf6b29ed3d4d7490094790
+    tokens       approx. 3
+    capability   shell:execute: Runs git.
+    security     no network, executes commands, scope workspace
+    tool         Bash(git:*) 2.40 or newer: Reads the log.
+    tool         Web: Looks up issues. (optional)
+    skill        build: Makes what it prepares for.
+    skill        weather: Rain slows the build. (optional)
+    order        before the skills it needs
+    test         story: It tells a story. (1 case)
+    resource     skill.yaml data, 667 bytes
+    note         loaded but not eligible: the required skill 'build' is missing
+    diagnostic   [HOME]/sandbox/skills/history/SKILL.md: 1: warning[name.required]: there is no name; the directory's name is used
+    ");
+    let shown = home.skillhost(["skill", "show", "history", "--json"]).success().json();
+    let keys: Vec<&String> = shown["extended"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["composition", "security", "tests", "tools"]);
+    assert_eq!(shown["ineligible"][0]["name"], "build");
+}

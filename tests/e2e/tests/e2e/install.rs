@@ -80,6 +80,7 @@ fn an_installed_copy_is_whole() {
     share/man/man1/skillhost.1
     share/skillhost/LICENSE-APACHE
     share/skillhost/LICENSE-MIT
+    share/skillhost/LICENSE-o200k_base
     share/skillhost/README.md
     share/skillhost/manifests/builder_agent/manifest.yaml
     share/skillhost/manifests/builder_agent/prompt.jinja2

@@ -79,14 +79,14 @@ fn what_can_be_mended_is_mended_and_told() {
 }
 
 #[test]
-fn mending_keeps_the_mode_and_the_byte_order_mark() {
+fn mending_keeps_the_mode_and_drops_the_byte_order_mark() {
     let home = TestHome::new().file("beads/SKILL.md", format!("\u{feff}{HEAD}Count."));
     let path = home.path("beads/SKILL.md");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let told = lint(&home, &["beads", "--fix", "--json"]).json();
-    assert_eq!(told["summary"]["fixed"], 1);
+    assert_eq!(told["summary"]["fixed"], 2);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
-    assert_eq!(text(&home), format!("\u{feff}{HEAD}Count.\n"));
+    assert_eq!(text(&home), format!("{HEAD}Count.\n"));
 }
 
 #[test]
@@ -143,4 +143,92 @@ fn the_form_of_another_command_is_refused() {
     error: the reference validator has no lint
     hint: `skillhost skill validate` has its form
     ");
+}
+
+/// Two skills of the same words, and one that needs what is not there.
+fn catalog() -> TestHome {
+    let alike = HEAD.replace("beads\n", "jars\n");
+    let needy = "---\nname: lids\ndescription: Shuts jars with lids. Use when a jar is open.\nmetadata:\n  requires: hinges\n---\nShut.\n";
+    beads("Count.\n")
+        .file("jars/SKILL.md", format!("{alike}Count.\n"))
+        .file("lids/SKILL.md", needy)
+        .file("zips/SKILL.md", "---\nname: zips\ndescription: Zips. Use when open.\n---\nZip.\n")
+}
+
+#[test]
+fn skills_are_checked_against_each_other() {
+    let home = catalog();
+    insta::assert_snapshot!(lint(&home, &["."]), @r#"
+    exit 1
+    --- stdout
+    warning[description-quality]: the description has only 20 characters
+     --> zips/SKILL.md:3:14
+      |
+    3 | description: Zips. Use when open.
+      |              ^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: say what the skill does and when to use it: add "Use when the user asks to …"
+
+    warning[catalog-overlap]: the description says the same as that of `beads`
+     --> jars/SKILL.md:3:14
+      |
+    3 | description: Counts beads in jars. Use when the user asks how many beads there are.
+      |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: say in each when to use it and not the other, or make one skill of the two
+
+    warning[requires-unresolved]: there is no skill `hinges`
+     --> lids/SKILL.md:5:3
+      |
+    5 |   requires: hinges
+      |   ^^^^^^^^
+      |
+      = help: add the skill, or remove it from `requires`
+
+    4 skills: all valid, 3 warnings
+    "#);
+    // Alone there is nothing to compare them with.
+    for alone in ["beads", "jars"] {
+        lint(&home, &[alone]).success();
+    }
+}
+
+#[test]
+fn what_is_between_skills_is_told_with_each() {
+    let home = catalog();
+    let lines = lint(&home, &["jars", "gone", "lids", "zips", "beads", "--jsonl"]).exits(3);
+    let told: Vec<String> = lines
+        .stdout
+        .lines()
+        .map(|line| {
+            let skill: Value = serde_json::from_str(line).unwrap();
+            let found = skill["diagnostics"].as_array().unwrap().iter();
+            let rules: Vec<_> = found.map(|found| found["rule"].as_str().unwrap()).collect();
+            format!("{} {} {}", skill["path"], skill["properties"]["name"], rules.join(" "))
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    "jars/SKILL.md" "jars" 
+    "gone" null path.notFound
+    "lids/SKILL.md" "lids" requires-unresolved
+    "zips/SKILL.md" "zips" description-quality
+    "beads/SKILL.md" "beads" catalog-overlap
+    "#);
+    let whole = lint(&home, &["jars", "gone", "lids", "zips", "beads", "--json"]).exits(3).json();
+    let objects: Vec<Value> =
+        lines.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(whole["skills"], json!(objects));
+    for format in ["sarif", "github"] {
+        let output = lint(&home, &[".", "--format", format]).exits(1);
+        assert!(output.stdout.contains("requires-unresolved"), "{output}");
+    }
+}
+
+#[test]
+fn a_rule_explains_itself() {
+    let home = TestHome::new();
+    let page = lint(&home, &["--explain", "context-budget"]).success().stdout;
+    assert!(page.contains("context-budget") && page.contains("## Why is this bad?"), "{page}");
+    let refused = lint(&home, &["--explain", "context-budge"]).exits(3);
+    assert!(refused.stderr.contains("context-budget"), "{refused}");
 }

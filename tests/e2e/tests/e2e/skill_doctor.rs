@@ -538,3 +538,21 @@ fn what_cannot_be_searched_or_followed_is_said() {
     note: [HOME]/sandbox/skills/closed: error[scan.unreadable]: the directory cannot be searched: Permission denied (os error 13)
     ");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_scan_that_did_not_see_everything_does_not_end_well() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let home = TestHome::new()
+        .skill("brew", &text("brew", ""))
+        .file("manifests/none", "")
+        .file("sandbox/skills/closed/none", "");
+    let closed = home.path("sandbox/skills/closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let output = as_a_reader(&home, &["skill", "doctor", "--json"]);
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
+    let object = output.exits(1).json();
+    assert_eq!(object["skills"][0]["stopped_at"], serde_json::Value::Null);
+    assert_eq!(object["partial"]["reasons"][0]["reason"], "unreadable");
+}

@@ -74,7 +74,14 @@ fn one_object_has_every_skill() {
           "diagnostics": [],
           "errors": [],
           "path": "skills/beads/SKILL.md",
-          "properties": {},
+          "properties": {
+            "description": "Counts beads. Use when there are beads.",
+            "license": "MIT",
+            "metadata": {
+              "version": "1.0"
+            },
+            "name": "beads"
+          },
           "valid": true,
           "warnings": []
         },
@@ -111,7 +118,10 @@ fn one_object_has_every_skill() {
             "`colour` is not a known field; it is kept but not used"
           ],
           "path": "skills/jars/SKILL.md",
-          "properties": {},
+          "properties": {
+            "description": "Opens jars. Use when a jar is shut.",
+            "name": "Big Jars"
+          },
           "valid": false,
           "warnings": []
         }

@@ -236,9 +236,17 @@ impl<'a> Builder<'a> {
             Node::Sequence(_) => b']',
             Node::Mapping(..) => b'}',
         };
-        let at = self.lines.start + self.offsets.of(span.start.index());
+        let mut close = span.start.index();
+        let mut at = self.lines.start + self.offsets.of(close);
+        let rest = self.lines.source.get(at..).unwrap_or_default();
+        if rest.starts_with(',') {
+            // Of a map whose last field has a comma behind it, the parser gives that comma's place.
+            let behind = before_bracket(rest);
+            at += behind.len();
+            close += behind.chars().count();
+        }
         let flow = self.lines.source.as_bytes().get(at) == Some(&bracket);
-        let end = if flow { span.start.index() + 1 } else { end };
+        let end = if flow { close + 1 } else { end };
         let end_offset = self.lines.start + self.offsets.of(end);
         let (is_flow, range) = match &mut node {
             Node::Sequence(sequence) => (&mut sequence.flow, &mut sequence.range),
@@ -335,6 +343,15 @@ impl<'a> Builder<'a> {
     fn refuse_at_start(&self, reason: &'static str) -> Refusal {
         Refusal { span: Span { line: self.lines.line, column: 1 }, reason: reason.into() }
     }
+}
+
+/// Returns a comma and the blanks and comments behind it.
+fn before_bracket(text: &str) -> &str {
+    let mut rest = text[1..].trim_start();
+    while rest.starts_with('#') {
+        rest = rest.find('\n').map_or("", |end| rest[end..].trim_start());
+    }
+    &text[..text.len() - rest.len()]
 }
 
 fn style_of(style: ScalarStyle) -> Style {

@@ -196,6 +196,24 @@ mod tests {
     }
 
     #[test]
+    fn braces_end_where_they_close() {
+        for flow in ["{a: 1,}", "{a: {b: 2, } ,\n # é }\n  }", "[x, ]", "{}", "[{a: 1,},]"] {
+            let text = format!("k: {flow} # why\nl: x\n");
+            let Value::Mapping(mut root) = parse(&text, 2).root else { panic!("not a map") };
+            let is_flow = match &root.entries[0].value {
+                Value::Mapping(mapping) => mapping.flow,
+                Value::Sequence(sequence) => sequence.flow,
+                Value::Scalar(_) => false,
+            };
+            assert!(is_flow, "{flow}");
+            assert_eq!(
+                root.entries.remove(0).value.into_text(&text),
+                flow.replace("\n  }", "\n}").replace("\n # ", "\n# ")
+            );
+        }
+    }
+
+    #[test]
     fn what_yaml_does_not_say_plainly_is_reported() {
         check(
             "a: &x [1]\nb: *x\nc: !!str 1\n",

@@ -18,13 +18,13 @@ const FEWEST_WORDS: usize = 5;
 /// they are made by one template, and the first ones stand for all.
 const MOST_COMPARED: usize = 64;
 
-/// Words of the form of descriptions rather than of what skills do.
+/// Words of the form of descriptions rather than of what skills do, sorted.
 const STOP: [&str; 58] = [
-    "a", "an", "the", "and", "or", "of", "to", "in", "on", "for", "with", "by", "from", "as", "at",
-    "is", "are", "be", "it", "its", "this", "that", "these", "those", "into", "via", "use", "uses",
-    "used", "using", "when", "whenever", "user", "users", "ask", "asks", "asking", "about",
-    "skill", "skills", "you", "your", "need", "needs", "want", "wants", "should", "also", "any",
-    "such", "not", "their", "they", "if", "how", "what", "which", "will",
+    "a", "about", "also", "an", "and", "any", "are", "as", "ask", "asking", "asks", "at", "be",
+    "by", "for", "from", "how", "if", "in", "into", "is", "it", "its", "need", "needs", "not",
+    "of", "on", "or", "should", "skill", "skills", "such", "that", "the", "their", "these", "they",
+    "this", "those", "to", "use", "used", "user", "users", "uses", "using", "via", "want", "wants",
+    "what", "when", "whenever", "which", "will", "with", "you", "your",
 ];
 
 /// Two skills whose descriptions are alike.
@@ -42,7 +42,13 @@ pub(super) struct Overlap {
 
 /// Finds, for every skill, the earlier one whose description is most like its own.
 pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
-    let (sets, weights) = word_sets(skills);
+    let Words { numbers, sets, weights } = Words::read(skills);
+    let names: Vec<Vec<u32>> = skills.iter().map(|skill| known(&skill.id, &numbers)).collect();
+    // A word of its own name that stands in a description and not in the other tells the two apart.
+    let is_told = |one: usize, other: usize| {
+        let own = |word: &u32| sets[one].binary_search(word).is_ok();
+        names[one].iter().any(|word| own(word) && sets[other].binary_search(word).is_err())
+    };
     let mut found = Vec::new();
     let mut first_of: HashMap<&[u32], usize> = HashMap::with_capacity(sets.len());
     let mut by_word: Vec<Vec<usize>> = vec![Vec::new(); weights.len()];
@@ -64,7 +70,8 @@ pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
                 }
                 compared_with[other] = index;
                 let shared = likeness(set, &sets[other], &weights);
-                if shared >= ALIKE && best.is_none_or(|(most, _)| shared > most) {
+                let better = shared >= ALIKE && best.is_none_or(|(most, _)| shared > most);
+                if better && !(is_told(index, other) && is_told(other, index)) {
                     best = Some((shared, other));
                 }
             }
@@ -85,53 +92,72 @@ fn percent(part: f64) -> u32 {
     percent
 }
 
-/// Makes a description's words numbers that rise with how common a word is, each set in rising
-/// order, and weighs the words.
-fn word_sets(skills: &[CatalogSkill]) -> (Vec<Vec<u32>>, Vec<f64>) {
-    let mut numbers: HashMap<String, u32> = HashMap::new();
-    let mut counts: Vec<u32> = Vec::new();
-    let mut sets: Vec<Vec<u32>> = Vec::with_capacity(skills.len());
-    for skill in skills {
-        let lower = skill.description.0.to_lowercase();
-        let mut set: Vec<u32> = lower
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|word| !word.is_empty() && !STOP.contains(word))
-            .map(|word| {
-                let next = u32::try_from(counts.len()).unwrap_or(u32::MAX);
-                match numbers.get(singular(word)) {
-                    Some(&number) => number,
-                    None => {
-                        numbers.insert(singular(word).to_owned(), next);
-                        counts.push(0);
-                        next
-                    }
-                }
-            })
-            .collect();
-        set.sort_unstable();
-        set.dedup();
-        for &word in &set {
-            counts[word as usize] += 1;
+/// The words of all descriptions as numbers that rise with how common a word is.
+struct Words {
+    numbers: HashMap<String, u32>,
+    /// The words of each description in rising order.
+    sets: Vec<Vec<u32>>,
+    /// How much each word weighs.
+    weights: Vec<f64>,
+}
+
+impl Words {
+    fn read(skills: &[CatalogSkill]) -> Self {
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let mut counts: Vec<u32> = Vec::new();
+        let mut sets: Vec<Vec<u32>> = Vec::with_capacity(skills.len());
+        for skill in skills {
+            let lower = skill.description.0.to_lowercase();
+            let mut set = Vec::new();
+            for word in words_of(&lower) {
+                let number = numbers.get(word).copied().unwrap_or_else(|| {
+                    let next = u32::try_from(counts.len()).unwrap_or(u32::MAX);
+                    numbers.insert(word.to_owned(), next);
+                    counts.push(0);
+                    next
+                });
+                set.push(number);
+            }
+            set.sort_unstable();
+            set.dedup();
+            for &word in &set {
+                counts[word as usize] += 1;
+            }
+            sets.push(set);
         }
-        sets.push(set);
-    }
-    let mut order: Vec<u32> = (0..u32::try_from(counts.len()).unwrap_or(u32::MAX)).collect();
-    order.sort_by_key(|&word| (counts[word as usize], word));
-    let mut rank = vec![0; counts.len()];
-    let mut weights = vec![0.0; counts.len()];
-    // In a small catalog every word is rare; there, all weigh about the same.
-    let total = f64::from(u32::try_from(skills.len()).unwrap_or(u32::MAX)) + 1_000.0;
-    for (place, &word) in (0_u32..).zip(&order) {
-        rank[word as usize] = place;
-        weights[place as usize] = (1.0 + total / f64::from(counts[word as usize])).ln();
-    }
-    for set in &mut sets {
-        for word in set.iter_mut() {
-            *word = rank[*word as usize];
+        let mut order: Vec<u32> = (0..u32::try_from(counts.len()).unwrap_or(u32::MAX)).collect();
+        order.sort_by_key(|&word| (counts[word as usize], word));
+        let mut rank = vec![0; counts.len()];
+        let mut weights = vec![0.0; counts.len()];
+        // In a small catalog every word is rare; there, all weigh about the same.
+        let total = f64::from(u32::try_from(skills.len()).unwrap_or(u32::MAX)) + 1_000.0;
+        for (place, &word) in (0_u32..).zip(&order) {
+            rank[word as usize] = place;
+            weights[place as usize] = (1.0 + total / f64::from(counts[word as usize])).ln();
         }
-        set.sort_unstable();
+        for set in &mut sets {
+            for word in set.iter_mut() {
+                *word = rank[*word as usize];
+            }
+            set.sort_unstable();
+        }
+        for number in numbers.values_mut() {
+            *number = rank[*number as usize];
+        }
+        Self { numbers, sets, weights }
     }
-    (sets, weights)
+}
+
+/// Returns the words of a name that stand in any description.
+fn known(name: &str, numbers: &HashMap<String, u32>) -> Vec<u32> {
+    let lower = name.to_lowercase();
+    words_of(&lower).filter_map(|word| numbers.get(word).copied()).collect()
+}
+
+fn words_of(lower: &str) -> impl Iterator<Item = &str> {
+    let words = lower.split(|c: char| !c.is_alphanumeric());
+    let telling = words.filter(|word| !word.is_empty() && STOP.binary_search(word).is_err());
+    telling.map(singular)
 }
 
 /// Takes the `s` off: `bead` and `beads` are one word.
@@ -176,4 +202,91 @@ fn likeness(left: &[u32], right: &[u32], weights: &[f64]) -> f64 {
         r += usize::from(in_right);
     }
     if all > 0.0 { shared / all } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use skill_format::Span;
+
+    use super::*;
+
+    fn skills(descriptions: &[(&str, &str)]) -> Vec<CatalogSkill> {
+        let skill = |&(id, description): &(&str, &str)| CatalogSkill {
+            id: id.to_owned(),
+            description: (description.to_owned(), Span::default()),
+            ..CatalogSkill::default()
+        };
+        descriptions.iter().map(skill).collect()
+    }
+
+    fn pairs(descriptions: &[(&str, &str)]) -> Vec<(usize, usize, bool)> {
+        let found = find(&skills(descriptions));
+        found.iter().map(|it| (it.index, it.other, it.same)).collect()
+    }
+
+    #[test]
+    fn stop_words_are_sorted() {
+        assert!(STOP.is_sorted());
+    }
+
+    #[test]
+    fn the_later_of_two_alike_is_found() {
+        let found = pairs(&[
+            ("a", "Counts glass beads in a jar and reports the total per colour."),
+            ("b", "Sorts wooden beads by size into trays and labels every tray."),
+            ("c", "Counts the glass beads in jars, reports a total per colour today."),
+            ("d", "A total per colour of glass beads: counts jar reports."),
+        ]);
+        assert_eq!(found, [(2, 0, false), (3, 0, true)]);
+    }
+
+    #[test]
+    fn short_descriptions_and_other_ones_are_left_alone() {
+        assert_eq!(pairs(&[("a", "Counts beads."), ("b", "Counts beads.")]), []);
+        let one = "Reviews Go code for races, leaks and errors that are dropped on the floor.";
+        let other = "Plans a garden by month, with seeds, soil, water and light for each bed.";
+        assert_eq!(pairs(&[("a", one), ("b", other)]), []);
+    }
+
+    #[test]
+    fn a_word_of_the_name_tells_two_of_one_template_apart() {
+        let of = |what: &str| {
+            format!("Automates {what} tasks through the gateway; searches tools for schemas first.")
+        };
+        let (mezmo, mapbox) = (of("Mezmo"), of("Mapbox"));
+        let told = [("mezmo-automation", &*mezmo), ("mapbox-automation", &*mapbox)];
+        assert_eq!(pairs(&told), []);
+        assert_eq!(pairs(&[("one", &mezmo), ("two", &mapbox)]), [(1, 0, false)]);
+    }
+
+    #[test]
+    fn of_a_catalog_of_one_template_the_first_ones_stand_for_all() {
+        let template: Vec<_> = (0..30).map(|word| format!("word{word}")).collect();
+        let template = template.join(" ");
+        let texts: Vec<_> = (0..200).map(|n| format!("{template} number{n}")).collect();
+        let list: Vec<_> = texts.iter().map(|text| ("x", &**text)).collect();
+        let found = find(&skills(&list));
+        assert_eq!(found.len(), 199);
+        assert!(found.iter().all(|it| it.other < MOST_COMPARED && !it.same));
+    }
+
+    #[test]
+    fn every_pair_that_is_alike_shares_one_of_its_rarest_words() {
+        let texts = [
+            "alpha beta gamma delta epsilon zeta eta theta",
+            "alpha beta gamma delta epsilon zeta eta iota",
+            "kappa beta gamma delta epsilon zeta eta theta",
+            "alpha beta gamma delta epsilon nu xi omicron",
+        ];
+        let list: Vec<_> = texts.iter().map(|text| ("x", *text)).collect();
+        let Words { sets, weights, .. } = Words::read(&skills(&list));
+        for (index, set) in sets.iter().enumerate() {
+            for other in &sets[..index] {
+                let alike = likeness(set, other, &weights) >= ALIKE;
+                let first = rarest(set, &weights);
+                let shares = rarest(other, &weights).iter().any(|word| first.contains(word));
+                assert!(!alike || shares, "{index}");
+            }
+        }
+    }
 }

@@ -27,10 +27,22 @@ pub(super) struct Record<'v> {
     fields: Vec<(&'static str, &'v Value)>,
 }
 
+/// Where what is noticed in a value is reported.
+#[derive(Clone, Copy)]
+pub(super) enum Pin {
+    /// Where it stands.
+    Own,
+    /// At one place.
+    At(Span),
+    /// Where it stands in a block of text whose first line that is not blank starts there, after so
+    /// many blank ones.
+    Block(Span, u32),
+}
+
 /// Reads values and notes what is wrong with them.
 pub(super) struct Reader<'a> {
     pub(super) rules: &'static SectionRules,
-    pin: Option<Span>,
+    pub(super) pin: Pin,
     noticed: &'a mut Vec<Noticed>,
 }
 
@@ -59,7 +71,7 @@ pub(super) fn is_spelling(name: &str, key: &str) -> bool {
 impl<'a> Reader<'a> {
     pub(super) fn new(
         rules: &'static SectionRules,
-        pin: Option<Span>,
+        pin: Pin,
         noticed: &'a mut Vec<Noticed>,
     ) -> Self {
         Self { rules, pin, noticed }
@@ -72,7 +84,14 @@ impl<'a> Reader<'a> {
         message: String,
         help: impl Into<String>,
     ) {
-        let at = self.pin.unwrap_or(at);
+        let at = match self.pin {
+            Pin::Own => at,
+            Pin::At(span) => span,
+            Pin::Block(start, blank) => Span {
+                line: (start.line + at.line).saturating_sub(1 + blank),
+                column: start.column + at.column.saturating_sub(1),
+            },
+        };
         self.noticed.push(Noticed { rule, at, message, help: help.into(), strict: false });
     }
 

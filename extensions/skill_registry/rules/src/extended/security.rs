@@ -61,6 +61,18 @@ pub enum FileSystemScope {
     System,
 }
 
+impl FileSystemScope {
+    /// Returns the word as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SkillDirectory => "skill-directory",
+            Self::Workspace => "workspace",
+            Self::System => "system",
+        }
+    }
+}
+
 pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<SecurityManifest> {
     let record = reader.record(RULES.name.to_owned(), value, FIELDS)?;
     let mut capabilities = Vec::new();

@@ -130,9 +130,9 @@ impl Builder<'_> {
             }
             Value::Sequence(sequence) => {
                 let column = usize::try_from(sequence.span.column).unwrap_or(1);
-                (Shape::Block(self.items(&sequence.items, column)), at)
+                (Shape::Block(self.items(&sequence.items, column)), place.start)
             }
-            Value::Mapping(mapping) => (Shape::Block(self.fields(&mapping.entries)), at),
+            Value::Mapping(mapping) => (Shape::Block(self.fields(&mapping.entries)), place.start),
         };
         Node {
             key: key.cloned(),

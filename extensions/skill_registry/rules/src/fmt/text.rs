@@ -20,6 +20,8 @@ pub(super) enum Written {
 pub(super) fn write(scalar: &Scalar, lines: &[String], block: Option<&Block>) -> Written {
     let text = &scalar.text;
     let written = match scalar.style {
+        // A block of nothing but line breaks ends where its neighbours say.
+        Style::Literal | Style::Folded if text.trim().is_empty() => None,
         Style::Literal | Style::Folded => block.map(as_it_stands),
         _ if lines.len() > 1 && fold(lines) == *text => {
             Some(Written::Block(">-".to_owned(), lines.to_vec()))
@@ -99,7 +101,7 @@ fn fold(lines: &[String]) -> String {
 /// takes it for a text.
 fn is_plain(text: &str) -> bool {
     let opens_something = |c: char| "-?:,[]{}#&*!|>'\"%@`=<~".contains(c);
-    is_printable(text)
+    !text.chars().any(must_escape)
         && !text.is_empty()
         && text.trim() == text
         && !text.starts_with(opens_something)
@@ -138,7 +140,7 @@ fn is_printable(text: &str) -> bool {
 fn quote(text: &str) -> String {
     let doubles = text.matches(['"', '\\']).count();
     let singles = text.matches('\'').count();
-    if doubles > singles && is_printable(text) && !text.chars().any(must_escape) {
+    if doubles > singles && !text.chars().any(must_escape) {
         return format!("'{}'", text.replace('\'', "''"));
     }
     let mut out = String::with_capacity(text.len() + 2);

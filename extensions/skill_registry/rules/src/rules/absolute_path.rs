@@ -13,6 +13,9 @@ const HOMES: [(&str, char); 5] = [
     ("C:/Users/", '/'),
 ];
 
+/// How many home directories are reported.
+const MOST: usize = 20;
+
 /// Names that stand for any user, or for the one user of an image.
 const ANYONE: [&str; 34] = [
     "you",
@@ -112,7 +115,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             {
                 continue;
             }
-            if seen.contains(&(home, name)) {
+            if seen.len() == MOST || seen.contains(&(home, name)) {
                 continue;
             }
             seen.push((home, name));

@@ -25,13 +25,14 @@ There is no set of skills in which such a skill can be used.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: [people]
-  executionOrder: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: [people]
+    executionOrder: after
 ---
 Say hello.
 ```
@@ -41,13 +42,14 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: [insult]
-  executionOrder: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: [insult]
+    executionOrder: after
 ---
 Say hello.
 ```

@@ -29,12 +29,13 @@ A dependency without a name cannot be looked for; one without a reason cannot be
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      optional: true
-  conflicts: [insult]
-  executionOrder: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        optional: true
+    conflicts: [insult]
+    executionOrder: after
 ---
 Say hello.
 ```
@@ -44,13 +45,14 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: [insult]
-  executionOrder: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: [insult]
+    executionOrder: after
 ---
 Say hello.
 ```

@@ -30,13 +30,14 @@ What has another type is not read, so a missing skill or a conflict goes unnotic
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: insult
-  executionOrder: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: insult
+    executionOrder: after
 ---
 Say hello.
 ```
@@ -46,13 +47,14 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: [insult]
-  executionOrder: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: [insult]
+    executionOrder: after
 ---
 Say hello.
 ```

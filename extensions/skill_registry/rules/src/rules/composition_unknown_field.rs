@@ -25,13 +25,14 @@ A field with a slip in its name is silently not obeyed.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: [insult]
-  order: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: [insult]
+    order: after
 ---
 Say hello.
 ```
@@ -41,13 +42,14 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: [insult]
-  executionOrder: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: [insult]
+    executionOrder: after
 ---
 Say hello.
 ```

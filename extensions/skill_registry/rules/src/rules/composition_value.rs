@@ -30,13 +30,14 @@ not understood counts as `after`.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: [insult]
-  executionOrder: last
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: [insult]
+    executionOrder: last
 ---
 Say hello.
 ```
@@ -46,13 +47,14 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-composition:
-  dependencies:
-    - skillName: people
-      reason: Knows the names.
-      optional: true
-  conflicts: [insult]
-  executionOrder: after
+metadata:
+  composition: |
+    dependencies:
+      - skillName: people
+        reason: Knows the names.
+        optional: true
+    conflicts: [insult]
+    executionOrder: after
 ---
 Say hello.
 ```

@@ -55,7 +55,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         return;
     }
     let body = skill.body();
-    let lines = body.lines().count();
+    let lines = skill.body_lines();
     let tokens = TokenCount::of(body).get();
     let message = match (lines > MOST_LINES, tokens > MOST_TOKENS) {
         (false, false) => return,

@@ -113,7 +113,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         if passage.quoted || passage.kind != Kind::Text {
             continue;
         }
-        if let Some(at) = menu(passage).or_else(|| menu_list(passage, &passages[index + 1..])) {
+        if let Some(at) = menu(passage).or_else(|| menu_list(passages, index)) {
             findings.add(
                 skill.span_at(passage.place(at)),
                 "several options, and nothing says which to take",
@@ -136,27 +136,37 @@ fn menu(passage: &Passage) -> Option<usize> {
     }
     let (first, count) = OFFER.find(&words)?;
     let rest = &lower[words[first + count - 1].at..];
-    let sentence = rest.split_once(". ").map_or(rest, |(sentence, _)| sentence);
+    let end = rest.find(". ").into_iter().chain(rest.find('(')).min().unwrap_or(rest.len());
+    let sentence = &rest[..end];
     let options = sentence.split(", ").count().max(sentence.matches(" or ").count() + 1);
     let has_or = sentence.contains(" or ");
     (has_or && options >= 3 && !decided(&words)).then_some(words[first].at)
 }
 
 /// Returns where a list of options starts: three or more names behind a label such as `Options:`.
-fn menu_list(label: &Passage, rest: &[Passage]) -> Option<usize> {
+fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
+    let label = &passages[index];
     let lower = label.text.to_ascii_lowercase();
     let title = lower.trim().strip_suffix(':')?;
     let (kind, noun) = title.rsplit_once(' ').unwrap_or(("", title));
     let is_label = matches!(kind, "" | "popular" | "common" | "available" | "possible" | "good")
         && (matches!(noun, "options" | "choices" | "alternatives")
             || (!kind.is_empty() && matches!(noun, "tools" | "libraries" | "frameworks")));
-    if label.listed || !is_label {
+    // Behind a question, the options are the answers that the user can give.
+    let is_question = index > 0 && passages[index - 1].text.contains('?');
+    if label.listed || !is_label || is_question {
         return None;
     }
-    let items: Vec<_> = rest.iter().take_while(|passage| passage.listed).collect();
-    let decided = items.iter().any(|item| {
-        let lower = item.text.to_ascii_lowercase();
-        item.text.starts_with('`') || words(&lower).iter().any(|word| DECIDES.contains(&word.text))
+    let rest = &passages[index + 1..];
+    let count = rest.iter().take_while(|passage| passage.listed).count();
+    let named = rest[..count].iter().all(|item| {
+        let name = item.text.split([':', '\u{2014}', '\u{2013}']).next().unwrap_or_default();
+        let name = name.split(" - ").next().unwrap_or_default();
+        !item.text.starts_with('`') && name.split_whitespace().count() <= 3
     });
-    (items.len() >= 3 && !decided).then_some(0)
+    let decided = rest.iter().take(count + 2).any(|passage| {
+        let lower = passage.text.to_ascii_lowercase();
+        words(&lower).iter().any(|word| DECIDES.contains(&word.text))
+    });
+    (count >= 3 && named && !decided).then_some(0)
 }

@@ -98,7 +98,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }
-    let lines = skill.body().lines().count();
+    let lines = skill.body_lines();
     if lines <= SMALL || skill.prose().passages.iter().any(warns) {
         return;
     }

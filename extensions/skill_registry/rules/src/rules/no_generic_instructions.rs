@@ -165,8 +165,10 @@ fn is_empty_advice(words: &[Word<'_>]) -> bool {
 fn decides_nothing(passage: &Passage, words: &[Word<'_>], first: usize, end: usize) -> bool {
     let text = &passage.text;
     let quoted = text[..words[first].at].ends_with(['"', '\'', '\u{201C}', '\u{2018}', '/']);
-    let before = &words[first.saturating_sub(12)..first];
-    let warned = before.iter().any(|word| NOT_ADVICE.contains(&word.text));
+    let sentence = text[..words[first].at].rfind(['.', '!', '?', ':', ';']).unwrap_or(0);
+    let before = words[first.saturating_sub(12)..first].iter();
+    let warned =
+        before.filter(|word| word.at >= sentence).any(|word| NOT_ADVICE.contains(&word.text));
     // `Follow the best practices` means ones that are known from elsewhere.
     let known =
         words.get(first + 1).is_some_and(|word| matches!(word.text, "the" | "these" | "our"));

@@ -9,6 +9,9 @@ use crate::subject::Subject;
 
 const LARGE: usize = 200;
 
+/// How many files are looked for in the body.
+const MOST: usize = 200;
+
 /// Where skills keep detail.
 const FOLDERS: [&str; 8] = [
     "references/",
@@ -74,7 +77,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         return;
     }
     let body = skill.body();
-    let lines = body.lines().count();
+    let lines = skill.body_lines();
     if lines < LARGE || names_detail(body, skill.files()) {
         return;
     }
@@ -92,6 +95,7 @@ fn names_detail(body: &str, files: Option<&[FileEntry]>) -> bool {
         Some(files) => files
             .iter()
             .filter(|file| file.kind == EntryKind::File && is_detail(&file.path))
+            .take(MOST)
             .any(|file| {
                 let name = file.path.rsplit('/').next().unwrap_or_default();
                 body.contains(&file.path) || body.contains(name) || names_folder(body, &file.path)

@@ -48,6 +48,14 @@ const TOKENS: [&str; 10] = [
     "<<sys>>",
 ];
 
+/// What a body should not say outside code, and why.
+const BREAKS: [(&str, &str); 4] = [
+    ("<|im_start|>", "starts a turn for some models"),
+    ("<|im_end|>", "ends a turn for some models"),
+    ("<|endoftext|>", "ends the text for some models"),
+    ("</skill_content", "closes the element that skills are shown in"),
+];
+
 /// Lines of the catalog itself, and what takes the instructions of others away.
 const LINES: [&str; 8] = [
     "[available skills]",
@@ -120,23 +128,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     for passage in skill.prose().passages.iter().filter(|it| it.kind != Kind::Cell) {
         let lower = passage.text.to_ascii_lowercase();
         let code_before = |at: usize| lower[..at].matches('`').count() % 2 == 1;
-        let found = TOKENS[..7].iter().find_map(|token| {
+        let found = BREAKS.iter().find_map(|(token, what)| {
             let at = lower.find(token).filter(|at| !code_before(*at))?;
-            Some((at, token))
+            Some((at, format!("`{token}` {what}")))
         });
-        if let Some((at, token)) = found {
-            let message = format!("`{token}` ends a turn for some models");
+        if let Some((at, message)) = found {
             findings.add(skill.span_at(passage.place(at)), message, "put it into code");
-        }
-    }
-    for range in &skill.prose().html {
-        let closes = skill.text()[range.clone()].to_ascii_lowercase().find("</skill_content");
-        if let Some(at) = closes {
-            findings.add(
-                skill.span_at(range.start + at),
-                "`</skill_content>` closes the element that skills are shown in",
-                "put it into code",
-            );
         }
     }
 }

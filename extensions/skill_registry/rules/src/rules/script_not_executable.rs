@@ -1,6 +1,8 @@
 //! `script-not-executable`: a script that the body runs by its path and nobody may execute.
 
-use crate::input::EntryKind;
+use std::collections::HashSet;
+
+use crate::input::{EntryKind, FileEntry};
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -56,7 +58,8 @@ echo 42
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let Some(files) = skill.files() else { return };
-    let mut seen = Vec::new();
+    let is_idle = |file: &&FileEntry| file.kind == EntryKind::File && file.mode & 0o111 == 0;
+    let mut idle: HashSet<&str> = files.iter().filter(is_idle).map(|file| &*file.path).collect();
     for code in &skill.prose().code {
         let mut at = code.range.start;
         for line in skill.text()[code.range.clone()].split_inclusive('\n') {
@@ -65,14 +68,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             let command = line.trim_start().trim_start_matches("$ ");
             let program = command.split_whitespace().next().unwrap_or_default();
             let path = program.strip_prefix("./").unwrap_or(program);
-            let found = files.iter().find(|file| {
-                file.path == path
-                    && path.contains('/')
-                    && file.kind == EntryKind::File
-                    && file.mode & 0o111 == 0
-            });
-            if let Some(file) = found.filter(|file| !seen.contains(&&file.path)) {
-                seen.push(&file.path);
+            if path.contains('/') && idle.remove(path) {
                 findings.add(
                     skill.span_at(start),
                     format!("`{path}` is run by its path but is not executable"),

@@ -30,11 +30,12 @@ allowed at all.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-security:
-  capabilities:
-    - capability: shell:execute
-  executesCommands: true
-  fileSystemScope: workspace
+metadata:
+  security: |
+    capabilities:
+      - capability: shell:execute
+    executesCommands: true
+    fileSystemScope: workspace
 ---
 Read the log and tell the story.
 ```
@@ -44,12 +45,13 @@ Read the log and tell the story.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-security:
-  capabilities:
-    - capability: shell:execute
-      reason: Runs git log.
-  executesCommands: true
-  fileSystemScope: workspace
+metadata:
+  security: |
+    capabilities:
+      - capability: shell:execute
+        reason: Runs git log.
+    executesCommands: true
+    fileSystemScope: workspace
 ---
 Read the log and tell the story.
 ```

@@ -31,12 +31,13 @@ counts as not said.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-security:
-  capabilities:
-    - capability: shell:execute
-      reason: Runs git log.
-  executesCommands: sometimes
-  fileSystemScope: workspace
+metadata:
+  security: |
+    capabilities:
+      - capability: shell:execute
+        reason: Runs git log.
+    executesCommands: sometimes
+    fileSystemScope: workspace
 ---
 Read the log and tell the story.
 ```
@@ -46,12 +47,13 @@ Read the log and tell the story.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-security:
-  capabilities:
-    - capability: shell:execute
-      reason: Runs git log.
-  executesCommands: true
-  fileSystemScope: workspace
+metadata:
+  security: |
+    capabilities:
+      - capability: shell:execute
+        reason: Runs git log.
+    executesCommands: true
+    fileSystemScope: workspace
 ---
 Read the log and tell the story.
 ```

@@ -25,12 +25,13 @@ A field with a slip in its name is silently not obeyed.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-security:
-  capabilities:
-    - capability: shell:execute
-      reason: Runs git log.
-  runsCommands: true
-  fileSystemScope: workspace
+metadata:
+  security: |
+    capabilities:
+      - capability: shell:execute
+        reason: Runs git log.
+    runsCommands: true
+    fileSystemScope: workspace
 ---
 Read the log and tell the story.
 ```
@@ -40,12 +41,13 @@ Read the log and tell the story.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-security:
-  capabilities:
-    - capability: shell:execute
-      reason: Runs git log.
-  executesCommands: true
-  fileSystemScope: workspace
+metadata:
+  security: |
+    capabilities:
+      - capability: shell:execute
+        reason: Runs git log.
+    executesCommands: true
+    fileSystemScope: workspace
 ---
 Read the log and tell the story.
 ```

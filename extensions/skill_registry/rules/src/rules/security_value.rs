@@ -29,12 +29,13 @@ Another word says nothing to a program that limits where the skill reads and wri
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-security:
-  capabilities:
-    - capability: shell:execute
-      reason: Runs git log.
-  executesCommands: true
-  fileSystemScope: repository
+metadata:
+  security: |
+    capabilities:
+      - capability: shell:execute
+        reason: Runs git log.
+    executesCommands: true
+    fileSystemScope: repository
 ---
 Read the log and tell the story.
 ```
@@ -44,12 +45,13 @@ Read the log and tell the story.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-security:
-  capabilities:
-    - capability: shell:execute
-      reason: Runs git log.
-  executesCommands: true
-  fileSystemScope: workspace
+metadata:
+  security: |
+    capabilities:
+      - capability: shell:execute
+        reason: Runs git log.
+    executesCommands: true
+    fileSystemScope: workspace
 ---
 Read the log and tell the story.
 ```

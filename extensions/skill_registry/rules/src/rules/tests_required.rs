@@ -29,14 +29,15 @@ A case without a prompt or without anything to look for cannot be run.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-tests:
-  - name: greeting
-    description: It greets whoever arrives.
-    cases:
-      - name: by name
-        assertions:
-          - type: contains
-            value: Ada
+metadata:
+  tests: |
+    - name: greeting
+      description: It greets whoever arrives.
+      cases:
+        - name: by name
+          assertions:
+            - type: contains
+              value: Ada
 ---
 Say hello.
 ```
@@ -46,15 +47,16 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-tests:
-  - name: greeting
-    description: It greets whoever arrives.
-    cases:
-      - name: by name
-        input: Ada is here.
-        assertions:
-          - type: contains
-            value: Ada
+metadata:
+  tests: |
+    - name: greeting
+      description: It greets whoever arrives.
+      cases:
+        - name: by name
+          input: Ada is here.
+          assertions:
+            - type: contains
+              value: Ada
 ---
 Say hello.
 ```

@@ -30,13 +30,14 @@ What has another type cannot be run.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-tests:
-  - name: greeting
-    description: It greets whoever arrives.
-    cases:
-      - name: by name
-        input: Ada is here.
-        assertions: it says Ada
+metadata:
+  tests: |
+    - name: greeting
+      description: It greets whoever arrives.
+      cases:
+        - name: by name
+          input: Ada is here.
+          assertions: it says Ada
 ---
 Say hello.
 ```
@@ -46,15 +47,16 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-tests:
-  - name: greeting
-    description: It greets whoever arrives.
-    cases:
-      - name: by name
-        input: Ada is here.
-        assertions:
-          - type: contains
-            value: Ada
+metadata:
+  tests: |
+    - name: greeting
+      description: It greets whoever arrives.
+      cases:
+        - name: by name
+          input: Ada is here.
+          assertions:
+            - type: contains
+              value: Ada
 ---
 Say hello.
 ```

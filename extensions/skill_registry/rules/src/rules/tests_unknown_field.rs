@@ -25,16 +25,17 @@ A field with a slip in its name is silently not looked at.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-tests:
-  - name: greeting
-    description: It greets whoever arrives.
-    cases:
-      - name: by name
-        input: Ada is here.
-        assertions:
-          - type: contains
-            value: Ada
-        expected: A friendly line.
+metadata:
+  tests: |
+    - name: greeting
+      description: It greets whoever arrives.
+      cases:
+        - name: by name
+          input: Ada is here.
+          assertions:
+            - type: contains
+              value: Ada
+          expected: A friendly line.
 ---
 Say hello.
 ```
@@ -44,16 +45,17 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-tests:
-  - name: greeting
-    description: It greets whoever arrives.
-    cases:
-      - name: by name
-        input: Ada is here.
-        assertions:
-          - type: contains
-            value: Ada
-        expectedBehavior: A friendly line.
+metadata:
+  tests: |
+    - name: greeting
+      description: It greets whoever arrives.
+      cases:
+        - name: by name
+          input: Ada is here.
+          assertions:
+            - type: contains
+              value: Ada
+          expectedBehavior: A friendly line.
 ---
 Say hello.
 ```

@@ -29,15 +29,16 @@ Nothing can be looked for by a program that does not know what is meant. The ass
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-tests:
-  - name: greeting
-    description: It greets whoever arrives.
-    cases:
-      - name: by name
-        input: Ada is here.
-        assertions:
-          - type: includes
-            value: Ada
+metadata:
+  tests: |
+    - name: greeting
+      description: It greets whoever arrives.
+      cases:
+        - name: by name
+          input: Ada is here.
+          assertions:
+            - type: includes
+              value: Ada
 ---
 Say hello.
 ```
@@ -47,15 +48,16 @@ Say hello.
 ---
 name: greet
 description: Greets people by name. Use when somebody arrives.
-tests:
-  - name: greeting
-    description: It greets whoever arrives.
-    cases:
-      - name: by name
-        input: Ada is here.
-        assertions:
-          - type: contains
-            value: Ada
+metadata:
+  tests: |
+    - name: greeting
+      description: It greets whoever arrives.
+      cases:
+        - name: by name
+          input: Ada is here.
+          assertions:
+            - type: contains
+              value: Ada
 ---
 Say hello.
 ```

@@ -29,11 +29,12 @@ Without `required` nobody knows whether the skill is of any use without the tool
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-tools:
-  dependencies:
-    - tool: Bash(git:*)
-      purpose: Reads the log.
-      minVersion: "2.40"
+metadata:
+  tools: |
+    dependencies:
+      - tool: Bash(git:*)
+        purpose: Reads the log.
+        minVersion: "2.40"
 ---
 Read the log and tell the story.
 ```
@@ -43,12 +44,13 @@ Read the log and tell the story.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-tools:
-  dependencies:
-    - tool: Bash(git:*)
-      required: true
-      purpose: Reads the log.
-      minVersion: "2.40"
+metadata:
+  tools: |
+    dependencies:
+      - tool: Bash(git:*)
+        required: true
+        purpose: Reads the log.
+        minVersion: "2.40"
 ---
 Read the log and tell the story.
 ```

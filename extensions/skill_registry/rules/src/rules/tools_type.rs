@@ -31,12 +31,13 @@ What has another type is not read, so nobody notices that the tool is missing.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-tools:
-  dependencies:
-    - tool: Bash(git:*)
-      required: always
-      purpose: Reads the log.
-      minVersion: "2.40"
+metadata:
+  tools: |
+    dependencies:
+      - tool: Bash(git:*)
+        required: always
+        purpose: Reads the log.
+        minVersion: "2.40"
 ---
 Read the log and tell the story.
 ```
@@ -46,12 +47,13 @@ Read the log and tell the story.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-tools:
-  dependencies:
-    - tool: Bash(git:*)
-      required: true
-      purpose: Reads the log.
-      minVersion: "2.40"
+metadata:
+  tools: |
+    dependencies:
+      - tool: Bash(git:*)
+        required: true
+        purpose: Reads the log.
+        minVersion: "2.40"
 ---
 Read the log and tell the story.
 ```

@@ -25,12 +25,13 @@ A field with a slip in its name is silently not obeyed.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-tools:
-  dependencies:
-    - tool: Bash(git:*)
-      required: true
-      purpose: Reads the log.
-      version: "2.40"
+metadata:
+  tools: |
+    dependencies:
+      - tool: Bash(git:*)
+        required: true
+        purpose: Reads the log.
+        version: "2.40"
 ---
 Read the log and tell the story.
 ```
@@ -40,12 +41,13 @@ Read the log and tell the story.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-tools:
-  dependencies:
-    - tool: Bash(git:*)
-      required: true
-      purpose: Reads the log.
-      minVersion: "2.40"
+metadata:
+  tools: |
+    dependencies:
+      - tool: Bash(git:*)
+        required: true
+        purpose: Reads the log.
+        minVersion: "2.40"
 ---
 Read the log and tell the story.
 ```

@@ -29,12 +29,13 @@ A tool that is not understood cannot be found, and a version that is none cannot
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-tools:
-  dependencies:
-    - tool: Bash(git:*)
-      required: true
-      purpose: Reads the log.
-      minVersion: latest
+metadata:
+  tools: |
+    dependencies:
+      - tool: Bash(git:*)
+        required: true
+        purpose: Reads the log.
+        minVersion: latest
 ---
 Read the log and tell the story.
 ```
@@ -44,12 +45,13 @@ Read the log and tell the story.
 ---
 name: history
 description: Tells what a repository has been through. Use when the user asks about its past.
-tools:
-  dependencies:
-    - tool: Bash(git:*)
-      required: true
-      purpose: Reads the log.
-      minVersion: "2.40"
+metadata:
+  tools: |
+    dependencies:
+      - tool: Bash(git:*)
+        required: true
+        purpose: Reads the log.
+        minVersion: "2.40"
 ---
 Read the log and tell the story.
 ```

@@ -57,7 +57,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             let next = prose.breaks.partition_point(|found| found.end <= range.start);
             prose.breaks.get(next).is_some_and(|found| found.start < range.end)
         };
-        if !range.is_empty() && !prose.is_verbatim(range.start) && !breaks() {
+        if !range.is_empty() && !prose.is_opaque(range.start) && !breaks() {
             edits.push(Edit { range, replacement: String::new() });
         }
     }

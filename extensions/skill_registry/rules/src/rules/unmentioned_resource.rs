@@ -7,6 +7,9 @@ use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
+/// How many documents are looked for.
+const MOST: usize = 200;
+
 /// Folders whose documents are there to be read.
 const FOLDERS: [&str; 3] = ["references", "reference", "resources"];
 
@@ -57,11 +60,16 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let (Some(files), Some(_)) = (skill.files(), skill.frontmatter()) else { return };
     let text = skill.text();
     let mut hidden = Vec::new();
+    let mut looked_for = 0;
     for file in files.iter().filter(|file| file.kind == EntryKind::File) {
         let Some((folder, name)) = file.path.rsplit_once('/') else { continue };
         let Some((stem, "md" | "txt")) = name.rsplit_once('.') else { continue };
         if !FOLDERS.contains(&folder) || name.starts_with(['_', '.']) || is_boilerplate(stem) {
             continue;
+        }
+        looked_for += 1;
+        if looked_for > MOST {
+            break;
         }
         // A folder that is named on its own, as in ``see `references/` ``, names all of its files.
         let folder_named = text.match_indices(folder).any(|(at, _)| {
@@ -71,7 +79,8 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
                     !rest.starts_with(|c: char| c.is_alphanumeric() || "_-".contains(c))
                 })
         });
-        if !folder_named && !text.contains(stem) {
+        let named = text.contains(name) || (stem.len() > 3 && text.contains(stem));
+        if !folder_named && !named {
             hidden.push(file.path.as_str());
         }
     }

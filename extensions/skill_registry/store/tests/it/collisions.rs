@@ -75,10 +75,15 @@ fn identical_trees_are_one_skill() {
         (ids(&store), shadowed(&store), findings(&store)),
         (vec!["demo".into()], vec![], vec![])
     );
+    let copies = |store: &Store| -> Vec<String> {
+        store.snapshot().copies().iter().map(|copy| copy.source().to_owned()).collect()
+    };
+    assert_eq!(copies(&store), ["team", "other"]);
 
     // A difference in content, in a name or in the executable bit makes two of them.
     let script = scene.write("team/demo/scripts/run.sh", "echo two");
     assert_eq!(shadowed(&open()), [("demo@team".to_owned(), "team".to_owned())]);
+    assert_eq!(copies(&open()), ["other"]);
     scene.write("team/demo/scripts/run.sh", "echo one");
     assert_eq!(shadowed(&open()), []);
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();

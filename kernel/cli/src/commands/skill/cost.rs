@@ -128,9 +128,9 @@ pub(super) fn cost(session: &Session, args: &CostArgs) -> Outcome {
         problems,
     };
     if output.json {
-        output.object(&costs)?
+        output.object(&costs)?;
     } else {
-        print::print(output, &costs)?
+        print::print(output, &costs)?;
     }
     Ok(code)
 }

@@ -1,13 +1,16 @@
 //! `skillhost skill lint`: whether skills are good.
 
+mod catalog;
 mod mend;
 
 use skill_rules::{Options, Scope, SkillInput, Subject, check_subject, needs_files};
 use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
 
+use self::catalog::Catalog;
 use self::mend::mended;
 use super::batch::{Item, for_each, worse};
 use super::report::{Checked, Report, format};
+use super::rules::explain;
 use crate::cli::{Format, LintArgs};
 use crate::error::CliError;
 use crate::exit;
@@ -15,6 +18,9 @@ use crate::output::Outcome;
 use crate::session::Session;
 
 pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
+    if let Some(rule) = &args.explain {
+        return explain(session, rule);
+    }
     let profile = args.profile.into();
     let format = format(session, args.format, args.jsonl, profile)?;
     if format == Format::Reference {
@@ -23,13 +29,14 @@ pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
     }
     let options = Options { profile, scope: Scope::Lint };
     let mut report = Report::new(session.output, format, profile);
+    let mut catalog = Catalog::default();
     let mut failed = exit::OK;
     let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
+        Item::Problem(problem) if report.is_per_skill() => catalog.hold_problem(problem),
         Item::Problem(problem) => report.problem(problem),
         Item::Skill(skill, mut files) => {
-            let mut fixed = None;
+            let mut fixed = args.fix.then_some(0);
             if args.fix {
-                fixed = Some(0);
                 match fix(skill, &mut files, options) {
                     Ok(count) => fixed = Some(count),
                     Err(error) => {
@@ -41,17 +48,20 @@ pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
             let input = input(skill, &files);
             let subject = Subject::new(&input, profile);
             let found = check_subject(&subject, options.scope);
-            let properties = report.shows_properties().then(|| serde_json::Map::new());
-            report.skill(&Checked {
+            let properties = report.properties(&subject)?;
+            let checked = Checked {
                 path: &skill.path(),
                 dir: &skill.dir,
                 bytes: &files.bytes,
                 findings: &found.findings,
-                properties: properties.as_ref(),
+                properties: properties.as_deref(),
                 fixed,
-            })
+            };
+            catalog.add(&subject, &checked);
+            if report.is_per_skill() { catalog.hold(&checked) } else { report.skill(&checked) }
         }
     })?;
+    catalog.tell(&mut report)?;
     let summary = report.end()?;
     if summary.errors > 0 || summary.warnings > 0 {
         failed = worse(failed, exit::FINDINGS);

@@ -12,9 +12,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::value::{RawValue, to_raw_value};
 use skill_format::{Diagnostic, Severity};
-use skill_rules::{Finding, Profile};
+use skill_rules::{Finding, Profile, Subject, properties};
 use skill_store::{FoundProblem, ProblemKind};
 
 use crate::cli::Format;
@@ -33,7 +33,7 @@ pub(super) struct Checked<'a> {
     /// In the order of the file.
     pub(super) findings: &'a [Finding],
     /// The fields of the frontmatter, where the form shows them.
-    pub(super) properties: Option<&'a Map<String, Value>>,
+    pub(super) properties: Option<&'a RawValue>,
     /// How many findings were mended; nothing where that was not asked for.
     pub(super) fixed: Option<usize>,
 }
@@ -43,7 +43,7 @@ impl Checked<'_> {
         self.findings.iter().map(|found| &found.diagnostic)
     }
 
-    fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         self.diagnostics().all(|found| found.severity != Severity::Error)
     }
 
@@ -146,14 +146,18 @@ impl Report {
         Self { output, format, form, out, summary: Summary::default() }
     }
 
-    /// Tells whether [`Checked::properties`] are shown.
-    pub(super) fn shows_properties(&self) -> bool {
+    /// Tells whether the form has one entry per skill, so that nothing can be added to one later.
+    pub(super) fn is_per_skill(&self) -> bool {
         matches!(self.format, Format::Json | Format::Jsonl)
     }
 
-    /// Tells whether a form has one entry per skill, so that nothing can be added to one later.
-    pub(super) fn is_per_skill(&self) -> bool {
-        self.shows_properties()
+    /// [`Checked::properties`], if the form shows them.
+    pub(super) fn properties(
+        &self,
+        subject: &Subject<'_>,
+    ) -> Result<Option<Box<RawValue>>, CliError> {
+        let raw = self.is_per_skill().then(|| to_raw_value(&properties(subject)));
+        Ok(raw.transpose().map_err(io::Error::from)?)
     }
 
     /// Takes up a skill.

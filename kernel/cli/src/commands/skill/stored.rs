@@ -12,6 +12,7 @@ use skill_store::{
 };
 use skillhost_kernel::{Installation, discover};
 
+use super::declared;
 use crate::cli::SkillRoots;
 use crate::error::CliError;
 use crate::exit;
@@ -180,8 +181,16 @@ fn show_skill(
         .map(|problem| &**problem)
         .filter(|problem| problem.path.starts_with(skill.dir()))
         .collect();
+    let declared = declared::of(store, skill)?;
     if output.json {
         let mut object = describe(skill);
+        // Of most skills there is nothing to say here.
+        if !declared.is_empty() {
+            object["extended"] = json!(declared);
+        }
+        if let Some(reasons) = read.get("ineligible") {
+            object["ineligible"] = reasons.clone();
+        }
         for key in ["digest", "tokens", "requires", "resources", "more_resources", "notes", "state"]
         {
             object[key] = read[key].clone();
@@ -200,6 +209,9 @@ fn show_skill(
         if !values.is_empty() {
             output.line(format!("{label:<12} {}", shown(&values.join(", "))))?;
         }
+    }
+    for (label, text) in declared::lines(&declared) {
+        output.line(format!("{label:<12} {}", shown(&text)))?;
     }
     for resource in read["resources"].as_array().into_iter().flatten() {
         let path = resource["path"].as_str().unwrap_or_default();

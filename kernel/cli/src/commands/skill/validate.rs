@@ -25,13 +25,13 @@ pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
             };
             let subject = Subject::new(&input, profile);
             let found = check_subject(&subject, options.scope);
-            let properties = report.shows_properties().then(|| serde_json::Map::new());
+            let properties = report.properties(&subject)?;
             report.skill(&Checked {
                 path: &skill.path(),
                 dir: &skill.dir,
                 bytes: &files.bytes,
                 findings: &found.findings,
-                properties: properties.as_ref(),
+                properties: properties.as_deref(),
                 fixed: None,
             })
         }

@@ -87,20 +87,18 @@ pub(super) fn parse(program: &str, arguments: &[OsString]) -> Result<Asked, Prin
         return Err(Printed { code: exit::USAGE, stderr, ..Printed::default() });
     }
     let given = group.split(&arguments.iter().collect::<Vec<_>>(), false)?;
-    match given.options.first() {
-        Some(&"--version") => {
-            return Err(Printed::result(&format!("{program}, version 0.1.1")));
-        }
-        Some(_) => return Err(told(group.help(GROUP_HELP))),
-        None => {}
+    if let Some(option) = given.options.first() {
+        return Err(group.answer(program, option));
     }
     let Some((name, rest)) = given.values.split_first() else {
         return Err(group.error("Missing command."));
     };
     let name = text(name);
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        // Behind `--`.
-        group.option(&name)?;
+        // Behind `--` an option is no value yet.
+        if let Some(option) = group.option(&name)? {
+            return Err(group.answer(program, option));
+        }
         return Err(group.error(&format!("No such command {}.", quoted(&name))));
     };
     let level = command.level(program);
@@ -234,6 +232,14 @@ impl Level {
                 Err(Printed { code: exit::USAGE, stderr, ..Printed::default() })
             }
             Some(known) => Ok(Some(known)),
+        }
+    }
+
+    /// Answers an option of the tool itself.
+    fn answer(&self, program: &str, option: &str) -> Printed {
+        match option {
+            "--version" => Printed::result(&format!("{program}, version 0.1.1")),
+            _ => told(self.help(GROUP_HELP)),
         }
     }
 

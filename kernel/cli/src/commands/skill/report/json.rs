@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use skill_format::{Diagnostic, Severity};
 
 use super::{Checked, Form, Summary};
@@ -17,7 +17,7 @@ struct Object<'a> {
     valid: bool,
     errors: Vec<&'a str>,
     warnings: Vec<&'a str>,
-    properties: Cow<'a, Map<String, Value>>,
+    properties: &'a RawValue,
     diagnostics: Vec<&'a Diagnostic>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fixed: Option<usize>,
@@ -29,12 +29,13 @@ pub(super) fn object(checked: &Checked<'_>) -> io::Result<String> {
         let found = checked.diagnostics().filter(move |found| found.severity == severity);
         found.map(|found| &*found.message).collect()
     };
+    let none = RawValue::from_string("{}".to_owned())?;
     json_text(&Object {
         path: checked.path.to_string_lossy(),
         valid: checked.is_valid(),
         errors: messages(Severity::Error),
         warnings: messages(Severity::Warning),
-        properties: checked.properties.map_or_else(Cow::default, Cow::Borrowed),
+        properties: checked.properties.unwrap_or(&none),
         diagnostics: checked.diagnostics().collect(),
         fixed: checked.fixed,
     })

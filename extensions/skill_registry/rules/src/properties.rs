@@ -1,0 +1,72 @@
+//! The properties of a skill as machines are told of them.
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use crate::subject::Subject;
+
+/// The fields of the Agent Skills specification, in its order.
+const FIELDS: [&str; 6] =
+    ["name", "description", "license", "compatibility", "allowed-tools", "metadata"];
+
+/// The fields of the Agent Skills specification that a skill has, in the specification's order.
+///
+/// Serialized they are as they are written: nothing is typed, lists are lists, maps keep their
+/// order; of a duplicate field, the first counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Properties<'s, 'a>(&'s Subject<'a>);
+
+/// Takes the properties of a skill.
+#[must_use]
+pub fn properties<'s, 'a>(subject: &'s Subject<'a>) -> Properties<'s, 'a> {
+    Properties(subject)
+}
+
+impl Serialize for Properties<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for name in FIELDS {
+            if let Some(entry) = self.0.field(name) {
+                map.serialize_entry(name, &entry.value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::input::SkillInput;
+    use crate::profile::Profile;
+
+    use super::*;
+
+    fn told(text: &str) -> String {
+        let input = SkillInput {
+            dir_name: "beads",
+            file_name: Some("SKILL.md"),
+            bytes: text.as_bytes(),
+            files: None,
+        };
+        let subject = Subject::new(&input, Profile::Spec);
+        serde_json::to_string(&properties(&subject)).unwrap()
+    }
+
+    #[test]
+    fn fields_are_in_the_order_of_the_specification_and_as_written() {
+        let text = "---\nmetadata:\n  z: 1.10\n  a: yes\nallowed-tools: [Read, Write]\nname: beads\nname: jars\ncolour: blue\ndescription: >-\n  Counts\n  beads.\n---\nBody.\n";
+        assert_eq!(
+            told(text),
+            r#"{"name":"beads","description":"Counts beads.","allowed-tools":["Read","Write"],"metadata":{"z":"1.10","a":"yes"}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_broken_has_the_properties_that_can_be_read() {
+        assert_eq!(told("no frontmatter"), "{}");
+        assert_eq!(
+            told("---\nname: beads\ndescription: Use when: asked\nlicense: [MIT\n---\n"),
+            r#"{"name":"beads","description":"Use when: asked","license":"[MIT"}"#
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! What is read of a skill.yaml, whatever is in it.
+
+use proptest::prelude::*;
+use skill_format::{Value, tree};
+use skill_rules::extended::{Extended, Reading, SKILL_YAML_LIMIT};
+
+#[test]
+fn a_skill_yaml_has_limits() {
+    let said = |text: &str| {
+        let reading = Reading::of_skill_yaml(text, "x");
+        assert_eq!(reading.extended, Extended::default());
+        reading.warnings().map(|found| found.to_string()).collect::<Vec<_>>()
+    };
+    let long = format!("tools: {{dependencies: []}}\n#{}", "x".repeat(SKILL_YAML_LIMIT));
+    assert_eq!(said(&long), ["warning[composition.type]: `skill.yaml` has more than 65536 bytes"]);
+    assert_eq!(said("- a\n"), ["warning[composition.type]: `skill.yaml` is not a map"]);
+    assert_eq!(said(""), [""; 0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn every_text_is_read_without_panic_and_the_same_everywhere(
+        words in proptest::collection::vec(
+            "tools|tests|security|composition|metadata|dependencies|cases|capabilities|conflicts|\
+             tool|skillName|: |- |\\n|\\n  |\\n    |\\||\\{|\\}|\\[|\\]|'|\"|, |true|1.0|\\PC{0,3}",
+            0..40,
+        ),
+    ) {
+        let text = words.concat();
+        let beside = Reading::of_skill_yaml(&text, "x").extended;
+        let Value::Mapping(root) = tree::parse(&text, 1).root else { return Ok(()) };
+        if root.get("metadata").is_none() {
+            prop_assert_eq!(Reading::of_tree(&root, "x").extended, beside);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Suppressions and fixes.
+#![expect(clippy::unwrap_used, reason = "a test without its text has failed")]
+
+use proptest::prelude::*;
+use skill_format::{Value, fences, tree};
+use skill_rules::{Fixed, Options, Profile, Scope, SkillInput, check, fix};
+
+const OPTIONS: Options = Options { profile: Profile::Spec, scope: Scope::Lint };
+
+fn input(text: &str) -> SkillInput<'_> {
+    SkillInput {
+        dir_name: "bead-counter",
+        file_name: Some("SKILL.md"),
+        bytes: text.as_bytes(),
+        files: None,
+    }
+}
+
+/// What is found with these lines between the fences and this body.
+fn found(comments: &str, body: &str) -> Vec<String> {
+    let text = format!(
+        "---\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n{comments}---\n{body}"
+    );
+    let report = check(&input(&text), OPTIONS);
+    let found = report.findings.iter().map(|found| &found.diagnostic);
+    found.map(|it| format!("{} {} {}", it.line, it.rule, it.message)).collect()
+}
+
+const ADVICE: &str = "Follow best practices.\n";
+const FOUND: &str =
+    "no-generic-instructions `Follow best practices` says nothing a model does not do anyway";
+
+#[test]
+fn a_comment_in_the_frontmatter_is_about_the_whole_file() {
+    let none: [&str; 0] = [];
+    let rule = "no-generic-instructions";
+    assert_eq!(found("", ADVICE), [format!("5 {FOUND}")]);
+    assert_eq!(found(&format!("# skillhost: allow({rule})\n"), ADVICE), none);
+    assert_eq!(found(&format!("  #  skillhost: allow( {rule} )\n"), ADVICE), none);
+    let trailing = format!("license: MIT # skillhost: allow({rule})\n");
+    assert_eq!(found(&trailing, &format!("Count.\n\n{ADVICE}")), none);
+    let two = format!("# skillhost: allow({rule}, final-newline)\n");
+    assert_eq!(found(&two, "Follow best practices."), none);
+}
+
+#[test]
+fn what_is_a_part_of_a_value_is_no_comment() {
+    let rule = "no-generic-instructions";
+    for value in [
+        format!("license: \"MIT # skillhost: allow({rule})\"\n"),
+        format!("license: MIT# skillhost: allow({rule})\n"),
+        format!("license: |\n  MIT\n  # skillhost: allow({rule})\n"),
+    ] {
+        let text = found(&value, ADVICE);
+        assert!(text.iter().any(|it| it.ends_with(FOUND)), "{value}: {text:?}");
+    }
+}
+
+#[test]
+fn a_comment_in_the_body_is_about_the_next_block_or_its_line() {
+    let none: [&str; 0] = [];
+    let allow = "<!-- skillhost: allow(no-generic-instructions) -->";
+    assert_eq!(found("", &format!("{allow}\n{ADVICE}")), none);
+    assert_eq!(found("", &format!("{allow}\n\nCount, and\nfollow best practices.\n")), none);
+    assert_eq!(found("", &format!("{allow}\n\n- Count\n- {ADVICE}")), none);
+    assert_eq!(found("", &format!("- Count\n\n  {allow}\n\n  {ADVICE}")), none);
+    assert_eq!(found("", &format!("Follow best practices. {allow}\n")), none);
+    let unused = "suppression-unused nothing here is suppressed by `no-generic-instructions`";
+    assert_eq!(
+        found("", &format!("{allow}\nCount.\n\n{ADVICE}")),
+        [format!("5 {unused}"), format!("8 {FOUND}")]
+    );
+    assert_eq!(
+        found("", &format!("{ADVICE}\nCount. {allow}\n")),
+        [format!("5 {FOUND}"), format!("7 {unused}")]
+    );
+    assert_eq!(found("", &format!("{ADVICE}\n{allow}\n")).len(), 2);
+    assert_eq!(found("", &format!("`{allow}`\n\n{ADVICE}")), [format!("7 {FOUND}")]);
+}
+
+#[test]
+fn many_comments_and_findings_on_one_line_take_no_quadratic_time() {
+    let comments = "# skillhost: allow(large-file)\n".repeat(1_000);
+    let long =
+        "Test it. <!-- skillhost: allow(large-file) --> Follow best practices. ".repeat(8_000);
+    let told = found(&comments, &long);
+    let advice = told.iter().filter(|it| it.contains(" no-generic-instructions ")).count();
+    let unused = told.iter().filter(|it| it.contains(" suppression-unused ")).count();
+    assert_eq!((advice, unused), (8_000, 1_000));
+}
+
+#[test]
+fn errors_and_unknown_rules_are_told() {
+    assert_eq!(
+        found("# skillhost: allow(frontmatter.unknownField)\ncolour: red\n", "Count.\n"),
+        [
+            "4 suppression-unused `frontmatter.unknownField` is an error here, and errors cannot be suppressed",
+            "5 frontmatter.unknownField `colour` is not a known field; it is kept but not used",
+        ]
+        .map(|line| line.to_owned())
+    );
+    let text = "---\n# skillhost: allow(gotcha-present, zzz, catalog-overlap)\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n---\nCount.\n";
+    let report = check(&input(text), OPTIONS);
+    let told: Vec<_> = report
+        .findings
+        .iter()
+        .map(|found| &found.diagnostic)
+        .map(|it| (it.line, it.column, &*it.message, it.help.as_deref().unwrap_or_default()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (2, 20, "there is no rule `gotcha-present`", "did you mean `gotchas-present`?"),
+            (2, 36, "there is no rule `zzz`", "`skillhost skill rules` lists them"),
+        ]
+    );
+}
+
+#[test]
+fn validate_does_not_look_at_suppressions() {
+    let text = "---\n# skillhost: allow(body.maxLines)\nname: bead-counter\ndescription: Counts beads.\n---\n";
+    let options = Options { profile: Profile::Skillscraft, scope: Scope::Validate };
+    let long = format!("{text}{}", "Count.\n".repeat(501));
+    let rules: Vec<_> =
+        check(&input(&long), options).findings.into_iter().map(|it| it.diagnostic.rule).collect();
+    assert_eq!(rules, ["body.maxLines"]);
+}
+
+#[test]
+fn fixing_mends_what_can_be_mended() {
+    let text = "---\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n---\nCount \u{200B}the  \nbe\u{200B}ads. \n\n```\nx \n```\n\nSee `references\\a.md` \r\nand [b](references\\b.md).";
+    let fixed = fix(&input(text), OPTIONS);
+    assert_eq!(
+        &fixed.text[text.find("Count ").unwrap()..],
+        "Count the  \nbeads.\n\n```\nx \n```\n\nSee `references/a.md`\r\nand [b](references/b.md).\r\n"
+    );
+    assert!(fixed.report.findings.iter().all(|found| found.edits.is_empty()));
+}
+
+#[test]
+fn what_cannot_be_decoded_is_left_alone() {
+    let bytes = b"---\nname: x\n---\n\xFF \n";
+    let input = SkillInput { bytes, ..input("") };
+    let Fixed { edits, report, .. } = fix(&input, OPTIONS);
+    assert_eq!((edits, report.is_valid()), (0, false));
+}
+
+/// The Markdown of a text without what blanks at line ends change.
+fn events(text: &str) -> Vec<String> {
+    let parser = pulldown_cmark::Parser::new_ext(text, pulldown_cmark::Options::ENABLE_TABLES);
+    let mut events: Vec<String> = Vec::new();
+    for event in parser {
+        match (event, events.last_mut()) {
+            (pulldown_cmark::Event::Text(text), Some(last)) if last.starts_with("text ") => {
+                last.push_str(&text);
+            }
+            (pulldown_cmark::Event::Text(text), _) => events.push(format!("text {text}")),
+            (event, _) => events.push(format!("{event:?}")),
+        }
+    }
+    let trimmed = events.into_iter().map(|event| event.trim_end().to_owned());
+    trimmed.filter(|event| event != "text").collect()
+}
+
+fn line() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("Count"),
+        Just(" "),
+        Just("  "),
+        Just("\t"),
+        Just("\u{200B}"),
+        Just("`references\\a.md`"),
+        Just("[a](scripts\\b.sh)"),
+        Just("# "),
+        Just("- "),
+        Just("> "),
+        Just("1. "),
+        Just("```"),
+        Just("---"),
+        Just("|"),
+        Just("*"),
+        Just("<!-- x -->"),
+        Just("\\"),
+        Just("    "),
+        Just("\u{202E}"),
+        Just("\u{E0041}"),
+        Just("\u{5D0}"),
+    ];
+    prop::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat())
+}
+
+fn skill() -> impl Strategy<Value = String> {
+    let end = prop_oneof![Just("\n"), Just("\r\n")];
+    let lines = prop::collection::vec((line(), end.clone()), 0..12);
+    let value = "[a-z\u{200B} #:']{0,12}";
+    (value, end, lines, any::<bool>()).prop_map(|(value, end, lines, cut)| {
+        let body: String = lines.into_iter().map(|(line, end)| line + end).collect();
+        let body = if cut { body.trim_end_matches(['\r', '\n']) } else { &body };
+        format!("---{end}name: bead-counter{end}description: Counts \u{200B}beads when {value} {end}---{end}{body}")
+    })
+}
+
+fn frontmatter(text: &str) -> Value {
+    let fences = fences(text).unwrap();
+    tree::parse(&text[fences.yaml], 2).root
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn fixes_keep_the_frontmatter_and_converge(text in skill()) {
+        let fixed = fix(&input(&text), OPTIONS);
+        prop_assert!(frontmatter(&text).same_content(&frontmatter(&fixed.text)));
+        let fixable = fixed.report.findings.iter().filter(|found| !found.edits.is_empty());
+        prop_assert_eq!(fixable.count(), 0);
+        let again = fix(&input(&fixed.text), OPTIONS);
+        prop_assert_eq!((again.edits, &again.text), (0, &fixed.text));
+    }
+
+    #[test]
+    fn fixes_of_whitespace_keep_the_markdown(text in skill()) {
+        let text = text.replace('\u{200B}', "").replace('\\', "");
+        let fixed = fix(&input(&text), OPTIONS).text;
+        let body = |text: &str| events(&format!("{}\n", text[fences(text).unwrap().body_start..].trim_end()));
+        prop_assert_eq!(body(&text), body(&fixed));
+    }
+}

@@ -1,0 +1,15 @@
+//! A whole file: loaded, or an error that says why not.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use skill_format::{Severity, parse};
+
+fuzz_target!(|bytes: &[u8]| {
+    let (parsed, body) = match parse("beads", bytes) {
+        Ok(skill) => (skill.parsed.clone(), skill.body().to_owned()),
+        Err(refused) => (*refused, String::new()),
+    };
+    let has_error = parsed.diagnostics.iter().any(|found| found.severity == Severity::Error);
+    assert!(parsed.frontmatter.is_some() || has_error);
+    assert!(body.len() <= 2 * bytes.len());
+});

@@ -1,0 +1,22 @@
+//! A frontmatter: a bounded number of parser events, and what is printed reads back the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use skill_format::tree::{parse, parse_counted, print};
+use skill_format::{FRONTMATTER_LIMIT, Value};
+
+fuzz_target!(|text: &str| {
+    if text.len() > FRONTMATTER_LIMIT {
+        return;
+    }
+    let (tree, events) = parse_counted(text, 2);
+    assert!(events <= 16_000);
+    if let Value::Mapping(root) = tree.root {
+        let printed = print(&root);
+        let again = parse(&printed, 2);
+        // Near the limits the printed text can be over one of them.
+        if again.gap.is_none() {
+            assert!(again.root.same_content(&Value::Mapping(root)), "{printed}");
+        }
+    }
+});

@@ -1,0 +1,72 @@
+//! What a skill declares beyond the standard, in the lines of `skillhost skill show`.
+
+use skill_rules::extended::{ExecutionOrder, Extended, Reading};
+use skill_store::{Skill, Store, read_skill_yaml};
+
+use crate::error::CliError;
+
+/// Reads what a skill of a store declares in its frontmatter and beside it. A `skill.yaml` that
+/// cannot be read is a note of `read_skill` already.
+pub(super) fn of(store: &Store, skill: &Skill) -> Result<Extended, CliError> {
+    let source = store.read(skill)?;
+    let beside = read_skill_yaml(&skill.dir()).ok().flatten();
+    let beside = beside.map(|text| Reading::of_skill_yaml(&text, skill.id().as_str()).extended);
+    Ok(Extended::of_frontmatter(&source.frontmatter).or(beside.unwrap_or_default()))
+}
+
+/// Returns labels and texts; the texts are not sanitised.
+pub(super) fn lines(extended: &Extended) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    let optional = |optional: bool| if optional { " (optional)" } else { "" };
+    if let Some(security) = &extended.security {
+        for it in &security.capabilities {
+            let text = format!("{}: {}{}", it.capability, it.reason, optional(it.optional));
+            lines.push(("capability", text));
+        }
+        let mut wants = Vec::new();
+        for (said, text) in [
+            (security.requires_network, "network"),
+            (security.modifies_files, "modifies files"),
+            (security.executes_commands, "executes commands"),
+        ] {
+            match said {
+                Some(true) => wants.push(text.to_owned()),
+                Some(false) => wants.push(format!("no {text}")),
+                None => {}
+            }
+        }
+        wants.extend(security.file_system_scope.map(|scope| format!("scope {}", scope.as_str())));
+        if !wants.is_empty() {
+            lines.push(("security", wants.join(", ")));
+        }
+    }
+    for it in extended.tools.iter().flat_map(|tools| &tools.dependencies) {
+        let version = it.min_version.as_ref().map(|version| format!(" {version} or newer"));
+        let version = version.unwrap_or_default();
+        let text = format!("{}{version}: {}{}", it.tool, it.purpose, optional(!it.required));
+        lines.push(("tool", text));
+    }
+    if let Some(composition) = &extended.composition {
+        for it in &composition.dependencies {
+            let text = format!("{}: {}{}", it.skill_name, it.reason, optional(it.optional));
+            lines.push(("skill", text));
+        }
+        if !composition.conflicts.is_empty() {
+            lines.push(("conflicts", composition.conflicts.join(", ")));
+        }
+        if let Some(order) = composition.execution_order {
+            let text = match order {
+                ExecutionOrder::Before => "before the skills it needs",
+                ExecutionOrder::After => "after the skills it needs",
+                ExecutionOrder::Independent => "independent of the skills it needs",
+            };
+            lines.push(("order", text.to_owned()));
+        }
+    }
+    for it in extended.tests.iter().flatten() {
+        let cases = it.cases.len();
+        let cases = format!("{cases} {}", if cases == 1 { "case" } else { "cases" });
+        lines.push(("test", format!("{}: {} ({cases})", it.name, it.description)));
+    }
+    lines
+}

@@ -1,0 +1,135 @@
+//! What can only be told of skills when all of them were seen.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use serde_json::value::RawValue;
+use skill_rules::{CatalogSkill, Finding, Subject, check_catalog};
+use skill_store::{Found, FoundProblem, find_skills};
+
+use super::super::report::{Checked, Report};
+use crate::error::CliError;
+
+/// The skills of a run, and what is held back until the run has ended.
+#[derive(Default)]
+pub(super) struct Catalog {
+    skills: Vec<CatalogSkill>,
+    /// Which of the seen each of them is.
+    places: Vec<usize>,
+    seen: Vec<Seen>,
+    /// Where a form has one entry per skill: every entry, in order.
+    held: Vec<Held>,
+}
+
+/// A skill that was told of, or will be.
+struct Seen {
+    path: PathBuf,
+    dir: PathBuf,
+    is_valid: bool,
+}
+
+enum Held {
+    Skill {
+        seen: usize,
+        findings: Vec<Finding>,
+        properties: Option<Box<RawValue>>,
+        fixed: Option<usize>,
+    },
+    Problem(FoundProblem),
+}
+
+impl Catalog {
+    /// Takes up a skill.
+    pub(super) fn add(&mut self, subject: &Subject<'_>, checked: &Checked<'_>) {
+        if let Some(skill) = CatalogSkill::of(subject) {
+            self.skills.push(skill);
+            self.places.push(self.seen.len());
+        }
+        let (path, dir) = (checked.path.to_owned(), checked.dir.to_owned());
+        self.seen.push(Seen { path, dir, is_valid: checked.is_valid() });
+    }
+
+    /// Holds back what was said of the skill that was taken up last.
+    pub(super) fn hold(&mut self, checked: &Checked<'_>) -> Result<(), CliError> {
+        self.held.push(Held::Skill {
+            seen: self.seen.len().saturating_sub(1),
+            findings: checked.findings.to_vec(),
+            properties: checked.properties.map(ToOwned::to_owned),
+            fixed: checked.fixed,
+        });
+        Ok(())
+    }
+
+    /// Holds back a problem.
+    pub(super) fn hold_problem(&mut self, problem: &FoundProblem) -> Result<(), CliError> {
+        self.held.push(Held::Problem(problem.clone()));
+        Ok(())
+    }
+
+    /// Tells what was held back and what is wrong between skills.
+    pub(super) fn tell(self, report: &mut Report) -> Result<(), CliError> {
+        let mut late: Vec<(usize, Vec<Finding>)> = Vec::new();
+        for (index, finding) in check_catalog(&self.skills) {
+            let seen = self.places[index];
+            match late.last_mut() {
+                Some((last, findings)) if *last == seen => findings.push(finding),
+                _ => late.push((seen, vec![finding])),
+            }
+        }
+        if !report.is_per_skill() {
+            for (seen, findings) in late {
+                self.tell_late(report, &self.seen[seen], &findings)?;
+            }
+            return Ok(());
+        }
+        let mut late = late.into_iter().peekable();
+        for held in self.held {
+            let Held::Skill { seen, mut findings, properties, fixed } = held else {
+                if let Held::Problem(problem) = held {
+                    report.problem(&problem)?;
+                }
+                continue;
+            };
+            if let Some((_, more)) = late.next_if(|(late, _)| *late == seen) {
+                findings.extend(more);
+                findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
+            }
+            let Seen { path, dir, .. } = &self.seen[seen];
+            let properties = properties.as_deref();
+            report.skill(&Checked {
+                path,
+                dir,
+                bytes: &[],
+                findings: &findings,
+                properties,
+                fixed,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn tell_late(
+        &self,
+        report: &mut Report,
+        seen: &Seen,
+        findings: &[Finding],
+    ) -> Result<(), CliError> {
+        let bytes = read_again(&seen.path);
+        let Seen { path, dir, .. } = seen;
+        let (properties, fixed) = (None, None);
+        let checked = Checked { path, dir, bytes: &bytes, findings, properties, fixed };
+        report.more(&checked, seen.is_valid)
+    }
+}
+
+/// The bytes of a file that was read before, to point into; nothing if it is gone.
+fn read_again(path: &Path) -> Vec<u8> {
+    let found = find_skills(path, &mut |found| match found {
+        Found::Skill(mut skill) => ControlFlow::Break(skill.read(false).ok()),
+        Found::Problem(_) => ControlFlow::Break(None),
+    });
+    match found {
+        ControlFlow::Break(Some(files)) => files.bytes,
+        _ => Vec::new(),
+    }
+}
