@@ -18,7 +18,22 @@ fn rules_are_listed_with_what_they_find() {
 fn a_rule_that_is_named_is_explained() {
     let home = TestHome::new();
     let page = home.skillhost(["skill", "rules", "file.bom"]).success().stdout;
-    insta::assert_snapshot!(page.split("## Why").next().unwrap_or_default(), @"");
+    insta::assert_snapshot!(page.split("## Why").next().unwrap_or_default(), @"
+    # file.bom
+
+    The file starts with a byte order mark.
+
+    | `lenient` | `spec` | `reference` | `skillscraft` | `seed-strict` | `anthropic` |
+    | --- | --- | --- | --- | --- | --- |
+    | warning | warning | off | off | off | warning |
+
+    `skillhost skill fmt` or `skillhost skill lint --fix` mends it.
+
+    ## What it does
+
+    Reports a UTF-8 byte order mark at the start of the file. Loading drops it. The stricter profiles
+    find no frontmatter in such a file (`frontmatter.missing`).
+    ");
     let explained = home.skillhost(["skill", "lint", "--explain", "file.bom"]).success().stdout;
     assert_eq!(explained, page);
     let json =
@@ -31,5 +46,10 @@ fn a_rule_that_is_named_is_explained() {
 
 #[test]
 fn an_unknown_rule_is_not_found_and_similar_ones_are_named() {
-    insta::assert_snapshot!(TestHome::new().skillhost(["skill", "rules", "name.formt"]), @"");
+    insta::assert_snapshot!(TestHome::new().skillhost(["skill", "rules", "name.formt"]), @"
+    exit 3
+    --- stderr
+    error: there is no rule `name.formt`
+    hint: similar rules: name.format, name.portability, name.type
+    ");
 }
