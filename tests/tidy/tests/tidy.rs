@@ -354,3 +354,27 @@ fn every_rule_is_registered_documented_and_tested() {
     }
     none("rules", &findings);
 }
+
+#[test]
+fn every_finding_of_loading_and_reading_has_a_rule() {
+    let registry = Path::new("extensions/skill_registry");
+    let in_folder = |folder: &str| {
+        let folder = registry.join(folder);
+        rust_files().filter(move |path| path.starts_with(&folder)).map(|path| code(&path))
+    };
+    let rules: String = in_folder("rules/src/rules").collect();
+    let mut findings = BTreeSet::new();
+    for text in in_folder("format/src").chain(in_folder("store/src/collect")) {
+        for literal in text.split('"').skip(1).step_by(2) {
+            let (group, name) = literal.split_once('.').unwrap_or_default();
+            let is_id = group.starts_with(|c: char| c.is_ascii_lowercase())
+                && !["md", "rs", "yaml", "js", "ts", "json"].contains(&name)
+                && !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphabetic());
+            if is_id && !rules.contains(&format!("id: \"{literal}\"")) {
+                findings.insert(literal.to_owned());
+            }
+        }
+    }
+    none("findings that no rule explains", &findings.into_iter().collect::<Vec<_>>());
+}

@@ -141,14 +141,75 @@ fn loading(
     findings: &mut Vec<Finding>,
 ) {
     for found in &subject.parsed().diagnostics {
-        let severity = match (options.profile, found.severity) {
-            // What loading cannot use is an error everywhere.
-            (Profile::Lenient, severity) | (_, severity @ Severity::Error) => Some(severity),
+        let severity = match options.profile {
+            Profile::Lenient => Some(found.severity),
             _ => rule(found.rule).and_then(|rule| applies(rule, options)),
         };
         if let Some(severity) = severity.filter(|_| makes_sense(found.rule, standing)) {
             let diagnostic = Diagnostic { severity, ..found.clone() };
             findings.push(Finding { diagnostic, edits: Vec::new() });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(bytes: &[u8], options: Options) -> Report {
+        let file_name = Some("SKILL.md");
+        check(&SkillInput { dir_name: "x", file_name, bytes, files: Some(&[]) }, options)
+    }
+
+    #[test]
+    fn what_loading_refuses_is_valid_nowhere() {
+        let refused: [&[u8]; 8] = [
+            b"",
+            b"---\nname: x\ndescription: \xFF\n---\n",
+            b"# x\n",
+            b"---\nname: x\n",
+            b"---\n- x\n---\n",
+            b"---\n[x\n---\n",
+            b"---\nname: x\n---\n",
+            b"---\nname: x\ndescription:\n- y\n---\n",
+        ];
+        for profile in Profile::ALL {
+            for bytes in refused {
+                let options = Options { profile, scope: Scope::Validate };
+                assert!(!found(bytes, options).is_valid(), "{profile:?} {bytes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_rule_of_loading_is_a_rule() {
+        let text =
+            "\u{FEFF}\n--- \nname: X\ntags: {a: b}\ndescription: &a y\na: *a\na: !b c\n---\n";
+        for found in skill_format::parse("x", text.as_bytes()).unwrap().parsed.diagnostics {
+            assert!(rule(found.rule).is_some(), "{found}");
+        }
+    }
+
+    #[test]
+    fn validate_asks_for_more_than_the_head_only_where_that_is_an_error() {
+        let text = b"---\nname: x\ndescription: y\n---\n[a](../b.md)\n";
+        for (profile, scope, asked) in [
+            (Profile::Spec, Scope::Validate, false),
+            (Profile::Spec, Scope::Lint, true),
+            (Profile::SeedStrict, Scope::Validate, true),
+        ] {
+            let options = Options { profile, scope };
+            let report = found(text, options);
+            let any = report.findings.iter().any(|it| it.diagnostic.rule == "reference.traversal");
+            assert_eq!((any, needs_files(options)), (asked, asked), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn findings_are_in_the_order_of_the_file() {
+        let text = b"---\nhint: z\nname: y\ndescription: <b>z</b>\n---\n";
+        let report = found(text, Options::default());
+        let lines: Vec<_> = report.findings.iter().map(|found| found.diagnostic.line).collect();
+        assert_eq!(lines, [2, 3, 4]);
     }
 }

@@ -8,7 +8,10 @@ use std::path::Path;
 
 use skill_format::Severity;
 use skill_rules::explain::{ExampleSkill, Examples, all_pages, documentation};
-use skill_rules::{CatalogSkill, Check, Options, RULES, Rule, Scope, check, check_catalog};
+use skill_rules::fmt::{FmtOptions, format};
+use skill_rules::{
+    CatalogSkill, Check, Options, RULES, Rule, Scope, SkillInput, check, check_catalog, fix,
+};
 
 fn finds_in_catalog(rule: &Rule, examples: &Examples) -> bool {
     let skills = examples.skills.iter().filter_map(|skill| {
@@ -58,6 +61,27 @@ fn bad_examples_raise_their_rule_and_good_ones_do_not() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_said_to_be_fixed_is_fixed() {
+    let mut left = Vec::new();
+    for rule in RULES.iter().filter(|rule| rule.fixable) {
+        let Ok(docs) = documentation(rule) else { continue };
+        for skill in &docs.bad.skills {
+            let entries = skill.entries();
+            let options = Options { profile: docs.bad.profile, scope: Scope::Lint };
+            let input = skill.input(&entries);
+            let fixed = fix(&input, options).text;
+            let formatted = format(&fixed, FmtOptions::default()).map_or(fixed, |it| it.text);
+            let again = SkillInput { bytes: formatted.as_bytes(), ..input };
+            let mut found = check(&again, options).findings.into_iter();
+            if found.any(|found| found.diagnostic.rule == rule.id) {
+                left.push(rule.id);
+            }
+        }
+    }
+    assert_eq!(left, [""; 0]);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod paths;
 mod reference;
 mod reload;
 mod render;
+mod rules;
 mod run;
 mod scaffold;
 mod scene;

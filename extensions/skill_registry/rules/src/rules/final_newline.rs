@@ -49,3 +49,29 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         vec![edit],
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Edit, Options, Scope, SkillInput, check};
+
+    #[test]
+    fn the_line_end_of_the_file_is_added() {
+        let edits = |text: &str| -> Vec<Edit> {
+            let bytes = text.as_bytes();
+            let input =
+                SkillInput { dir_name: "x", file_name: Some("SKILL.md"), bytes, files: None };
+            let report = check(&input, Options { scope: Scope::Lint, ..Options::default() });
+            let of_rule = report.findings.into_iter();
+            let of_rule = of_rule.filter(|found| found.diagnostic.rule == super::RULE.id);
+            of_rule.flat_map(|found| found.edits).collect()
+        };
+        let text = "---\nname: x\ndescription: y\n---\nDo it.";
+        let end = text.len();
+        let edit = Edit { range: end..end, replacement: "\n".to_owned() };
+        assert_eq!(edits(text), [edit]);
+        assert_eq!(edits(&format!("{text}\n")), []);
+        let windows = text.replace('\n', "\r\n");
+        let replacements: Vec<_> = edits(&windows).into_iter().map(|it| it.replacement).collect();
+        assert_eq!(replacements, ["\r\n"]);
+    }
+}

@@ -14,7 +14,7 @@ pub(super) static RULE: Rule = Rule {
         skillscraft: Level::Error,
         ..Levels::all(Level::Off)
     },
-    fixable: true,
+    fixable: false,
     docs: r#"
 ## What it does
 Reports values of `metadata` that YAML does not take for a text: numbers, true and false, empty
