@@ -196,7 +196,7 @@ impl Level {
     fn split<'a>(&self, arguments: &[&'a OsString], mixed: bool) -> Result<Given<'a>, Printed> {
         let mut given = Given::default();
         let mut rest = arguments.iter();
-        while let Some(argument) = rest.next() {
+        for argument in rest.by_ref() {
             if *argument == "--" {
                 break;
             }
