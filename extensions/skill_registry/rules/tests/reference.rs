@@ -318,6 +318,16 @@ fn texts_are_quoted_as_by_python() {
     }
 }
 
+#[test]
+fn a_prompt_is_escaped_but_for_the_location() {
+    let properties = properties("---\nname: <a&b>\ndescription: ' \"it''s\" '\n---").unwrap();
+    let block = to_prompt(&[PromptSkill { properties, location: "/a&b/SKILL.md".to_owned() }]);
+    let expected = "<available_skills>\n<skill>\n<name>\n&lt;a&amp;b&gt;\n</name>\n<description>\n\
+                    &quot;it&#x27;s&quot;\n</description>\n<location>\n/a&b/SKILL.md\n</location>\n\
+                    </skill>\n</available_skills>";
+    assert_eq!(block.unwrap(), expected);
+}
+
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(

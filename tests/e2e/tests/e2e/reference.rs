@@ -77,7 +77,7 @@ fn validate_has_the_lines_the_streams_and_the_codes_of_the_reference() {
     exit 1
     --- stderr
     Validation failed for latin:
-      - the file is not UTF-8: byte 33 cannot be decoded; the reference validator crashes here
+      - the file is not UTF-8: byte 32 cannot be decoded; the reference validator crashes here
     ");
 }
 
@@ -260,7 +260,7 @@ fn every_fixture_is_validated_as_by_the_reference() {
         let output = Command::new(&program).arg("validate").arg(path).current_dir(&root).output();
         let output = output.unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
-        let errors = expected["errors"].as_array().unwrap();
+        let errors = expected["errors"].as_array().map_or(&[][..], Vec::as_slice);
         let crashes = !expected["crash"].is_null();
         if errors.is_empty() && !crashes {
             assert_eq!(output.status.code(), Some(0), "{path}");
@@ -281,5 +281,5 @@ fn every_fixture_is_validated_as_by_the_reference() {
             None => assert_eq!(stderr, told, "{path}"),
         }
     }
-    assert_eq!(invalid, 39);
+    assert_eq!(invalid, 42);
 }

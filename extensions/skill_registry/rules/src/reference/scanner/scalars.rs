@@ -36,7 +36,7 @@ impl Scanner {
             text.push_str(&self.prefix(length));
             self.forward(length);
             spaces = self.plain_spaces();
-            if spaces.is_empty() || self.here() == '#' || i64::from(self.column) < indent {
+            if spaces.is_empty() || i64::from(self.column) < indent {
                 break;
             }
         }
