@@ -53,6 +53,9 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
         let ratio = cold_list(&floor_binary, &skills, count, args.runs, &mut rows)?;
         ratios.push(ratio);
         in_process(&skills, count, &mut rows)?;
+        if count == 10_000 {
+            checks(&floor_binary, &skills, args.runs, &mut rows)?;
+        }
     }
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
@@ -80,7 +83,7 @@ fn generate(generator: &Path, work: &Path, count: usize) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Cold listing, whole process, ours and the floor in turns; returns the ratio of CPU time.
+/// Cold listing, whole process, against the floor; returns the ratio of CPU time.
 fn cold_list(
     floor: &Path,
     skills: &Path,
@@ -88,10 +91,60 @@ fn cold_list(
     runs: usize,
     rows: &mut Vec<Row>,
 ) -> Result<f64> {
+    let measured = against_floor(floor, &["list", "--root"], skills, runs)?;
+    let goal = |reached| (count == 10_000).then_some(reached);
+    let mut add = |what: &str, value, wanted: &str, reached: Option<bool>| {
+        let goal = reached.map(|reached| (wanted.to_owned(), reached));
+        rows.push(Row { what: format!("{what}, {count} skills"), value, goal });
+    };
+    let Measured { ratio, peak_mib, .. } = measured;
+    let value = measured.to_string();
+    add("cold `skill list`, CPU, ours : floor", value, "≤ 3 ×", goal(ratio <= 3.0));
+    let value = format!("{peak_mib:.1} MiB");
+    add("cold `skill list`, peak memory", value, "≤ 24 MiB", goal(peak_mib <= 24.0));
+    Ok(ratio)
+}
+
+/// Checking skills, whole process, against the floor, which only lists them.
+fn checks(floor: &Path, skills: &Path, runs: usize, rows: &mut Vec<Row>) -> Result<()> {
+    for (command, goal, runs) in [("validate", Some(4.5), runs), ("lint", None, runs.min(3))] {
+        let measured = against_floor(floor, &[command], skills, runs)?;
+        rows.push(Row {
+            what: format!("`skill {command}`, CPU, ours : floor, 10000 skills"),
+            value: measured.to_string(),
+            goal: goal.map(|goal| (format!("≤ {goal} ×"), measured.ratio <= goal)),
+        });
+        rows.push(row(
+            &format!("`skill {command}`, peak memory, 10000 skills"),
+            format!("{:.1} MiB", measured.peak_mib),
+            "≤ 64 MiB",
+            measured.peak_mib <= 64.0,
+        ));
+    }
+    Ok(())
+}
+
+/// Medians over several runs.
+struct Measured {
+    /// CPU time, ours : the floor's.
+    ratio: f64,
+    cpu_ms: f64,
+    floor_cpu_ms: f64,
+    peak_mib: f64,
+}
+
+impl std::fmt::Display for Measured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { ratio, cpu_ms, floor_cpu_ms, .. } = self;
+        write!(f, "{ratio:.2} × ({cpu_ms:.1} ms : {floor_cpu_ms:.1} ms)")
+    }
+}
+
+/// A `skillhost skill` command and the floor on the same skills, in turns.
+fn against_floor(floor: &Path, command: &[&str], skills: &Path, runs: usize) -> Result<Measured> {
     let text = |path: &Path| path.display().to_string();
-    let binary = target().join("release/skillhost");
-    let ours: Vec<String> =
-        vec![text(&binary), "skill".into(), "list".into(), "--root".into(), text(skills)];
+    let mut ours = vec![text(&target().join("release/skillhost")), "skill".to_owned()];
+    ours.extend(command.iter().map(|&word| word.to_owned()).chain([text(skills)]));
     let theirs: Vec<String> = vec![text(floor), text(skills), "print".into()];
     let mut pairs: Vec<(Usage, Usage)> = Vec::new();
     for _ in 0..=runs {
@@ -99,19 +152,12 @@ fn cold_list(
     }
     // The first pair fills the caches.
     pairs.remove(0);
-    let ratio = median(pairs.iter().map(|(a, b)| a.cpu_ms / b.cpu_ms));
-    let cpu = median(pairs.iter().map(|(a, _)| a.cpu_ms));
-    let floor_cpu = median(pairs.iter().map(|(_, b)| b.cpu_ms));
-    let peak = median(pairs.iter().map(|(a, _)| a.peak_kib as f64)) / 1024.0;
-    let goal = |reached| (count == 10_000).then_some(reached);
-    let mut add = |what: &str, value, wanted: &str, reached: Option<bool>| {
-        let goal = reached.map(|reached| (wanted.to_owned(), reached));
-        rows.push(Row { what: format!("{what}, {count} skills"), value, goal });
-    };
-    let value = format!("{ratio:.2} × ({cpu:.1} ms : {floor_cpu:.1} ms)");
-    add("cold `skill list`, CPU, ours : floor", value, "≤ 3 ×", goal(ratio <= 3.0));
-    add("cold `skill list`, peak memory", format!("{peak:.1} MiB"), "≤ 24 MiB", goal(peak <= 24.0));
-    Ok(ratio)
+    Ok(Measured {
+        ratio: median(pairs.iter().map(|(a, b)| a.cpu_ms / b.cpu_ms)),
+        cpu_ms: median(pairs.iter().map(|(a, _)| a.cpu_ms)),
+        floor_cpu_ms: median(pairs.iter().map(|(_, b)| b.cpu_ms)),
+        peak_mib: median(pairs.iter().map(|(a, _)| a.peak_kib as f64)) / 1024.0,
+    })
 }
 
 /// What the `bench` binary measures in one process.

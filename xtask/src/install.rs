@@ -4,11 +4,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use clap::Args;
 
-use crate::process::{cargo, run};
+use crate::process::{cargo, run, run_quietly};
 use crate::{Result, root, target};
 
 /// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
@@ -16,7 +16,7 @@ const LIBRARIES: [&str; 2] = ["skill_registry", "echo"];
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// Where to: DIR/bin, DIR/lib/skillhost, DIR/share/skillhost
+    /// Where to: DIR/bin, DIR/lib/skillhost, DIR/share/skillhost, DIR/share/man
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
     /// Install a debug build (quicker to make, slower to run)
@@ -84,6 +84,8 @@ fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
             format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
         copy(&built.join(&name), &prefix.join("lib/skillhost").join(&name))?;
     }
+    let pages = prefix.join("share/man/man1");
+    run_quietly(Command::new(built.join("skillhost")).arg("man").arg(pages).stdout(Stdio::null()))?;
     copy_tree(&root.join("manifests"), &share.join("manifests"))?;
     copy_tree(&root.join("sandbox/skills"), &share.join("skills"))?;
     copy_sdk(&root, &share.join("sdk"))?;

@@ -5,6 +5,7 @@ mod bench;
 mod demo;
 mod deny;
 mod install;
+mod o200k;
 mod process;
 mod test;
 
@@ -35,6 +36,11 @@ enum Command {
     Package,
     /// Check licences and sources, where cargo-deny is installed
     Deny,
+    /// Make the vocabulary of skill-tokens from OpenAI's `o200k_base.tiktoken`
+    O200k {
+        /// The published file
+        published: PathBuf,
+    },
     /// Run one command and print what it used, as JSON
     #[command(hide = true)]
     Measure {
@@ -55,6 +61,7 @@ fn main() -> ExitCode {
         Command::Install(args) => install::install(&args),
         Command::Package => install::package(),
         Command::Deny => deny::deny(),
+        Command::O200k { published } => o200k::o200k(&published),
         Command::Measure { command } => process::measure(&command),
     };
     match result {

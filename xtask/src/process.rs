@@ -53,7 +53,11 @@ pub(crate) fn measure(command: &[String]) -> Result<()> {
     let started = Instant::now();
     let mut child = Command::new(program);
     child.args(arguments).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    run_quietly(&mut child)?;
+    let status = child.status().map_err(|error| format!("{}: {error}", shown(&child)))?;
+    // 1 is what a check ends with that has found something.
+    if !matches!(status.code(), Some(0 | 1)) {
+        return Err(format!("{}: {status}", shown(&child)).into());
+    }
     let wall_ms = started.elapsed().as_secs_f64() * 1e3;
     let used = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let ms =

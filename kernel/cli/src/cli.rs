@@ -8,9 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use skill::{
-    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, ProfileArg, ReferenceArgs,
-    RenderArgs, RulesArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs, TriadsArgs,
-    ValidateArgs,
+    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, PromptFormat,
+    ReferenceArgs, RenderArgs, RulesArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs,
+    TriadsArgs, ValidateArgs,
 };
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
@@ -82,6 +82,8 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Print a completion script
     Completions(CompletionsArgs),
+    /// Write manual pages, one per command
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]
@@ -179,6 +181,13 @@ pub(crate) struct TrustArgs {
     /// List the homes trusted so far instead
     #[arg(long, conflicts_with = "dir")]
     pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The folder they go into; made if it does not exist
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]

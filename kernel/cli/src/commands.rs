@@ -6,12 +6,15 @@ mod config;
 mod ext;
 mod ext_new;
 mod init;
+mod man;
 mod run;
 mod schema;
 mod skill;
+mod skills_ref;
 mod tool;
 mod trust;
 
+use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::process::ExitCode;
 
@@ -26,18 +29,31 @@ use crate::session::Session;
 
 /// Runs the command named on the command line.
 pub(crate) fn main() -> ExitCode {
+    if let Some((program, arguments)) = as_reference_tool() {
+        return ended(skills_ref::run(&program, &arguments), Output { json: false });
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
     let output = Output { json: cli.global.json };
-    let code = match run(&cli) {
-        Ok(code) => code,
-        Err(error) => {
-            output.error(&error);
-            error.code()
-        }
-    };
+    ended(run(&cli), output)
+}
+
+/// Returns the name and the arguments if the program is invoked through a link with a name of the
+/// reference tool.
+fn as_reference_tool() -> Option<(String, Vec<OsString>)> {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next()?;
+    let name = skills_ref::invoked_as(&program)?.to_owned();
+    Some((name, arguments.collect()))
+}
+
+fn ended(outcome: Outcome, output: Output) -> ExitCode {
+    let code = outcome.unwrap_or_else(|error| {
+        output.error(&error);
+        error.code()
+    });
     ExitCode::from(code)
 }
 
@@ -70,6 +86,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Init(args) => init::init(&session, args),
         Command::Trust(args) => trust::trust(&session, args),
         Command::Completions(args) => completions(args),
+        Command::Man(args) => man::man(&session, args),
     }
 }
 

@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
 use crate::exit;
-use crate::sanitise::sanitise;
+use crate::sanitise::{escaped_in_json, sanitise};
 
 /// Version of every `--json` object.
-const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -41,6 +41,11 @@ impl Output {
         anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
     }
 
+    /// The columns of the terminal that standard output is, if it is one.
+    pub(crate) fn width(self) -> Option<usize> {
+        io::stdout().is_terminal().then(|| usize::from(termimad::terminal_size().0))
+    }
+
     /// Standard output for many lines; styles are the caller's business (see [`Output::colour`]).
     pub(crate) fn buffered(self) -> impl Write {
         io::BufWriter::with_capacity(64 * 1024, io::stdout().lock())
@@ -61,6 +66,14 @@ impl Output {
         written(stdout.write_all(text.as_bytes()))
     }
 
+    /// Prints a text to standard error as it is; on a terminal, sanitised.
+    pub(crate) fn raw_to_stderr(self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        let text = if stderr.is_terminal() { sanitise(text) } else { text.into() };
+        // A closed stderr must not end a command that works.
+        let _ = stderr.write_all(text.as_bytes());
+    }
+
     /// Prints the one object of `--json`; `schema_version` is one of its fields.
     pub(crate) fn object<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
         let mut object = Map::new();
@@ -69,7 +82,7 @@ impl Output {
             Value::Object(fields) => object.extend(fields),
             other => drop(object.insert("result".to_owned(), other)),
         }
-        let text = serde_json::to_string(&Value::Object(object)).map_err(io::Error::from)?;
+        let text = json_text(&object)?;
         written(writeln!(io::stdout().lock(), "{text}"))
     }
 
@@ -100,6 +113,14 @@ impl Output {
         }
     }
 
+    /// Prints a text on standard error as it is; on a terminal, sanitised.
+    pub(crate) fn raw_error(self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        let text = if stderr.is_terminal() { sanitise(text) } else { text.into() };
+        // A closed stderr must not end a command that works.
+        let _ = stderr.write_all(text.as_bytes());
+    }
+
     /// Prints an error with its hints.
     pub(crate) fn error(self, error: &CliError) {
         if self.json {
@@ -113,6 +134,11 @@ impl Output {
             let _ = writeln!(stderr, "{GREEN}hint{GREEN:#}: {}", sanitise(hint));
         }
     }
+}
+
+/// A value as JSON on one line that is fit to be printed: what steers a terminal is escaped.
+pub(crate) fn json_text<T: Serialize + ?Sized>(value: &T) -> io::Result<String> {
+    Ok(escaped_in_json(serde_json::to_string(value)?))
 }
 
 /// Makes untrusted text fit to be printed.

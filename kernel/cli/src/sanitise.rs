@@ -21,6 +21,25 @@ pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Escapes the same characters in a JSON text the way JSON does, so that it means the same.
+pub(crate) fn escaped_in_json(json: String) -> String {
+    // Outside of strings JSON is ASCII without control characters.
+    if !json.contains(is_hidden) {
+        return json;
+    }
+    let mut shown = String::with_capacity(json.len() + 16);
+    for character in json.chars() {
+        if is_hidden(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 fn is_hidden(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -34,6 +53,14 @@ fn is_hidden(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_says_the_same_without_steering_a_terminal() {
+        let text = "plain ü\u{7f}\u{9b}2J\u{202e}\u{e0041}\n\t";
+        let json = escaped_in_json(serde_json::to_string(text).unwrap());
+        assert_eq!(json, r#""plain ü\u007f\u009b2J\u202e\udb40\udc41\n\t""#);
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+    }
 
     #[test]
     fn nothing_that_steers_a_terminal_passes() {

@@ -80,12 +80,14 @@ fn crates_depend_on_each_other_only_as_drawn() {
                 "skill-format",
                 "skill-rules",
                 "skill-store",
+                "skill-tokens",
             ],
         ),
         ("skillhost-echo", &["skillhost-sdk"]),
         ("skill-format", &[]),
         ("skill-rules", &["skill-format"]),
         ("skill-store", &["skill-format", "skill-rules"]),
+        ("skill-tokens", &[]),
         ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
         ("xtask", &[]),
         ("bench", &["skill-format", "skill-store", "skillhost-kernel"]),
@@ -221,6 +223,7 @@ fn pure_crates_cannot_do_io() {
         "kernel/manifest",
         "extensions/skill_registry/format",
         "extensions/skill_registry/rules",
+        "extensions/skill_registry/tokens",
     ] {
         let text = read(&Path::new(folder).join("clippy.toml"));
         for banned in ["std::fs", "std::env", "std::process"] {
@@ -313,4 +316,41 @@ fn every_test_file_is_part_of_its_binary() {
         }
         assert!(modules > 5, "{folder}");
     }
+}
+
+#[test]
+fn every_rule_is_registered_documented_and_tested() {
+    let folder = Path::new("extensions/skill_registry/rules/src/rules");
+    let list = read(&folder.with_extension("rs"));
+    let mut findings = Vec::new();
+    for path in rust_files().filter(|path| path.parent() == Some(folder)) {
+        let (text, shown) = (read(&path), path.display());
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if !list.contains(&format!("mod {name};")) || !list.contains(&format!("&{name}::RULE,")) {
+            findings.push(format!("{shown} is not in the list"));
+        }
+        let id = text.split("    id: \"").nth(1).and_then(|rest| rest.split('"').next());
+        let file_of = |id: &str| {
+            let lower = |c: char| match c {
+                '.' | '-' => "_".to_owned(),
+                c if c.is_uppercase() => format!("_{}", c.to_lowercase()),
+                c => c.to_string(),
+            };
+            id.chars().map(lower).collect::<String>()
+        };
+        if id.map(file_of).as_ref() != Some(&name) {
+            findings.push(format!("{shown} is not named after its rule"));
+        }
+        let sections = ["## What it does\n", "## Why is this bad?\n", "## Bad\n", "## Good\n"];
+        findings.extend(
+            sections.iter().filter(|it| !text.contains(**it)).map(|it| format!("{shown}: no {it}")),
+        );
+        // What an example cannot show is shown by tests, here or where the disk is read.
+        let docs = text.split("\n## Bad\n").nth(1).unwrap_or_default();
+        let examples = docs.split("\n## Good\n").all(|section| section.contains("```"));
+        if !examples && !text.contains("#[cfg(test)]") && !text.contains("Check::Reading") {
+            findings.push(format!("{shown} has neither two examples nor tests"));
+        }
+    }
+    none("rules", &findings);
 }

@@ -20,7 +20,7 @@ use std::ops::Range;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 pub use print::print;
-pub use read::{Tree, parse};
+pub use read::{Tree, parse, parse_counted};
 
 /// The deepest nesting of lists and maps that is read as such; deeper ones are kept as text.
 pub const DEPTH_LIMIT: usize = 16;

@@ -5,6 +5,7 @@ use skill_format::{Diagnostic, Severity};
 
 use crate::input::SkillInput;
 use crate::profile::{Level, Profile};
+use crate::reference;
 use crate::rule::{Check, Finding, Findings, Group, Reach, Rule};
 use crate::rules::{RULES, rule};
 use crate::subject::{Standing, Subject};
@@ -33,7 +34,8 @@ pub struct Options {
 /// What was found in one skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// In the order of the file.
+    /// In the order of the file; in [`Profile::Reference`], first those of the
+    /// reference in its own order.
     pub findings: Vec<Finding>,
 }
 
@@ -86,9 +88,17 @@ pub fn check(input: &SkillInput<'_>, options: Options) -> Report {
 pub fn check_subject(subject: &Subject<'_>, scope: Scope) -> Report {
     let options = Options { profile: subject.profile(), scope };
     let standing = subject.standing();
+    let by_reference = options.profile == Profile::Reference;
     let mut findings = Vec::new();
-    loading(subject, options, standing, &mut findings);
+    if by_reference {
+        as_reference(subject, &mut findings);
+    } else {
+        loading(subject, options, standing, &mut findings);
+    }
     for rule in RULES {
+        if by_reference && rule.group == Group::Validation {
+            continue;
+        }
         let (Check::LoadingAnd(find) | Check::Skill(find)) = rule.check else { continue };
         if let Some(severity) = applies(rule, options).filter(|_| makes_sense(rule.id, standing)) {
             find(subject, &mut Findings::new(rule, severity, &mut findings));
@@ -97,8 +107,17 @@ pub fn check_subject(subject: &Subject<'_>, scope: Scope) -> Report {
     if scope == Scope::Lint && standing == Standing::Whole {
         suppress::apply(subject, &mut findings);
     }
-    findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
+    if !by_reference {
+        findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
+    }
     Report { findings }
+}
+
+/// Says what the reference validator says, in its words and order; instead of our own rules about
+/// the same.
+fn as_reference(subject: &Subject<'_>, findings: &mut Vec<Finding>) {
+    let found = reference::validate(subject.input());
+    findings.extend(found.into_iter().map(|diagnostic| Finding { diagnostic, edits: Vec::new() }));
 }
 
 /// Tells whether a rule can say anything that the reader does not know from a worse finding.

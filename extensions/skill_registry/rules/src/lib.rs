@@ -6,15 +6,22 @@
 
 mod catalog;
 mod check;
+mod eligibility;
 pub mod explain;
+pub mod extended;
 mod fix;
+pub mod fmt;
+pub mod graph;
 mod input;
 mod invisible;
 mod local_links;
 mod markdown;
 mod phrase;
+pub mod predicates;
 mod profile;
 mod prose;
+pub mod reference;
+pub mod role;
 mod rule;
 mod rules;
 mod strict;
@@ -25,10 +32,11 @@ mod testing;
 
 pub use catalog::{CatalogSkill, check_catalog};
 pub use check::{Options, Report, Scope, check, check_subject, needs_files};
+pub use eligibility::{Eligibility, Reason, ToolAvailable, eligibility, unchecked_tools};
 pub use fix::{Fixed, apply, fix};
 pub use input::{EntryKind, FileEntry, SkillInput};
 pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};
-pub use rules::{RULES, rule};
+pub use rules::{RULES, rule, similar_rules};
 pub use subject::Subject;

@@ -10,6 +10,11 @@ pub(crate) mod catalog_duplicate;
 pub(crate) mod catalog_overlap;
 mod compatibility_max_length;
 mod compatibility_type;
+mod composition_contradiction;
+mod composition_required;
+mod composition_type;
+mod composition_unknown_field;
+mod composition_value;
 mod context_budget;
 mod defaults_over_menus;
 mod description_comment;
@@ -73,6 +78,10 @@ mod requires_type;
 pub(crate) mod requires_unresolved;
 mod scan_limit;
 mod script_not_executable;
+mod security_required;
+mod security_type;
+mod security_unknown_field;
+mod security_value;
 mod structure_extraneous_file;
 mod structure_file_name;
 mod structure_missing_skill_md;
@@ -80,6 +89,14 @@ mod structure_symlink;
 pub(crate) mod suppression_unknown;
 pub(crate) mod suppression_unused;
 mod tags_type;
+mod tests_required;
+mod tests_type;
+mod tests_unknown_field;
+mod tests_value;
+mod tools_required;
+mod tools_type;
+mod tools_unknown_field;
+mod tools_value;
 mod trailing_whitespace;
 mod unclosed_fence;
 mod unmentioned_resource;
@@ -101,6 +118,11 @@ pub static RULES: &[&Rule] = &[
     &catalog_overlap::RULE,
     &compatibility_max_length::RULE,
     &compatibility_type::RULE,
+    &composition_contradiction::RULE,
+    &composition_required::RULE,
+    &composition_type::RULE,
+    &composition_unknown_field::RULE,
+    &composition_value::RULE,
     &context_budget::RULE,
     &defaults_over_menus::RULE,
     &description_quality::RULE,
@@ -164,6 +186,10 @@ pub static RULES: &[&Rule] = &[
     &requires_type::RULE,
     &scan_limit::RULE,
     &script_not_executable::RULE,
+    &security_required::RULE,
+    &security_type::RULE,
+    &security_unknown_field::RULE,
+    &security_value::RULE,
     &structure_extraneous_file::RULE,
     &structure_file_name::RULE,
     &structure_missing_skill_md::RULE,
@@ -171,6 +197,14 @@ pub static RULES: &[&Rule] = &[
     &suppression_unknown::RULE,
     &suppression_unused::RULE,
     &tags_type::RULE,
+    &tests_required::RULE,
+    &tests_type::RULE,
+    &tests_unknown_field::RULE,
+    &tests_value::RULE,
+    &tools_required::RULE,
+    &tools_type::RULE,
+    &tools_unknown_field::RULE,
+    &tools_value::RULE,
     &trailing_whitespace::RULE,
     &unclosed_fence::RULE,
     &unmentioned_resource::RULE,
@@ -185,6 +219,24 @@ pub fn rule(id: &str) -> Option<&'static Rule> {
     RULES.binary_search_by(|rule| rule.id.cmp(id)).ok().map(|index| RULES[index])
 }
 
+/// Returns the ids of up to three rules that look like what was typed, the most similar first.
+#[must_use]
+pub fn similar_rules(typed: &str) -> Vec<&'static str> {
+    /// Below this, two ids have little more in common than their group.
+    const ALIKE: f64 = 0.75;
+    let typed = typed.to_lowercase();
+    let alike = |id: &str| {
+        let id = id.to_lowercase();
+        // People remember the second half: `format` for `name.format`.
+        let half = id.split_once('.').map_or(&*id, |(_, half)| half);
+        strsim::jaro_winkler(&typed, &id).max(strsim::jaro_winkler(&typed, half))
+    };
+    let mut ids: Vec<_> = RULES.iter().map(|rule| (alike(rule.id), rule.id)).collect();
+    ids.retain(|(score, _)| *score >= ALIKE);
+    ids.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    ids.into_iter().take(3).map(|(_, id)| id).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,5 +247,11 @@ mod tests {
         for rule in RULES {
             assert_eq!(super::rule(rule.id).map(|found| found.id), Some(rule.id));
         }
+    }
+    #[test]
+    fn ids_are_guessed_from_what_was_typed() {
+        assert_eq!(similar_rules("name.formt").first(), Some(&"name.format"));
+        assert_eq!(similar_rules("matchesdirectory").first(), Some(&"name.matchesDirectory"));
+        assert_eq!(similar_rules("qqqq"), [""; 0]);
     }
 }

@@ -9,6 +9,7 @@ use skill_format::{
     fences, tree,
 };
 
+use crate::extended::{self, Reading};
 use crate::input::{FileEntry, SkillInput};
 use crate::markdown::Markdown;
 use crate::profile::Profile;
@@ -30,6 +31,7 @@ pub struct Subject<'a> {
     /// The offset last asked for and its column: places are mostly asked for in order, and then
     /// the characters of a long line are counted once.
     last_place: Cell<(usize, u32)>,
+    extended: OnceCell<Option<Reading>>,
 }
 
 /// How much of a skill there is to look at.
@@ -66,6 +68,7 @@ impl<'a> Subject<'a> {
             prose: OnceCell::new(),
             line_starts: OnceCell::new(),
             last_place: Cell::new((0, 1)),
+            extended: OnceCell::new(),
         }
     }
 
@@ -211,6 +214,17 @@ impl<'a> Subject<'a> {
         self.tree.get_or_init(read).as_ref()
     }
 
+    /// Returns what the frontmatter declares beyond the standard; nothing if it has no key for that.
+    #[must_use]
+    pub fn extended(&self) -> Option<&Reading> {
+        let read = || {
+            let declares = self.frontmatter().is_some_and(extended::may_declare);
+            let root = self.tree().filter(|_| declares)?;
+            Some(Reading::of_tree(root, self.input.dir_name))
+        };
+        self.extended.get_or_init(read).as_ref()
+    }
+
     /// Returns a field of the frontmatter with its place; of a duplicate, the first.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Entry> {
@@ -231,6 +245,24 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// Counts line ends, many bytes at a time: every `validate` counts those of every body.
 fn newlines(text: &str) -> usize {
-    text.bytes().filter(|&byte| byte == b'\n').count()
+    // As many as a byte can count.
+    const CHUNK: usize = u8::MAX as usize;
+    let count = |chunk: &[u8]| chunk.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>();
+    text.as_bytes().chunks(CHUNK).map(|chunk| usize::from(count(chunk))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_ends_are_counted_beyond_a_chunk() {
+        for text in ["", "\n", "a\nb", "é\r\n"] {
+            assert_eq!(newlines(text), text.matches('\n').count(), "{text:?}");
+        }
+        assert_eq!(newlines(&"\n".repeat(1_000)), 1_000);
+        assert_eq!(newlines(&"ab\n".repeat(1_000)), 1_000);
+    }
 }

@@ -1,4 +1,6 @@
 //! The verdicts of the fixture packs.
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its fixtures has failed")]
+#![expect(clippy::disallowed_methods, reason = "fixtures are files; the crate itself reads none")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use skill_rules::{
-    EntryKind, FileEntry, Group, Options, Profile, Report, Scope, SkillInput, check, rule,
+    Check, EntryKind, FileEntry, Group, Level, Options, Profile, RULES, Report, Scope, SkillInput,
+    check, rule,
 };
 
 fn pack(name: &str) -> PathBuf {
@@ -184,4 +187,29 @@ fn lenient_finds_what_loading_finds() {
             .collect();
         assert_eq!(found, loaded, "{}", dir.display());
     }
+}
+
+#[test]
+fn the_reference_is_asked_alone_and_its_rules_are_errors() {
+    let lines = fs::read_to_string(pack("skill-fixtures").join("expected.jsonl")).unwrap();
+    let mut raised = BTreeSet::new();
+    for line in lines.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let skill = OnDisk::read(&pack("skill-fixtures").join(case["path"].as_str().unwrap()));
+        let report = skill.check(Profile::Reference);
+        // Where the reference crashes there is no verdict to agree with.
+        if case["verdict"]["skills-ref"] != "crash" {
+            let valid = case["verdict"]["skills-ref"] == "valid";
+            assert_eq!(report.is_valid(), valid, "{}: {report:?}", case["path"]);
+        }
+        let found = report.findings.iter().map(|found| found.diagnostic.rule);
+        raised.extend(found.filter(|id| rule(id).is_none_or(|it| it.group == Group::Validation)));
+    }
+    let errors: BTreeSet<&str> = RULES
+        .iter()
+        .filter(|rule| rule.group == Group::Validation && rule.levels.reference == Level::Error)
+        .filter(|rule| !matches!(rule.check, Check::Reading))
+        .map(|rule| rule.id)
+        .collect();
+    assert_eq!(errors, raised);
 }

@@ -82,11 +82,11 @@ fn a_comment_in_the_body_is_about_the_next_block_or_its_line() {
 fn many_comments_and_findings_on_one_line_take_no_quadratic_time() {
     let comments = "# skillhost: allow(large-file)\n".repeat(1_000);
     let long =
-        "Test it. <!-- skillhost: allow(large-file) --> Follow best practices. ".repeat(8_000);
+        "Test it. <!-- skillhost: allow(large-file) --> Follow best practices. ".repeat(3_000);
     let told = found(&comments, &long);
     let advice = told.iter().filter(|it| it.contains(" no-generic-instructions ")).count();
     let unused = told.iter().filter(|it| it.contains(" suppression-unused ")).count();
-    assert_eq!((advice, unused), (8_000, 1_000));
+    assert_eq!((advice, unused), (3_000, 1_000));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn frontmatter(text: &str) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn fixes_keep_the_frontmatter_and_converge(text in skill()) {

@@ -62,11 +62,17 @@ pub(crate) struct Listing {
     items: Vec<(Range<u32>, FileKind)>,
     /// Names that are not UTF-8 and may be directories.
     pub(crate) not_utf8: Vec<OsString>,
+    /// The first name, in order, that is SKILL.md in some spelling.
+    pub(crate) skill_file: Option<Box<str>>,
 }
 
 impl Listing {
     /// Takes up an entry that may be a directory; plain files are of no interest to a scan.
     fn push(&mut self, name: &str, kind: FileKind) {
+        let earlier = |known: &Box<str>| &**known < name;
+        if name.eq_ignore_ascii_case("skill.md") && !self.skill_file.as_ref().is_some_and(earlier) {
+            self.skill_file = Some(name.into());
+        }
         if matches!(kind, FileKind::Directory | FileKind::Symlink | FileKind::Unknown) {
             let start = self.names.len() as u32;
             self.names.push_str(name);

@@ -26,10 +26,12 @@
 //!   checked as text and then opened component by component, without following links.
 //! - `tools` answers the registry's tools and the offline commands alike.
 //!
-//! Nothing here writes to a skill. The only file written at all is the [`GenerationFile`].
+//! Nothing here writes to a skill, but [`replace_file`] does when it is told to. The only other file
+//! written is the [`GenerationFile`].
 
 mod cache;
 mod clock;
+mod collect;
 mod disk;
 mod entry;
 mod error;
@@ -40,10 +42,12 @@ mod jail;
 mod options;
 mod problem;
 mod reading;
+mod replace;
 mod resolve;
 mod roots;
 mod signature;
 mod skill;
+mod skill_yaml;
 mod snapshot;
 mod source;
 mod store;
@@ -52,14 +56,19 @@ mod tree;
 mod walk;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use collect::{
+    Found, FoundProblem, FoundSkill, ProblemKind, Resource, SkillFiles, find_skills,
+};
 pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
 pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
 pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
+pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;
 pub use skill::Skill;
+pub use skill_yaml::{SkillYamlError, read_skill_yaml};
 pub use snapshot::{Audience, SharedCatalog, Snapshot};
 pub use source::{SkillSource, SourceState};
 pub use store::{PollReport, Store};

@@ -44,6 +44,8 @@ pub(crate) struct Index {
     pub(crate) skills: Vec<Arc<Skill>>,
     /// Sorted by name.
     pub(crate) shadowed: Vec<Shadowed>,
+    /// Those that are the same as the winner, sorted by id.
+    pub(crate) copies: Vec<Arc<Skill>>,
     pub(crate) problems: Vec<Arc<Problem>>,
 }
 
@@ -87,7 +89,9 @@ impl Index {
                 identical: tree::identical(winner, other),
                 _of: [Arc::clone(winner), Arc::clone(other)],
             });
-            if !verdict.identical {
+            if verdict.identical {
+                self.copies.push(Arc::clone(other));
+            } else {
                 different.push(other);
             }
             used.insert(pair, verdict);

@@ -44,6 +44,7 @@ pub struct Snapshot {
     roots: Arc<[Arc<Root>]>,
     skills: Vec<Arc<Skill>>,
     shadowed: Vec<Shadowed>,
+    copies: Vec<Arc<Skill>>,
     problems: Vec<Arc<Problem>>,
     partial: Option<Partial>,
     catalogs: Catalogs,
@@ -58,8 +59,13 @@ impl Snapshot {
         problems: Vec<Arc<Problem>>,
         partial: Option<Partial>,
     ) -> Self {
-        let catalogs = Catalogs::default();
-        Self { generation, roots, skills, shadowed, problems, partial, catalogs }
+        let (copies, catalogs) = (Vec::new(), Catalogs::default());
+        Self { generation, roots, skills, shadowed, copies, problems, partial, catalogs }
+    }
+
+    /// Adds the skills that are the same as the one that has their id.
+    pub(crate) fn with_copies(self, copies: Vec<Arc<Skill>>) -> Self {
+        Self { copies, ..self }
     }
 
     /// Returns a number that is larger than that of every earlier snapshot of the store.
@@ -84,6 +90,14 @@ impl Snapshot {
     #[must_use]
     pub fn shadowed(&self) -> &[Shadowed] {
         &self.shadowed
+    }
+
+    /// Returns the skills that are the same in every file as the one that has their id, sorted by
+    /// id; there is no other name for them. As of the last change of anything else: that a copy
+    /// comes or goes is no change.
+    #[must_use]
+    pub fn copies(&self) -> &[Arc<Skill>] {
+        &self.copies
     }
 
     /// Returns what was found wrong or worth knowing.

@@ -210,7 +210,8 @@ impl Store {
             index.shadowed,
             problems,
             partial,
-        );
+        )
+        .with_copies(index.copies);
         // Nobody was told of anything before the first pass, so nothing is news in it.
         let first = mode == Mode::Listing;
         let changed = first || !after.says_the_same(&before);

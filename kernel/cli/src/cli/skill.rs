@@ -40,6 +40,19 @@ pub(crate) enum ProfileArg {
     Anthropic,
 }
 
+impl From<ProfileArg> for skill_rules::Profile {
+    fn from(profile: ProfileArg) -> Self {
+        match profile {
+            ProfileArg::Lenient => Self::Lenient,
+            ProfileArg::Spec => Self::Spec,
+            ProfileArg::Reference => Self::Reference,
+            ProfileArg::Skillscraft => Self::Skillscraft,
+            ProfileArg::SeedStrict => Self::SeedStrict,
+            ProfileArg::Anthropic => Self::Anthropic,
+        }
+    }
+}
+
 /// The form of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -119,15 +132,19 @@ pub(crate) enum SkillCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 no errors, 1 errors (with --strict, warnings too) or a folder without a skill, 3 a path
+that does not exist, 5 something that cannot be read. The highest counts. One bad file never stops
+the others.")]
 pub(crate) struct ValidateArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
     /// Whose rules count
     #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
     pub(crate) profile: ProfileArg,
-    /// The form of the result
-    #[arg(long, value_enum, default_value_t = Format::Human)]
-    pub(crate) format: Format,
+    /// The form of the result [default: human]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
     /// The same as --format jsonl
     #[arg(long)]
     pub(crate) jsonl: bool,
@@ -137,15 +154,19 @@ pub(crate) struct ValidateArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 neither errors nor warnings, 1 some of them or a folder without a skill, 3 a path that
+does not exist, 4 a file that changed before it was mended, 5 something that cannot be read or
+written. The highest counts. One bad file never stops the others.")]
 pub(crate) struct LintArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
     /// Whose rules count
     #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
     pub(crate) profile: ProfileArg,
-    /// The form of the result
-    #[arg(long, value_enum, default_value_t = Format::Human)]
-    pub(crate) format: Format,
+    /// The form of the result [default: human]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
     /// The same as --format jsonl
     #[arg(long)]
     pub(crate) jsonl: bool,
@@ -201,6 +222,9 @@ pub(crate) struct CostArgs {
     /// Only estimate (a quarter of the characters), which is fast
     #[arg(long)]
     pub(crate) estimate: bool,
+    /// The context window of the model, in tokens: clients make room by it [default: unknown]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) window: Option<u32>,
 }
 
 #[derive(Debug, Args)]

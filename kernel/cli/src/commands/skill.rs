@@ -1,13 +1,16 @@
 //! `skillhost skill`: skills on disk, without a kernel. One file per command.
 
+mod batch;
 mod cost;
 mod doctor;
 mod fmt;
 mod graph;
 mod lint;
+mod loaded;
 mod new;
 mod reference;
 mod render;
+mod report;
 mod rules;
 mod stored;
 mod triads;

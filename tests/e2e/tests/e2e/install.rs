@@ -70,12 +70,14 @@ fn an_installed_copy_is_whole() {
         .iter()
         .filter(|path| !path.starts_with("share/skillhost/sdk/"))
         .filter(|path| !path.contains("/templates/"))
+        .filter(|path| !path.starts_with("share/man/man1/skillhost-"))
         .cloned()
         .collect();
     insta::assert_snapshot!(outside_sdk.join("\n"), @"
     bin/skillhost
     lib/skillhost/libecho.so
     lib/skillhost/libskill_registry.so
+    share/man/man1/skillhost.1
     share/skillhost/LICENSE-APACHE
     share/skillhost/LICENSE-MIT
     share/skillhost/README.md
@@ -91,6 +93,7 @@ fn an_installed_copy_is_whole() {
     share/skillhost/skills/extension-development/references/protocols.md
     share/skillhost/skills/task-decomposition/SKILL.md
     ");
+    assert!(all.contains(&"share/man/man1/skillhost-skill-validate.1".to_owned()), "{all:?}");
     for file in ["Cargo.toml", "sdk/Cargo.toml", "sdk/src/lib.rs", "contract/src/abi.rs"] {
         assert!(all.contains(&format!("share/skillhost/sdk/{file}")), "{file} of {all:?}");
     }

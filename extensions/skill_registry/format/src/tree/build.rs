@@ -10,6 +10,10 @@ use crate::diagnostic::{Diagnostic, excerpt};
 /// The largest number of parser events spent on one frontmatter, all attempts together.
 pub(super) const EVENT_LIMIT: usize = 16_000;
 
+/// Why a text that may well be YAML is not read as such: it is over a limit.
+pub(super) const OVER_LIMIT: [&str; 3] =
+    ["too complex", "nested too deeply", "too many keys and values"];
+
 /// Counts what is left to spend on one frontmatter.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -22,7 +26,6 @@ impl Budget {
         Self { nodes: NODE_LIMIT, events: EVENT_LIMIT }
     }
 
-    #[cfg(test)]
     pub(super) fn events_spent(&self) -> usize {
         EVENT_LIMIT - self.events
     }
@@ -96,7 +99,7 @@ fn read_all(lines: Lines<'_>, depth: usize, budget: &mut Budget) -> Result<Docum
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         let Some(events) = budget.events.checked_sub(1) else {
-            return Err(builder.refuse_at_start("too complex"));
+            return Err(builder.refuse_at_start(OVER_LIMIT[0]));
         };
         budget.events = events;
         let (event, span) = event.map_err(|error| builder.refuse(&error))?;
@@ -187,10 +190,8 @@ impl<'a> Builder<'a> {
     }
 
     fn spend(&self, budget: &mut Budget) -> Result<(), Refusal> {
-        budget.nodes = budget
-            .nodes
-            .checked_sub(1)
-            .ok_or_else(|| self.refuse_at_start("too many keys and values"))?;
+        budget.nodes =
+            budget.nodes.checked_sub(1).ok_or_else(|| self.refuse_at_start(OVER_LIMIT[2]))?;
         Ok(())
     }
 
@@ -204,7 +205,7 @@ impl<'a> Builder<'a> {
         self.spend(budget)?;
         let span = self.span(at);
         if self.depth + self.open.len() >= DEPTH_LIMIT {
-            return Err(Refusal { span, reason: "nested too deeply".into() });
+            return Err(Refusal { span, reason: OVER_LIMIT[1].into() });
         }
         self.note_properties(at, anchor, tag);
         Ok((span, self.lines.start + self.offsets.of(at.index())))

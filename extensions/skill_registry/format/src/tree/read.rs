@@ -1,6 +1,6 @@
 //! Reads a frontmatter, whatever is in it.
 
-use super::build::{self, Budget, Lines, Refusal};
+use super::build::{self, Budget, Document, Lines, Refusal};
 use super::reread;
 use super::{Entry, Scalar, Span, Style, Value, repeated_keys};
 use crate::diagnostic::{Diagnostic, excerpt};
@@ -15,6 +15,9 @@ pub struct Tree {
     pub root: Value,
     /// What was noticed, not sorted.
     pub diagnostics: Vec<Diagnostic>,
+    /// The first place where the tree does not hold what the text says: words that belong to no
+    /// field, or YAML that is over a limit and kept as text.
+    pub gap: Option<Span>,
 }
 
 /// Reads the text between the fences; its first line is line `first_line` of the file.
@@ -27,9 +30,10 @@ pub fn parse(text: &str, first_line: u32) -> Tree {
     parse_with(text, first_line, &mut Budget::new())
 }
 
-/// Reads like [`parse`] and also returns how many parser events it took.
-#[cfg(test)]
-fn parse_counted(text: &str, first_line: u32) -> (Tree, usize) {
+/// Reads like [`parse`] and also returns how many parser events it took, all attempts together:
+/// at most 16,000, whatever the text is.
+#[must_use]
+pub fn parse_counted(text: &str, first_line: u32) -> (Tree, usize) {
     let mut budget = Budget::new();
     let tree = parse_with(text, first_line, &mut budget);
     (tree, budget.events_spent())
@@ -38,14 +42,14 @@ fn parse_counted(text: &str, first_line: u32) -> (Tree, usize) {
 fn parse_with(text: &str, first_line: u32, budget: &mut Budget) -> Tree {
     let lines = Lines { source: text, start: 0, end: text.len(), line: first_line };
     let mut tree = match build::read(lines, 0, budget) {
-        Ok(document) => match document.root {
+        Ok(document) => match &document.root {
             // `name:x` on every line is a scalar to YAML, and a frontmatter to whoever wrote it.
-            Value::Scalar(Scalar { span, .. }) => {
+            &Value::Scalar(Scalar { span, .. }) => {
                 let reason = reread::MISSING_BLANK.into();
                 reread_or(lines, &Refusal { span, reason }, budget)
-                    .unwrap_or(Tree { root: document.root, diagnostics: document.diagnostics })
+                    .unwrap_or_else(|| whole(document))
             }
-            root => Tree { root, diagnostics: document.diagnostics },
+            _ => whole(document),
         },
         Err(refusal) => reread_or(lines, &refusal, budget)
             .unwrap_or_else(|| not_yaml(text, first_line, &refusal)),
@@ -57,8 +61,12 @@ fn parse_with(text: &str, first_line: u32, budget: &mut Budget) -> Tree {
 }
 
 fn reread_or(lines: Lines<'_>, refusal: &Refusal, budget: &mut Budget) -> Option<Tree> {
-    let (root, diagnostics) = reread::fields(lines, refusal, budget)?;
-    Some(Tree { root: Value::Mapping(root), diagnostics })
+    let (root, diagnostics, gap) = reread::fields(lines, refusal, budget)?;
+    Some(Tree { root: Value::Mapping(root), diagnostics, gap })
+}
+
+fn whole(document: Document) -> Tree {
+    Tree { root: document.root, diagnostics: document.diagnostics, gap: None }
 }
 
 fn not_yaml(text: &str, first_line: u32, refusal: &Refusal) -> Tree {
@@ -70,7 +78,7 @@ fn not_yaml(text: &str, first_line: u32, refusal: &Refusal) -> Tree {
     )
     .at(refusal.span.line, refusal.span.column)
     .with_help("write one `key: value` per line, with at least `name` and `description`");
-    Tree { root, diagnostics: vec![found] }
+    Tree { root, diagnostics: vec![found], gap: Some(refusal.span) }
 }
 
 fn report_duplicates(entries: &[Entry], diagnostics: &mut Vec<Diagnostic>) {
@@ -254,6 +262,23 @@ mod tests {
             r#"{a: "1"}"#,
             &["2:1 recovered: `stray words` belongs to no field and is left out"],
         );
+    }
+
+    #[test]
+    fn what_the_tree_does_not_hold_is_named() {
+        let deep = "[".repeat(DEPTH_LIMIT) + &"]".repeat(DEPTH_LIMIT);
+        let cases = [
+            ("a: b: c\nd: [e]\n".to_owned(), None),
+            ("a: 1\nb: b\n".to_owned(), None),
+            ("# why\n\nstray\na: b: c\n".to_owned(), Some((4, 1))),
+            (format!("a: 1\nb: {deep}\n"), Some((3, 19))),
+            (format!("a: [{}]\n", "x,".repeat(NODE_LIMIT)), Some((2, 1))),
+            ("[just words".to_owned(), Some((3, 1))),
+        ];
+        for (text, gap) in cases {
+            let found = parse(&text, 2).gap.map(|gap| (gap.line, gap.column));
+            assert_eq!(found, gap, "{text:.30}");
+        }
     }
 
     #[test]

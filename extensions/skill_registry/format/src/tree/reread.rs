@@ -13,8 +13,8 @@ pub(super) fn fields(
     lines: Lines<'_>,
     whole: &Refusal,
     budget: &mut Budget,
-) -> Option<(Mapping, Vec<Diagnostic>)> {
-    let mut reader = Reader { budget, diagnostics: Vec::new() };
+) -> Option<(Mapping, Vec<Diagnostic>, Option<Span>)> {
+    let mut reader = Reader { budget, diagnostics: Vec::new(), gap: None };
     let entries = reader.fields(lines, 0, &Path::Root)?;
     if reader.diagnostics.is_empty() {
         // Every field is YAML by itself; it is their sum that is not.
@@ -25,7 +25,7 @@ pub(super) fn fields(
     }
     let span = entries.first().map_or(Span { line: lines.line, column: 1 }, |e| e.key.span);
     let root = Mapping { entries, flow: false, span, range: lines.start..lines.end };
-    Some((root, reader.diagnostics))
+    Some((root, reader.diagnostics, reader.gap))
 }
 
 pub(super) const MISSING_BLANK: &str = "a blank is missing after the colon";
@@ -33,6 +33,8 @@ pub(super) const MISSING_BLANK: &str = "a blank is missing after the colon";
 struct Reader<'b> {
     budget: &'b mut Budget,
     diagnostics: Vec<Diagnostic>,
+    /// The first place where something is lost.
+    gap: Option<Span>,
 }
 
 /// Names a field for a message: its key and those of the maps around it.
@@ -135,6 +137,9 @@ impl Reader<'_> {
         }
         let name = path.name();
         let reason = &refusal.reason;
+        if build::OVER_LIMIT.contains(&reason.as_ref()) {
+            self.gap.get_or_insert(refusal.span);
+        }
         let help = if reason == MISSING_BLANK {
             "write a blank after the colon"
         } else {
@@ -206,7 +211,9 @@ impl Reader<'_> {
             return;
         };
         let message = format!("`{}` belongs to no field and is left out", excerpt(text.trim()));
-        let found = recovered(Span { line, column: 1 }, message);
+        let span = Span { line, column: 1 };
+        self.gap.get_or_insert(span);
+        let found = recovered(span, message);
         self.diagnostics.push(found.with_help("write one `key: value` per line"));
     }
 }

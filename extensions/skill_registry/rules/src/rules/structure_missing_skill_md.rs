@@ -65,9 +65,8 @@ mod tests {
             let input =
                 SkillInput { dir_name: "X y", file_name: None, bytes: b"", files: Some(&[]) };
             let report = check(&input, Options { profile, scope: Scope::Lint });
-            let found: Vec<_> =
-                report.findings.iter().map(|it| it.diagnostic.to_string()).collect();
-            assert_eq!(found, ["error[structure.missingSkillMd]: there is no SKILL.md"]);
+            let found: Vec<_> = report.findings.iter().map(|it| it.diagnostic.rule).collect();
+            assert_eq!(found, ["structure.missingSkillMd"], "{profile:?}");
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use serde_json::{Value, json};
 use skill_format::{
-    Instructions, LARGE_SKILL, ResourceKind, ResourceLine, instructions, mime_type, sanitise_line,
+    Frontmatter, Instructions, LARGE_SKILL, ResourceKind, ResourceLine, instructions, mime_type,
+    sanitise_line,
 };
+use skill_rules::extended::{Extended, Reading, SKILL_YAML};
+use skill_rules::{Eligibility, Reason, eligibility};
 
 use crate::error::RegistryError;
 use crate::jail::{self, RelPath};
 use crate::skill::{Skill, SkillFile};
+use crate::skill_yaml;
 use crate::snapshot::{Audience, Snapshot};
 use crate::source::SourceState;
 use crate::store::Store;
@@ -57,6 +61,11 @@ pub fn read_skill(
             sanitise_line(&problem.message)
         ));
     }
+    let missing = missing(snapshot, requires, &source.frontmatter, resources.skill_yaml.as_deref());
+    if !missing.is_empty() {
+        let reasons: Vec<String> = missing.iter().map(Reason::to_string).collect();
+        notes.push(format!("loaded but not eligible: {}", sanitise_line(&reasons.join("; "))));
+    }
     for note in &notes {
         text.push_str(&format!("\nNote: {note}."));
     }
@@ -73,8 +82,26 @@ pub fn read_skill(
         "more_resources": resources.more,
         "notes": notes,
     });
+    if !missing.is_empty() {
+        structured["ineligible"] = json!(missing);
+    }
     describe_state(&mut structured, skill, &source);
     Ok(Answer { text, structured })
+}
+
+/// Says which skills are missing that a skill cannot do without. Tools are not known here.
+fn missing(
+    snapshot: &Snapshot,
+    requires: &[String],
+    frontmatter: &Frontmatter,
+    skill_yaml: Option<&str>,
+) -> Vec<Reason> {
+    let beside = skill_yaml.map(|text| Reading::of_skill_yaml(text, "").extended);
+    let extended = Extended::of_frontmatter(frontmatter).or(beside.unwrap_or_default());
+    match eligibility(requires, &extended, &|id| snapshot.get(id).is_some(), None) {
+        Eligibility::Eligible => Vec::new(),
+        Eligibility::Ineligible(reasons) => reasons,
+    }
 }
 
 fn describe(line: &ResourceLine<'_>) -> Value {
@@ -92,6 +119,8 @@ struct Resources {
     listed: Vec<(String, u64)>,
     more: usize,
     warnings: Vec<String>,
+    /// The text of `skill.yaml`, if there is one.
+    skill_yaml: Option<String>,
 }
 
 impl Resources {
@@ -106,6 +135,12 @@ impl Resources {
                 return resources;
             }
         };
+        match skill_yaml::read_in(&dir) {
+            Ok(text) => resources.skill_yaml = text,
+            Err(error) => {
+                resources.warnings.push(format!("`{SKILL_YAML}` is not used: {error}"));
+            }
+        }
         let mut others = tree.others;
         let own = SkillFile::BOTH.map(SkillFile::name);
         for path in tree.files.into_iter().filter(|path| !own.contains(&path.as_str())) {

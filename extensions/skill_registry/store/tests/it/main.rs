@@ -7,6 +7,7 @@
 
 // `cfg(test)` tells clippy that the helpers beside the tests are tests, too.
 #[cfg(test)]
+mod collect;
 mod collisions;
 #[cfg(test)]
 mod edits;

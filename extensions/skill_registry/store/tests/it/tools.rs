@@ -120,6 +120,8 @@ fn instructions_come_with_their_digest_their_resources_and_what_they_require() {
     let scene = Scene::new();
     let digest =
         write_skill(&scene, "demo", "requires: [alpha, beta]\nlicense: MIT\n", "Do it well.");
+    write_skill(&scene, "alpha", "", "Alpha's body.");
+    write_skill(&scene, "beta", "", "Beta's body.");
     scene.write("skills/demo/scripts/run.py", "print()");
     scene.write("skills/demo/references/guide.md", "guide");
     let store = scene.open();
@@ -150,6 +152,44 @@ fn instructions_come_with_their_digest_their_resources_and_what_they_require() {
             "more_resources": 0, "notes": [], "state": "current", "changed_since_snapshot": false,
         })
     );
+}
+
+#[test]
+fn a_skill_whose_required_skills_are_missing_is_loaded_and_says_so() {
+    let scene = Scene::new();
+    write_skill(&scene, "alpha", "", "Alpha's body.");
+    let declared = "metadata:\n  composition: |\n    dependencies:\n\
+                    \x20     - {skillName: lost, reason: x}\n      - {skillName: beta, reason: x}\n";
+    write_skill(&scene, "demo", &format!("requires: [alpha, gone]\n{declared}"), "Do it well.");
+    write_skill(&scene, "beside", "", "Do it too.");
+    let yaml = "composition:\n  dependencies:\n    - {skillName: absent, reason: x}\n    \
+                - {skillName: spare, reason: x, optional: true}\n";
+    let yaml = scene.write("skills/beside/skill.yaml", yaml);
+    let store = scene.open();
+    let read = |id: &str| {
+        let args = ReadArgs { skill_id: id.to_owned() };
+        read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap()
+    };
+    let demo = read("demo");
+    assert!(demo.text.contains("\nDo it well.\n"), "{}", demo.text);
+    let note = "loaded but not eligible: the required skill 'gone' is missing; \
+                the required skill 'lost' is missing; the required skill 'beta' is missing";
+    assert!(demo.text.ends_with(&format!("\nNote: {note}.")), "{}", demo.text);
+    assert_eq!(demo.structured["notes"], json!([note]));
+    let missing = |id: &str| {
+        let message = format!("the required skill `{id}` is missing");
+        json!({"kind": "missing_skill", "name": id, "message": message})
+    };
+    let ineligible = json!([missing("gone"), missing("lost"), missing("beta")]);
+    assert_eq!(demo.structured["ineligible"], ineligible);
+    assert_eq!(read("beside").structured["ineligible"], json!([missing("absent")]));
+    assert_eq!(read("alpha").structured.get("ineligible"), None);
+    // A link is not followed, and that is said.
+    fs::remove_file(&yaml).unwrap();
+    std::os::unix::fs::symlink("../alpha/SKILL.md", &yaml).unwrap();
+    let beside = read("beside").structured;
+    let note = "`skill.yaml` is not used: it is not a regular file";
+    assert_eq!((beside.get("ineligible"), &beside["notes"][0]), (None, &json!(note)));
 }
 
 #[test]

@@ -1,10 +1,57 @@
-//! `skillhost skill doctor`.
+//! `skillhost skill doctor`: how far each skill gets on its way into an agent's prompt.
 
+mod chain;
+mod print;
+
+use serde::Serialize;
+use skill_format::RenderReport;
+use skill_rules::Profile;
+use skill_store::{Partial, Root};
+
+use self::chain::{Remark, Row};
+use super::stored;
 use crate::cli::DoctorArgs;
-use crate::error::CliError;
+use crate::exit;
 use crate::output::Outcome;
 use crate::session::Session;
 
-pub(super) fn doctor(_session: &Session, _args: &DoctorArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+/// What the command prints with `--json`.
+#[derive(Debug, Serialize)]
+struct Examination {
+    profile: Profile,
+    roots: Vec<Root>,
+    /// The patterns of directories that the settings keep from being searched.
+    ignored: Vec<String>,
+    /// What the scan did not see.
+    partial: Option<Partial>,
+    /// What was found on the way that is no skill.
+    remarks: Vec<Remark>,
+    /// What the catalog cut; nothing if no skill is in it.
+    catalog: Option<RenderReport>,
+    skills: Vec<Row>,
+}
+
+pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
+    let store = stored::open(session, &args.roots)?;
+    let snapshot = store.snapshot();
+    let profile = Profile::from(args.profile);
+    let budget = store.options().l1_budget_chars;
+    let catalog = snapshot.catalog(budget);
+    let (skills, remarks) = chain::examine(&snapshot, catalog.as_deref(), profile);
+    let examination = Examination {
+        profile,
+        roots: snapshot.roots().iter().map(|root| Root::clone(root)).collect(),
+        ignored: store.options().ignore.clone(),
+        partial: snapshot.partial().cloned(),
+        remarks,
+        catalog: catalog.map(|catalog| catalog.report),
+        skills,
+    };
+    if session.output.json {
+        session.output.object(&examination)?;
+    } else {
+        print::print(session.output, &examination)?;
+    }
+    let sound = examination.partial.is_none() && !examination.skills.iter().any(|row| row.defect);
+    Ok(if sound { exit::OK } else { exit::FINDINGS })
 }

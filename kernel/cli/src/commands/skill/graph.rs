@@ -1,10 +1,111 @@
 //! `skillhost skill graph`.
 
+use std::io::Write as _;
+
+use serde_json::json;
+use skill_rules::extended::{Extended, Reading, SKILL_YAML};
+use skill_rules::graph::{Graph, GraphSkill, graph as graph_of, mermaid};
+use skill_store::{FoundSkill, read_skill_yaml};
+
+use super::batch::worse;
+use super::loaded;
 use crate::cli::GraphArgs;
 use crate::error::CliError;
-use crate::output::Outcome;
+use crate::exit;
+use crate::output::{DIM, Outcome, Output, RED, YELLOW, show, written};
 use crate::session::Session;
 
-pub(super) fn graph(_session: &Session, _args: &GraphArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+pub(super) fn graph(session: &Session, args: &GraphArgs) -> Outcome {
+    let output = session.output;
+    if args.mermaid && output.json {
+        return Err(CliError::usage("--mermaid and --json are two forms of the same result")
+            .hint("choose one of them"));
+    }
+    let mut skills = Vec::new();
+    let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
+        let extended = Extended::of_frontmatter(&frontmatter).or(beside(output, skill));
+        skills.push(GraphSkill {
+            id: skill.dir_name.clone(),
+            requires: frontmatter.requires,
+            composition: extended.composition.unwrap_or_default(),
+        });
+        Ok(())
+    })?;
+    let graph = graph_of(&skills);
+    for id in &graph.duplicates {
+        output.note(format!("several skills are called `{id}`; the first counts"));
+    }
+    if args.mermaid {
+        let mut stdout = output.buffered();
+        written(stdout.write_all(mermaid(&graph).as_bytes()).and_then(|()| stdout.flush()))?;
+    } else if output.json {
+        let order: Vec<&str> = graph.order().collect();
+        let mut object = json!({ "order": order, "sound": !graph.has_problems() });
+        let fields = serde_json::to_value(&graph).map_err(std::io::Error::from)?;
+        for (key, value) in fields.as_object().into_iter().flatten() {
+            object[key.as_str()] = value.clone();
+        }
+        output.object(&object)?;
+    } else {
+        print(output, &graph)?;
+    }
+    Ok(worse(batch.code, if graph.has_problems() { exit::FINDINGS } else { exit::OK }))
+}
+
+/// What the `skill.yaml` beside a SKILL.md declares; what is wrong with it is a note.
+fn beside(output: Output, skill: &FoundSkill) -> Extended {
+    let path = skill.dir.join(SKILL_YAML);
+    match read_skill_yaml(&skill.dir) {
+        Ok(None) => Extended::default(),
+        Ok(Some(text)) => {
+            let reading = Reading::of_skill_yaml(&text, &skill.dir_name);
+            for found in reading.warnings() {
+                output.note(format!("{}:{found}", path.display()));
+            }
+            reading.extended
+        }
+        Err(error) => {
+            output.note(format!("{} is not used: {error}", path.display()));
+            Extended::default()
+        }
+    }
+}
+
+/// One line per skill, `level  id`, then one per problem.
+fn print(output: Output, graph: &Graph) -> Result<(), CliError> {
+    let coloured = output.colour();
+    let paint = |style: anstyle::Style| if coloured { style } else { anstyle::Style::new() };
+    let (dim, yellow, red) = (paint(DIM), paint(YELLOW), paint(RED));
+    let width = graph.levels.len().to_string().len();
+    let mut stdout = output.buffered();
+    let mut line = |text: String| written(writeln!(stdout, "{text}"));
+    for (level, ids) in graph.levels.iter().enumerate() {
+        for id in ids {
+            line(format!("{dim}{:>width$}{dim:#}  {}", level + 1, show(id)))?;
+        }
+    }
+    for missing in &graph.missing {
+        let (skill, needs) = (show(&missing.skill), show(&missing.needs));
+        line(if missing.optional {
+            format!("{yellow}optional{yellow:#}: `{skill}` can use `{needs}`, which is not here")
+        } else {
+            format!("{red}missing{red:#}: `{skill}` needs `{needs}`, which is not here")
+        })?;
+    }
+    for conflict in &graph.conflicts {
+        let (skill, with) = (show(&conflict.skill), show(&conflict.with));
+        line(format!("{red}conflict{red:#}: `{skill}` and `{with}` do not get on"))?;
+    }
+    for cycle in &graph.cycles {
+        let path: Vec<String> = cycle.iter().map(|id| show(id)).collect();
+        line(format!("{red}cycle{red:#}: {}", path.join(" \u{2192} ")))?;
+    }
+    if graph.more_in_cycles > 0 {
+        let more = graph.more_in_cycles;
+        line(format!("{red}cycle{red:#}: {more} more skills are in cycles with these"))?;
+    }
+    for id in &graph.behind_cycles {
+        line(format!("{yellow}waits{yellow:#}: `{}` has to come after a cycle", show(id)))?;
+    }
+    written(stdout.flush())
 }

@@ -1,10 +1,88 @@
-//! `skillhost skill lint`.
+//! `skillhost skill lint`: whether skills are good.
 
-use crate::cli::LintArgs;
+mod mend;
+
+use skill_rules::{Options, Scope, SkillInput, Subject, check_subject, needs_files};
+use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
+
+use self::mend::mended;
+use super::batch::{Item, for_each, worse};
+use super::report::{Checked, Report, format};
+use crate::cli::{Format, LintArgs};
 use crate::error::CliError;
+use crate::exit;
 use crate::output::Outcome;
 use crate::session::Session;
 
-pub(super) fn lint(_session: &Session, _args: &LintArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
+    let profile = args.profile.into();
+    let format = format(session, args.format, args.jsonl, profile)?;
+    if format == Format::Reference {
+        return Err(CliError::usage("the reference validator has no lint")
+            .hint("`skillhost skill validate` has its form"));
+    }
+    let options = Options { profile, scope: Scope::Lint };
+    let mut report = Report::new(session.output, format, profile);
+    let mut failed = exit::OK;
+    let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
+        Item::Problem(problem) => report.problem(problem),
+        Item::Skill(skill, mut files) => {
+            let mut fixed = None;
+            if args.fix {
+                fixed = Some(0);
+                match fix(skill, &mut files, options) {
+                    Ok(count) => fixed = Some(count),
+                    Err(error) => {
+                        failed = worse(failed, error.code());
+                        report.failure(&error)?;
+                    }
+                }
+            }
+            let input = input(skill, &files);
+            let subject = Subject::new(&input, profile);
+            let found = check_subject(&subject, options.scope);
+            let properties = report.shows_properties().then(|| serde_json::Map::new());
+            report.skill(&Checked {
+                path: &skill.path(),
+                dir: &skill.dir,
+                bytes: &files.bytes,
+                findings: &found.findings,
+                properties: properties.as_ref(),
+                fixed,
+            })
+        }
+    })?;
+    let summary = report.end()?;
+    if summary.errors > 0 || summary.warnings > 0 {
+        failed = worse(failed, exit::FINDINGS);
+    }
+    Ok(worse(batch.code, failed))
+}
+
+fn input<'a>(skill: &'a FoundSkill, files: &'a SkillFiles) -> SkillInput<'a> {
+    SkillInput {
+        dir_name: &skill.dir_name,
+        file_name: Some(&files.file_name),
+        bytes: &files.bytes,
+        files: files.files.as_deref(),
+    }
+}
+
+/// Mends a skill's file on the disk; returns how many findings are gone. If it fails, nothing has
+/// changed.
+fn fix(skill: &FoundSkill, files: &mut SkillFiles, options: Options) -> Result<usize, CliError> {
+    let Some((bytes, fixed)) = mended(&input(skill, files), options) else { return Ok(0) };
+    match replace_file(&skill.path(), &files.bytes, &bytes) {
+        Ok(()) => {
+            files.bytes = bytes;
+            Ok(fixed)
+        }
+        Err(error) => {
+            let code = match &error {
+                ReplaceError::Changed { .. } => exit::CONFLICT,
+                _ => exit::IO,
+            };
+            Err(CliError::new(code, error.to_string()).hint("it is as it was"))
+        }
+    }
 }

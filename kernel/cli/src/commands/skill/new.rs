@@ -1,10 +1,167 @@
-//! `skillhost skill new`.
+//! `skillhost skill new`: a skill to begin with.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use skill_format::Severity;
+use skill_rules::{Options, Profile, Scope, SkillInput, check};
+use skillhost_kernel::write_atomically;
 
 use crate::cli::NewArgs;
 use crate::error::CliError;
-use crate::output::Outcome;
+use crate::exit;
+use crate::output::{Outcome, show};
 use crate::session::Session;
 
-pub(super) fn new(_session: &Session, _args: &NewArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+/// What a skill can begin with.
+struct Template {
+    name: &'static str,
+    summary: &'static str,
+    /// Paths below the skill's directory and their texts, SKILL.md first.
+    files: &'static [(&'static str, &'static str)],
+}
+
+macro_rules! file {
+    ($template:literal, $path:literal) => {
+        ($path, include_str!(concat!("../../../templates/skill/", $template, "/", $path)))
+    };
+}
+
+const TEMPLATES: [Template; 4] = [
+    Template {
+        name: "minimal",
+        summary: "instructions alone",
+        files: &[file!("minimal", "SKILL.md")],
+    },
+    Template {
+        name: "full",
+        summary: "every field of the specification, and a reference",
+        files: &[file!("full", "SKILL.md"), file!("full", "references/details.md")],
+    },
+    Template {
+        name: "script",
+        summary: "instructions around a script",
+        files: &[file!("script", "SKILL.md"), file!("script", "scripts/run.sh")],
+    },
+    Template {
+        name: "reference",
+        summary: "answers out of references",
+        files: &[
+            file!("reference", "SKILL.md"),
+            file!("reference", "references/terms.md"),
+            file!("reference", "references/tasks.md"),
+        ],
+    },
+];
+
+pub(super) fn new(session: &Session, args: &NewArgs) -> Outcome {
+    let template = template(&args.template)?;
+    let files: Vec<(&str, String)> =
+        template.files.iter().map(|(path, text)| (*path, fill(text, &args.id))).collect();
+    refuse_bad_id(&args.id, files.first().map_or("", |(_, text)| text))?;
+    let parent = match &args.dir {
+        Some(dir) => session.environment.current_dir.join(dir),
+        // No home at all is fine; skills need none.
+        None => match session.home() {
+            Ok(home) => home.root().join("sandbox/skills"),
+            Err(_) => session.environment.current_dir.clone(),
+        },
+    };
+    let folder = parent.join(&args.id);
+    make(&parent, &folder, &files)?;
+    let output = session.output;
+    if output.json {
+        let paths: Vec<_> = files.iter().map(|(path, _)| folder.join(path)).collect();
+        output.object(&json!({
+            "id": args.id,
+            "template": template.name,
+            "folder": folder,
+            "files": paths,
+        }))?;
+    } else {
+        let place = show(&folder.display().to_string());
+        output.line(format!("made {place}"))?;
+        output.line("next:")?;
+        output.line("  write in `description` what it does and when to use it")?;
+        for (path, _) in &files {
+            output.line(format!("  edit {place}/{path}"))?;
+        }
+        output.line(format!("  skillhost skill validate {place}"))?;
+        output.line(format!("  skillhost skill lint {place}"))?;
+    }
+    Ok(exit::OK)
+}
+
+fn template(name: &str) -> Result<&'static Template, CliError> {
+    TEMPLATES.iter().find(|template| template.name == name).ok_or_else(|| {
+        let list: Vec<_> =
+            TEMPLATES.iter().map(|it| format!("{}: {}", it.name, it.summary)).collect();
+        CliError::usage(format!("there is no template `{name}`"))
+            .hint(format!("the templates are\n{}", list.join("\n")))
+    })
+}
+
+/// Refuses an id that some profile's rules refuse: the same words for the same mistake.
+fn refuse_bad_id(id: &str, text: &str) -> Result<(), CliError> {
+    let hint = "write lower-case letters, digits and single hyphens, such as `pdf-forms`";
+    // An id that is no plain text would also break the template.
+    if id.is_empty() || id.contains(|c: char| c.is_control() || "/\\:#'\"".contains(c)) {
+        return Err(CliError::usage(format!("`{id}` cannot be the id of a skill")).hint(hint));
+    }
+    let input = SkillInput {
+        dir_name: id,
+        file_name: Some("SKILL.md"),
+        bytes: text.as_bytes(),
+        files: None,
+    };
+    for profile in Profile::ALL {
+        let report = check(&input, Options { profile, scope: Scope::Validate });
+        if let Some(found) = report.of(Severity::Error).next() {
+            let message =
+                format!("`{id}` cannot be the id of a skill: {} [{}]", found.message, found.rule);
+            return Err(CliError::usage(message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+fn fill(template: &str, id: &str) -> String {
+    let words = id.replace('-', " ");
+    let mut characters = words.chars();
+    let first = characters.next().map(|c| c.to_ascii_uppercase());
+    let title: String = first.into_iter().chain(characters).collect();
+    template.replace("{{id}}", id).replace("{{words}}", &words).replace("{{title}}", &title)
+}
+
+/// Makes the skill whole or not at all.
+fn make(parent: &Path, folder: &Path, files: &[(&str, String)]) -> Result<(), CliError> {
+    fs::create_dir_all(parent).map_err(|error| CliError::io(parent, &error))?;
+    fs::create_dir(folder).map_err(|error| {
+        let failed = CliError::io(folder, &error);
+        if failed.code() == exit::CONFLICT { failed.hint("choose another id") } else { failed }
+    })?;
+    let written = files.iter().try_for_each(|(path, text)| write(&folder.join(path), text));
+    if written.is_err() {
+        // The original error is the one worth reporting.
+        let _ = fs::remove_dir_all(folder);
+    }
+    written
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    let folder: PathBuf = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let done = fs::create_dir_all(&folder).and_then(|()| write_atomically(path, text.as_bytes()));
+    done.and_then(|()| {
+        // Who can read a script may run it.
+        if !text.starts_with("#!") {
+            return Ok(());
+        }
+        let mut permissions = fs::metadata(path)?.permissions();
+        let mode = permissions.mode();
+        permissions.set_mode(mode | (mode & 0o444) >> 2);
+        fs::set_permissions(path, permissions)
+    })
+    .map_err(|error| CliError::io(path, &error))
 }

@@ -1,14 +1,49 @@
-//! `skillhost skill read-properties` and `to-prompt`.
+//! `skillhost skill read-properties` and `to-prompt`: what the reference tool prints.
+//!
+//! Lines, streams and exit codes are the reference's, also for a path that does not exist. With
+//! `--json` the form is ours.
 
-use crate::cli::{ReferenceArgs, ToPromptArgs};
+use serde_json::{Value, json};
+
+use crate::cli::{PromptFormat, ReferenceArgs, ToPromptArgs};
+use crate::commands::skills_ref::{self, Printed};
 use crate::error::CliError;
+use crate::exit;
 use crate::output::Outcome;
 use crate::session::Session;
 
-pub(super) fn read_properties(_session: &Session, _args: &ReferenceArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+pub(super) fn read_properties(session: &Session, args: &ReferenceArgs) -> Outcome {
+    let printed = skills_ref::refused("read-properties", [&args.path])
+        .unwrap_or_else(|| skills_ref::read_properties(&args.path));
+    tell(session, &printed, |text| {
+        let properties: Value = serde_json::from_str(text)?;
+        Ok(json!({ "properties": properties }))
+    })
 }
 
-pub(super) fn to_prompt(_session: &Session, _args: &ToPromptArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+pub(super) fn to_prompt(session: &Session, args: &ToPromptArgs) -> Outcome {
+    let printed =
+        skills_ref::refused("to-prompt", &args.paths).unwrap_or_else(|| match args.format {
+            PromptFormat::Reference => skills_ref::to_prompt_of(&args.paths),
+            PromptFormat::Boxxy => skills_ref::to_prompt_boxxy_of(&args.paths),
+        });
+    tell(session, &printed, |text| Ok(json!({ "prompt": text.trim_end_matches('\n') })))
+}
+
+/// Prints it as it is; with `--json`, as an object or as an error of ours.
+fn tell(
+    session: &Session,
+    printed: &Printed,
+    object: impl FnOnce(&str) -> serde_json::Result<Value>,
+) -> Outcome {
+    if !session.output.json {
+        return printed.print(session.output);
+    }
+    if printed.code != exit::OK {
+        let message = printed.stderr.lines().last().unwrap_or_default();
+        let message = message.trim_start_matches("Error: ");
+        return Err(CliError::new(printed.code, message));
+    }
+    session.output.object(&object(&printed.stdout).map_err(std::io::Error::from)?)?;
+    Ok(exit::OK)
 }

@@ -1,10 +1,165 @@
 //! `skillhost skill render`.
 
-use crate::cli::RenderArgs;
+mod markdown;
+mod theme;
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+use std::path::{Component, Path};
+
+use serde_json::json;
+use skill_format::{SkillText, TokenCount};
+use skill_rules::role::Role;
+use skill_store::{Found, FoundProblem, ProblemKind, find_skills};
+
+use self::theme::{Page, Theme};
+use super::stored;
+use crate::cli::{RenderArgs, SkillRoots};
 use crate::error::CliError;
-use crate::output::Outcome;
+use crate::exit;
+use crate::output::{Outcome, show, written};
 use crate::session::Session;
 
-pub(super) fn render(_session: &Session, _args: &RenderArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+/// The width where there is no terminal to ask.
+const WIDTH: u16 = 80;
+
+/// Narrower than this, nothing is left of a table or a list.
+const MIN_WIDTH: u16 = 30;
+
+pub(super) fn render(session: &Session, args: &RenderArgs) -> Outcome {
+    let skill = find(session, &args.skill)?;
+    let width = args.width.unwrap_or_else(terminal_width).max(MIN_WIDTH);
+    let role = Role::of_name(&skill.name);
+    let tokens = TokenCount::of(&skill.body);
+    let page = Page {
+        name: &skill.name,
+        role,
+        tokens,
+        description: &skill.description,
+        body: &skill.body,
+    };
+    if session.output.json {
+        session.output.object(&json!({
+            "skill_id": skill.id,
+            "name": skill.name,
+            "description": skill.description,
+            "trit": role.trit(),
+            "role": role,
+            "color": role.colour(),
+            "tokens": tokens,
+            "width": width,
+            "text": page.render(Theme::Plain, usize::from(width)),
+        }))?;
+        return Ok(exit::OK);
+    }
+    let theme = if session.output.colour() { Theme::Role } else { Theme::Plain };
+    let text = page.render(theme, usize::from(width));
+    let mut stdout = session.output.buffered();
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))?;
+    Ok(exit::OK)
+}
+
+fn terminal_width() -> u16 {
+    // Only a terminal is asked: elsewhere the answer would be that of some other terminal.
+    let terminal = io::stdout().is_terminal();
+    let size = terminal.then(termimad::crossterm::terminal::size);
+    size.and_then(Result::ok).map_or(WIDTH, |(columns, _)| columns)
+}
+
+/// A skill as it is shown; its texts sanitised.
+struct Shown {
+    id: String,
+    name: String,
+    description: String,
+    body: String,
+}
+
+impl Shown {
+    fn new(id: &str, name: Option<&str>, description: &str, body: &str) -> Self {
+        let clean = |text: &str| show(&text.replace("\r\n", "\n"));
+        Self {
+            id: show(id),
+            name: clean(name.unwrap_or(id)),
+            description: clean(description),
+            body: clean(body),
+        }
+    }
+}
+
+/// Finds a skill on the disk, else by its id in the home.
+fn find(session: &Session, named: &Path) -> Result<Shown, CliError> {
+    let mut parts = named.components();
+    let one = match (parts.next(), parts.next()) {
+        (Some(Component::Normal(name)), None) => name.to_str(),
+        _ => None,
+    };
+    if let (Some(id), Err(_)) = (one, std::fs::symlink_metadata(named)) {
+        let nowhere = |_| {
+            let message = format!("there is no `{id}` here, and no home to look for a skill in");
+            CliError::new(exit::NOT_FOUND, message)
+                .hint("name a skill's directory or its SKILL.md, or a home with --home")
+        };
+        session.home().map_err(nowhere)?;
+        let store = stored::open(session, &SkillRoots { roots: Vec::new() })?;
+        let snapshot = store.snapshot();
+        let Some(skill) = snapshot.get(id) else {
+            let message = format!("there is no skill `{id}`, neither here nor in the home");
+            return Err(CliError::new(exit::NOT_FOUND, message)
+                .hint("name a skill's directory, its SKILL.md, or one of: skillhost skill list"));
+        };
+        let source = store.read(skill)?;
+        let frontmatter = &source.frontmatter;
+        let name = frontmatter.name.as_deref();
+        return Ok(Shown::new(id, name, &frontmatter.description, source.body()));
+    }
+    on_disk(named)
+}
+
+fn on_disk(path: &Path) -> Result<Shown, CliError> {
+    let mut skills = Vec::new();
+    let mut problem: Option<FoundProblem> = None;
+    let _ = find_skills(path, &mut |found| {
+        match found {
+            Found::Skill(skill) => skills.push(skill),
+            Found::Problem(found) if found.kind != ProblemKind::Link => {
+                problem.get_or_insert(found);
+            }
+            Found::Problem(_) => {}
+        }
+        if skills.len() > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let (Some(mut skill), None) = (skills.pop(), skills.pop()) else {
+        return Err(match problem {
+            Some(problem) => refused(&problem),
+            None => CliError::usage(format!("{} holds several skills", path.display()))
+                .hint("name one of them"),
+        });
+    };
+    let files = skill.read(false).map_err(|problem| refused(&problem))?;
+    let unreadable = |message: &str| {
+        let message = format!("{}: {message}", skill.path().display());
+        CliError::new(exit::FINDINGS, message).hint("see: skillhost skill validate")
+    };
+    let parsed: SkillText<'_> = skill_format::parse(&skill.dir_name, &files.bytes)
+        .map_err(|refused| unreadable(&first_message(&refused)))?;
+    let Some(frontmatter) = &parsed.parsed.frontmatter else {
+        return Err(unreadable(&first_message(&parsed.parsed)));
+    };
+    let name = frontmatter.name.as_deref();
+    Ok(Shown::new(&skill.dir_name, name, &frontmatter.description, parsed.body()))
+}
+
+fn first_message(parsed: &skill_format::Parsed) -> String {
+    let error = parsed.diagnostics.iter().find(|it| it.severity == skill_format::Severity::Error);
+    error.map(ToString::to_string).unwrap_or_default()
+}
+
+fn refused(problem: &FoundProblem) -> CliError {
+    let code = match problem.kind {
+        ProblemKind::NotFound => exit::NOT_FOUND,
+        ProblemKind::NoSkill | ProblemKind::Unusable => exit::FINDINGS,
+        _ => exit::IO,
+    };
+    CliError::new(code, format!("{}: {}", problem.path.display(), problem.message))
+        .hint(problem.help)
 }

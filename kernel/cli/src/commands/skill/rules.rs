@@ -1,10 +1,78 @@
-//! `skillhost skill rules`.
+//! `skillhost skill rules`: what skills are checked for.
+
+use serde_json::{Value, json};
+use skill_rules::explain::page;
+use skill_rules::{Group, RULES, Rule, rule, similar_rules};
 
 use crate::cli::RulesArgs;
 use crate::error::CliError;
-use crate::output::Outcome;
+use crate::exit;
+use crate::output::{Outcome, show};
 use crate::session::Session;
 
-pub(super) fn rules(_session: &Session, _args: &RulesArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+pub(super) fn rules(session: &Session, args: &RulesArgs) -> Outcome {
+    let chosen = args.rules.iter().map(|id| find(id)).collect::<Result<Vec<_>, _>>()?;
+    if session.output.json {
+        let whole = !chosen.is_empty();
+        let rules = if whole { &chosen } else { RULES };
+        let rules: Vec<_> = rules.iter().map(|rule| to_json(rule, whole)).collect();
+        session.output.object(&json!({ "rules": rules }))?;
+    } else if chosen.is_empty() {
+        let header = ["RULE", "SPEC", "GROUP", "FIX", "FINDS"];
+        session.output.table(&header, &RULES.iter().map(|rule| row(rule)).collect::<Vec<_>>())?;
+    } else {
+        for (index, rule) in chosen.into_iter().enumerate() {
+            if index > 0 {
+                session.output.line("")?;
+            }
+            session.output.verbatim(&page(rule))?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// Prints the page of a rule.
+pub(super) fn explain(session: &Session, id: &str) -> Outcome {
+    rules(session, &RulesArgs { rules: vec![id.to_owned()] })
+}
+
+fn find(id: &str) -> Result<&'static Rule, CliError> {
+    rule(id).ok_or_else(|| {
+        let error = CliError::new(exit::NOT_FOUND, format!("there is no rule `{}`", show(id)));
+        match similar_rules(id).as_slice() {
+            [] => error.hint("`skillhost skill rules` lists them"),
+            similar => error.hint(format!("similar rules: {}", similar.join(", "))),
+        }
+    })
+}
+
+fn row(rule: &&Rule) -> Vec<String> {
+    vec![
+        rule.id.to_owned(),
+        rule.levels.spec.as_str().to_owned(),
+        group(rule).to_owned(),
+        if rule.fixable { "yes" } else { "" }.to_owned(),
+        rule.summary.to_owned(),
+    ]
+}
+
+fn group(rule: &Rule) -> &'static str {
+    match rule.group {
+        Group::Validation => "validation",
+        Group::Lint => "lint",
+    }
+}
+
+fn to_json(rule: &Rule, whole: bool) -> Value {
+    let mut object = json!({
+        "id": rule.id,
+        "group": rule.group,
+        "summary": rule.summary,
+        "levels": rule.levels,
+        "fixable": rule.fixable,
+    });
+    if whole {
+        object["page"] = page(rule).into();
+    }
+    object
 }

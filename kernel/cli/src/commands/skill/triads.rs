@@ -1,10 +1,142 @@
 //! `skillhost skill triads`.
 
+use std::io::Write as _;
+
+use anstyle::{Ansi256Color, RgbColor, Style};
+use serde_json::{Value, json};
+use skill_rules::role::{Role, Triads};
+
+use super::loaded;
 use crate::cli::TriadsArgs;
 use crate::error::CliError;
-use crate::output::Outcome;
+use crate::output::{BOLD, GREEN, Outcome, Output, YELLOW, show, written};
 use crate::session::Session;
 
-pub(super) fn triads(_session: &Session, _args: &TriadsArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+struct Member {
+    id: String,
+    name: String,
+    role: Role,
+}
+
+pub(super) fn triads(session: &Session, args: &TriadsArgs) -> Outcome {
+    let mut members = Vec::new();
+    let mut triads = Triads::default();
+    let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
+        let id = skill.dir_name.clone();
+        let name = frontmatter.name.unwrap_or_else(|| id.clone());
+        let role = Role::of_name(&name);
+        triads.add(role);
+        members.push(Member { id, name, role });
+        Ok(())
+    })?;
+    members.sort_by(|a, b| a.id.cmp(&b.id));
+    if session.output.json {
+        session.output.object(&describe(&members, &triads))?;
+    } else {
+        print(session.output, &members, &triads)?;
+    }
+    Ok(batch.code)
+}
+
+/// The style of a role: its colour, or the nearest of 256 where a terminal does not say that it
+/// knows more.
+pub(super) fn style(role: Role) -> Style {
+    let [red, green, blue] = role.rgb();
+    let many = std::env::var_os("COLORTERM").is_some_and(|it| it == "truecolor" || it == "24bit");
+    if many {
+        return RgbColor(red, green, blue).on_default();
+    }
+    Ansi256Color(nearest(role)).on_default()
+}
+
+/// The nearest colour of the 256.
+pub(super) fn nearest(role: Role) -> u8 {
+    match role {
+        Role::Coordinator => 214,
+        Role::Generator => 135,
+        Role::Verifier => 25,
+    }
+}
+
+fn describe(members: &[Member], triads: &Triads) -> Value {
+    let role = |role: Role, count: usize| {
+        json!({
+            "role": role, "trit": role.trit(), "color": role.colour(), "count": count,
+        })
+    };
+    let skill = |member: &Member| {
+        json!({
+            "skill_id": member.id,
+            "name": member.name,
+            "trit": member.role.trit(),
+            "role": member.role,
+            "color": member.role.colour(),
+        })
+    };
+    let balancing =
+        triads.balancing().map(|needed| json!([role(needed, 1), role(other(needed), 2)]));
+    json!({
+        "skills": members.iter().map(skill).collect::<Vec<_>>(),
+        "roles": Role::ALL.map(|it| role(it, triads.count(it))),
+        "sum": triads.sum(),
+        "balanced": triads.balanced(),
+        "balanced_by": balancing.unwrap_or_else(|| json!([])),
+    })
+}
+
+/// The role of which two do what one of a role other than Coordinator does: 2 · 2 = 1 and 2 · 1 = 2.
+fn other(needed: Role) -> Role {
+    match needed {
+        Role::Generator => Role::Verifier,
+        _ => Role::Generator,
+    }
+}
+
+fn print(output: Output, members: &[Member], triads: &Triads) -> Result<(), CliError> {
+    let coloured = output.colour();
+    let paint = |style: Style| if coloured { style } else { Style::new() };
+    let mut stdout = output.buffered();
+    let mut line = |text: String| written(writeln!(stdout, "{text}"));
+    for role in Role::ALL {
+        let (bold, plain) = (paint(style(role).bold()), paint(style(role)));
+        let count = triads.count(role);
+        let skills = if count == 1 { "skill" } else { "skills" };
+        let (trit, colour) = (role.trit(), role.colour());
+        line(format!("{bold}{}{bold:#} (trit {trit}, {colour}): {count} {skills}", role.as_str()))?;
+        for member in members.iter().filter(|member| member.role == role) {
+            line(format!("  {plain}{}{plain:#}", show(&member.name)))?;
+        }
+    }
+    let sum = triads.sum();
+    match triads.balancing() {
+        None => {
+            let green = paint(GREEN);
+            line(format!("{green}balanced{green:#}: the trits sum to 0 mod 3"))?;
+        }
+        Some(role) => {
+            let (yellow, bold) = (paint(YELLOW), paint(BOLD));
+            let (one, two) = (role.as_str(), other(role).as_str());
+            line(format!("{yellow}not balanced{yellow:#}: the trits sum to {sum} mod 3"))?;
+            line(format!("one more {bold}{one}{bold:#} balances it, or two more {two}s"))?;
+        }
+    }
+    written(stdout.flush())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_a_role_or_two_of_the_other_balance() {
+        for counts in [[5, 1, 0], [0, 0, 1], [2, 3, 4]] {
+            let triads = Triads { counts };
+            let Some(role) = triads.balancing() else { continue };
+            let mut two = triads;
+            two.add(other(role));
+            assert!(!two.balanced());
+            two.add(other(role));
+            assert!(two.balanced(), "{counts:?}");
+        }
+    }
 }

@@ -1,10 +1,42 @@
-//! `skillhost skill validate`.
+//! `skillhost skill validate`: whether skills conform.
 
+use skill_rules::{Options, Scope, SkillInput, Subject, check_subject, needs_files};
+
+use super::batch::{Item, for_each, worse};
+use super::report::{Checked, Report, format};
 use crate::cli::ValidateArgs;
-use crate::error::CliError;
+use crate::exit;
 use crate::output::Outcome;
 use crate::session::Session;
 
-pub(super) fn validate(_session: &Session, _args: &ValidateArgs) -> Outcome {
-    Err(CliError::usage("not built yet"))
+pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
+    let profile = args.profile.into();
+    let format = format(session, args.format, args.jsonl, profile)?;
+    let options = Options { profile, scope: Scope::Validate };
+    let mut report = Report::new(session.output, format, profile);
+    let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
+        Item::Problem(problem) => report.problem(problem),
+        Item::Skill(skill, files) => {
+            let input = SkillInput {
+                dir_name: &skill.dir_name,
+                file_name: Some(&files.file_name),
+                bytes: &files.bytes,
+                files: files.files.as_deref(),
+            };
+            let subject = Subject::new(&input, profile);
+            let found = check_subject(&subject, options.scope);
+            let properties = report.shows_properties().then(|| serde_json::Map::new());
+            report.skill(&Checked {
+                path: &skill.path(),
+                dir: &skill.dir,
+                bytes: &files.bytes,
+                findings: &found.findings,
+                properties: properties.as_ref(),
+                fixed: None,
+            })
+        }
+    })?;
+    let summary = report.end()?;
+    let failed = summary.errors > 0 || (args.strict && summary.warnings > 0);
+    Ok(worse(batch.code, if failed { exit::FINDINGS } else { exit::OK }))
 }

@@ -1,0 +1,205 @@
+//! Whether a skill can be used with the skills and tools there are.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
+
+use crate::extended::{Extended, Version, tool_name};
+
+/// A tool that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolAvailable {
+    /// Its name, without a pattern.
+    pub name: String,
+    /// Its version as it says itself; nothing if it does not.
+    pub version: Option<String>,
+}
+
+/// Whether a skill can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Eligibility {
+    /// Nothing it needs is missing, as far as it was checked.
+    Eligible,
+    /// Something it needs is missing. The skill is loaded all the same.
+    Ineligible(Vec<Reason>),
+}
+
+/// What a skill needs and does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A required skill is not there; holds its id.
+    MissingSkill(String),
+    /// A required tool is not there; holds the tool as the skill names it.
+    MissingTool(String),
+    /// A required tool is too old, or does not say how old it is.
+    OldTool {
+        /// The tool as the skill names it.
+        tool: String,
+        /// The version that is there.
+        has: Option<String>,
+        /// The oldest one that would do.
+        needs: Version,
+    },
+}
+
+/// Says whether a skill can be used.
+///
+/// `requires` are the skills it names in `requires`, all of them required; `extended` is what it
+/// declares. Optional skills and tools that are not required never count; nor do conflicts, which
+/// matter only where both skills are in use (see [`graph`](crate::graph::graph)). `skills` tells whether
+/// there is a skill of an id. `tools` are the tools there are; without them tools are not checked,
+/// which [`unchecked_tools`] says. A pattern such as `Bash(git:*)` needs the tool `Bash`.
+#[must_use]
+pub fn eligibility(
+    requires: &[String],
+    extended: &Extended,
+    skills: &dyn Fn(&str) -> bool,
+    tools: Option<&[ToolAvailable]>,
+) -> Eligibility {
+    let mut reasons = Vec::new();
+    let mut add = |reason: Reason| {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    };
+    let needed = extended.composition.iter().flat_map(|it| &it.dependencies);
+    let needed = needed.filter(|it| !it.optional).map(|it| &it.skill_name);
+    for id in requires.iter().chain(needed).filter(|id| !skills(id)) {
+        add(Reason::MissingSkill(id.clone()));
+    }
+    let bound = extended.tools.iter().flat_map(|it| &it.dependencies).filter(|it| it.required);
+    for needed in bound {
+        let Some(tools) = tools else { break };
+        let name = tool_name(&needed.tool);
+        let mut found = tools.iter().filter(|tool| tool.name == name).peekable();
+        let Some(first) = found.peek() else {
+            add(Reason::MissingTool(needed.tool.clone()));
+            continue;
+        };
+        let has = first.version.clone();
+        let Some(oldest) = &needed.min_version else { continue };
+        let version = |tool: &ToolAvailable| tool.version.as_deref().and_then(Version::new);
+        if !found.any(|tool| version(tool).is_some_and(|version| version >= *oldest)) {
+            add(Reason::OldTool { tool: needed.tool.clone(), has, needs: oldest.clone() });
+        }
+    }
+    if reasons.is_empty() { Eligibility::Eligible } else { Eligibility::Ineligible(reasons) }
+}
+
+/// Returns the required tools that [`eligibility`] did not look for, as the skill names them.
+#[must_use]
+pub fn unchecked_tools<'a>(
+    extended: &'a Extended,
+    tools: Option<&[ToolAvailable]>,
+) -> Vec<&'a str> {
+    let bound = extended.tools.iter().filter(|_| tools.is_none()).flat_map(|it| &it.dependencies);
+    bound.filter(|it| it.required).map(|it| it.tool.as_str()).collect()
+}
+
+/// A lower-case fragment. Quotes untrusted text.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingSkill(id) => write!(f, "the required skill `{id}` is missing"),
+            Self::MissingTool(tool) => write!(f, "the required tool `{tool}` is missing"),
+            Self::OldTool { tool, has: Some(has), needs } => {
+                write!(f, "the required tool `{tool}` is {has}, older than {needs} or no version")
+            }
+            Self::OldTool { tool, has: None, needs } => {
+                write!(f, "the required tool `{tool}` does not say whether it is {needs} or newer")
+            }
+        }
+    }
+}
+
+/// An object with `kind`, `name` and `message`.
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kind, name) = match self {
+            Self::MissingSkill(id) => ("missing_skill", id),
+            Self::MissingTool(tool) => ("missing_tool", tool),
+            Self::OldTool { tool, .. } => ("old_tool", tool),
+        };
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("kind", kind)?;
+        map.serialize_entry("name", name)?;
+        map.serialize_entry("message", &self.to_string())?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extended::Reading;
+
+    fn extended() -> Extended {
+        let yaml = "\
+tools:
+  dependencies:
+    - {tool: 'Bash(git:*)', required: true, purpose: x, minVersion: '2.40'}
+    - {tool: Read, required: true, purpose: x}
+    - {tool: Web, required: false, purpose: x}
+composition:
+  dependencies:
+    - {skillName: people, reason: x}
+    - {skillName: weather, reason: x, optional: true}
+  conflicts: [insult]
+";
+        Reading::of_skill_yaml(yaml, "greet").extended
+    }
+
+    fn tool(name: &str, version: Option<&str>) -> ToolAvailable {
+        ToolAvailable { name: name.to_owned(), version: version.map(str::to_owned) }
+    }
+
+    fn said(skills: &[&str], tools: Option<&[ToolAvailable]>) -> Vec<String> {
+        let requires = ["base".to_owned(), "people".to_owned()];
+        match eligibility(&requires, &extended(), &|id| skills.contains(&id), tools) {
+            Eligibility::Eligible => Vec::new(),
+            Eligibility::Ineligible(reasons) => reasons.iter().map(Reason::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn every_reason_is_named_once() {
+        let tools = [tool("Bash", Some("2.39")), tool("bash", Some("9"))];
+        assert_eq!(
+            said(&["insult"], Some(&tools)),
+            [
+                "the required skill `base` is missing",
+                "the required skill `people` is missing",
+                "the required tool `Bash(git:*)` is 2.39, older than 2.40 or no version",
+                "the required tool `Read` is missing",
+            ]
+        );
+        let silent = [tool("Bash", None), tool("Read", None)];
+        assert_eq!(
+            said(&["base", "people"], Some(&silent)),
+            ["the required tool `Bash(git:*)` does not say whether it is 2.40 or newer"]
+        );
+    }
+
+    #[test]
+    fn nothing_missing_is_eligible_and_unchecked_tools_are_named() {
+        let tools = [tool("Read", None), tool("Bash", None), tool("Bash", Some("2.100"))];
+        assert_eq!(said(&["base", "people"], Some(&tools)), [""; 0]);
+        assert_eq!(said(&["base", "people"], None), [""; 0]);
+        let extended = extended();
+        assert_eq!(unchecked_tools(&extended, None), ["Bash(git:*)", "Read"]);
+        assert_eq!(unchecked_tools(&extended, Some(&[])), [""; 0]);
+    }
+
+    #[test]
+    fn a_reason_is_an_object_for_programs() {
+        assert_eq!(
+            serde_json::to_value(Reason::MissingTool("Bash(git:*)".to_owned())).unwrap(),
+            serde_json::json!({
+                "kind": "missing_tool",
+                "name": "Bash(git:*)",
+                "message": "the required tool `Bash(git:*)` is missing",
+            })
+        );
+    }
+}

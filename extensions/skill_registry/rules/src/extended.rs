@@ -1,0 +1,547 @@
+//! The extended specification of SkillsCraft: what a skill needs, how it is tested, and how it gets
+//! on with other skills.
+//!
+//! The SkillsCraft specification reference gives four types and leaves open where they are written
+//! and what their keys are called. Here:
+//!
+//! | type | key | other spellings |
+//! |---|---|---|
+//! | [`SecurityManifest`] | `security` | `securityManifest` |
+//! | [`TestScenario`], a list or one | `tests` | `testScenarios`, `testScenario` |
+//! | [`ToolBinding`] | `tools` | `toolBinding` |
+//! | [`SkillComposition`] | `composition` | `skillComposition` |
+//!
+//! - The canonical place is a `skill.yaml` beside SKILL.md with these keys at its top level: no
+//!   validator objects to it. The frontmatter has room for them too, at its top level or under
+//!   `metadata`, there as a map or as a text that holds the map in YAML (`composition: |`), which
+//!   validators that want texts under `metadata` accept.
+//! - A type that is given more than once counts where it stands first: frontmatter, `metadata`,
+//!   `skill.yaml`.
+//! - Keys are written in camelCase as in the specification; kebab-case and snake_case are read.
+//! - `security`, `tests` and `tools` are words that others use for something else. Under a short key
+//!   a value counts only if it has one of the type's own fields (`tools: Read, Grep` and
+//!   `tools: {bash: true}` are left alone); under a type's name it always counts.
+//! - The tree has no types: `true` is a text to be read. Where the specification wants a text and
+//!   YAML would read a number or a boolean, that is reported in profile `skillscraft` alone.
+
+mod composition;
+mod reader;
+mod scenarios;
+mod security;
+mod tools;
+mod version;
+
+use serde::Serialize;
+use skill_format::tree::{self, Mapping};
+use skill_format::{Diagnostic, FRONTMATTER_LIMIT, Frontmatter, Span, Value};
+
+pub use composition::{ExecutionOrder, SkillComposition, SkillDependency};
+pub use scenarios::{AssertionType, TestAssertion, TestCase, TestScenario};
+pub use security::{CapabilityDeclaration, FileSystemScope, SecurityManifest};
+pub use tools::{ToolBinding, ToolDependency, tool_name};
+pub use version::Version;
+
+use crate::profile::Profile;
+use crate::rule::Findings;
+use crate::subject::Subject;
+use reader::Reader;
+
+/// The name of the file beside SKILL.md.
+pub const SKILL_YAML: &str = "skill.yaml";
+
+/// The largest `skill.yaml` that is read, in bytes: the same as for a frontmatter.
+pub const SKILL_YAML_LIMIT: usize = FRONTMATTER_LIMIT;
+
+/// What a skill declares beyond the standard.
+///
+/// As JSON it has the keys of the specification; what is absent is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Extended {
+    /// What the skill asks to be allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security: Option<SecurityManifest>,
+    /// How its behaviour is tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tests: Option<Vec<TestScenario>>,
+    /// The tools it needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<ToolBinding>,
+    /// The skills it needs and those it does not get on with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub composition: Option<SkillComposition>,
+}
+
+/// Something that was noticed while reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noticed {
+    /// The id of the rule.
+    pub rule: &'static str,
+    /// Where; of what stands in a text, where the text starts.
+    pub at: Span,
+    /// What is wrong: a lower-case fragment without a final period. Quotes untrusted text.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+    /// Whether only profile `skillscraft` objects.
+    pub strict: bool,
+}
+
+/// What was read, with what was noticed on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// What the skill declares; of what is wrong, the usable part.
+    pub extended: Extended,
+    /// What was noticed, in the order of reading.
+    pub noticed: Vec<Noticed>,
+}
+
+/// The four types.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Security,
+    Tests,
+    Tools,
+    Composition,
+}
+
+impl Extended {
+    /// Tells whether the skill declares nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Takes over from `other` what is not declared here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            security: self.security.or(other.security),
+            tests: self.tests.or(other.tests),
+            tools: self.tools.or(other.tools),
+            composition: self.composition.or(other.composition),
+        }
+    }
+
+    /// Reads what a loaded frontmatter declares.
+    ///
+    /// Answers the same as [`Reading::of_tree`], without the places; of a skill that declares
+    /// nothing it costs a look at its keys.
+    #[must_use]
+    pub fn of_frontmatter(frontmatter: &Frontmatter) -> Self {
+        let mut reading = Collector::new(None);
+        for (key, value) in &frontmatter.unknown {
+            reading.entry(key, value, value.span());
+        }
+        for (key, text) in &frontmatter.metadata {
+            reading.text(key, text, Span::default());
+        }
+        reading.done.extended
+    }
+}
+
+impl Reading {
+    /// Reads what a frontmatter declares.
+    ///
+    /// `id` is the skill's own id, for telling that it needs itself.
+    #[must_use]
+    pub fn of_tree(root: &Mapping, id: &str) -> Self {
+        let mut reading = Collector::new(Some(id));
+        reading.map(root);
+        if let Some(Value::Mapping(metadata)) = root.get("metadata") {
+            reading.map(metadata);
+        }
+        reading.done
+    }
+
+    /// Reads a `skill.yaml`; a text longer than [`SKILL_YAML_LIMIT`] is not looked at.
+    ///
+    /// `id` is the skill's own id.
+    #[must_use]
+    pub fn of_skill_yaml(text: &str, id: &str) -> Self {
+        let mut reading = Collector::new(Some(id));
+        let refuse = |message: String| Noticed {
+            rule: "composition.type",
+            at: Span::default(),
+            message,
+            help: "write the keys `security`, `tests`, `tools`, `composition`".to_owned(),
+            strict: false,
+        };
+        if text.len() > SKILL_YAML_LIMIT {
+            let message = format!("`{SKILL_YAML}` has more than {SKILL_YAML_LIMIT} bytes");
+            reading.done.noticed.push(refuse(message));
+            return reading.done;
+        }
+        let tree = tree::parse(text, 1);
+        for found in tree.diagnostics {
+            reading.done.noticed.push(Noticed {
+                rule: found.rule,
+                at: Span { line: found.line, column: found.column },
+                message: found.message,
+                help: found.help.unwrap_or_default(),
+                strict: false,
+            });
+        }
+        match &tree.root {
+            Value::Mapping(root) => reading.map(root),
+            _ => reading.done.noticed.push(refuse(format!("`{SKILL_YAML}` is not a map"))),
+        }
+        reading.done
+    }
+
+    /// Returns what was noticed as warnings, without what only profile `skillscraft` objects to.
+    pub fn warnings(&self) -> impl Iterator<Item = Diagnostic> {
+        let noticed = self.noticed.iter().filter(|noticed| !noticed.strict);
+        noticed.map(|noticed| {
+            Diagnostic::warning(noticed.rule, noticed.message.clone())
+                .at(noticed.at.line, noticed.at.column)
+                .with_help(noticed.help.clone())
+        })
+    }
+}
+
+/// Reports what was noticed in a skill's frontmatter under one rule.
+pub(crate) fn report(rule: &str, skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    let Some(reading) = skill.extended() else { return };
+    for noticed in reading.noticed.iter().filter(|noticed| noticed.rule == rule) {
+        if !noticed.strict || skill.profile() == Profile::Skillscraft {
+            findings.add(noticed.at, noticed.message.clone(), noticed.help.clone());
+        }
+    }
+}
+
+/// Tells whether a frontmatter has a key that may declare something.
+pub(crate) fn may_declare(frontmatter: &Frontmatter) -> bool {
+    frontmatter.unknown.iter().any(|(key, _)| section_of(key).is_some())
+        || frontmatter.metadata.iter().any(|(key, _)| section_of(key).is_some())
+}
+
+/// Finds the type a key stands for, and whether the key is the type's name.
+fn section_of(key: &str) -> Option<(Section, bool)> {
+    // Every key of every frontmatter comes by here.
+    if !key.as_bytes().first().is_some_and(|first| b"sStTcC".contains(first)) {
+        return None;
+    }
+    let named = |names: &[&str]| names.iter().any(|name| reader::is_spelling(name, key));
+    match () {
+        () if key == "security" => Some((Section::Security, false)),
+        () if key == "tests" => Some((Section::Tests, false)),
+        () if key == "tools" => Some((Section::Tools, false)),
+        () if key == "composition" => Some((Section::Composition, false)),
+        () if named(&["securityManifest"]) => Some((Section::Security, true)),
+        () if named(&["testScenarios", "testScenario"]) => Some((Section::Tests, true)),
+        () if named(&["toolBinding"]) => Some((Section::Tools, true)),
+        () if named(&["skillComposition"]) => Some((Section::Composition, true)),
+        () => None,
+    }
+}
+
+/// Collects the four types from wherever they are.
+struct Collector<'a> {
+    id: Option<&'a str>,
+    done: Reading,
+}
+
+impl<'a> Collector<'a> {
+    fn new(id: Option<&'a str>) -> Self {
+        Self { id, done: Reading::default() }
+    }
+
+    fn map(&mut self, map: &Mapping) {
+        for entry in &map.entries {
+            self.entry(&entry.key.text, &entry.value, entry.key.span);
+        }
+    }
+
+    fn entry(&mut self, key: &str, value: &Value, key_span: Span) {
+        match value {
+            Value::Scalar(scalar) if !scalar.text.trim().is_empty() => {
+                self.text(key, &scalar.text, scalar.span);
+            }
+            value => self.value(key, value, key_span, None),
+        }
+    }
+
+    /// Takes a text: YAML, or somebody else's field.
+    fn text(&mut self, key: &str, text: &str, span: Span) {
+        let Some((_, by_name)) = section_of(key) else { return };
+        let inner = (text.len() <= FRONTMATTER_LIMIT).then(|| tree::parse(text, 1).root);
+        match inner {
+            Some(root @ (Value::Mapping(_) | Value::Sequence(_))) => {
+                self.value(key, &root, span, Some(span));
+            }
+            _ if by_name => {
+                let scalar =
+                    tree::Scalar { text: text.to_owned(), style: tree::Style::DoubleQuoted, span };
+                self.value(key, &Value::Scalar(scalar), span, Some(span));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a value; `pin` is where everything noticed in it is reported, if not where it stands.
+    fn value(&mut self, key: &str, value: &Value, key_span: Span, pin: Option<Span>) {
+        let Some((section, by_name)) = section_of(key) else { return };
+        let (rules, fields) = match section {
+            Section::Security => (&security::RULES, security::FIELDS),
+            Section::Tests => (&scenarios::RULES, scenarios::FIELDS),
+            Section::Tools => (&tools::RULES, tools::FIELDS),
+            Section::Composition => (&composition::RULES, composition::FIELDS),
+        };
+        if !by_name && !has_field(value, fields) {
+            return;
+        }
+        let Reading { extended, noticed } = &mut self.done;
+        let given = match section {
+            Section::Security => extended.security.is_some(),
+            Section::Tests => extended.tests.is_some(),
+            Section::Tools => extended.tools.is_some(),
+            Section::Composition => extended.composition.is_some(),
+        };
+        let mut reader = Reader::new(rules, pin, noticed);
+        if given {
+            let message = format!("`{key}` is given once more and not used");
+            return reader.notice(rules.unknown, key_span, message, "keep one of the two");
+        }
+        match section {
+            Section::Security => extended.security = security::read(&mut reader, value),
+            Section::Tests => extended.tests = scenarios::read(&mut reader, value),
+            Section::Tools => extended.tools = tools::read(&mut reader, value),
+            Section::Composition => {
+                extended.composition = composition::read(&mut reader, value, self.id);
+            }
+        }
+    }
+}
+
+/// Tells whether a value, or an item of it, is a map with one of these fields.
+fn has_field(value: &Value, fields: &[&str]) -> bool {
+    match value {
+        Value::Scalar(_) => false,
+        Value::Mapping(map) => map
+            .entries
+            .iter()
+            .any(|entry| fields.iter().any(|field| reader::is_spelling(field, &entry.key.text))),
+        Value::Sequence(list) => list
+            .items
+            .iter()
+            .any(|item| matches!(item, Value::Mapping(_)) && has_field(item, fields)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(yaml: &str) -> Mapping {
+        match tree::parse(yaml, 2).root {
+            Value::Mapping(root) => root,
+            other => panic!("not a map: {other:?}"),
+        }
+    }
+
+    fn lines(reading: &Reading) -> Vec<String> {
+        let line = |it: &Noticed| {
+            let strict = if it.strict { " (strict)" } else { "" };
+            format!("{}:{} {}: {}{strict}", it.at.line, it.at.column, it.rule, it.message)
+        };
+        reading.noticed.iter().map(line).collect()
+    }
+
+    const WHOLE: &str = "
+security:
+  capabilities:
+    - {capability: 'shell:execute', reason: Runs git.}
+    - {capability: 'net:fetch', reason: Looks up issues., optional: true}
+  requiresNetwork: true
+  modifies-files: false
+  file_system_scope: workspace
+tests:
+  - name: greeting
+    description: It greets.
+    cases:
+      - name: by name
+        input: Greet Ada
+        expectedBehavior: A friendly line
+        assertions:
+          - {type: contains, value: Ada}
+          - {type: not-contains, value: Bob, description: nobody else}
+tools:
+  dependencies:
+    - {tool: 'Bash(git:*)', required: true, purpose: Reads history., minVersion: '2.40'}
+    - {tool: Read, required: false, purpose: Reads files.}
+composition:
+  dependencies:
+    - {skillName: people, reason: Knows names., optional: true}
+  conflicts: [insult]
+  executionOrder: after
+";
+
+    #[test]
+    fn everything_is_read_and_shown_as_the_specification_writes_it() {
+        let reading = Reading::of_tree(&tree(WHOLE), "greet");
+        assert_eq!(lines(&reading), [""; 0]);
+        assert_eq!(
+            serde_json::to_value(&reading.extended).unwrap(),
+            serde_json::json!({
+                "security": {
+                    "capabilities": [
+                        {"capability": "shell:execute", "reason": "Runs git.", "optional": false},
+                        {
+                            "capability": "net:fetch",
+                            "reason": "Looks up issues.",
+                            "optional": true,
+                        },
+                    ],
+                    "requiresNetwork": true,
+                    "modifiesFiles": false,
+                    "fileSystemScope": "workspace",
+                },
+                "tests": [{
+                    "name": "greeting",
+                    "description": "It greets.",
+                    "cases": [{
+                        "name": "by name",
+                        "input": "Greet Ada",
+                        "assertions": [
+                            {"type": "contains", "value": "Ada"},
+                            {"type": "not-contains", "value": "Bob", "description": "nobody else"},
+                        ],
+                        "expectedBehavior": "A friendly line",
+                    }],
+                }],
+                "tools": {"dependencies": [
+                    {
+                        "tool": "Bash(git:*)",
+                        "required": true,
+                        "purpose": "Reads history.",
+                        "minVersion": "2.40",
+                    },
+                    {"tool": "Read", "required": false, "purpose": "Reads files."},
+                ]},
+                "composition": {
+                    "dependencies": [
+                        {"skillName": "people", "reason": "Knows names.", "optional": true},
+                    ],
+                    "conflicts": ["insult"],
+                    "executionOrder": "after",
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn every_place_says_the_same() {
+        let indented = |by: &str| WHOLE.replace('\n', &format!("\n{by}"));
+        let top = Reading::of_tree(&tree(WHOLE), "greet").extended;
+        let metadata = format!("metadata:{}\n", indented("  ").trim_end());
+        let named = WHOLE
+            .replace("\nsecurity:", "\nsecurity-manifest:")
+            .replace("\ntests:", "\ntestScenarios:")
+            .replace("\ntools:", "\nTool_Binding:".to_lowercase().as_str())
+            .replace("\ncomposition:", "\nSkillComposition:");
+        let mut texts = String::from("metadata:\n");
+        for part in WHOLE.trim().split("\n").collect::<Vec<_>>().chunk_by(|_, b| b.starts_with(' '))
+        {
+            texts.push_str(&format!("  {} |\n", part[0]));
+            part[1..].iter().for_each(|line| texts.push_str(&format!("    {line}\n")));
+        }
+        for place in [&metadata, &named, &texts] {
+            let reading = Reading::of_tree(&tree(place), "greet");
+            assert_eq!((lines(&reading), reading.extended), (Vec::new(), top.clone()), "{place}");
+            let file = format!("---\ndescription: Greets.\n{place}---\n");
+            let loaded = skill_format::parse_head("greet", file.as_bytes()).frontmatter.unwrap();
+            assert!(may_declare(&loaded));
+            assert_eq!(Extended::of_frontmatter(&loaded), top, "{place}");
+        }
+        assert_eq!(Reading::of_skill_yaml(WHOLE, "greet").extended, top);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_noticed_where_it_stands() {
+        let yaml = "\
+security:
+  capabilities: {capability: x, reason: y}
+  requiresNetwork: yes
+  modifiesFiles: 'true'
+  fileSystemScope: home
+  colour: red
+testScenarios: soon
+tools:
+  dependencies:
+    - {tool: Bash(git, required: true, purpose: x}
+    - {tool: Read, purpose: 7, minVersion: latest}
+    - {tool: Grep, required: true, purpose: x, minVersion: 1.10}
+    - just a text
+composition:
+  dependencies:
+    - {skillName: greet, reason: x}
+    - {skillName: people}
+    - {skillName: ../up, reason: x}
+  conflicts: [people, greet]
+  executionOrder: first
+metadata:
+  composition: {dependencies: []}
+";
+        let reading = Reading::of_tree(&tree(yaml), "greet");
+        assert_eq!(
+            lines(&reading),
+            [
+                "7:3 security.unknownField: `security` has no field `colour`",
+                "3:17 security.type: `security.capabilities` is a map, not a list",
+                "4:20 security.type: `security.requiresNetwork` is neither true nor false; it is not used",
+                "5:18 security.type: `security.modifiesFiles` is a text, not true or false",
+                "6:20 security.value: `security.fileSystemScope` cannot be `home`",
+                "8:16 tests.type: `tests[0]` is a text, not a map",
+                "11:14 tools.value: `Bash(git` is not the name of a tool",
+                "12:7 tools.required: `tools.dependencies[1]` has no `required`",
+                "12:29 tools.type: `tools.dependencies[1].purpose` is a number, not a text (strict)",
+                "12:44 tools.value: `latest` is not a version",
+                "13:60 tools.type: `tools.dependencies[2].minVersion` is a number, not a text (strict)",
+                "14:7 tools.type: `tools.dependencies[3]` is a text, not a map",
+                "17:19 composition.contradiction: `greet` depends on itself",
+                "18:7 composition.required: `composition.dependencies[1]` has no `reason`",
+                "19:19 composition.value: `../up` is not the id of a skill: a skill id cannot contain U+002F",
+                "20:15 composition.contradiction: `people` is both a dependency and a conflict",
+                "20:23 composition.contradiction: `greet` is both a dependency and a conflict",
+                "21:19 composition.value: `composition.executionOrder` cannot be `first`",
+                "23:3 composition.unknownField: `composition` is given once more and not used",
+            ]
+        );
+        let extended = reading.extended;
+        assert_eq!(extended.security.map(|it| it.modifies_files), Some(Some(true)));
+        assert_eq!(extended.tests, None);
+        let tools = extended.tools.unwrap().dependencies;
+        let tools: Vec<_> = tools.iter().map(|it| (it.tool.as_str(), it.required)).collect();
+        assert_eq!(tools, [("Read", true), ("Grep", true)]);
+    }
+
+    #[test]
+    fn fields_of_others_are_left_alone() {
+        for yaml in [
+            "tools: Read, Grep",
+            "tools: [Read, Grep]",
+            "tools: {bash: true}",
+            "tools:\n  - name: x\n    command: y",
+            "security: high",
+            "tests: {name: x, description: y}",
+            "metadata: {tools: 'Note: see below', tests: unit}",
+            "test: {cases: []}",
+        ] {
+            assert_eq!(Reading::of_tree(&tree(yaml), "x"), Reading::default(), "{yaml}");
+        }
+    }
+
+    #[test]
+    fn a_skill_yaml_has_limits() {
+        let long = format!("tools: {{dependencies: []}}\n#{}", "x".repeat(SKILL_YAML_LIMIT));
+        let reading = Reading::of_skill_yaml(&long, "x");
+        assert_eq!(reading.extended, Extended::default());
+        assert_eq!(
+            lines(&reading),
+            ["0:0 composition.type: `skill.yaml` has more than 65536 bytes"]
+        );
+        let list = Reading::of_skill_yaml("- a\n", "x");
+        assert_eq!(lines(&list), ["0:0 composition.type: `skill.yaml` is not a map"]);
+        assert_eq!(Reading::of_skill_yaml("", "x"), Reading::default());
+    }
+}

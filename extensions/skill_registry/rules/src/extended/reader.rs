@@ -1,0 +1,283 @@
+//! Reads typed records from the tree, which has no types, and notes what does not fit.
+
+use skill_format::tree::{Mapping, Scalar, Style};
+use skill_format::{Span, Value};
+
+use super::Noticed;
+
+/// The ids of the rules that one type's findings belong to.
+pub(super) struct SectionRules {
+    /// The canonical key.
+    pub(super) name: &'static str,
+    /// A list, map, text or boolean was wanted.
+    pub(super) kind: &'static str,
+    /// A field is missing.
+    pub(super) required: &'static str,
+    /// A text is not one of those that are allowed.
+    pub(super) value: &'static str,
+    /// A field is not used.
+    pub(super) unknown: &'static str,
+}
+
+/// A map with the fields of a type.
+pub(super) struct Record<'v> {
+    /// What messages call it, such as `security.capabilities[2]`.
+    pub(super) name: String,
+    span: Span,
+    fields: Vec<(&'static str, &'v Value)>,
+}
+
+/// Reads values and notes what is wrong with them.
+pub(super) struct Reader<'a> {
+    pub(super) rules: &'static SectionRules,
+    pin: Option<Span>,
+    noticed: &'a mut Vec<Noticed>,
+}
+
+/// Tells whether a key is a camelCase name in its own, kebab-case or snake_case spelling.
+pub(super) fn is_spelling(name: &str, key: &str) -> bool {
+    if key == name {
+        return true;
+    }
+    let parts = |separator: char| {
+        let mut spelt = String::with_capacity(name.len() + 4);
+        for (index, c) in name.chars().enumerate() {
+            if c.is_ascii_uppercase() && index > 0 {
+                spelt.push(separator);
+            }
+            spelt.push(c.to_ascii_lowercase());
+        }
+        spelt
+    };
+    let pascal = || {
+        let (first, rest) = name.split_at(1);
+        key.strip_prefix(&first.to_ascii_uppercase()) == Some(rest)
+    };
+    key == parts('-') || key == parts('_') || pascal()
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        rules: &'static SectionRules,
+        pin: Option<Span>,
+        noticed: &'a mut Vec<Noticed>,
+    ) -> Self {
+        Self { rules, pin, noticed }
+    }
+
+    pub(super) fn notice(
+        &mut self,
+        rule: &'static str,
+        at: Span,
+        message: String,
+        help: impl Into<String>,
+    ) {
+        let at = self.pin.unwrap_or(at);
+        self.noticed.push(Noticed { rule, at, message, help: help.into(), strict: false });
+    }
+
+    fn wrong_type(&mut self, name: &str, value: &Value, wanted: &str) {
+        let message = format!("`{name}` is {}, not {wanted}", shape(value));
+        self.notice(self.rules.kind, value.span(), message, format!("write {wanted}"));
+    }
+
+    /// Reads a map; of a repeated key the first counts.
+    pub(super) fn record<'v>(
+        &mut self,
+        name: String,
+        value: &'v Value,
+        known: &[&'static str],
+    ) -> Option<Record<'v>> {
+        let Value::Mapping(Mapping { entries, span, .. }) = value else {
+            self.wrong_type(&name, value, "a map");
+            return None;
+        };
+        let mut record = Record { name, span: *span, fields: Vec::new() };
+        for entry in entries {
+            let key = &entry.key.text;
+            let field = known.iter().find(|field| is_spelling(field, key));
+            let problem = match field {
+                Some(&field) if record.get(field).is_none() => {
+                    record.fields.push((field, &entry.value));
+                    continue;
+                }
+                Some(_) => format!("`{}` has `{}` once more", record.name, excerpt(key)),
+                None => format!("`{}` has no field `{}`", record.name, excerpt(key)),
+            };
+            let help = format!("its fields are {}", known.join(", "));
+            self.notice(self.rules.unknown, entry.key.span, problem, help);
+        }
+        Some(record)
+    }
+
+    /// Reads a list field; an absent optional one is empty.
+    pub(super) fn list<'v>(
+        &mut self,
+        record: &Record<'v>,
+        field: &'static str,
+        required: bool,
+    ) -> &'v [Value] {
+        match record.given(field) {
+            Some(Value::Sequence(list)) => &list.items,
+            Some(value) => {
+                self.wrong_type(&format!("{}.{field}", record.name), value, "a list");
+                &[]
+            }
+            None => {
+                if required {
+                    self.missing(record, field);
+                }
+                &[]
+            }
+        }
+    }
+
+    /// Reads a text that has to be there; blank is the same as absent.
+    pub(super) fn required_text(
+        &mut self,
+        record: &Record<'_>,
+        field: &'static str,
+    ) -> Option<String> {
+        if record.given(field).is_none() {
+            self.missing(record, field);
+        }
+        self.text(record, field)
+    }
+
+    /// Reads a text; blank is the same as absent.
+    pub(super) fn text(&mut self, record: &Record<'_>, field: &'static str) -> Option<String> {
+        let value = record.given(field)?;
+        self.plain_text(&format!("{}.{field}", record.name), value)
+    }
+
+    /// Reads a value that is to be a text.
+    pub(super) fn plain_text(&mut self, name: &str, value: &Value) -> Option<String> {
+        let Value::Scalar(scalar) = value else {
+            self.wrong_type(name, value, "a text");
+            return None;
+        };
+        if let Some(other) = typed(scalar) {
+            let message = format!("`{name}` is {other}, not a text");
+            self.notice(self.rules.kind, scalar.span, message, "put it in quotes");
+            if let Some(noticed) = self.noticed.last_mut() {
+                noticed.strict = true;
+            }
+        }
+        Some(scalar.text.trim().to_owned())
+    }
+
+    /// Reads a boolean.
+    pub(super) fn flag(&mut self, record: &Record<'_>, field: &'static str) -> Option<bool> {
+        let value = record.given(field)?;
+        let text = value.as_str().map(str::trim).unwrap_or_default();
+        let flag = match text {
+            "true" | "True" | "TRUE" => Some(true),
+            "false" | "False" | "FALSE" => Some(false),
+            _ => None,
+        };
+        let name = format!("{}.{field}", record.name);
+        if flag.is_none() {
+            let message = format!("`{name}` is neither true nor false; it is not used");
+            self.notice(self.rules.kind, value.span(), message, "write `true` or `false`");
+        } else if !matches!(value, Value::Scalar(Scalar { style: Style::Plain, .. })) {
+            let message = format!("`{name}` is a text, not true or false");
+            self.notice(self.rules.kind, value.span(), message, "remove the quotes");
+        }
+        flag
+    }
+
+    /// Reads a boolean that has to be there.
+    pub(super) fn required_flag(
+        &mut self,
+        record: &Record<'_>,
+        field: &'static str,
+    ) -> Option<bool> {
+        if record.given(field).is_none() {
+            self.missing(record, field);
+        }
+        self.flag(record, field)
+    }
+
+    /// Reads one of several words that has to be there.
+    pub(super) fn required_word<T: Copy>(
+        &mut self,
+        record: &Record<'_>,
+        field: &'static str,
+        words: &[(&str, T)],
+    ) -> Option<T> {
+        if record.given(field).is_none() {
+            self.missing(record, field);
+        }
+        self.word(record, field, words)
+    }
+
+    /// Reads one of several words.
+    pub(super) fn word<T: Copy>(
+        &mut self,
+        record: &Record<'_>,
+        field: &'static str,
+        words: &[(&str, T)],
+    ) -> Option<T> {
+        let text = self.text(record, field)?;
+        let found = words.iter().find(|(word, _)| *word == text);
+        if found.is_none() {
+            let list: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+            let message = format!("`{}.{field}` cannot be `{}`", record.name, excerpt(&text));
+            let help = format!("write one of {}", list.join(", "));
+            self.notice(self.rules.value, record.place(field), message, help);
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    fn missing(&mut self, record: &Record<'_>, field: &str) {
+        let message = format!("`{}` has no `{field}`", record.name);
+        self.notice(self.rules.required, record.span, message, format!("add `{field}`"));
+    }
+}
+
+impl<'v> Record<'v> {
+    fn get(&self, field: &str) -> Option<&'v Value> {
+        self.fields.iter().find(|(name, _)| *name == field).map(|(_, value)| *value)
+    }
+
+    /// A field that is there and not blank.
+    fn given(&self, field: &str) -> Option<&'v Value> {
+        self.get(field).filter(|value| value.as_str().is_none_or(|text| !text.trim().is_empty()))
+    }
+
+    /// Where a field's value is, else where the record is.
+    pub(super) fn place(&self, field: &str) -> Span {
+        self.get(field).map_or(self.span, Value::span)
+    }
+}
+
+fn shape(value: &Value) -> &'static str {
+    match value {
+        Value::Scalar(scalar) if scalar.text.trim().is_empty() => "empty",
+        Value::Scalar(_) => "a text",
+        Value::Sequence(_) => "a list",
+        Value::Mapping(_) => "a map",
+    }
+}
+
+/// Names the type YAML's core schema gives a scalar that is no text there.
+fn typed(scalar: &Scalar) -> Option<&'static str> {
+    if scalar.style != Style::Plain {
+        return None;
+    }
+    match scalar.text.as_str() {
+        "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => Some("true or false"),
+        "~" | "null" | "Null" | "NULL" => Some("empty"),
+        text => {
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            let number =
+                digits.starts_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok();
+            number.then_some("a number")
+        }
+    }
+}
+
+/// The start of a text that a message quotes.
+pub(super) fn excerpt(text: &str) -> String {
+    text.chars().take(60).collect()
+}

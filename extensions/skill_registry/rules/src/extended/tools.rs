@@ -1,0 +1,103 @@
+//! Tool bindings.
+
+use serde::Serialize;
+use skill_format::Value;
+
+use super::reader::{Reader, SectionRules, excerpt};
+use super::version::Version;
+
+pub(super) static RULES: SectionRules = SectionRules {
+    name: "tools",
+    kind: "tools.type",
+    required: "tools.required",
+    value: "tools.value",
+    unknown: "tools.unknownField",
+};
+
+pub(super) const FIELDS: &[&str] = &["dependencies"];
+
+/// The tools a skill needs (SkillsCraft specification reference).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ToolBinding {
+    /// The tools, in the order written. Required.
+    pub dependencies: Vec<ToolDependency>,
+}
+
+/// One tool a skill uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolDependency {
+    /// The tool or a pattern of its uses, such as `Read` or `Bash(git:*)`. Required.
+    pub tool: String,
+    /// Whether the skill is of no use without it. Required; true where it is missing.
+    pub required: bool,
+    /// What for. Required.
+    pub purpose: String,
+    /// The oldest version that will do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_version: Option<Version>,
+}
+
+/// Returns the name of the tool in a pattern: `Bash` of `Bash(git:*)`.
+#[must_use]
+pub fn tool_name(pattern: &str) -> &str {
+    pattern.split('(').next().unwrap_or_default().trim()
+}
+
+/// Tells whether a text is a tool's name, or one with a pattern in brackets behind it.
+fn is_tool(text: &str) -> bool {
+    let name = tool_name(text);
+    let plain = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == ')');
+    let rest = &text[text.find('(').unwrap_or(text.len())..];
+    plain && (rest.is_empty() || (rest.len() > 2 && rest.ends_with(')')))
+}
+
+pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<ToolBinding> {
+    let record = reader.record(RULES.name.to_owned(), value, FIELDS)?;
+    let mut dependencies = Vec::new();
+    for (index, item) in reader.list(&record, "dependencies", true).iter().enumerate() {
+        let name = format!("{}.dependencies[{index}]", record.name);
+        let fields = ["tool", "required", "purpose", "minVersion"];
+        let Some(item) = reader.record(name, item, &fields) else { continue };
+        let tool = reader.required_text(&item, "tool");
+        let required = reader.required_flag(&item, "required").unwrap_or(true);
+        let purpose = reader.required_text(&item, "purpose").unwrap_or_default();
+        let version = reader.text(&item, "minVersion");
+        let min_version = version.as_deref().and_then(Version::new);
+        if let (Some(version), None) = (&version, &min_version) {
+            let message = format!("`{}` is not a version", excerpt(version));
+            let help = "write numbers separated by periods, such as `2.40`";
+            reader.notice(RULES.value, item.place("minVersion"), message, help);
+        }
+        let Some(tool) = tool else { continue };
+        if !is_tool(&tool) {
+            let message = format!("`{}` is not the name of a tool", excerpt(&tool));
+            let help = "write one tool, such as `Read` or `Bash(git:*)`";
+            reader.notice(RULES.value, item.place("tool"), message, help);
+            continue;
+        }
+        dependencies.push(ToolDependency { tool, required, purpose, min_version });
+    }
+    Some(ToolBinding { dependencies })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_has_a_tool() {
+        for (pattern, name) in [
+            ("Read", "Read"),
+            ("Bash(git:*)", "Bash"),
+            ("Bash(npm run test:*)", "Bash"),
+            ("mcp__github__search", "mcp__github__search"),
+        ] {
+            assert!(is_tool(pattern), "{pattern}");
+            assert_eq!(tool_name(pattern), name);
+        }
+        for other in ["", "(git:*)", "Bash(git:*", "Bash()", "Bash)", "Read Write", "Bash(a)b"] {
+            assert!(!is_tool(other), "{other}");
+        }
+    }
+}

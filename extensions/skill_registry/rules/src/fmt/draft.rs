@@ -1,0 +1,383 @@
+//! A frontmatter on its way to its canonical form: fields with the comments that belong to them.
+
+use skill_format::Value;
+use skill_format::tree::{Entry, Mapping, Scalar, Style};
+
+use super::source::{Block, Layout, Line, Source, Token, block, quoted_length, raw_lines};
+
+/// One `key: value`, or one item of a list.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// Nothing for an item.
+    pub(super) key: Option<Scalar>,
+    pub(super) shape: Shape,
+    /// What stands on the lines above it.
+    pub(super) leading: Vec<Line>,
+    /// The comments behind it on its line.
+    pub(super) trailing: Vec<String>,
+    /// The comments in its brackets or braces.
+    inside: Vec<Line>,
+    place: Place,
+}
+
+/// Where a node stands in the source.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    start: usize,
+    /// Counted from 1; of an item, that of its list.
+    column: usize,
+    value: usize,
+    end: usize,
+}
+
+/// The form of a value.
+#[derive(Clone, Debug)]
+pub(super) enum Shape {
+    /// A text, its lines as its author broke them, and the block it is written as.
+    Text { scalar: Scalar, lines: Vec<String>, block: Option<Block> },
+    /// What stands in brackets or braces: kept as it stands.
+    Flow { lines: Vec<String>, own_line: bool, column: usize },
+    /// Lines below the key.
+    Block(Children),
+}
+
+/// The fields of a map or the items of a list, and what stands behind the last of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Children {
+    pub(super) list: bool,
+    pub(super) nodes: Vec<Node>,
+    pub(super) tail: Vec<Line>,
+    column: usize,
+}
+
+impl Node {
+    /// Makes a field that stands nowhere yet.
+    pub(super) fn new(key: Scalar, shape: Shape, leading: Vec<Line>) -> Self {
+        let (trailing, inside) = (Vec::new(), Vec::new());
+        Self { key: Some(key), shape, leading, trailing, inside, place: Place::default() }
+    }
+
+    /// Takes every comment in and about the node.
+    pub(super) fn into_comments(self) -> Vec<Line> {
+        let mut comments = self.leading;
+        comments.extend(self.inside);
+        comments.extend(self.trailing.into_iter().map(Line::Comment));
+        if let Shape::Block(children) = self.shape {
+            comments.extend(children.nodes.into_iter().flat_map(Self::into_comments));
+            comments.extend(children.tail);
+        }
+        comments
+    }
+}
+
+/// Makes the draft of a frontmatter. `open_metadata` takes `metadata` out of its braces, so that
+/// fields can be added to it.
+pub(super) fn draft(
+    source: &Source<'_>,
+    layout: &Layout<'_>,
+    tokens: &[Token],
+    root: &Mapping,
+    open_metadata: bool,
+) -> Children {
+    let builder = Builder { source, layout, tokens, open_metadata };
+    let mut draft = builder.fields(&root.entries);
+    attach(tokens, source, &mut draft);
+    draft
+}
+
+struct Builder<'a> {
+    source: &'a Source<'a>,
+    layout: &'a Layout<'a>,
+    tokens: &'a [Token],
+    open_metadata: bool,
+}
+
+impl Builder<'_> {
+    fn fields(&self, entries: &[Entry]) -> Children {
+        let field = |entry: &Entry| {
+            let start = self.source.offset(entry.key.span);
+            let place = Place { start, column: self.column(start), ..Place::default() };
+            self.node(Some(&entry.key), &entry.value, place)
+        };
+        let nodes: Vec<Node> = entries.iter().map(field).collect();
+        let column = nodes.first().map_or(1, |first| first.place.column);
+        Children { list: false, nodes, tail: Vec::new(), column }
+    }
+
+    fn items(&self, items: &[Value], column: usize) -> Children {
+        let item = |item: &Value| {
+            let start = match item {
+                Value::Scalar(scalar) => self.source.start_of(scalar),
+                Value::Sequence(_) | Value::Mapping(_) => self.source.offset(item.span()),
+            };
+            self.node(None, item, Place { start, column, ..Place::default() })
+        };
+        Children { list: true, nodes: items.iter().map(item).collect(), tail: Vec::new(), column }
+    }
+
+    fn node(&self, key: Option<&Scalar>, value: &Value, place: Place) -> Node {
+        let at = match value {
+            Value::Scalar(scalar) => self.source.start_of(scalar),
+            Value::Sequence(_) | Value::Mapping(_) => self.source.offset(value.span()),
+        };
+        let (shape, end) = match value {
+            Value::Scalar(scalar) => self.text(key, scalar, at, place.start),
+            Value::Sequence(sequence) if sequence.flow => {
+                (self.flow(&sequence.range, place.start), sequence.range.end)
+            }
+            Value::Mapping(mapping) if mapping.flow && !self.opens(key, place) => {
+                (self.flow(&mapping.range, place.start), mapping.range.end)
+            }
+            Value::Sequence(sequence) => {
+                let column = usize::try_from(sequence.span.column).unwrap_or(1);
+                (Shape::Block(self.items(&sequence.items, column)), at)
+            }
+            Value::Mapping(mapping) => (Shape::Block(self.fields(&mapping.entries)), at),
+        };
+        Node {
+            key: key.cloned(),
+            shape,
+            leading: Vec::new(),
+            trailing: Vec::new(),
+            inside: Vec::new(),
+            place: Place { value: at, end, ..place },
+        }
+    }
+
+    fn opens(&self, key: Option<&Scalar>, place: Place) -> bool {
+        self.open_metadata && place.column == 1 && key.is_some_and(|key| key.text == "metadata")
+    }
+
+    fn text(
+        &self,
+        key: Option<&Scalar>,
+        scalar: &Scalar,
+        at: usize,
+        start: usize,
+    ) -> (Shape, usize) {
+        let text = self.source.text;
+        let mut written = None;
+        let (lines, end) = match scalar.style {
+            Style::Literal | Style::Folded => {
+                let block = block(self.source, at, self.source.parent_indent(key, at));
+                let end = block.end;
+                written = Some(block);
+                (Vec::new(), end)
+            }
+            Style::SingleQuoted | Style::DoubleQuoted => {
+                let end = at + quoted_length(&text[at..]);
+                let inner = text.get(at + 1..end - 1).unwrap_or_default();
+                (quoted_lines(inner, scalar.style), end)
+            }
+            Style::Raw => {
+                let end = self.layout.next_line(self.source, at);
+                (raw_text_lines(self.source, at, end), end)
+            }
+            // The place of a value that is not there is somewhere behind it.
+            Style::Plain | Style::Alias if scalar.text.is_empty() => (Vec::new(), start),
+            Style::Plain | Style::Alias => {
+                let comment = |token: &&Token| token.at > at && token.line != Line::Blank;
+                let comment = self.tokens.iter().find(comment).map_or(text.len(), |it| it.at);
+                let next = self.layout.next_line(self.source, at);
+                let written = text[at..next.min(comment).max(at)].trim_end();
+                (trimmed_lines(written), at + written.len())
+            }
+        };
+        (Shape::Text { scalar: scalar.clone(), lines, block: written }, end)
+    }
+
+    fn flow(&self, range: &std::ops::Range<usize>, start: usize) -> Shape {
+        let text = self.source.text.get(range.clone()).unwrap_or_default();
+        let lines: Vec<String> = text.split('\n').map(|line| line.trim_end().to_owned()).collect();
+        let own_line =
+            lines.len() > 1 && self.source.line_start(range.start) != self.source.line_start(start);
+        Shape::Flow { lines, own_line, column: self.column(range.start) }
+    }
+
+    /// Returns the column of a byte, counted from 1.
+    fn column(&self, at: usize) -> usize {
+        self.source.text[self.source.line_start(at)..at].chars().count() + 1
+    }
+}
+
+fn trimmed_lines(text: &str) -> Vec<String> {
+    text.split('\n').map(|line| line.trim().to_owned()).collect()
+}
+
+/// Returns the lines of a quoted text, if they can be told without reading its escapes.
+fn quoted_lines(inner: &str, style: Style) -> Vec<String> {
+    let quote = if style == Style::SingleQuoted { inner.replace("''", "'") } else { inner.into() };
+    if inner.contains('\\') && style == Style::DoubleQuoted {
+        return Vec::new();
+    }
+    trimmed_lines(&quote)
+}
+
+fn raw_text_lines(source: &Source<'_>, at: usize, end: usize) -> Vec<String> {
+    let mut lines = raw_lines(source, at, end, |_| ());
+    // Loading takes quotes off around the whole.
+    if let (Some(first), true) = (lines.first(), lines.len() > 1)
+        && let Some(quote) = first.chars().next().filter(|c| matches!(c, '"' | '\''))
+    {
+        lines[0].remove(0);
+        if let Some(last) = lines.last_mut()
+            && last.ends_with(quote)
+        {
+            last.pop();
+        }
+    }
+    lines
+}
+
+/// The way to a node: indexes, outermost first.
+type Path = Vec<usize>;
+
+struct Stop {
+    path: Path,
+    start: usize,
+    column: usize,
+}
+
+/// Gives every comment and blank line to the node it belongs to: what stands behind a value to
+/// that value, what stands above one to that one, and what is indented like the fields of a map
+/// that ends there to its end.
+fn attach(tokens: &[Token], source: &Source<'_>, root: &mut Children) {
+    let mut stops = Vec::new();
+    let mut kept = Vec::new();
+    stops_of(root, &mut Vec::new(), &mut stops, &mut kept);
+    let mut run = 0;
+    while run < tokens.len() {
+        let token = &tokens[run];
+        run += 1;
+        let index = stops.partition_point(|stop| stop.start <= token.at);
+        let previous = index.checked_sub(1).map(|previous| &stops[previous]);
+        let next = stops.get(index);
+        if kept.iter().any(|&(start, end)| (start..end).contains(&token.at)) {
+            if let Some(node) = previous.and_then(|stop| node(root, &stop.path))
+                && token.line != Line::Blank
+            {
+                node.inside.push(token.line.clone());
+            }
+            continue;
+        }
+        match &token.line {
+            Line::Comment(text) if !token.own_line => {
+                match previous.and_then(|stop| node(root, &stop.path)) {
+                    Some(node) => node.trailing.push(text.clone()),
+                    None => root.tail.push(token.line.clone()),
+                }
+            }
+            Line::Blank => {
+                let inside = previous.and_then(|stop| node(root, &stop.path));
+                if inside.is_some_and(|node| token.at < node.place.end) {
+                    continue;
+                }
+                // It goes where the comment below it goes.
+                let bound = next.map_or(source.text.len(), |next| next.start);
+                let mut below = tokens[run..].iter().take_while(|token| token.at < bound);
+                match below.find(|token| token.own_line && token.line != Line::Blank) {
+                    Some(below) => push(root, previous, next, below, Line::Blank),
+                    None if next.is_some() => push(root, None, next, token, Line::Blank),
+                    None => {}
+                }
+            }
+            Line::Comment(_) => push(root, previous, next, token, token.line.clone()),
+        }
+    }
+}
+
+fn push(
+    root: &mut Children,
+    previous: Option<&Stop>,
+    next: Option<&Stop>,
+    token: &Token,
+    line: Line,
+) {
+    let lines = match destination(root, previous, next, token) {
+        Destination::Above(path) => node(root, path).map(|node| &mut node.leading),
+        Destination::Behind(path) => parent(root, path).map(|children| &mut children.tail),
+    };
+    if let Some(lines) = lines
+        && (line != Line::Blank || lines.last() != Some(&Line::Blank))
+    {
+        lines.push(line);
+    }
+}
+
+/// Where a line of its own belongs.
+enum Destination<'a> {
+    /// Above the node at the path.
+    Above(&'a [usize]),
+    /// Behind the last node of the map or list that the node at the path is in.
+    Behind(&'a [usize]),
+}
+
+fn destination<'a>(
+    root: &mut Children,
+    previous: Option<&'a Stop>,
+    next: Option<&'a Stop>,
+    token: &Token,
+) -> Destination<'a> {
+    let between = previous.filter(|stop| {
+        node(root, &stop.path).is_some_and(|node| {
+            token.at < node.place.value && !matches!(node.shape, Shape::Block(_))
+        })
+    });
+    if let Some(stop) = between {
+        return Destination::Above(&stop.path);
+    }
+    let next_column = next.map_or(0, |next| next.column);
+    if token.column > next_column
+        && let Some(previous) = previous
+    {
+        let mut best: Option<(usize, &[usize])> = None;
+        for length in 1..=previous.path.len() {
+            let path = &previous.path[..length];
+            let column = parent(root, path).map_or(0, |children| children.column);
+            let fits = (next_column + 1..=token.column).contains(&column);
+            if fits && best.is_none_or(|(deepest, _)| column > deepest) {
+                best = Some((column, path));
+            }
+        }
+        if let Some((_, path)) = best {
+            return Destination::Behind(path);
+        }
+    }
+    next.map_or(Destination::Behind(&[]), |next| Destination::Above(&next.path))
+}
+
+fn stops_of(
+    children: &Children,
+    path: &mut Path,
+    stops: &mut Vec<Stop>,
+    kept: &mut Vec<(usize, usize)>,
+) {
+    for (index, node) in children.nodes.iter().enumerate() {
+        path.push(index);
+        // An empty item has no place of its own.
+        let start = stops.last().map_or(0, |last: &Stop| last.start).max(node.place.start);
+        stops.push(Stop { path: path.clone(), start, column: node.place.column });
+        match &node.shape {
+            Shape::Block(children) => stops_of(children, path, stops, kept),
+            Shape::Flow { .. } => kept.push((node.place.value, node.place.end)),
+            Shape::Text { .. } => {}
+        }
+        path.pop();
+    }
+}
+
+/// Returns the map or list that the node at a path is in.
+fn parent<'a>(root: &'a mut Children, path: &[usize]) -> Option<&'a mut Children> {
+    match path {
+        [] | [_] => Some(root),
+        [index, inner @ ..] => match &mut root.nodes.get_mut(*index)?.shape {
+            Shape::Block(children) => parent(children, inner),
+            Shape::Text { .. } | Shape::Flow { .. } => None,
+        },
+    }
+}
+
+fn node<'a>(root: &'a mut Children, path: &[usize]) -> Option<&'a mut Node> {
+    let index = *path.last()?;
+    parent(root, path)?.nodes.get_mut(index)
+}

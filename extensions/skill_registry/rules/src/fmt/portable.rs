@@ -1,0 +1,153 @@
+//! Moves what only some readers know under `metadata`, where the specification has a place for it.
+
+use skill_format::Value;
+use skill_format::tree::{Entry, Mapping, Scalar, Style};
+
+use super::draft::{Children, Node, Shape};
+use super::text::looks_typed;
+use super::{FmtRefusal, Reason, STANDARD};
+
+/// The fields that decide who may use a skill. Under `metadata` nobody would obey them.
+const GUARDS: [&str; 2] = ["disable-model-invocation", "user-invocable"];
+
+/// Moves fields in the draft and in the tree it was made from. Returns the names of those that
+/// stay although the specification does not have them.
+///
+/// `source` is the text the tree was read from.
+pub(super) fn portable(
+    draft: &mut Children,
+    root: &mut Mapping,
+    source: &str,
+) -> Result<Vec<String>, FmtRefusal> {
+    let stays =
+        |key: &Scalar| STANDARD.contains(&key.text.as_str()) || GUARDS.contains(&key.text.as_str());
+    let (own, moved): (Vec<_>, Vec<_>) = root.entries.drain(..).partition(|it| stays(&it.key));
+    root.entries = own;
+    let guards = root.entries.iter().map(|it| &it.key.text);
+    let guards = guards.filter(|key| GUARDS.contains(&key.as_str())).cloned().collect();
+    if moved.is_empty() {
+        return Ok(guards);
+    }
+    let target = metadata(&mut root.entries)?;
+    let (own, foreign): (Vec<_>, Vec<_>) =
+        draft.nodes.drain(..).partition(|node| node.key.as_ref().is_none_or(stays));
+    draft.nodes = own;
+    let Some(there) = metadata_nodes(draft) else { return Err(Reason::Inexact.at(0)) };
+    for (Entry { key, value }, mut node) in moved.into_iter().zip(foreign) {
+        let scalar = as_text(&key.text, &value, source);
+        if let Some(index) = target.entries.iter().position(|it| it.key.text == key.text) {
+            if as_text(&key.text, &target.entries[index].value, source).text != scalar.text {
+                return Err(Reason::Taken { key: key.text }.at(key.span.line));
+            }
+            // What it says is said already; what is said about it is not.
+            let comments = node.into_comments();
+            if let Some(there) = there.get_mut(index) {
+                there.leading.extend(comments);
+            }
+            continue;
+        }
+        let keeps_shape = matches!(&node.shape, Shape::Text { scalar: own, .. } if *own == scalar);
+        if !keeps_shape {
+            let shape = Shape::Text { scalar: scalar.clone(), lines: Vec::new(), block: None };
+            node = Node::new(key.clone(), shape, node.into_comments());
+        }
+        there.push(node);
+        target.entries.push(Entry { key, value: Value::Scalar(scalar) });
+    }
+    Ok(guards)
+}
+
+/// Finds the map below `metadata`, or makes one.
+fn metadata(entries: &mut Vec<Entry>) -> Result<&mut Mapping, FmtRefusal> {
+    let index = entries.iter().position(|entry| entry.key.text == "metadata");
+    let index = index.unwrap_or_else(|| {
+        entries.push(Entry { key: plain("metadata"), value: Value::Mapping(Mapping::default()) });
+        entries.len() - 1
+    });
+    let Entry { key, value } = &mut entries[index];
+    if value.is_empty() {
+        *value = Value::Mapping(Mapping::default());
+    }
+    match value {
+        Value::Mapping(mapping) => Ok(mapping),
+        _ => Err(Reason::MetadataNotMap.at(key.span.line)),
+    }
+}
+
+/// Finds the fields below `metadata` in the draft, or makes a place for some.
+fn metadata_nodes(draft: &mut Children) -> Option<&mut Vec<Node>> {
+    let is_metadata = |node: &Node| node.key.as_ref().is_some_and(|key| key.text == "metadata");
+    let index = draft.nodes.iter().position(is_metadata).unwrap_or_else(|| {
+        let shape = Shape::Block(Children::default());
+        draft.nodes.push(Node::new(plain("metadata"), shape, Vec::new()));
+        draft.nodes.len() - 1
+    });
+    let shape = &mut draft.nodes[index].shape;
+    if !matches!(shape, Shape::Block(_)) {
+        *shape = Shape::Block(Children::default());
+    }
+    match shape {
+        Shape::Block(children) => Some(&mut children.nodes),
+        Shape::Text { .. } | Shape::Flow { .. } => None,
+    }
+}
+
+fn plain(text: &str) -> Scalar {
+    Scalar { text: text.to_owned(), style: Style::Plain, span: skill_format::Span::default() }
+}
+
+/// Says a value in one text: the words of `tags` and `requires` with commas between them, what is
+/// in brackets or braces on one line as it stands, anything else as JSON.
+fn as_text(key: &str, value: &Value, source: &str) -> Scalar {
+    let quoted = |text| Scalar { text, style: Style::DoubleQuoted, span: value.span() };
+    let in_brackets = |flow: bool| {
+        let text = value.clone().into_text(source);
+        if flow && !text.contains('\n') { text } else { json(value) }
+    };
+    match value {
+        // Values of `metadata` are texts, also those that look like numbers.
+        Value::Scalar(scalar) if scalar.style == Style::Plain && looks_typed(&scalar.text) => {
+            quoted(scalar.text.clone())
+        }
+        Value::Scalar(scalar) => scalar.clone(),
+        Value::Sequence(sequence) => {
+            let word = |item: &Value| {
+                let text = item.as_str().filter(|text| is_word(text))?;
+                Some(text.to_owned())
+            };
+            let words: Option<Vec<String>> = sequence.items.iter().map(word).collect();
+            let words = words.filter(|_| matches!(key, "tags" | "requires"));
+            quoted(words.map_or_else(|| in_brackets(sequence.flow), |words| words.join(", ")))
+        }
+        Value::Mapping(mapping) => quoted(in_brackets(mapping.flow)),
+    }
+}
+
+/// Tells whether a text can be told apart from others between commas.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.trim() == text && !text.contains([',', '\n', '"', '\'', '[', ']'])
+}
+
+/// Writes a value as JSON on one line. What JSON has no quotes for keeps none.
+fn json(value: &Value) -> String {
+    match value {
+        Value::Scalar(scalar) => {
+            let bare = scalar.style == Style::Plain
+                && serde_json::from_str::<serde_json::Value>(&scalar.text).is_ok();
+            if bare { scalar.text.clone() } else { json_text(&scalar.text) }
+        }
+        Value::Sequence(sequence) => {
+            let items: Vec<_> = sequence.items.iter().map(json).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Mapping(mapping) => {
+            let field = |it: &Entry| format!("{}: {}", json_text(&it.key.text), json(&it.value));
+            let fields: Vec<_> = mapping.entries.iter().map(field).collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+    }
+}
+
+fn json_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,328 @@
+//! Finds the comments and blank lines of a frontmatter: what a tree does not hold.
+
+use skill_format::tree::{Entry, Mapping, Scalar, Style};
+use skill_format::{Span, Value};
+
+/// A line of its own between two fields.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Line {
+    /// With its `#`, without what follows it.
+    Comment(String),
+    Blank,
+}
+
+/// A comment or a blank line, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) at: usize,
+    /// Counted from 1.
+    pub(super) column: usize,
+    /// Whether nothing but the dashes of list items stands before it on its line.
+    pub(super) own_line: bool,
+    pub(super) line: Line,
+}
+
+/// A frontmatter whose lines all end with `\n`, and the way from a place to a byte of it.
+pub(super) struct Source<'a> {
+    pub(super) text: &'a str,
+    line_starts: Vec<usize>,
+    first_line: u32,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(text: &'a str, first_line: u32) -> Self {
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let line_starts = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect();
+        Self { text, line_starts, first_line }
+    }
+
+    pub(super) fn offset(&self, span: Span) -> usize {
+        let index = usize::try_from(span.line.saturating_sub(self.first_line)).unwrap_or_default();
+        let Some(&start) = self.line_starts.get(index) else { return self.text.len() };
+        let column = usize::try_from(span.column).unwrap_or_default().max(1);
+        let behind = self.text[start..].char_indices().nth(column - 1);
+        behind.map_or(self.text.len(), |(at, _)| start + at)
+    }
+
+    /// Returns where a text starts, of a block its indicator.
+    pub(super) fn start_of(&self, scalar: &Scalar) -> usize {
+        let at = self.offset(scalar.span);
+        match scalar.style {
+            Style::Literal | Style::Folded => self.indicator(at),
+            _ => at,
+        }
+    }
+
+    /// Finds the indicator of the block scalar whose first text is at `at`: it stands on the last
+    /// line above that ends like the header of one.
+    fn indicator(&self, at: usize) -> usize {
+        let mut end = at;
+        loop {
+            let start = self.line_start(end);
+            let line = &self.text[start..end];
+            let ends_like_header = |&(at, _): &(usize, &str)| {
+                let rest =
+                    line[at + 1..].trim_start_matches(|c: char| matches!(c, '+' | '-' | '0'..='9'));
+                let comment = rest.starts_with([' ', '\t']) && rest.trim_start().starts_with('#');
+                line[..at].ends_with([' ', '\t']) && (rest.trim().is_empty() || comment)
+            };
+            match line.match_indices(['|', '>']).find(ends_like_header) {
+                Some((found, _)) => return start + found,
+                None if start == 0 => return at,
+                None => end = start - 1,
+            }
+        }
+    }
+
+    /// Returns where the line of a byte starts.
+    pub(super) fn line_start(&self, at: usize) -> usize {
+        self.text[..at].rfind('\n').map_or(0, |before| before + 1)
+    }
+
+    /// Returns where the line after that of a byte starts.
+    fn next_line(&self, at: usize) -> usize {
+        self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1)
+    }
+
+    /// Returns how far the map or list around a value is indented, for a block scalar at `at`
+    /// that is the value of `key`, or an item if there is no key.
+    pub(super) fn parent_indent(&self, key: Option<&Scalar>, at: usize) -> usize {
+        let start = match key {
+            Some(key) => self.offset(key.span),
+            None => self.text[..at].rfind('-').unwrap_or(at),
+        };
+        start - self.line_start(start)
+    }
+}
+
+/// A block scalar as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    /// `|` or `>`.
+    pub(super) indicator: char,
+    /// `-`, `+` or nothing.
+    pub(super) chomp: &'static str,
+    /// The lines without their indentation.
+    pub(super) lines: Vec<String>,
+    /// The first byte behind it; the blank lines that end it are not part of it, unless they count.
+    pub(super) end: usize,
+    header_comment: Option<usize>,
+}
+
+/// Reads the block scalar whose indicator is at `at`.
+pub(super) fn block(source: &Source<'_>, at: usize, parent_indent: usize) -> Block {
+    let text = source.text;
+    let header_end = source.next_line(at);
+    let line = &text[at..header_end];
+    let header_comment = [" #", "\t#"].iter().filter_map(|mark| line.find(*mark)).min();
+    let header = &line[..header_comment.unwrap_or(line.len())];
+    let chomp = ["-", "+"].into_iter().find(|chomp| header.contains(chomp)).unwrap_or_default();
+    let digit = header.bytes().find(u8::is_ascii_digit).map(|digit| usize::from(digit - b'0'));
+    let blanks = |line: &str| line.bytes().take_while(|byte| *byte == b' ').count();
+    let first = text[header_end..].lines().find(|line| !line.trim().is_empty());
+    let indent = match digit {
+        Some(digit) => parent_indent + digit,
+        None => first.map_or(0, blanks).max(parent_indent + 1),
+    };
+    let mut lines = Vec::new();
+    let (mut kept, mut end) = (0, header_end);
+    let mut start = header_end;
+    while start < text.len() {
+        let next = source.next_line(start);
+        let line = text[start..next].trim_end_matches('\n');
+        let is_content = blanks(line) >= indent && line.len() > indent;
+        if !is_content && !line.trim().is_empty() {
+            break;
+        }
+        lines.push(line.get(indent..).unwrap_or_default().to_owned());
+        start = next;
+        if is_content || chomp == "+" {
+            (kept, end) = (lines.len(), next);
+        }
+    }
+    lines.truncate(kept);
+    let indicator = if header.starts_with('>') { '>' } else { '|' };
+    Block { indicator, chomp, lines, end, header_comment: header_comment.map(|c| at + c + 1) }
+}
+
+/// What must be skipped to find comments: `#` in it is text.
+struct Opaque<'a> {
+    at: usize,
+    scalar: &'a Scalar,
+    /// The key it is the value of.
+    key: Option<&'a Scalar>,
+}
+
+/// Where keys, values and opaque scalars start.
+pub(super) struct Layout<'a> {
+    opaque: Vec<Opaque<'a>>,
+    starts: Vec<usize>,
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn new(source: &Source<'_>, root: &'a Mapping) -> Self {
+        let mut layout = Self { opaque: Vec::new(), starts: Vec::new() };
+        layout.entries(source, &root.entries);
+        layout.opaque.sort_by_key(|scalar| scalar.at);
+        layout.starts.sort_unstable();
+        layout
+    }
+
+    /// Returns the start of the line on which the next key or value after `at` starts.
+    pub(super) fn next_line(&self, source: &Source<'_>, at: usize) -> usize {
+        let index = self.starts.partition_point(|&start| start <= at);
+        self.starts.get(index).map_or(source.text.len(), |&next| source.line_start(next).max(at))
+    }
+
+    fn entries(&mut self, source: &Source<'_>, entries: &'a [Entry]) {
+        for entry in entries {
+            self.scalar(source, &entry.key, None);
+            self.value(source, &entry.value, Some(&entry.key));
+        }
+    }
+
+    fn value(&mut self, source: &Source<'_>, value: &'a Value, key: Option<&'a Scalar>) {
+        match value {
+            // The place of a value that is not there is somewhere behind it.
+            Value::Scalar(scalar) if value.is_empty() && scalar.style == Style::Plain => {}
+            Value::Scalar(scalar) => self.scalar(source, scalar, key),
+            Value::Sequence(sequence) => {
+                sequence.items.iter().for_each(|item| self.value(source, item, None));
+            }
+            Value::Mapping(mapping) => self.entries(source, &mapping.entries),
+        }
+    }
+
+    fn scalar(&mut self, source: &Source<'_>, scalar: &'a Scalar, key: Option<&'a Scalar>) {
+        let at = source.start_of(scalar);
+        self.starts.push(at);
+        if !matches!(scalar.style, Style::Plain | Style::Alias) {
+            self.opaque.push(Opaque { at, scalar, key });
+        }
+    }
+}
+
+/// Returns the comments and blank lines outside of texts, in order.
+pub(super) fn tokens(source: &Source<'_>, layout: &Layout<'_>) -> Vec<Token> {
+    let text = source.text.as_bytes();
+    let mut tokens = Vec::new();
+    let mut opaque = layout.opaque.iter().peekable();
+    let (mut at, mut line_start) = (0, 0);
+    while at < text.len() {
+        while opaque.next_if(|scalar| scalar.at < at).is_some() {}
+        if let Some(scalar) = opaque.next_if(|scalar| scalar.at == at) {
+            // An empty raw text has no length.
+            at = skip(source, layout, scalar, &mut tokens).max(at);
+            line_start = source.line_start(at);
+            if at == text.len() {
+                break;
+            }
+            if opaque.peek().is_some_and(|next| next.at == at) {
+                continue;
+            }
+        }
+        match text[at] {
+            b'\n' => {
+                if source.text[line_start..at].trim().is_empty() {
+                    let line = Line::Blank;
+                    tokens.push(Token { at: line_start, column: 0, own_line: true, line });
+                }
+                at += 1;
+                line_start = at;
+            }
+            b'#' if at == line_start || matches!(text[at - 1], b' ' | b'\t') => {
+                at = comment(source, at, &mut tokens);
+            }
+            _ => at += 1,
+        }
+    }
+    tokens
+}
+
+/// Takes the comment at `at` and returns where its line ends.
+fn comment(source: &Source<'_>, at: usize, tokens: &mut Vec<Token>) -> usize {
+    let end = source.text[at..].find('\n').map_or(source.text.len(), |end| at + end);
+    let before = &source.text[source.line_start(at)..at];
+    tokens.push(Token {
+        at,
+        column: before.chars().count() + 1,
+        own_line: before.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'-')),
+        line: Line::Comment(source.text[at..end].trim_end().to_owned()),
+    });
+    end
+}
+
+/// Returns the first byte behind a scalar, and takes the comments in its extent.
+fn skip(
+    source: &Source<'_>,
+    layout: &Layout<'_>,
+    opaque: &Opaque<'_>,
+    tokens: &mut Vec<Token>,
+) -> usize {
+    let at = opaque.at;
+    match opaque.scalar.style {
+        Style::Plain | Style::Alias => at,
+        Style::SingleQuoted | Style::DoubleQuoted => at + quoted_length(&source.text[at..]),
+        Style::Literal | Style::Folded => {
+            let block = block(source, at, source.parent_indent(opaque.key, at));
+            if let Some(at) = block.header_comment {
+                comment(source, at, tokens);
+            }
+            block.end
+        }
+        Style::Raw => {
+            let end = layout.next_line(source, at);
+            raw_lines(source, at, end, |line_at| {
+                comment(source, line_at, tokens);
+            });
+            end
+        }
+    }
+}
+
+/// Returns the length of the quoted text at the start of a text, quotes included.
+pub(super) fn quoted_length(text: &str) -> usize {
+    let quote = if text.starts_with('\'') { '\'' } else { '"' };
+    let mut characters = text.char_indices().skip(1).peekable();
+    while let Some((at, character)) = characters.next() {
+        if character == '\\' && quote == '"' {
+            characters.next();
+        } else if character == quote {
+            let doubled = quote == '\'' && characters.next_if(|(_, next)| *next == quote).is_some();
+            if !doubled {
+                return at + 1;
+            }
+        }
+    }
+    text.len()
+}
+
+/// Returns the trimmed lines that loading makes a recovered text of, and names its comments.
+///
+/// A comment counts as such only in a text that starts on the line of its key, without quotes and
+/// not as a block.
+pub(super) fn raw_lines(
+    source: &Source<'_>,
+    at: usize,
+    end: usize,
+    mut comment: impl FnMut(usize),
+) -> Vec<String> {
+    let before = source.text[source.line_start(at)..at].trim_end();
+    let on_key_line = before.ends_with(':') || before.ends_with('-');
+    let has_comments = on_key_line && !source.text[at..].starts_with(['"', '\'', '|', '>', '\n']);
+    let mut lines = Vec::new();
+    let mut start = at;
+    for line in source.text[at..end].split_inclusive('\n') {
+        let text = line.trim();
+        if start > at && has_comments && text.starts_with('#') {
+            comment(start + (line.len() - line.trim_start().len()));
+        } else {
+            lines.push(text.to_owned());
+        }
+        start += line.len();
+    }
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}

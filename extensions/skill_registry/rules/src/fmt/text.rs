@@ -1,0 +1,170 @@
+//! How a text is written.
+
+use skill_format::tree::{Scalar, Style};
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
+
+use super::source::Block;
+
+/// A text as it will stand in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// On one line; empty for nothing at all.
+    Inline(String),
+    /// The header and the lines below it, not indented.
+    Block(String, Vec<String>),
+}
+
+/// Decides how a text is written.
+///
+/// `lines` are the lines as its author broke them, `block` the block it is written as.
+pub(super) fn write(scalar: &Scalar, lines: &[String], block: Option<&Block>) -> Written {
+    let text = &scalar.text;
+    let written = match scalar.style {
+        Style::Literal | Style::Folded => block.map(as_it_stands),
+        _ if lines.len() > 1 && fold(lines) == *text => {
+            Some(Written::Block(">-".to_owned(), lines.to_vec()))
+        }
+        Style::Raw if text.contains('\n') => {
+            Some(Written::Block("|-".to_owned(), text.split('\n').map(str::to_owned).collect()))
+        }
+        Style::Plain if is_printable(text) => return Written::Inline(text.clone()),
+        _ => None,
+    };
+    // Blocks cannot say everything, and what a file has can be odder than what was thought of.
+    written.filter(|written| says(written, text)).unwrap_or_else(|| Written::Inline(inline(scalar)))
+}
+
+/// Writes a text on one line: without quotes where that is safe for every reader.
+pub(super) fn inline(scalar: &Scalar) -> String {
+    let text = &scalar.text;
+    let keeps_type = !looks_typed(text) || scalar.style == Style::Plain;
+    if scalar.style == Style::Raw && text.is_empty() {
+        return String::new();
+    }
+    if is_plain(text) && keeps_type { text.clone() } else { quote(text) }
+}
+
+fn as_it_stands(block: &Block) -> Written {
+    // YAML finds the indentation by the first line with text; a line that starts with a blank
+    // would be misunderstood.
+    let misleading = |line: &&String| line.starts_with([' ', '\t']);
+    let first = block.lines.iter().position(|line| !line.trim().is_empty());
+    let until_first = &block.lines[..first.map_or(block.lines.len(), |first| first + 1)];
+    let indent = if until_first.iter().any(|line| misleading(&line)) { "2" } else { "" };
+    let header = format!("{}{indent}{}", block.indicator, block.chomp);
+    Written::Block(header, block.lines.clone())
+}
+
+/// Tells whether YAML reads what is written as the text.
+fn says(written: &Written, text: &str) -> bool {
+    let Written::Block(header, lines) = written else { return true };
+    let mut yaml = format!("k: {header}\n");
+    for line in lines {
+        push_line(line, 2, &mut yaml);
+    }
+    yaml.push_str("l:\n");
+    let tree = skill_format::tree::parse(&yaml, 1);
+    let skill_format::Value::Mapping(root) = &tree.root else { return false };
+    tree.diagnostics.is_empty()
+        && root.entries.len() == 2
+        && root.get("k").and_then(skill_format::Value::as_str) == Some(text)
+}
+
+/// Adds a line of a block; an empty one is not indented.
+pub(super) fn push_line(line: &str, indent: usize, out: &mut String) {
+    if !line.is_empty() {
+        out.extend(std::iter::repeat_n(' ', indent));
+        out.push_str(line);
+    }
+    out.push('\n');
+}
+
+/// Joins lines as YAML does: by blanks, and an empty line is a line break.
+fn fold(lines: &[String]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        if line.is_empty() {
+            text.push('\n');
+        } else {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push(' ');
+            }
+            text.push_str(line);
+        }
+    }
+    text
+}
+
+/// Tells whether a text means itself without quotes, to every reader of YAML 1.1 or 1.2 that
+/// takes it for a text.
+fn is_plain(text: &str) -> bool {
+    let opens_something = |c: char| "-?:,[]{}#&*!|>'\"%@`=<~".contains(c);
+    is_printable(text)
+        && !text.is_empty()
+        && text.trim() == text
+        && !text.starts_with(opens_something)
+        && !text.starts_with("...")
+        && !text.contains(": ")
+        && !text.contains(" #")
+        && !text.ends_with(':')
+        && !text.contains('\t')
+}
+
+/// Tells whether a reader of YAML 1.1 or 1.2 may take a text without quotes for a number, a date,
+/// true or false, or nothing. Says yes too often rather than too rarely.
+pub(super) fn looks_typed(text: &str) -> bool {
+    const WORDS: [&str; 11] =
+        ["null", "~", "true", "false", "yes", "no", "on", "off", "y", "n", "<<"];
+    let numeric = |c: char| c.is_ascii_hexdigit() || "_.:+- xotzTZ".contains(c);
+    let number = text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+    let infinite = text.to_ascii_lowercase();
+    let infinite = infinite.trim_start_matches(['+', '-']);
+    text.is_empty()
+        || text == "="
+        || WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+        || number && text.chars().all(numeric)
+        || matches!(infinite, ".inf" | ".nan")
+}
+
+fn is_printable(text: &str) -> bool {
+    let odd = |c: char| {
+        c.is_control() && c != '\t'
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}')
+    };
+    !text.chars().any(odd)
+}
+
+/// Puts a text in double quotes, or in single ones if it needs fewer escapes then.
+fn quote(text: &str) -> String {
+    let doubles = text.matches(['"', '\\']).count();
+    let singles = text.matches('\'').count();
+    if doubles > singles && is_printable(text) && !text.chars().any(must_escape) {
+        return format!("'{}'", text.replace('\'', "''"));
+    }
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if must_escape(c) => match u32::from(c) {
+                code @ 0..=0xFF => out.push_str(&format!("\\x{code:02X}")),
+                code @ 0x100..=0xFFFF => out.push_str(&format!("\\u{code:04X}")),
+                code => out.push_str(&format!("\\U{code:08X}")),
+            },
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Tells whether a character in quotes is better not written as it is: it cannot be seen. Joiners
+/// stay, because emoji and some scripts are made with them.
+fn must_escape(c: char) -> bool {
+    let hidden = c.general_category() == GeneralCategory::Format;
+    !is_printable(c.encode_utf8(&mut [0; 4])) || hidden && !matches!(c, '\u{200C}' | '\u{200D}')
+}

@@ -1,0 +1,111 @@
+//! `skills-ref read-properties` and `skills-ref to-prompt`.
+
+use skill_format::Span;
+
+use super::python::{html_escape, is_encodable, json, strip, to_str};
+use super::scanner::Mark;
+use super::yaml::{Entry, Map, Value};
+use super::{ReferenceError, ReferenceSkill};
+
+/// The properties of a skill as the reference reads them.
+#[derive(Clone, Debug)]
+pub struct Properties {
+    name: String,
+    description: String,
+    /// License, compatibility and allowed-tools as they are, metadata as texts.
+    rest: Vec<(&'static str, Value)>,
+}
+
+impl ReferenceSkill {
+    /// Reads the properties. Their form is not validated.
+    ///
+    /// # Errors
+    /// [`ReferenceError`] if the name or the description is missing, empty or no text.
+    pub fn properties(&self) -> Result<Properties, ReferenceError> {
+        for field in ["name", "description"] {
+            self.fields.get(field).ok_or(ReferenceError::MissingField(field))?;
+        }
+        let mut rest = Vec::new();
+        for field in ["license", "compatibility", "allowed-tools"] {
+            rest.extend(self.fields.get(field).map(|entry| (field, entry.value.clone())));
+        }
+        match self.fields.get("metadata").map(|entry| &entry.value) {
+            Some(Value::Map(Map(entries))) if !entries.is_empty() => {
+                rest.push(("metadata", Value::Map(Map(entries.iter().map(flat).collect()))));
+            }
+            None | Some(Value::Map(_)) => {}
+            Some(Value::Text(text)) if text.is_empty() => {}
+            Some(other) => rest.push(("metadata", other.clone())),
+        }
+        Ok(Properties { name: self.text("name")?, description: self.text("description")?, rest })
+    }
+
+    fn text(&self, field: &'static str) -> Result<String, ReferenceError> {
+        match self.fields.get(field).map(|entry| &entry.value) {
+            Some(Value::Text(text)) if !strip(text).is_empty() => Ok(strip(text).to_owned()),
+            _ => Err(ReferenceError::EmptyField(field)),
+        }
+    }
+}
+
+/// Makes a text of the value of a metadata entry.
+fn flat(entry: &Entry) -> Entry {
+    Entry { value: Value::Text(to_str(&entry.value)), ..entry.clone() }
+}
+
+impl Properties {
+    /// Writes the JSON that `skills-ref read-properties` prints, without the final newline.
+    ///
+    /// # Errors
+    /// [`ReferenceError::Crash`] if a value is a plain `=` or `<<`, which is not JSON there.
+    pub fn to_json(&self) -> Result<String, ReferenceError> {
+        let entry = |key: &str, value: &Value| {
+            let (key_at, value_at) = (Mark::default(), Mark::default());
+            Entry { key: key.to_owned(), key_at, value: value.clone(), value_at }
+        };
+        let mut entries = vec![
+            entry("name", &Value::Text(self.name.clone())),
+            entry("description", &Value::Text(self.description.clone())),
+        ];
+        entries.extend(self.rest.iter().map(|(key, value)| entry(key, value)));
+        json(&Value::Map(Map(entries))).ok_or_else(|| {
+            crash("a plain `=` or `<<` is not text for it and cannot be written as JSON")
+        })
+    }
+}
+
+fn crash(problem: &str) -> ReferenceError {
+    let (rule, at) = ("frontmatter.yaml", Span { line: 1, column: 0 });
+    ReferenceError::Crash { rule, problem: problem.to_owned(), at }
+}
+
+/// A skill for [`to_prompt`].
+#[derive(Clone, Debug)]
+pub struct PromptSkill {
+    /// What is known of it.
+    pub properties: Properties,
+    /// The absolute path of its SKILL.md; printed as it is, without any escaping.
+    pub location: String,
+}
+
+/// Writes the block that `skills-ref to-prompt` prints, without the final newline.
+///
+/// # Errors
+/// [`ReferenceError::Crash`] if a text has one half of a UTF-16 pair in it, which cannot be printed.
+pub fn to_prompt(skills: &[PromptSkill]) -> Result<String, ReferenceError> {
+    let mut lines = vec!["<available_skills>".to_owned()];
+    for PromptSkill { properties: Properties { name, description, .. }, location } in skills {
+        if !is_encodable(name) || !is_encodable(description) {
+            return Err(crash("a half of a UTF-16 pair cannot be printed"));
+        }
+        lines.extend(["<skill>", "<name>"].map(str::to_owned));
+        lines.push(html_escape(name));
+        lines.extend(["</name>", "<description>"].map(str::to_owned));
+        lines.push(html_escape(description));
+        lines.extend(["</description>", "<location>"].map(str::to_owned));
+        lines.push(location.clone());
+        lines.extend(["</location>", "</skill>"].map(str::to_owned));
+    }
+    lines.push("</available_skills>".to_owned());
+    Ok(lines.join("\n"))
+}

@@ -1,0 +1,334 @@
+//! Scalars: plain, quoted, literal and folded.
+
+use super::{Kind, Mark, Refused, Scanner, Token, is_blank_or_end, is_break, is_end};
+use crate::reference::python::surrogate;
+
+impl Scanner {
+    fn push_scalar(&mut self, start: Mark, text: String, plain: bool) -> &mut Token {
+        let mut token = Token::new(Kind::Scalar, start);
+        (token.text, token.plain) = (text, plain);
+        self.tokens.push_back(token);
+        let last = self.tokens.len() - 1;
+        &mut self.tokens[last]
+    }
+
+    pub(super) fn plain(&mut self) -> Result<(), Refused> {
+        self.note_key()?;
+        self.allow_key = false;
+        let start = self.mark();
+        let indent = self.indent + 1;
+        let mut text = String::new();
+        let mut spaces = String::new();
+        while self.here() != '#' {
+            let mut length = 0;
+            loop {
+                let c = self.look(length);
+                if is_blank_or_end(c) || (c == ':' && is_blank_or_end(self.look(length + 1))) {
+                    break;
+                }
+                length += 1;
+            }
+            if length == 0 {
+                break;
+            }
+            self.allow_key = false;
+            text.push_str(&spaces);
+            text.push_str(&self.prefix(length));
+            self.forward(length);
+            spaces = self.plain_spaces();
+            if spaces.is_empty() || self.here() == '#' || i64::from(self.column) < indent {
+                break;
+            }
+        }
+        let token = self.push_scalar(start, text, true);
+        if spaces.starts_with('\n') {
+            token.comments.get_or_insert_default().post = true;
+        }
+        Ok(())
+    }
+
+    /// Takes what stands between two words of a plain scalar, folded.
+    fn plain_spaces(&mut self) -> String {
+        let mut length = 0;
+        while self.look(length) == ' ' {
+            length += 1;
+        }
+        let blanks = self.prefix(length);
+        self.forward(length);
+        let Some(first) = self.line_break() else { return blanks };
+        self.allow_key = true;
+        if self.is_separator() {
+            return String::new();
+        }
+        let mut breaks = String::new();
+        loop {
+            self.skip_blanks();
+            let Some(next) = self.line_break() else { break };
+            breaks.push(next);
+            if self.is_separator() {
+                return String::new();
+            }
+        }
+        folded(first, &breaks)
+    }
+
+    pub(super) fn quoted(&mut self, quote: char) -> Result<(), Refused> {
+        self.note_key()?;
+        self.allow_key = false;
+        let start = self.mark();
+        self.forward(1);
+        let mut text = String::new();
+        self.quoted_words(quote, &mut text)?;
+        while self.here() != quote {
+            self.quoted_spaces(start, &mut text)?;
+            self.quoted_words(quote, &mut text)?;
+        }
+        self.forward(1);
+        self.push_scalar(start, text, false);
+        Ok(())
+    }
+
+    fn quoted_words(&mut self, quote: char, text: &mut String) -> Result<(), Refused> {
+        loop {
+            match self.here() {
+                '\'' if quote == '\'' && self.look(1) == '\'' => {
+                    text.push('\'');
+                    self.forward(2);
+                }
+                c if c == quote || matches!(c, ' ' | '\t') || is_end(c) => return Ok(()),
+                '\\' if quote == '"' => self.escape(text)?,
+                c => {
+                    text.push(c);
+                    self.forward(1);
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, text: &mut String) -> Result<(), Refused> {
+        self.forward(1);
+        let c = self.here();
+        let single = match c {
+            '0' => '\0',
+            'a' => '\u{7}',
+            'b' => '\u{8}',
+            't' | '\t' => '\t',
+            'n' => '\n',
+            'v' => '\u{b}',
+            'f' => '\u{c}',
+            'r' => '\r',
+            'e' => '\u{1b}',
+            ' ' | '"' | '/' | '\\' => c,
+            'N' => '\u{85}',
+            '_' => '\u{a0}',
+            'L' => '\u{2028}',
+            'P' => '\u{2029}',
+            'x' => return self.escaped_code(2, text),
+            'u' => return self.escaped_code(4, text),
+            'U' => return self.escaped_code(8, text),
+            c if is_break(c) => {
+                self.line_break();
+                text.push_str(&self.quoted_breaks()?);
+                return Ok(());
+            }
+            _ => return Refused::new(self.mark(), format!("found unknown escape character '{c}'")),
+        };
+        text.push(single);
+        self.forward(1);
+        Ok(())
+    }
+
+    fn escaped_code(&mut self, digits: usize, text: &mut String) -> Result<(), Refused> {
+        self.forward(1);
+        let mut code = 0_u32;
+        for ahead in 0..digits {
+            let Some(digit) = self.look(ahead).to_digit(16) else {
+                let problem = format!("expected escape sequence of {digits} hexadecimal numbers");
+                return Refused::new(self.mark(), problem);
+            };
+            code = code * 16 + digit;
+        }
+        let Some(c) = char::from_u32(code).or_else(|| surrogate(code)) else {
+            return Refused::crash(
+                self.mark(),
+                format!("there is no character with the code {code:x}"),
+            );
+        };
+        text.push(c);
+        self.forward(digits);
+        Ok(())
+    }
+
+    fn quoted_spaces(&mut self, start: Mark, text: &mut String) -> Result<(), Refused> {
+        let mut length = 0;
+        while matches!(self.look(length), ' ' | '\t') {
+            length += 1;
+        }
+        let blanks = self.prefix(length);
+        self.forward(length);
+        if self.here() == '\0' {
+            return Refused::new(start, "the quoted text that starts here has no end");
+        }
+        match self.line_break() {
+            Some(first) => text.push_str(&folded(first, &self.quoted_breaks()?)),
+            None => text.push_str(&blanks),
+        }
+        Ok(())
+    }
+
+    /// Takes empty lines inside quotes. They may not have a document separator in them, which is
+    /// all that indentation means there.
+    fn quoted_breaks(&mut self) -> Result<String, Refused> {
+        let mut breaks = String::new();
+        loop {
+            if self.is_separator() {
+                return Refused::new(self.mark(), "found unexpected document separator");
+            }
+            while matches!(self.here(), ' ' | '\t') {
+                self.forward(1);
+            }
+            match self.line_break() {
+                Some(next) => breaks.push(next),
+                None => return Ok(breaks),
+            }
+        }
+    }
+
+    pub(super) fn block_scalar(&mut self, folds: bool) -> Result<(), Refused> {
+        self.allow_key = true;
+        self.forget_key()?;
+        let start = self.mark();
+        self.forward(1);
+        let (keep, increment) = self.block_header()?;
+        let comment = self.block_comment()?;
+        let outer = self.indent + 1;
+        let (mut breaks, indent) = match increment {
+            None => {
+                let (breaks, deepest) = self.block_indentation();
+                (breaks, outer.max(deepest))
+            }
+            Some(increment) => {
+                let indent = outer.max(1) + increment - 1;
+                (self.block_breaks(indent), indent)
+            }
+        };
+        let at_margin = increment.is_none() && outer == 0;
+        let mut text = String::new();
+        let mut last_break = None;
+        while self.column_is(indent) && self.here() != '\0' {
+            text.push_str(&breaks);
+            let mut flush = !matches!(self.here(), ' ' | '\t');
+            while !is_end(self.here()) {
+                text.push(self.here());
+                self.forward(1);
+            }
+            last_break = self.line_break();
+            breaks = self.block_breaks(indent);
+            if at_margin && self.column == 0 && self.is_separator() {
+                break;
+            }
+            if !self.column_is(indent) || self.here() == '\0' {
+                break;
+            }
+            flush &= folds && last_break == Some('\n') && !matches!(self.here(), ' ' | '\t');
+            if !flush {
+                text.extend(last_break);
+            } else if breaks.is_empty() {
+                text.push(' ');
+            }
+        }
+        if keep != Some(false) {
+            text.extend(last_break);
+        }
+        let trails = keep != Some(true) && !breaks.is_empty();
+        if keep == Some(true) {
+            text.push_str(&breaks);
+        }
+        if trails {
+            while self.skip_to_token().is_some() {}
+        }
+        let token = self.push_scalar(start, text, false);
+        if comment {
+            token.comments.get_or_insert_default().pre = true;
+        }
+        if trails {
+            token.comments.get_or_insert_default().post = true;
+        }
+        Ok(())
+    }
+
+    /// Reads `+` or `-` (whether the last line breaks are kept) and the indentation, in any order.
+    fn block_header(&mut self) -> Result<(Option<bool>, Option<i64>), Refused> {
+        let mut keep = None;
+        let mut increment = None;
+        for _ in 0..2 {
+            match self.here() {
+                '+' | '-' if keep.is_none() => keep = Some(self.here() == '+'),
+                '0' if increment.is_none() => {
+                    return Refused::new(self.mark(), "expected an indentation of 1 to 9, found 0");
+                }
+                digit @ '1'..='9' if increment.is_none() => {
+                    increment = digit.to_digit(10).map(i64::from);
+                }
+                _ => break,
+            }
+            self.forward(1);
+        }
+        let c = self.here();
+        if c != ' ' && !is_end(c) {
+            let problem = format!("expected chomping or indentation indicators, but found '{c}'");
+            return Refused::new(self.mark(), problem);
+        }
+        Ok((keep, increment))
+    }
+
+    fn block_comment(&mut self) -> Result<bool, Refused> {
+        self.skip_blanks();
+        let comment = self.here() == '#';
+        while comment && !is_end(self.here()) {
+            self.forward(1);
+        }
+        if !is_end(self.here()) {
+            return Refused::new(self.mark(), "expected a comment or a line break");
+        }
+        self.line_break();
+        Ok(comment)
+    }
+
+    /// Takes the empty lines before the first one with text and finds the deepest indentation.
+    fn block_indentation(&mut self) -> (String, i64) {
+        let (mut breaks, mut deepest) = (String::new(), 0);
+        loop {
+            if self.here() == ' ' {
+                self.forward(1);
+                deepest = deepest.max(i64::from(self.column));
+            } else if let Some(next) = self.line_break() {
+                breaks.push(next);
+            } else {
+                return (breaks, deepest);
+            }
+        }
+    }
+
+    fn block_breaks(&mut self, indent: i64) -> String {
+        let mut breaks = String::new();
+        loop {
+            while i64::from(self.column) < indent && self.here() == ' ' {
+                self.forward(1);
+            }
+            match self.line_break() {
+                Some(next) => breaks.push(next),
+                None => return breaks,
+            }
+        }
+    }
+}
+
+/// What a line break followed by empty lines means inside a plain or quoted scalar.
+fn folded(first: char, breaks: &str) -> String {
+    match first {
+        '\n' if breaks.is_empty() => " ".to_owned(),
+        '\n' => breaks.to_owned(),
+        kept => format!("{kept}{breaks}"),
+    }
+}

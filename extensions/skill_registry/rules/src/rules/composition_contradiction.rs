@@ -1,0 +1,60 @@
+//! `composition.contradiction`: the composition cannot be satisfied.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "composition.contradiction",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the composition cannot be satisfied",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for a skill that depends on itself, conflicts with itself, or both depends on and conflicts with
+the same skill.
+
+## Why is this bad?
+There is no set of skills in which such a skill can be used.
+
+## Bad
+```markdown greet/SKILL.md
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+composition:
+  dependencies:
+    - skillName: people
+      reason: Knows the names.
+      optional: true
+  conflicts: [people]
+  executionOrder: after
+---
+Say hello.
+```
+
+## Good
+```markdown greet/SKILL.md profile=skillscraft
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+composition:
+  dependencies:
+    - skillName: people
+      reason: Knows the names.
+      optional: true
+  conflicts: [insult]
+  executionOrder: after
+---
+Say hello.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

@@ -1,0 +1,63 @@
+//! `composition.required`: the composition lacks a field.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "composition.required",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the composition lacks a field",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for `dependencies` in the composition (`composition`), and for `skillName` and `reason` in each
+of them.
+
+## Why is this bad?
+A dependency without a name cannot be looked for; one without a reason cannot be judged.
+
+## Bad
+```markdown greet/SKILL.md
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+composition:
+  dependencies:
+    - skillName: people
+      optional: true
+  conflicts: [insult]
+  executionOrder: after
+---
+Say hello.
+```
+
+## Good
+```markdown greet/SKILL.md profile=skillscraft
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+composition:
+  dependencies:
+    - skillName: people
+      reason: Knows the names.
+      optional: true
+  conflicts: [insult]
+  executionOrder: after
+---
+Say hello.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

@@ -1,0 +1,65 @@
+//! `composition.type`: a part of the composition has the wrong type.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "composition.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a part of the composition has the wrong type",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks at the types in the composition (`composition`): `dependencies` is a list of maps with texts in
+`skillName` and `reason` and `true` or `false` in `optional`; `conflicts` is a list of texts. In profile
+`skillscraft` a text that YAML reads as a number is wrong too.
+
+## Why is this bad?
+What has another type is not read, so a missing skill or a conflict goes unnoticed.
+
+## Bad
+```markdown greet/SKILL.md
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+composition:
+  dependencies:
+    - skillName: people
+      reason: Knows the names.
+      optional: true
+  conflicts: insult
+  executionOrder: after
+---
+Say hello.
+```
+
+## Good
+```markdown greet/SKILL.md profile=skillscraft
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+composition:
+  dependencies:
+    - skillName: people
+      reason: Knows the names.
+      optional: true
+  conflicts: [insult]
+  executionOrder: after
+---
+Say hello.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

@@ -1,0 +1,65 @@
+//! `composition.value`: a part of the composition cannot be read.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "composition.value",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a part of the composition cannot be read",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks whether the skills named in the composition (`composition`) can be ids of skills, and whether
+`executionOrder` is `before`, `after` or `independent`.
+
+## Why is this bad?
+A skill is known by the name of its directory; a path or a sentence is never found. An order that is
+not understood counts as `after`.
+
+## Bad
+```markdown greet/SKILL.md
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+composition:
+  dependencies:
+    - skillName: people
+      reason: Knows the names.
+      optional: true
+  conflicts: [insult]
+  executionOrder: last
+---
+Say hello.
+```
+
+## Good
+```markdown greet/SKILL.md profile=skillscraft
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+composition:
+  dependencies:
+    - skillName: people
+      reason: Knows the names.
+      optional: true
+  conflicts: [insult]
+  executionOrder: after
+---
+Say hello.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

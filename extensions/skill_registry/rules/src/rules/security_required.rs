@@ -1,0 +1,62 @@
+//! `security.required`: the security manifest lacks a field.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "security.required",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the security manifest lacks a field",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for `capabilities` in the security manifest (`security`), and for `capability` and `reason` in
+each of them.
+
+## Why is this bad?
+The reason is what a person reads before allowing something. A capability without a name cannot be
+allowed at all.
+
+## Bad
+```markdown history/SKILL.md
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+security:
+  capabilities:
+    - capability: shell:execute
+  executesCommands: true
+  fileSystemScope: workspace
+---
+Read the log and tell the story.
+```
+
+## Good
+```markdown history/SKILL.md profile=skillscraft
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+security:
+  capabilities:
+    - capability: shell:execute
+      reason: Runs git log.
+  executesCommands: true
+  fileSystemScope: workspace
+---
+Read the log and tell the story.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

@@ -1,0 +1,64 @@
+//! `security.type`: a part of the security manifest has the wrong type.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "security.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a part of the security manifest has the wrong type",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks at the types in the security manifest (`security`): `capabilities` is a list of maps with
+`capability`, `reason` and `optional`; `requiresNetwork`, `modifiesFiles` and `executesCommands` are
+`true` or `false`. In profile `skillscraft` a text that YAML reads as a number is wrong too.
+
+## Why is this bad?
+Whoever decides what the skill may do cannot read it and has to guess. What is not `true` or `false`
+counts as not said.
+
+## Bad
+```markdown history/SKILL.md
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+security:
+  capabilities:
+    - capability: shell:execute
+      reason: Runs git log.
+  executesCommands: sometimes
+  fileSystemScope: workspace
+---
+Read the log and tell the story.
+```
+
+## Good
+```markdown history/SKILL.md profile=skillscraft
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+security:
+  capabilities:
+    - capability: shell:execute
+      reason: Runs git log.
+  executesCommands: true
+  fileSystemScope: workspace
+---
+Read the log and tell the story.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

@@ -1,0 +1,58 @@
+//! `security.unknownField`: the security manifest has a field that is not used.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "security.unknownField",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the security manifest has a field that is not used",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for fields of the security manifest (`security`) that the extended specification does not
+have, and for fields and manifests that are given twice.
+
+## Why is this bad?
+A field with a slip in its name is silently not obeyed.
+
+## Bad
+```markdown history/SKILL.md
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+security:
+  capabilities:
+    - capability: shell:execute
+      reason: Runs git log.
+  runsCommands: true
+  fileSystemScope: workspace
+---
+Read the log and tell the story.
+```
+
+## Good
+```markdown history/SKILL.md profile=skillscraft
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+security:
+  capabilities:
+    - capability: shell:execute
+      reason: Runs git log.
+  executesCommands: true
+  fileSystemScope: workspace
+---
+Read the log and tell the story.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

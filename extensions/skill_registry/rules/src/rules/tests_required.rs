@@ -1,0 +1,67 @@
+//! `tests.required`: a test scenario lacks a field.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "tests.required",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a test scenario lacks a field",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for what every test scenario (`tests`) needs: `name`, `description` and `cases`; in each case
+`name`, `input` and `assertions`; in each assertion `type` and `value`.
+
+## Why is this bad?
+A case without a prompt or without anything to look for cannot be run.
+
+## Bad
+```markdown greet/SKILL.md
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+tests:
+  - name: greeting
+    description: It greets whoever arrives.
+    cases:
+      - name: by name
+        assertions:
+          - type: contains
+            value: Ada
+---
+Say hello.
+```
+
+## Good
+```markdown greet/SKILL.md profile=skillscraft
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+tests:
+  - name: greeting
+    description: It greets whoever arrives.
+    cases:
+      - name: by name
+        input: Ada is here.
+        assertions:
+          - type: contains
+            value: Ada
+---
+Say hello.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

@@ -1,0 +1,66 @@
+//! `tests.unknownField`: a test scenario has a field that is not used.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "tests.unknownField",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a test scenario has a field that is not used",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for fields of the test scenarios (`tests`) that the extended specification does not have, and
+for fields and scenarios that are given twice.
+
+## Why is this bad?
+A field with a slip in its name is silently not looked at.
+
+## Bad
+```markdown greet/SKILL.md
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+tests:
+  - name: greeting
+    description: It greets whoever arrives.
+    cases:
+      - name: by name
+        input: Ada is here.
+        assertions:
+          - type: contains
+            value: Ada
+        expected: A friendly line.
+---
+Say hello.
+```
+
+## Good
+```markdown greet/SKILL.md profile=skillscraft
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+tests:
+  - name: greeting
+    description: It greets whoever arrives.
+    cases:
+      - name: by name
+        input: Ada is here.
+        assertions:
+          - type: contains
+            value: Ada
+        expectedBehavior: A friendly line.
+---
+Say hello.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

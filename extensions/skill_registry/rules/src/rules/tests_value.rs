@@ -1,0 +1,68 @@
+//! `tests.value`: the type of an assertion is none of those there are.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "tests.value",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the type of an assertion is none of those there are",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks whether the `type` of every assertion in the test scenarios (`tests`) is `contains`,
+`not-contains`, `matches-regex`, `file-created`, `file-modified`, `command-executed` or `custom`.
+
+## Why is this bad?
+Nothing can be looked for by a program that does not know what is meant. The assertion is left out.
+
+## Bad
+```markdown greet/SKILL.md
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+tests:
+  - name: greeting
+    description: It greets whoever arrives.
+    cases:
+      - name: by name
+        input: Ada is here.
+        assertions:
+          - type: includes
+            value: Ada
+---
+Say hello.
+```
+
+## Good
+```markdown greet/SKILL.md profile=skillscraft
+---
+name: greet
+description: Greets people by name. Use when somebody arrives.
+tests:
+  - name: greeting
+    description: It greets whoever arrives.
+    cases:
+      - name: by name
+        input: Ada is here.
+        assertions:
+          - type: contains
+            value: Ada
+---
+Say hello.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

@@ -1,0 +1,61 @@
+//! `tools.required`: a tool dependency lacks a field.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "tools.required",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a tool dependency lacks a field",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for `dependencies` in the tool binding (`tools`), and for `tool`, `required` and `purpose` in
+each of them. Where `required` is missing, the tool counts as required.
+
+## Why is this bad?
+Without `required` nobody knows whether the skill is of any use without the tool.
+
+## Bad
+```markdown history/SKILL.md
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+tools:
+  dependencies:
+    - tool: Bash(git:*)
+      purpose: Reads the log.
+      minVersion: "2.40"
+---
+Read the log and tell the story.
+```
+
+## Good
+```markdown history/SKILL.md profile=skillscraft
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+tools:
+  dependencies:
+    - tool: Bash(git:*)
+      required: true
+      purpose: Reads the log.
+      minVersion: "2.40"
+---
+Read the log and tell the story.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

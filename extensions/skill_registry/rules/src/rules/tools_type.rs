@@ -1,0 +1,64 @@
+//! `tools.type`: a part of the tool binding has the wrong type.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "tools.type",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a part of the tool binding has the wrong type",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks at the types in the tool binding (`tools`): `dependencies` is a list of maps, `required` is
+`true` or `false`, and `tool`, `purpose` and `minVersion` are texts. In profile `skillscraft` a text
+that YAML reads as a number, such as `1.10`, is wrong too. A `tools` that is a text or a list of tools
+belongs to somebody else and is left alone.
+
+## Why is this bad?
+What has another type is not read, so nobody notices that the tool is missing.
+
+## Bad
+```markdown history/SKILL.md
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+tools:
+  dependencies:
+    - tool: Bash(git:*)
+      required: always
+      purpose: Reads the log.
+      minVersion: "2.40"
+---
+Read the log and tell the story.
+```
+
+## Good
+```markdown history/SKILL.md profile=skillscraft
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+tools:
+  dependencies:
+    - tool: Bash(git:*)
+      required: true
+      purpose: Reads the log.
+      minVersion: "2.40"
+---
+Read the log and tell the story.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

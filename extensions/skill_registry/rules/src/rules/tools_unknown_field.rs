@@ -1,0 +1,58 @@
+//! `tools.unknownField`: the tool binding has a field that is not used.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "tools.unknownField",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "the tool binding has a field that is not used",
+    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks for fields of the tool binding (`tools`) that the extended specification does not have, and for
+fields and bindings that are given twice.
+
+## Why is this bad?
+A field with a slip in its name is silently not obeyed.
+
+## Bad
+```markdown history/SKILL.md
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+tools:
+  dependencies:
+    - tool: Bash(git:*)
+      required: true
+      purpose: Reads the log.
+      version: "2.40"
+---
+Read the log and tell the story.
+```
+
+## Good
+```markdown history/SKILL.md profile=skillscraft
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+tools:
+  dependencies:
+    - tool: Bash(git:*)
+      required: true
+      purpose: Reads the log.
+      minVersion: "2.40"
+---
+Read the log and tell the story.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

@@ -1,0 +1,62 @@
+//! `tools.value`: a tool or its version cannot be read.
+
+use crate::extended;
+use crate::profile::{Level, Levels};
+use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::subject::Subject;
+
+pub(super) static RULE: Rule = Rule {
+    id: "tools.value",
+    group: Group::Validation,
+    reach: Reach::Head,
+    summary: "a tool or its version cannot be read",
+    levels: Levels {
+        skillscraft: Level::Error,
+        reference: Level::Off,
+        ..Levels::all(Level::Warning)
+    },
+    fixable: false,
+    docs: r#"
+## What it does
+Looks whether `tool` in the tool binding (`tools`) is the name of one tool, perhaps with a pattern in
+brackets, and whether `minVersion` is a version: numbers separated by periods.
+
+## Why is this bad?
+A tool that is not understood cannot be found, and a version that is none cannot be compared.
+
+## Bad
+```markdown history/SKILL.md
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+tools:
+  dependencies:
+    - tool: Bash(git:*)
+      required: true
+      purpose: Reads the log.
+      minVersion: latest
+---
+Read the log and tell the story.
+```
+
+## Good
+```markdown history/SKILL.md profile=skillscraft
+---
+name: history
+description: Tells what a repository has been through. Use when the user asks about its past.
+tools:
+  dependencies:
+    - tool: Bash(git:*)
+      required: true
+      purpose: Reads the log.
+      minVersion: "2.40"
+---
+Read the log and tell the story.
+```
+"#,
+    check: Check::Skill(check),
+};
+
+fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+    extended::report(RULE.id, skill, findings);
+}

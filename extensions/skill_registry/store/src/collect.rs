@@ -1,0 +1,230 @@
+//! Finds and reads skills anywhere on disk: for checking files, where nothing is loaded.
+//!
+//! Unlike a [`Store`](crate::Store) it has no roots and remembers nothing. It never waits for a
+//! file, never reads through a link, and goes on after whatever it cannot read.
+
+mod files;
+mod resource;
+mod walk;
+
+pub use resource::Resource;
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use skill_format::FILE_LIMIT;
+use skill_rules::FileEntry;
+
+use crate::disk::{FileKind, FileStat, stat_file};
+use crate::reading::read_bytes;
+
+/// What was found: a skill, or something that keeps one from being looked at.
+#[derive(Debug)]
+pub enum Found {
+    /// A directory with a SKILL.md, in whatever spelling.
+    Skill(FoundSkill),
+    /// Something that could not be looked at, or is not there.
+    Problem(FoundProblem),
+}
+
+/// A directory with a SKILL.md.
+#[derive(Debug)]
+pub struct FoundSkill {
+    /// The directory, as the path that led to it names it: what people are shown.
+    pub dir: PathBuf,
+    /// The directory's own name; empty for the root of the file system.
+    pub dir_name: String,
+    /// The name of its SKILL.md as it is spelt.
+    pub file_name: String,
+    file: File,
+    stat: FileStat,
+}
+
+/// Says what could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundProblem {
+    /// The file or directory, as the path that led to it names it.
+    pub path: PathBuf,
+    /// What kind of problem it is.
+    pub kind: ProblemKind,
+    /// The id of the rule that explains it.
+    pub rule: &'static str,
+    /// What is wrong: a lower-case fragment without a final period.
+    pub message: String,
+    /// What to do about it.
+    pub help: &'static str,
+}
+
+/// The kinds of [`FoundProblem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProblemKind {
+    /// The path does not exist.
+    NotFound,
+    /// There is no SKILL.md.
+    NoSkill,
+    /// The file cannot be a SKILL.md: its kind, its size or its directory's name is wrong.
+    Unusable,
+    /// The system refused to read it, or it changed all the while.
+    Unreadable,
+    /// A link that leads elsewhere was not followed; nothing is wrong with it.
+    Link,
+    /// There was more to search than is searched.
+    Limit,
+}
+
+/// The bytes of a skill's SKILL.md, and what else is in its directory if that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillFiles {
+    /// The name of the file as it is spelt.
+    pub file_name: String,
+    /// Its bytes; at most [`FILE_LIMIT`] of them.
+    pub bytes: Vec<u8>,
+    /// The files of the directory, sorted by path; nothing if they were not asked for.
+    pub files: Option<Vec<FileEntry>>,
+}
+
+/// Finds the skills a path stands for, in a fixed order, and hands them on one by one.
+///
+/// The path is a SKILL.md, a skill's directory, or a folder with skills somewhere below it. A
+/// directory with a SKILL.md is not searched further; `.git` and `node_modules` are not entered, and
+/// links are not followed, except in the path itself. At most 500,000 directories are opened, 32
+/// levels deep; a limit that is reached is a [`ProblemKind::Limit`].
+///
+/// # Errors
+/// Never fails as a whole: what cannot be looked at is a [`Found::Problem`]. Searching ends early
+/// only where `each` says so.
+pub fn find_skills<B>(
+    path: &Path,
+    each: &mut dyn FnMut(Found) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) => return each(Found::Problem(FoundProblem::io(path, &error))),
+    };
+    if metadata.is_dir() {
+        return walk::walk(path, each);
+    }
+    let is_skill_file = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.eq_ignore_ascii_case("skill.md"));
+    if !is_skill_file {
+        return each(Found::Problem(FoundProblem {
+            path: path.to_owned(),
+            kind: ProblemKind::NoSkill,
+            rule: "structure.missingSkillMd",
+            message: "it is neither a SKILL.md nor a directory".to_owned(),
+            help: "name a skill's directory, its SKILL.md, or a folder of skills",
+        }));
+    }
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    walk::single(dir, path, each)
+}
+
+impl FoundSkill {
+    /// Reads the SKILL.md, and lists the directory if `with_files`.
+    ///
+    /// # Errors
+    /// Fails if the file is too large, keeps changing, or cannot be read.
+    pub fn read(&mut self, with_files: bool) -> Result<SkillFiles, FoundProblem> {
+        let path = self.path();
+        let read = read_bytes(&mut self.file, self.stat)
+            .map_err(|error| FoundProblem::io(&path, &error))?
+            .map_err(|_| FoundProblem::refused(&path, &self.stat))?;
+        if read.torn {
+            return Err(FoundProblem {
+                path,
+                kind: ProblemKind::Unreadable,
+                rule: "file.unreadable",
+                message: "it keeps changing while it is read".to_owned(),
+                help: "try again when nobody writes to it",
+            });
+        }
+        let files = if with_files { Some(files::list(&self.dir)?) } else { None };
+        Ok(SkillFiles { file_name: self.file_name.clone(), bytes: read.bytes, files })
+    }
+
+    /// Returns the path of the SKILL.md.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        if self.dir == Path::new(".") {
+            return PathBuf::from(&self.file_name);
+        }
+        self.dir.join(&self.file_name)
+    }
+}
+
+impl FoundProblem {
+    fn io(path: &Path, error: &io::Error) -> Self {
+        let path = path.to_owned();
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => Self {
+                path,
+                kind: ProblemKind::NotFound,
+                rule: "path.notFound",
+                message: "it does not exist".to_owned(),
+                help: "check the path",
+            },
+            ErrorKind::PermissionDenied => Self {
+                path,
+                kind: ProblemKind::Unreadable,
+                rule: "file.unreadable",
+                message: "it may not be read".to_owned(),
+                help: "check who may read it",
+            },
+            _ => Self {
+                path,
+                kind: ProblemKind::Unreadable,
+                rule: "file.unreadable",
+                message: error.to_string(),
+                help: "",
+            },
+        }
+    }
+
+    /// What is wrong with a file by what `stat` says of it.
+    fn refused(path: &Path, stat: &FileStat) -> Self {
+        let (rule, message, help) = match stat.kind {
+            FileKind::Regular => (
+                "file.maxSize",
+                format!(
+                    "the file has {} bytes, more than the limit of {FILE_LIMIT}",
+                    stat.signature.size
+                ),
+                "move the bulk of the text into files under references/",
+            ),
+            FileKind::Symlink => (
+                "file.symlink",
+                "it is a symbolic link, which is not followed".to_owned(),
+                "name the file it points to, or put the file itself here",
+            ),
+            kind => (
+                "file.notRegular",
+                format!("it is {}, not a regular file", kind.describe()),
+                "replace it with a regular file",
+            ),
+        };
+        Self { path: path.to_owned(), kind: ProblemKind::Unusable, rule, message, help }
+    }
+}
+
+/// Takes an opened SKILL.md for a skill if it is a regular file.
+fn opened(dir: PathBuf, dir_name: &str, file_name: &str, file: File) -> Found {
+    let path = dir.join(file_name);
+    match stat_file(&file) {
+        Ok(stat) if stat.kind == FileKind::Regular => Found::Skill(FoundSkill {
+            dir,
+            dir_name: dir_name.to_owned(),
+            file_name: file_name.to_owned(),
+            file,
+            stat,
+        }),
+        Ok(stat) => Found::Problem(FoundProblem::refused(&path, &stat)),
+        Err(error) => Found::Problem(FoundProblem::io(&path, &error)),
+    }
+}

@@ -1,0 +1,300 @@
+//! How `fmt` and `lint --fix` write: the whole file or nothing, and only over what was read.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+
+/// Says why a file was not replaced; it is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplaceError {
+    /// The file no longer has the bytes that were read.
+    #[error("{path} has changed since it was read", path = path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The path leads to a symbolic link or to something else that is no regular file.
+    #[error("{path} is not a regular file", path = path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system failed, or the file may not be written.
+    #[error("{path} cannot be replaced: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Replaces a file as a whole, if it still has the bytes that were read.
+///
+/// Whoever reads the file meanwhile, or after a crash, sees the old text or the new one. The new
+/// text is a new file with the permissions of the old, and with its owner where the process may give
+/// files away; a hard link to the old file keeps the old text. Somebody who writes between the last
+/// look at the file and its replacement, a few microseconds, is not noticed.
+///
+/// # Errors
+/// [`ReplaceError::Changed`] if the bytes are not `expected`, [`ReplaceError::NotRegular`] if the
+/// path itself is a symbolic link (links above it are followed), [`ReplaceError::Io`] if the file
+/// cannot be read or written; a file without write permission is left alone.
+pub fn replace_file(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceError> {
+    replace(path, expected, new).map_err(|refusal| {
+        let path = path.to_owned();
+        match refusal {
+            Refusal::Changed => ReplaceError::Changed { path },
+            Refusal::NotRegular => ReplaceError::NotRegular { path },
+            Refusal::Io(source) => ReplaceError::Io { path, source },
+        }
+    })
+}
+
+/// A [`ReplaceError`] that need not name the file.
+enum Refusal {
+    Changed,
+    NotRegular,
+    Io(io::Error),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), Refusal> {
+    let name = path.file_name().ok_or(Refusal::NotRegular)?;
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // From here on names are looked up in this one directory, wherever it is moved.
+    let dir = Dir::open_ambient_dir(parent, ambient_authority())?;
+    let (file, before) = open(&dir, name)?;
+    let mut bytes = Vec::with_capacity(expected.len() + 1);
+    file.take(expected.len() as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes != expected {
+        return Err(Refusal::Changed);
+    }
+    if before.permissions().readonly() {
+        return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
+    }
+    let temporary = temporary_name(name);
+    let written = write(&dir, &temporary, &before, new).map_err(Refusal::Io).and_then(|()| {
+        if !same(&before, &dir.symlink_metadata(name)?)? {
+            return Err(Refusal::Changed);
+        }
+        Ok(dir.rename(&temporary, &dir, name)?)
+    });
+    if written.is_err() {
+        // The error is told; a leftover would only add to it.
+        let _ = dir.remove_file(&temporary);
+        return written;
+    }
+    // The name is only safe once the directory is.
+    #[cfg(unix)]
+    dir.open(".")?.sync_all()?;
+    Ok(())
+}
+
+fn open(dir: &Dir, name: &OsStr) -> Result<(File, Metadata), Refusal> {
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    let file = dir.open_with(name, &options).map_err(|error| match dir.symlink_metadata(name) {
+        Ok(metadata) if !metadata.is_file() => Refusal::NotRegular,
+        _ => Refusal::Io(error),
+    })?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() { Ok((file, metadata)) } else { Err(Refusal::NotRegular) }
+}
+
+/// A name that no other write of this or another process uses.
+fn temporary_name(name: &OsStr) -> OsString {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}-{number}.tmp", std::process::id()));
+    temporary
+}
+
+fn write(dir: &Dir, temporary: &OsStr, old: &Metadata, new: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    let mut file = dir.open_with(temporary, &options)?;
+    file.write_all(new)?;
+    #[cfg(unix)]
+    {
+        use cap_std::fs::MetadataExt as _;
+        let made = file.metadata()?;
+        if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
+            // Only root may give files away; for others the new text matters more than its owner.
+            let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
+        }
+    }
+    file.set_permissions(old.permissions())?;
+    file.sync_all()
+}
+
+/// Tells whether a name still stands for the file that was read, unwritten since.
+fn same(read: &Metadata, now: &Metadata) -> io::Result<bool> {
+    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.len());
+    Ok(identity(read) == identity(now) && read.modified()? == now.modified()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<OsString> {
+        let mut names: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_text_is_new_and_nothing_else_is_there() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("SKILL.md");
+        fs::write(&path, "old").unwrap();
+        replace_file(&path, b"old", b"newer").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"newer");
+        assert_eq!(names(temp.path()), ["SKILL.md"]);
+    }
+
+    #[test]
+    fn a_file_that_was_changed_stays() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("SKILL.md");
+        for now in ["old and more", "ol", "", "OLD"] {
+            fs::write(&path, now).unwrap();
+            let refused = replace_file(&path, b"old", b"new").unwrap_err();
+            assert!(matches!(refused, ReplaceError::Changed { .. }), "{refused}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), now);
+            assert_eq!(names(temp.path()), ["SKILL.md"]);
+        }
+        assert_eq!(
+            replace_file(&path, b"old", b"new").unwrap_err().to_string(),
+            format!("{} has changed since it was read", path.display())
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_another_or_was_written_to_is_not_the_same() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_ambient_dir(temp.path(), ambient_authority()).unwrap();
+        let look = |name| dir.symlink_metadata(name).unwrap();
+        dir.write("a", "text").unwrap();
+        dir.write("b", "text").unwrap();
+        let stamp = fs::metadata(temp.path().join("a")).unwrap().modified().unwrap();
+        let restamp = |by| {
+            let file = fs::File::options().write(true).open(temp.path().join("a")).unwrap();
+            file.set_modified(stamp + std::time::Duration::from_millis(by)).unwrap();
+        };
+        let before = look("a");
+        assert!(same(&before, &look("a")).unwrap());
+        assert!(!same(&before, &look("b")).unwrap());
+        restamp(5);
+        assert!(!same(&before, &look("a")).unwrap());
+        dir.write("a", "longer").unwrap();
+        restamp(0);
+        assert!(!same(&before, &look("a")).unwrap());
+    }
+
+    #[test]
+    fn a_path_that_leads_to_nothing_is_an_io_error() {
+        let temp = tempfile::tempdir().unwrap();
+        for path in ["SKILL.md", "gone/SKILL.md"] {
+            let refused = replace_file(&temp.path().join(path), b"", b"new").unwrap_err();
+            assert!(
+                matches!(&refused, ReplaceError::Io { source, .. }
+                    if source.kind() == io::ErrorKind::NotFound),
+                "{refused}"
+            );
+        }
+        assert_eq!(names(temp.path()), [""; 0]);
+    }
+
+    #[cfg(unix)]
+    mod unix {
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+        use super::*;
+
+        #[test]
+        fn the_mode_is_kept() {
+            let temp = tempfile::tempdir().unwrap();
+            let path = temp.path().join("SKILL.md");
+            for mode in [0o600, 0o644, 0o755, 0o666] {
+                fs::write(&path, "old").unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+                replace_file(&path, b"old", b"new").unwrap();
+                assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+            }
+        }
+
+        #[test]
+        fn a_file_that_may_not_be_written_stays() {
+            let temp = tempfile::tempdir().unwrap();
+            let path = temp.path().join("SKILL.md");
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+            let refused = replace_file(&path, b"old", b"new").unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                format!("{} cannot be replaced: permission denied", path.display())
+            );
+            assert_eq!(fs::read(&path).unwrap(), b"old");
+            assert_eq!(names(temp.path()), ["SKILL.md"]);
+        }
+
+        #[test]
+        fn a_link_is_neither_followed_nor_replaced() {
+            let temp = tempfile::tempdir().unwrap();
+            let target = temp.path().join("target");
+            fs::write(&target, "old").unwrap();
+            let link = temp.path().join("SKILL.md");
+            symlink("target", &link).unwrap();
+            let dangling = temp.path().join("skill.md");
+            symlink("nowhere", &dangling).unwrap();
+            for path in [&link, &dangling, &temp.path().to_owned()] {
+                let refused = replace_file(path, b"old", b"new").unwrap_err();
+                assert!(matches!(refused, ReplaceError::NotRegular { .. }), "{refused}");
+            }
+            assert_eq!(fs::read(&target).unwrap(), b"old");
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        }
+
+        #[test]
+        fn a_fifo_is_not_waited_for() {
+            let temp = tempfile::tempdir().unwrap();
+            let path = temp.path().join("SKILL.md");
+            let mode = rustix::fs::Mode::RUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
+                .unwrap();
+            let refused = replace_file(&path, b"", b"new").unwrap_err();
+            assert!(matches!(refused, ReplaceError::NotRegular { .. }), "{refused}");
+        }
+
+        #[test]
+        fn a_folder_reached_through_a_link_is_worked_in() {
+            let temp = tempfile::tempdir().unwrap();
+            fs::create_dir(temp.path().join("real")).unwrap();
+            fs::write(temp.path().join("real/SKILL.md"), "old").unwrap();
+            symlink("real", temp.path().join("link")).unwrap();
+            replace_file(&temp.path().join("link/SKILL.md"), b"old", b"new").unwrap();
+            assert_eq!(fs::read(temp.path().join("real/SKILL.md")).unwrap(), b"new");
+        }
+    }
+}

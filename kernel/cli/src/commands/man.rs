@@ -1,0 +1,36 @@
+//! `skillhost man`: manual pages, made of the same text as the help.
+
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory as _;
+use clap_mangen::Man;
+use serde_json::json;
+
+use crate::cli::{Cli, ManArgs};
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{Outcome, show};
+use crate::session::Session;
+
+pub(super) fn man(session: &Session, args: &ManArgs) -> Outcome {
+    let dir = session.environment.current_dir.join(&args.dir);
+    std::fs::create_dir_all(&dir).map_err(|error| CliError::io(&args.dir, &error))?;
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    let mut pages = Vec::new();
+    write(&command, &dir, &mut pages).map_err(|error| CliError::io(&args.dir, &error))?;
+    let place = args.dir.display().to_string();
+    if session.output.json {
+        let names: Vec<_> = pages.iter().filter_map(|page| page.file_name()?.to_str()).collect();
+        session.output.object(&json!({ "dir": place, "pages": names }))?;
+    } else {
+        session.output.line(format!("{} pages in {}", pages.len(), show(&place)))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Writes the page of a command and of everything below it.
+fn write(command: &clap::Command, dir: &Path, pages: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    pages.push(Man::new(command.clone()).generate_to(dir)?);
+    command.get_subcommands().try_for_each(|below| write(below, dir, pages))
+}

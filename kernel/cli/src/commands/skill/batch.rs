@@ -1,0 +1,130 @@
+//! The skills that the paths of a command line stand for, one after the other.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use skill_store::{Found, FoundProblem, FoundSkill, ProblemKind, SkillFiles, find_skills};
+
+use crate::cli::SkillPaths;
+use crate::error::CliError;
+use crate::exit;
+use crate::session::Session;
+
+/// What a batch hands on.
+pub(super) enum Item<'a> {
+    /// A skill and what was read of it.
+    Skill(&'a FoundSkill, SkillFiles),
+    /// What could not be looked at.
+    Problem(&'a FoundProblem),
+}
+
+/// What a batch came to.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// How many skills were handed on.
+    pub(super) skills: usize,
+    /// The worst exit code of the problems; 0 if there were none, or links alone.
+    pub(super) code: u8,
+}
+
+/// Calls `each` for every skill and every problem, in the order of the paths.
+///
+/// A skill that several paths lead to is handed on once. One that cannot be read never stops the
+/// others.
+///
+/// # Errors
+/// Fails if the list of paths cannot be read, and with whatever `each` fails with.
+pub(super) fn for_each(
+    session: &Session,
+    paths: &SkillPaths,
+    with_files: bool,
+    mut each: impl FnMut(Item<'_>) -> Result<(), CliError>,
+) -> Result<Batch, CliError> {
+    let mut batch = Batch::default();
+    let list = listed(session, paths)?;
+    let several = list.len() > 1;
+    let mut seen: HashSet<PathBuf> = HashSet::new();
+    for path in &list {
+        let mut take = |found: Found| {
+            let result = match found {
+                Found::Skill(skill) if several && !seen.insert(skill.dir.clone()) => Ok(()),
+                Found::Skill(mut skill) => match skill.read(with_files) {
+                    Ok(files) => {
+                        batch.skills += 1;
+                        each(Item::Skill(&skill, files))
+                    }
+                    Err(problem) => batch.problem(&problem, &mut each),
+                },
+                Found::Problem(problem) => batch.problem(&problem, &mut each),
+            };
+            match result {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            }
+        };
+        if let ControlFlow::Break(error) = find_skills(path, &mut take) {
+            return Err(error);
+        }
+    }
+    Ok(batch)
+}
+
+impl Batch {
+    fn problem(
+        &mut self,
+        problem: &FoundProblem,
+        each: &mut impl FnMut(Item<'_>) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        self.code = worse(self.code, code(problem.kind));
+        each(Item::Problem(problem))
+    }
+}
+
+/// The exit code a problem stands for.
+pub(super) fn code(kind: ProblemKind) -> u8 {
+    match kind {
+        ProblemKind::Link => exit::OK,
+        ProblemKind::NoSkill | ProblemKind::Unusable => exit::FINDINGS,
+        ProblemKind::NotFound => exit::NOT_FOUND,
+        ProblemKind::Unreadable | ProblemKind::Limit => exit::IO,
+    }
+}
+
+/// The exit code that says more: what could not be read at all, what is not there, findings.
+pub(super) fn worse(a: u8, b: u8) -> u8 {
+    a.max(b)
+}
+
+/// The paths of the command line, then those of the list.
+fn listed(session: &Session, paths: &SkillPaths) -> Result<Vec<PathBuf>, CliError> {
+    let mut list = paths.paths.clone();
+    if let Some(from) = &paths.paths_from {
+        let mut bytes = Vec::new();
+        if from == Path::new("-") {
+            io::stdin().lock().read_to_end(&mut bytes)?;
+        } else {
+            let path = session.environment.current_dir.join(from);
+            bytes = std::fs::read(path).map_err(|error| CliError::io(from, &error))?;
+        }
+        let lines = bytes.split(|&byte| byte == b'\n');
+        let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        list.extend(lines.filter(|line| !line.trim_ascii().is_empty()).map(path_of));
+    } else if list.is_empty() {
+        list.push(PathBuf::from("."));
+    }
+    Ok(list)
+}
+
+#[cfg(unix)]
+fn path_of(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt as _;
+    OsString::from_vec(bytes.to_vec()).into()
+}
+
+#[cfg(not(unix))]
+fn path_of(bytes: &[u8]) -> PathBuf {
+    OsString::from(String::from_utf8_lossy(bytes).into_owned()).into()
+}

@@ -1,0 +1,337 @@
+//! What clients cut of a list of skills.
+
+use serde::Serialize;
+use skill_format::{CatalogItem, Frontmatter, PromptSkill};
+use skill_store::{FoundSkill, RegistryConfig};
+
+/// The characters a token is taken for where a budget is a share of the window.
+const CHARS_PER_TOKEN: usize = 4;
+
+/// What is known of a client's list of skills.
+struct Client {
+    name: &'static str,
+    /// Where that is written.
+    source: &'static str,
+    /// The share of the model's window that the list may take, in percent.
+    percent: usize,
+    /// The budget in characters where the window is not known.
+    fallback: usize,
+    /// What is cut beyond the budget.
+    over: Over,
+    /// Whether `disable-model-invocation` keeps a skill off the list.
+    knows_user_only: bool,
+}
+
+/// What a client cuts.
+enum Over {
+    /// As `skill_format::catalog` does.
+    Catalog,
+    /// Every name stays. A description, `when_to_use` included, is cut at so many characters; beyond
+    /// the budget whole descriptions go, those of the skills used least first.
+    DropDescriptions { longest: usize },
+    /// All descriptions are shortened to the same length; then skills are left out.
+    ShortenThenOmit,
+}
+
+/// The clients whose documentation says what they cut, as it was in November 2026.
+///
+/// Claude Code: "Extend Claude with skills", section "Skill descriptions are cut short"
+/// (<https://code.claude.com/docs/en/skills>): 1 % of the context window, 8,000 characters where it
+/// is not known; `description` and `when_to_use` together at most 1,536 characters. "Settings",
+/// `skillListingBudgetFraction` (<https://code.claude.com/docs/en/settings>): every name stays, the
+/// descriptions of the least used skills are dropped. Settings can change all three numbers.
+///
+/// Codex: "Agent Skills" (<https://developers.openai.com/codex/skills>): name, description and path
+/// of each skill in at most 2 % of the context window, 8,000 characters where it is not known;
+/// descriptions are shortened first, then skills are left out.
+static CLIENTS: [Client; 3] = [
+    Client {
+        name: "skillhost",
+        source: "the configuration of skill_registry",
+        percent: 2,
+        fallback: RegistryConfig::DEFAULT_BUDGET_CHARS,
+        over: Over::Catalog,
+        knows_user_only: true,
+    },
+    Client {
+        name: "Claude Code",
+        source: "https://code.claude.com/docs/en/skills",
+        percent: 1,
+        fallback: 8_000,
+        over: Over::DropDescriptions { longest: 1_536 },
+        knows_user_only: true,
+    },
+    Client {
+        name: "Codex",
+        source: "https://developers.openai.com/codex/skills",
+        percent: 2,
+        fallback: 8_000,
+        over: Over::ShortenThenOmit,
+        knows_user_only: false,
+    },
+];
+
+/// What a list of skills says of one.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) when_to_use: Option<String>,
+    /// The path of its SKILL.md as it was found.
+    pub(super) location: String,
+    pub(super) user_only: bool,
+}
+
+impl Listing {
+    pub(super) fn new(skill: &FoundSkill, frontmatter: &Frontmatter) -> Self {
+        let id = skill.dir_name.clone();
+        Self {
+            name: frontmatter.name.clone().unwrap_or_else(|| id.clone()),
+            id,
+            description: frontmatter.description.clone(),
+            when_to_use: frontmatter.when_to_use.clone(),
+            location: skill.path().display().to_string(),
+            user_only: frontmatter.disable_model_invocation,
+        }
+    }
+
+    pub(super) fn catalog_item(&self) -> CatalogItem<'_> {
+        CatalogItem { id: &self.id, description: &self.description }
+    }
+
+    pub(super) fn prompt_skill(&self) -> PromptSkill<'_> {
+        PromptSkill { name: &self.name, description: &self.description, location: &self.location }
+    }
+}
+
+/// What a client would cut.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Cut {
+    pub(super) client: &'static str,
+    pub(super) source: &'static str,
+    /// The characters the list may have.
+    pub(super) budget: usize,
+    /// The characters the list has after cutting; for clients other than skillhost without what
+    /// stands around it, which is not documented.
+    pub(super) chars: usize,
+    /// Skills on the list.
+    pub(super) listed: usize,
+    /// Listed skills whose description was shortened.
+    pub(super) shortened: usize,
+    /// Listed skills whose description was dropped.
+    pub(super) without_description: usize,
+    /// Skills left out.
+    pub(super) omitted: usize,
+}
+
+/// Says for every client what it would cut, with a model of this context window in tokens.
+pub(super) fn cuts(listings: &[Listing], window: Option<u32>) -> Vec<Cut> {
+    let mut sorted: Vec<&Listing> = listings.iter().collect();
+    sorted.sort_by(|a, b| (&a.id, &a.location).cmp(&(&b.id, &b.location)));
+    CLIENTS
+        .iter()
+        .map(|client| {
+            let shown = sorted.iter().filter(|it| !(client.knows_user_only && it.user_only));
+            client.cut(&shown.copied().collect::<Vec<_>>(), window)
+        })
+        .collect()
+}
+
+impl Client {
+    fn cut(&self, listings: &[&Listing], window: Option<u32>) -> Cut {
+        let budget = window.map_or(self.fallback, |tokens| {
+            (tokens as usize).saturating_mul(CHARS_PER_TOKEN) * self.percent / 100
+        });
+        let cut = Cut {
+            client: self.name,
+            source: self.source,
+            budget,
+            chars: 0,
+            listed: listings.len(),
+            shortened: 0,
+            without_description: 0,
+            omitted: 0,
+        };
+        match self.over {
+            Over::Catalog => catalog(listings, cut),
+            Over::DropDescriptions { longest } => dropped(listings, longest, cut),
+            Over::ShortenThenOmit => shortened(listings, cut),
+        }
+    }
+}
+
+fn catalog(listings: &[&Listing], cut: Cut) -> Cut {
+    let items: Vec<CatalogItem<'_>> = listings.iter().map(|it| it.catalog_item()).collect();
+    let Some(catalog) = skill_format::catalog(&items, cut.budget) else { return cut };
+    let report = catalog.report;
+    Cut {
+        chars: report.chars,
+        listed: report.listed,
+        shortened: report.shortened,
+        without_description: report.without_description,
+        omitted: report.omitted,
+        ..cut
+    }
+}
+
+/// Keeps all names. Nobody but the client knows which skills are used least: counted as if those
+/// were the last by name.
+fn dropped(listings: &[&Listing], longest: usize, mut cut: Cut) -> Cut {
+    let entries: Vec<(usize, usize)> = listings
+        .iter()
+        .map(|it| {
+            let when = it.when_to_use.as_ref().map_or(0, |text| chars(text) + " ".len());
+            (chars(&it.name) + "- \n".len(), chars(&it.description) + when)
+        })
+        .collect();
+    cut.chars = entries.iter().map(|(name, _)| name).sum();
+    let mut room = true;
+    for (_, text) in entries {
+        let cost = ": ".len() + text.min(longest);
+        room = room && cut.chars + cost <= cut.budget;
+        if room {
+            cut.chars += cost;
+            cut.shortened += usize::from(text > longest);
+        } else {
+            cut.without_description += 1;
+        }
+    }
+    cut
+}
+
+/// Gives every description the same room, the most that fits; leaves out the last skills by name
+/// where not even names and paths fit.
+fn shortened(listings: &[&Listing], mut cut: Cut) -> Cut {
+    let bare = |it: &Listing| chars(&it.name) + chars(&it.location) + "- :  (file: )\n".len();
+    let mut total = 0;
+    cut.listed = listings
+        .iter()
+        .take_while(|it| {
+            total += bare(it);
+            total <= cut.budget
+        })
+        .count();
+    cut.omitted = listings.len() - cut.listed;
+    let listed = &listings[..cut.listed];
+    cut.chars = listed.iter().map(|it| bare(it)).sum();
+    let mut lengths: Vec<usize> = listed.iter().map(|it| chars(&it.description)).collect();
+    lengths.sort_unstable();
+    let mut room = cut.budget.saturating_sub(cut.chars);
+    for (at, length) in lengths.iter().enumerate() {
+        let each = room / (lengths.len() - at);
+        let given = each.min(*length);
+        room -= given;
+        cut.chars += given;
+        cut.shortened += usize::from(0 < given && given < *length);
+        cut.without_description += usize::from(given == 0);
+    }
+    cut
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(id: &str, description: &str) -> Listing {
+        Listing {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            description: description.to_owned(),
+            when_to_use: None,
+            location: format!("{id}/SKILL.md"),
+            user_only: false,
+        }
+    }
+
+    /// Budget, characters, listed, shortened, without description, left out; in the order of
+    /// [`CLIENTS`].
+    fn numbers(listings: &[Listing], window: Option<u32>) -> Vec<[usize; 6]> {
+        cuts(listings, window)
+            .iter()
+            .map(|cut| {
+                let Cut { budget, chars, listed, shortened, without_description, omitted, .. } =
+                    *cut;
+                [budget, chars, listed, shortened, without_description, omitted]
+            })
+            .collect()
+    }
+
+    #[test]
+    fn little_is_not_cut() {
+        let one = [listing("brew", "Brews tea.")];
+        // The catalog's header and footer are counted, the frames of the others are not known.
+        let catalog = skill_format::catalog(&[one[0].catalog_item()], 8_000).unwrap();
+        assert_eq!(
+            numbers(&one, None),
+            [
+                [8_000, catalog.report.chars, 1, 0, 0, 0],
+                [8_000, "- brew: Brews tea.\n".len(), 1, 0, 0, 0],
+                [8_000, "- brew: Brews tea. (file: brew/SKILL.md)\n".len(), 1, 0, 0, 0],
+            ]
+        );
+    }
+
+    #[test]
+    fn a_window_makes_the_budget() {
+        let budgets = |window| numbers(&[], window).iter().map(|it| it[0]).collect::<Vec<_>>();
+        assert_eq!(budgets(None), [8_000, 8_000, 8_000]);
+        assert_eq!(budgets(Some(200_000)), [16_000, 8_000, 16_000]);
+        let config = RegistryConfig::default();
+        for window in [1, 999, 200_000, u32::MAX] {
+            assert_eq!(budgets(Some(window))[0], config.budget_chars(Some(window)));
+        }
+    }
+
+    #[test]
+    fn claude_code_cuts_long_texts_and_then_drops_whole_ones() {
+        let long = "x".repeat(1_500);
+        let mut skills: Vec<Listing> =
+            ["a", "b", "c", "d", "e", "f"].map(|id| listing(id, &long)).into();
+        // With the blank between them, the two texts have 1,537 characters.
+        skills[0].when_to_use = Some("y".repeat(36));
+        let entry = "- a: \n".len() + 1_500;
+        let full = 5 * entry + 36 - "- f\n".len();
+        assert!(full <= 8_000);
+        assert_eq!(numbers(&skills, None)[1], [8_000, 5 * entry + 36 + "- f\n".len(), 6, 1, 1, 0]);
+        // One character less is not too long.
+        skills[0].when_to_use = Some("y".repeat(35));
+        assert_eq!(numbers(&skills, None)[1], [8_000, 5 * entry + 36 + 4, 6, 0, 1, 0]);
+        // Names stay whatever the budget.
+        assert_eq!(numbers(&skills, Some(1))[1], [0, 24, 6, 0, 6, 0]);
+    }
+
+    #[test]
+    fn codex_shortens_all_alike_and_then_leaves_out() {
+        let skills = [
+            listing("a", "0123456789"),
+            listing("b", &"x".repeat(100)),
+            listing("c", &"x".repeat(200)),
+        ];
+        let bare = "- a:  (file: a/SKILL.md)\n".len();
+        // 4 × 2 % of the window: room for three names and 88 characters of descriptions.
+        let window = |budget: usize| Some(u32::try_from((budget * 100).div_ceil(8)).unwrap());
+        let budget = 3 * bare + 88;
+        assert_eq!(numbers(&skills, window(budget))[2], [budget, budget, 3, 2, 0, 0]);
+        let budget = 3 * bare;
+        assert_eq!(numbers(&skills, window(budget))[2], [budget, budget, 3, 0, 3, 0]);
+        let budget = 3 * bare - 1;
+        assert_eq!(
+            numbers(&skills, window(budget))[2],
+            [budget, budget, 2, 1, 0, 1],
+            "a whole and what is left of b"
+        );
+    }
+
+    #[test]
+    fn what_is_for_users_only_is_listed_where_the_field_means_nothing() {
+        let mut skill = listing("brew", "Brews tea.");
+        skill.user_only = true;
+        let listed: Vec<_> = numbers(&[skill], None).iter().map(|it| it[2]).collect();
+        assert_eq!(listed, [0, 0, 1]);
+    }
+}

@@ -1,0 +1,244 @@
+//! Counts the parts of one skill.
+
+use std::collections::HashMap;
+use std::ops::AddAssign;
+
+use serde::Serialize;
+use skill_format::{
+    Diagnostic, Digest, Instructions, ResourceKind, ResourceLine, Severity, TokenCount,
+};
+use skill_rules::EntryKind;
+use skill_store::{FoundProblem, FoundSkill, Resource, SkillFiles};
+
+use super::clients::Listing;
+
+/// How many resources `read_skill` lists; the rest it counts.
+const MAX_LISTED: usize = 100;
+
+/// What a text costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Count {
+    pub(super) chars: u64,
+    /// Tokens as hot paths estimate them.
+    pub(super) estimate: u32,
+    /// Tokens of o200k_base; nothing if only estimates were wanted.
+    pub(super) o200k: Option<u32>,
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.chars += other.chars;
+        self.estimate = self.estimate.saturating_add(other.estimate);
+        // A sum of estimates alone begins with nothing and stays so.
+        if let Some(tokens) = other.o200k {
+            self.o200k = Some(self.o200k.unwrap_or_default().saturating_add(tokens));
+        }
+    }
+}
+
+/// Counts texts; equal ones once.
+pub(super) struct Counter {
+    exact: bool,
+    known: HashMap<Digest, u32>,
+}
+
+impl Counter {
+    pub(super) fn new(exact: bool) -> Self {
+        Self { exact, known: HashMap::new() }
+    }
+
+    pub(super) fn count(&mut self, text: &str) -> Count {
+        let chars = text.chars().count();
+        let o200k = self.exact.then(|| {
+            let digest = Digest::of(text.as_bytes());
+            *self.known.entry(digest).or_insert_with(|| skill_tokens::count_o200k(text))
+        });
+        Count { chars: chars as u64, estimate: TokenCount::from_chars(chars).get(), o200k }
+    }
+}
+
+/// What one skill costs.
+#[derive(Debug, Serialize)]
+pub(super) struct SkillCost {
+    pub(super) skill_id: String,
+    /// The skill's directory.
+    pub(super) path: String,
+    /// Whether models are not offered the skill; then it costs nothing until a user asks for it.
+    pub(super) user_only: bool,
+    /// Its line of the catalog.
+    pub(super) catalog_line: Option<Count>,
+    /// Its part of `<available_skills>`, with the path as it was found.
+    pub(super) available_skills: Option<Count>,
+    /// What `read_skill` answers.
+    pub(super) instructions: Count,
+    /// The file without its frontmatter.
+    pub(super) body: Count,
+    pub(super) resources: Vec<ResourceCost>,
+}
+
+/// What a file beside SKILL.md costs.
+#[derive(Debug, Serialize)]
+pub(super) struct ResourceCost {
+    pub(super) path: String,
+    pub(super) size: u64,
+    /// `text`, or why it was not counted: `binary`, or `too_large` to be served.
+    pub(super) content: &'static str,
+    #[serde(flatten)]
+    pub(super) count: Option<Count>,
+}
+
+/// Counts a skill; fails with the reason why it cannot be loaded. Also returns which of its files
+/// cannot be read.
+pub(super) fn measure(
+    skill: &FoundSkill,
+    files: &SkillFiles,
+    counter: &mut Counter,
+) -> Result<(SkillCost, Listing, Vec<FoundProblem>), Diagnostic> {
+    let text = skill_format::parse(&skill.dir_name, &files.bytes)
+        .map_err(|refused| first_error(refused.diagnostics))?;
+    let body = text.body().to_owned();
+    let frontmatter = text.parsed.frontmatter;
+    let frontmatter = frontmatter.ok_or_else(|| first_error(text.parsed.diagnostics))?;
+    let listing = Listing::new(skill, &frontmatter);
+    let mut unreadable = Vec::new();
+    let resources = resources(skill, files, counter, &mut unreadable);
+    let lines: Vec<ResourceLine<'_>> = resources
+        .iter()
+        .map(|it| ResourceLine {
+            path: &it.path,
+            kind: ResourceKind::of_path(&it.path),
+            size: it.size,
+        })
+        .collect();
+    let shown = lines.len().min(MAX_LISTED);
+    let instructions = skill_format::instructions(&Instructions {
+        id: &listing.id,
+        digest: &Digest::of(&files.bytes),
+        tokens: TokenCount::of(&body),
+        body: &body,
+        resources: &lines[..shown],
+        more_resources: lines.len() - shown,
+        requires: &frontmatter.requires,
+    });
+    let offered = !listing.user_only;
+    let cost = SkillCost {
+        skill_id: listing.id.clone(),
+        path: skill.dir.display().to_string(),
+        user_only: listing.user_only,
+        catalog_line: offered.then(|| counter.count(&catalog_line(&listing))),
+        available_skills: offered.then(|| counter.count(&element(&listing))),
+        instructions: counter.count(&instructions),
+        body: counter.count(&body),
+        resources,
+    };
+    Ok((cost, listing, unreadable))
+}
+
+/// The first of the diagnostics that is an error; what cannot be loaded has one.
+fn first_error(diagnostics: Vec<Diagnostic>) -> Diagnostic {
+    diagnostics
+        .into_iter()
+        .find(|found| found.severity == Severity::Error)
+        .unwrap_or_else(|| Diagnostic::error("file.unreadable", "it cannot be read as a skill"))
+}
+
+/// Counts the files beside SKILL.md that `read_skill` lists.
+fn resources(
+    skill: &FoundSkill,
+    files: &SkillFiles,
+    counter: &mut Counter,
+    unreadable: &mut Vec<FoundProblem>,
+) -> Vec<ResourceCost> {
+    let own = ["SKILL.md", "skill.md", &*files.file_name];
+    let others = files
+        .files
+        .iter()
+        .flatten()
+        .filter(|file| file.kind == EntryKind::File && !own.contains(&&*file.path));
+    let mut resources = Vec::new();
+    for file in others {
+        let (content, count) = match skill.read_resource(&file.path) {
+            Ok(Resource::Text(text)) => ("text", Some(counter.count(&text))),
+            Ok(Resource::Binary) => ("binary", None),
+            Ok(Resource::TooLarge) => ("too_large", None),
+            Err(problem) => {
+                unreadable.push(problem);
+                continue;
+            }
+        };
+        resources.push(ResourceCost { path: file.path.clone(), size: file.size, content, count });
+    }
+    resources
+}
+
+/// The skill's line of the catalog, as it stands there while the budget lasts.
+fn catalog_line(listing: &Listing) -> String {
+    let catalog = skill_format::catalog(&[listing.catalog_item()], usize::MAX);
+    let text = catalog.map(|catalog| catalog.text).unwrap_or_default();
+    // The first line is the header.
+    text.lines().nth(1).map(|line| format!("{line}\n")).unwrap_or_default()
+}
+
+/// The skill's part of `<available_skills>`.
+fn element(listing: &Listing) -> String {
+    let block = skill_format::available_skills_xml(&[listing.prompt_skill()]);
+    let inner = block.strip_prefix("<available_skills>\n").unwrap_or(&block);
+    inner.strip_suffix("</available_skills>").unwrap_or(inner).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(id: &str, description: &str) -> Listing {
+        Listing {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            description: description.to_owned(),
+            when_to_use: None,
+            location: format!("{id}/SKILL.md"),
+            user_only: false,
+        }
+    }
+
+    #[test]
+    fn both_counts_stand_side_by_side() {
+        let text = "Reviews pull requests.";
+        let exact = Count { chars: 22, estimate: 6, o200k: Some(4) };
+        assert_eq!(Counter::new(true).count(text), exact);
+        assert_eq!(Counter::new(false).count(text), Count { o200k: None, ..exact });
+    }
+
+    #[test]
+    fn equal_texts_are_counted_once() {
+        let mut counter = Counter::new(true);
+        counter.count("one");
+        counter.count("two");
+        counter.count("one");
+        assert_eq!(counter.known.len(), 2);
+        // Whatever is known of a text is not counted again.
+        counter.known.insert(Digest::of(b"one"), 77);
+        assert_eq!(counter.count("one").o200k, Some(77));
+    }
+
+    #[test]
+    fn sums_are_exact_where_their_parts_are() {
+        let mut sum = Count::default();
+        sum += Count { chars: 5, estimate: 2, o200k: None };
+        assert_eq!(sum, Count { chars: 5, estimate: 2, o200k: None });
+        sum += Count { chars: 4, estimate: 1, o200k: Some(1) };
+        sum += Count { chars: 1, estimate: u32::MAX, o200k: Some(2) };
+        assert_eq!(sum, Count { chars: 10, estimate: u32::MAX, o200k: Some(3) });
+    }
+
+    #[test]
+    fn a_skill_has_a_line_and_an_element() {
+        let listing = listing("brew", "Brews <tea>.");
+        assert_eq!(catalog_line(&listing), "• `brew` — Brews ‹tea›.\n");
+        assert_eq!(
+            element(&listing),
+            "<skill>\n<name>\nbrew\n</name>\n<description>\nBrews &lt;tea&gt;.\n</description>\n\
+             <location>\nbrew/SKILL.md\n</location>\n</skill>\n"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! Shows costs to a person.
+
+use super::measure::{Count, SkillCost};
+use super::{Costs, Total};
+use crate::error::CliError;
+use crate::output::Output;
+
+/// Prints one skill part by part, several a line each; then what clients would cut.
+pub(super) fn print(output: Output, costs: &Costs) -> Result<(), CliError> {
+    match costs.skills.as_slice() {
+        [] => return Ok(()),
+        [skill] => one(output, skill)?,
+        skills => several(output, skills, &costs.total)?,
+    }
+    output.line("")?;
+    let rows: Vec<Vec<String>> = costs
+        .clients
+        .iter()
+        .map(|cut| {
+            vec![
+                cut.client.to_owned(),
+                format!("{} of {}", cut.chars, cut.budget),
+                cut.listed.to_string(),
+                cut.shortened.to_string(),
+                cut.without_description.to_string(),
+                cut.omitted.to_string(),
+            ]
+        })
+        .collect();
+    let header = ["client", "characters", "listed", "shortened", "without description", "left out"];
+    output.table(&header, &rows)?;
+    output.line("")?;
+    match costs.encoding {
+        Some(encoding) => {
+            output.line(format!("tokens of {encoding}; after ~ estimates, {}", costs.estimate))
+        }
+        None => output.line(format!("estimated tokens, {}", costs.estimate)),
+    }
+}
+
+fn one(output: Output, skill: &SkillCost) -> Result<(), CliError> {
+    let part =
+        |name: &str, count: Count| vec![name.to_owned(), tokens(count), count.chars.to_string()];
+    let mut rows = Vec::new();
+    if let Some(count) = skill.catalog_line {
+        rows.push(part("catalog line", count));
+    }
+    if let Some(count) = skill.available_skills {
+        rows.push(part("<available_skills>", count));
+    }
+    rows.push(part("instructions", skill.instructions));
+    rows.push(part("body", skill.body));
+    for resource in &skill.resources {
+        rows.push(match resource.count {
+            Some(count) => part(&resource.path, count),
+            None => {
+                let why = if resource.content == "binary" { "binary" } else { "too large" };
+                vec![resource.path.clone(), format!("{why}, {} bytes", resource.size)]
+            }
+        });
+    }
+    output.table(&[&skill.skill_id, "tokens", "characters"], &rows)
+}
+
+fn several(output: Output, skills: &[SkillCost], total: &Total) -> Result<(), CliError> {
+    let mut rows: Vec<Vec<String>> = Vec::with_capacity(skills.len() + 1);
+    for skill in skills {
+        let mut resources = Count::default();
+        let mut others = 0;
+        for resource in &skill.resources {
+            match resource.count {
+                Some(count) => resources += count,
+                None => others += 1,
+            }
+        }
+        let texts = skill.resources.len() - others;
+        rows.push(vec![
+            skill.skill_id.clone(),
+            optional(skill.catalog_line),
+            optional(skill.available_skills),
+            tokens(skill.instructions),
+            tokens(skill.body),
+            files(resources, texts, others),
+        ]);
+    }
+    rows.push(vec![
+        format!("{} skills", total.skills),
+        optional(total.catalog),
+        optional(total.available_skills),
+        tokens(total.instructions),
+        tokens(total.body),
+        files(total.resources, total.text_files, total.other_files),
+    ]);
+    let header = ["skill", "catalog", "<available_skills>", "instructions", "body", "resources"];
+    output.table(&header, &rows)
+}
+
+/// What a model is not offered costs nothing there.
+fn optional(count: Option<Count>) -> String {
+    count.map_or_else(|| "user only".to_owned(), tokens)
+}
+
+fn files(count: Count, texts: usize, others: usize) -> String {
+    match (texts, others) {
+        (0, 0) => String::new(),
+        (texts, 0) => format!("{} in {texts}", tokens(count)),
+        (0, others) => format!("{others} not text"),
+        (texts, others) => format!("{} in {texts}, {others} not text", tokens(count)),
+    }
+}
+
+fn tokens(count: Count) -> String {
+    match count.o200k {
+        Some(exact) => format!("{exact} ~{}", count.estimate),
+        None => format!("~{}", count.estimate),
+    }
+}

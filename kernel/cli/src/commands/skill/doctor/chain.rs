@@ -1,0 +1,301 @@
+//! The chain of each skill: discovered, parsed, valid, visible, in L1.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde::Serialize;
+use skill_format::{Diagnostic, Frontmatter, Severity};
+use skill_rules::extended::{Extended, Reading, SKILL_YAML, SKILL_YAML_LIMIT};
+use skill_rules::{
+    Eligibility, Options, Profile, Reason, Scope, SkillInput, eligibility, unchecked_tools,
+};
+use skill_store::{
+    Audience, Found, FoundSkill, Problem, Resource, SharedCatalog, Skill, Snapshot, Trust,
+    find_skills,
+};
+
+/// What keeps a directory that is meant to be a skill from being one; other findings of a scan are
+/// remarks.
+const NOT_DISCOVERED: [&str; 3] = ["id.invalid", "link.outside", "root.skillFile"];
+
+/// The stages, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Stage {
+    /// The scan took the directory for a skill.
+    Discovered,
+    /// Its SKILL.md says what the skill is.
+    Parsed,
+    /// It conforms to the profile. One that does not is loaded all the same.
+    Valid,
+    /// Models are offered it under its own id.
+    Visible,
+    /// It has a line in the catalog.
+    InL1,
+}
+
+/// One directory and how far it gets.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    /// The directory's name.
+    pub(super) skill_id: String,
+    /// The label of its root.
+    pub(super) root: Option<String>,
+    /// What the reason speaks of: SKILL.md, or the directory.
+    pub(super) path: String,
+    pub(super) discovered: bool,
+    pub(super) parsed: bool,
+    /// Nothing where it could not be asked.
+    pub(super) valid: Option<bool>,
+    pub(super) visible: bool,
+    pub(super) in_l1: bool,
+    /// Whether its line is the id alone: the catalog has no room for its description.
+    pub(super) id_only: bool,
+    /// The first stage that it does not reach.
+    pub(super) stopped_at: Option<Stage>,
+    /// Whether that is a defect; that a skill is for users only, or a copy, is none.
+    pub(super) defect: bool,
+    pub(super) reason: Option<Diagnostic>,
+    pub(super) trust: Option<Trust>,
+    /// Whether all it needs is there, as far as that is known without an agent.
+    pub(super) eligible: Option<bool>,
+    pub(super) missing: Vec<Reason>,
+    /// Required tools nobody looked for: which tools there are depends on the agent.
+    pub(super) unchecked_tools: Vec<String>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Something a scan found that is no skill.
+#[derive(Debug, Serialize)]
+pub(super) struct Remark {
+    pub(super) path: String,
+    #[serde(flatten)]
+    pub(super) diagnostic: Diagnostic,
+}
+
+/// Follows every skill along the chain. The rows are sorted by id, then by path.
+pub(super) fn examine(
+    snapshot: &Snapshot,
+    catalog: Option<&SharedCatalog>,
+    profile: Profile,
+) -> (Vec<Row>, Vec<Remark>) {
+    let examiner = Examiner { snapshot, profile, lines: lines(snapshot, catalog) };
+    let (mut rows, remarks) = examiner.skipped();
+    rows.extend(snapshot.skills().iter().map(|skill| examiner.winner(skill)));
+    for shadowed in snapshot.shadowed() {
+        let reachable = format!("; this one is reachable as `{}`", shadowed.name);
+        rows.push(examiner.other(&shadowed.skill, "id.duplicate", true, &reachable));
+    }
+    for copy in snapshot.copies() {
+        rows.push(examiner.other(copy, "id.copy", false, "; both are the same in every file"));
+    }
+    rows.sort_by(|a, b| (&a.skill_id, &a.path).cmp(&(&b.skill_id, &b.path)));
+    (rows, remarks)
+}
+
+/// The lines of the catalog by id.
+fn lines<'a>(
+    snapshot: &'a Snapshot,
+    catalog: Option<&'a SharedCatalog>,
+) -> HashMap<&'a str, &'a str> {
+    let Some(SharedCatalog { text, report }) = catalog else { return HashMap::new() };
+    // One line a skill, in the order of ids, behind the header.
+    let ids = snapshot.visible(Audience::Model).map(|skill| skill.id().as_str());
+    ids.zip(text.lines().skip(1)).take(report.listed).collect()
+}
+
+struct Examiner<'a> {
+    snapshot: &'a Snapshot,
+    profile: Profile,
+    lines: HashMap<&'a str, &'a str>,
+}
+
+impl Examiner<'_> {
+    /// Makes rows of what was refused, and remarks of everything else the scan found.
+    fn skipped(&self) -> (Vec<Row>, Vec<Remark>) {
+        let (mut rows, mut remarks): (Vec<Row>, Vec<Remark>) = (Vec::new(), Vec::new());
+        // Of several findings about one file the first error counts.
+        let mut taken: HashMap<&Path, usize> = HashMap::new();
+        for problem in self.snapshot.problems().iter().filter(|problem| problem.skipped) {
+            let found = &problem.diagnostic;
+            let path = problem.path.display().to_string();
+            if problem.skill.is_none() && !NOT_DISCOVERED.contains(&found.rule) {
+                remarks.push(Remark { path, diagnostic: found.clone() });
+                continue;
+            }
+            if let Some(&at) = taken.get(&*problem.path) {
+                let reason = &mut rows[at].reason;
+                if reason.as_ref().is_some_and(|reason| reason.severity < Severity::Error)
+                    && found.severity == Severity::Error
+                {
+                    *reason = Some(found.clone());
+                }
+                continue;
+            }
+            taken.insert(&problem.path, rows.len());
+            rows.push(self.refused(problem));
+        }
+        (rows, remarks)
+    }
+
+    fn refused(&self, problem: &Problem) -> Row {
+        let discovered = problem.skill.is_some();
+        let named = match (&problem.skill, problem.path.file_name()) {
+            (Some(id), _) => id.to_string(),
+            (None, Some(name)) => name.to_string_lossy().into_owned(),
+            (None, None) => String::new(),
+        };
+        let stage = if discovered { Stage::Parsed } else { Stage::Discovered };
+        let mut row =
+            Row { root: self.root_of(&problem.path), discovered, ..Row::new(named, &problem.path) };
+        row.stop(stage, true, problem.diagnostic.clone());
+        row
+    }
+
+    /// The root a path lies in: the innermost.
+    fn root_of(&self, path: &Path) -> Option<String> {
+        let roots = self.snapshot.roots().iter().filter(|root| path.starts_with(&root.path));
+        let root = roots.max_by_key(|root| root.path.as_os_str().len());
+        root.map(|root| root.label.clone())
+    }
+
+    /// A skill that has its id to itself.
+    fn winner(&self, skill: &Skill) -> Row {
+        let mut row = self.parsed(skill);
+        row.visible = skill.model_invocable();
+        let line = self.lines.get(skill.id().as_str());
+        row.in_l1 = line.is_some();
+        if !row.visible {
+            let message = "it is for users only: it sets `disable-model-invocation`";
+            let found = Diagnostic::note("disable-model-invocation", message);
+            row.stop(Stage::Visible, false, found);
+        } else if let Some(line) = line {
+            row.id_only = line.ends_with('`');
+        } else {
+            let message = "the catalog has no room for it: models find it by searching alone";
+            let help = "shorten descriptions, make skills user-only, or raise `l1_budget_chars`";
+            let found = Diagnostic::error("catalog.budget", message).with_help(help);
+            row.stop(Stage::InL1, true, found);
+        }
+        row
+    }
+
+    /// A skill whose id another one has.
+    fn other(&self, skill: &Skill, rule: &'static str, defect: bool, more: &str) -> Row {
+        let mut row = self.parsed(skill);
+        let winner = self.snapshot.get(skill.id().as_str());
+        let winner = winner.map_or_else(String::new, |winner| {
+            format!("{} in root `{}`", winner.location().display(), winner.source())
+        });
+        let found = Diagnostic::warning(rule, format!("its id is taken by {winner}{more}"));
+        let help = if defect { "rename one of the two directories" } else { "remove one of them" };
+        row.stop(Stage::Visible, defect, found.with_help(help));
+        row
+    }
+
+    /// A skill that was parsed: whether it is valid, and what it needs.
+    fn parsed(&self, skill: &Skill) -> Row {
+        let mut row = Row {
+            root: Some(skill.source().to_owned()),
+            discovered: true,
+            parsed: true,
+            trust: Some(skill.trust()),
+            ..Row::new(skill.id().to_string(), &skill.location())
+        };
+        if skill.trust() == Trust::Untrusted {
+            row.notes.push(
+                "untrusted: it is listed with its origin, cannot be bound and grants nothing"
+                    .to_owned(),
+            );
+        }
+        let options = Options { profile: self.profile, scope: Scope::Validate };
+        let read = open(&skill.dir()).and_then(|mut found| {
+            let files = found.read(skill_rules::needs_files(options));
+            Ok((files.map_err(|problem| problem.message)?, found))
+        });
+        let (files, found) = match read {
+            Ok(read) => read,
+            Err(message) => {
+                row.notes.push(format!("it was not checked: {message}"));
+                return row;
+            }
+        };
+        let input = SkillInput {
+            dir_name: skill.id().as_str(),
+            file_name: Some(&files.file_name),
+            bytes: &files.bytes,
+            files: files.files.as_deref(),
+        };
+        let report = skill_rules::check(&input, options);
+        row.valid = Some(report.is_valid());
+        if let Some(error) = report.of(Severity::Error).next() {
+            row.stop(Stage::Valid, true, error.clone());
+        }
+        let parsed = skill_format::parse(skill.id().as_str(), &files.bytes);
+        if let Some(frontmatter) = parsed.ok().and_then(|text| text.parsed.frontmatter) {
+            self.needs(&found, &frontmatter, &mut row);
+        }
+        row
+    }
+
+    /// Looks for what a skill needs.
+    fn needs(&self, found: &FoundSkill, frontmatter: &Frontmatter, row: &mut Row) {
+        let mut extended = Extended::of_frontmatter(frontmatter);
+        if let Ok(Resource::Text(yaml)) = found.read_resource(SKILL_YAML)
+            && yaml.len() <= SKILL_YAML_LIMIT
+        {
+            extended = extended.or(Reading::of_skill_yaml(&yaml, &row.skill_id).extended);
+        }
+        let there = |id: &str| self.snapshot.get(id).is_some();
+        let found = eligibility(&frontmatter.requires, &extended, &there, None);
+        row.eligible = Some(found == Eligibility::Eligible);
+        if let Eligibility::Ineligible(missing) = found {
+            row.missing = missing;
+        }
+        row.unchecked_tools =
+            unchecked_tools(&extended, None).into_iter().map(str::to_owned).collect();
+    }
+}
+
+impl Row {
+    /// A directory of which nothing is known.
+    fn new(skill_id: String, path: &Path) -> Self {
+        Self {
+            skill_id,
+            root: None,
+            path: path.display().to_string(),
+            discovered: false,
+            parsed: false,
+            valid: None,
+            visible: false,
+            in_l1: false,
+            id_only: false,
+            stopped_at: None,
+            defect: false,
+            reason: None,
+            trust: None,
+            eligible: None,
+            missing: Vec::new(),
+            unchecked_tools: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Notes why a stage is not reached, if an earlier one did not end the chain already.
+    fn stop(&mut self, stage: Stage, defect: bool, reason: Diagnostic) {
+        if self.stopped_at.is_none() {
+            (self.stopped_at, self.defect, self.reason) = (Some(stage), defect, Some(reason));
+        }
+    }
+}
+
+/// Opens a skill that is known to lie in a directory.
+fn open(dir: &Path) -> Result<FoundSkill, String> {
+    let found = find_skills(dir, &mut |found| ControlFlow::Break(found));
+    match found {
+        ControlFlow::Break(Found::Skill(skill)) => Ok(skill),
+        ControlFlow::Break(Found::Problem(problem)) => Err(problem.message),
+        ControlFlow::Continue(()) => Err("it is gone".to_owned()),
+    }
+}

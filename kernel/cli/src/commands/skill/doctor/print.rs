@@ -1,0 +1,110 @@
+//! Shows an examination to a person.
+
+use super::Examination;
+use super::chain::{Row, Stage};
+use crate::error::CliError;
+use crate::output::{GREEN, Output, RED, YELLOW, show};
+
+/// Prints the chain of every skill, then the reasons, then what there is to say of the whole.
+pub(super) fn print(output: Output, examination: &Examination) -> Result<(), CliError> {
+    let skills = &examination.skills;
+    if skills.is_empty() {
+        let roots: Vec<_> =
+            examination.roots.iter().map(|root| root.path.display().to_string()).collect();
+        output.note(format!("no skills in {}", roots.join(", ")));
+    } else {
+        let rows: Vec<Vec<String>> = skills.iter().map(cells).collect();
+        let header = ["skill", "root", "discovered", "parsed", "valid", "visible", "in L1"];
+        output.table(&header, &rows)?;
+        output.line("")?;
+    }
+    for row in skills {
+        details(output, row)?;
+    }
+    if !skills.is_empty() {
+        let visible = skills.iter().filter(|row| row.visible).count();
+        let listed = skills.iter().filter(|row| row.in_l1).count();
+        let room = examination.catalog.map_or_else(String::new, |catalog| {
+            let cut = match catalog.without_description {
+                0 => String::new(),
+                cut => format!(" ({cut} without a description)"),
+            };
+            format!("{cut}; the catalog has {} of {} characters", catalog.chars, catalog.budget)
+        });
+        let skills = match skills.len() {
+            1 => "1 skill".to_owned(),
+            count => format!("{count} skills"),
+        };
+        output.line(format!("{skills}, {visible} visible, {listed} in L1{room}"))?;
+    }
+    if let Some(partial) = &examination.partial {
+        output.note(format!("the scan did not see everything: {partial}"));
+    }
+    for remark in &examination.remarks {
+        output.note(format!("{}: {}", remark.path, remark.diagnostic));
+    }
+    if !examination.ignored.is_empty() {
+        output.note(format!("not searched: {}", examination.ignored.join(", ")));
+    }
+    Ok(())
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let word = |reached: bool| if reached { "yes" } else { "no" };
+    // Of what was not parsed nothing else is known.
+    let known = |reached: bool| if row.parsed { word(reached) } else { "-" };
+    [
+        row.skill_id.as_str(),
+        row.root.as_deref().unwrap_or("-"),
+        word(row.discovered),
+        if row.discovered { word(row.parsed) } else { "-" },
+        row.valid.map_or("-", word),
+        known(row.visible),
+        if row.id_only { "id only" } else { known(row.in_l1) },
+    ]
+    .map(str::to_owned)
+    .into()
+}
+
+/// Prints why a skill gets no further, and what else there is to know.
+fn details(output: Output, row: &Row) -> Result<(), CliError> {
+    let quiet = row.reason.is_none()
+        && row.missing.is_empty()
+        && row.unchecked_tools.is_empty()
+        && row.notes.is_empty();
+    if quiet {
+        return Ok(());
+    }
+    output.line(format!("{}  {}", show(&row.skill_id), show(&row.path)))?;
+    if let (Some(stage), Some(reason)) = (row.stopped_at, &row.reason) {
+        let colour = if row.defect { RED } else { YELLOW };
+        let not = match stage {
+            Stage::Discovered => "not a skill",
+            Stage::Parsed => "not parsed",
+            Stage::Valid => "not valid",
+            Stage::Visible => "not visible",
+            Stage::InL1 => "not in L1",
+        };
+        let place = match (reason.line, reason.column) {
+            (0, _) => String::new(),
+            (line, 0) => format!(", line {line}"),
+            (line, column) => format!(", line {line}, column {column}"),
+        };
+        let message = show(&reason.message);
+        output.line(format!("  {colour}{not}{colour:#}: {message} [{}{place}]", reason.rule))?;
+        if let Some(help) = &reason.help {
+            output.line(format!("  {GREEN}hint{GREEN:#}: {}", show(help)))?;
+        }
+    }
+    for missing in &row.missing {
+        output.line(format!("  {YELLOW}ineligible{YELLOW:#}: {}", show(&missing.to_string())))?;
+    }
+    if !row.unchecked_tools.is_empty() {
+        let tools = show(&row.unchecked_tools.join(", "));
+        output.line(format!("  note: it needs tools, which depend on the agent: {tools}"))?;
+    }
+    for note in &row.notes {
+        output.line(format!("  note: {}", show(note)))?;
+    }
+    Ok(())
+}

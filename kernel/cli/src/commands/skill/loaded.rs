@@ -1,0 +1,36 @@
+//! The skills of a batch that can be loaded, with what their frontmatter says.
+
+use skill_format::{Diagnostic, Frontmatter, Severity, parse_head};
+use skill_store::FoundSkill;
+
+use super::batch::{self, Batch, Item};
+use crate::cli::SkillPaths;
+use crate::error::CliError;
+use crate::session::Session;
+
+/// Calls `each` for every skill that can be loaded, in the order of the paths. What cannot be is a
+/// note.
+pub(super) fn for_each(
+    session: &Session,
+    paths: &SkillPaths,
+    mut each: impl FnMut(&FoundSkill, Frontmatter) -> Result<(), CliError>,
+) -> Result<Batch, CliError> {
+    batch::for_each(session, paths, false, |item| {
+        let (skill, files) = match item {
+            Item::Skill(skill, files) => (skill, files),
+            Item::Problem(problem) => {
+                let path = problem.path.display();
+                session.output.note(format!("left out {path}: {}", problem.message));
+                return Ok(());
+            }
+        };
+        let parsed = parse_head(&skill.dir_name, &files.bytes);
+        if let Some(frontmatter) = parsed.frontmatter {
+            return each(skill, frontmatter);
+        }
+        let error = parsed.diagnostics.iter().find(|found| found.severity == Severity::Error);
+        let reason = error.map(Diagnostic::to_string).unwrap_or_default();
+        session.output.note(format!("left out {}: {reason}", skill.path().display()));
+        Ok(())
+    })
+}

@@ -1,0 +1,341 @@
+//! CommonMark as lines that termimad lays out.
+//!
+//! termimad's own parser looks at one line at a time: it drops lone stars, and knows neither fences
+//! in lists nor links. So the text is parsed by pulldown-cmark and only laid out by termimad.
+
+use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
+use termimad::minimad::{
+    self, Composite, CompositeStyle, Compound, Line, TableRow, TableRule, Text,
+};
+
+use crate::output::show;
+
+/// The largest indentation of a list in columns: what is nested deeper is indented no further.
+const MAX_INDENT: u8 = 8;
+
+/// termimad knows no indented paragraphs, but eight levels of headings, of which Markdown has six:
+/// the other two are the paragraphs of an item after its first, with how far they are indented.
+pub(super) const INDENTED: [(u8, usize); 2] = [(7, 2), (8, 4)];
+
+/// A text in one style.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Piece {
+    text: String,
+    bold: bool,
+    italic: bool,
+    code: bool,
+    strikeout: bool,
+}
+
+/// A line before it is wrapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Row {
+    Text(CompositeStyle, Vec<Piece>),
+    Cells(Vec<Vec<Piece>>),
+    Columns(Vec<minimad::Alignment>),
+    Rule,
+}
+
+/// A parsed text.
+pub(super) struct Document {
+    rows: Vec<Row>,
+}
+
+/// Where in the text the parser is.
+#[derive(Default)]
+struct Builder {
+    rows: Vec<Row>,
+    pieces: Vec<Piece>,
+    style: Piece,
+    bold: usize,
+    italic: usize,
+    /// For each open list the number of its next item; nothing for bullets.
+    lists: Vec<Option<u64>>,
+    quotes: usize,
+    /// What the next text begins: an item of a list.
+    item: Option<CompositeStyle>,
+    heading: Option<u8>,
+    /// The text of a block that is not Markdown, such as code.
+    verbatim: Option<(CompositeStyle, String)>,
+    cells: Vec<Vec<Piece>>,
+    /// Where the open links and images lead, and where their texts begin.
+    links: Vec<(String, usize)>,
+    /// Whether headings are marked with `#`.
+    marks: bool,
+}
+
+impl Document {
+    /// Parses a text. With `marks`, headings keep their `#`.
+    ///
+    /// Every text is sanitised once more: a character reference such as `&#27;` becomes what it
+    /// stands for only here.
+    pub(super) fn parse(text: &str, marks: bool) -> Self {
+        let options =
+            Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+        let mut builder = Builder { marks, ..Builder::default() };
+        for event in Parser::new_ext(text, options) {
+            builder.event(event);
+        }
+        builder.flush();
+        while builder.rows.last().is_some_and(Row::is_blank) {
+            builder.rows.pop();
+        }
+        Self { rows: builder.rows }
+    }
+
+    /// Returns the lines for termimad.
+    pub(super) fn text(&self) -> Text<'_> {
+        Text { lines: self.rows.iter().map(Row::line).collect() }
+    }
+}
+
+impl Row {
+    fn is_blank(&self) -> bool {
+        use CompositeStyle::{Paragraph, Quote};
+        matches!(self, Self::Text(Paragraph | Quote, pieces) if pieces.is_empty())
+    }
+
+    fn line(&self) -> Line<'_> {
+        match self {
+            Self::Text(style, pieces) => {
+                Line::Normal(Composite { style: *style, compounds: compounds(pieces) })
+            }
+            Self::Cells(cells) => {
+                let cells = cells.iter().map(|pieces| Composite::from(compounds(pieces)));
+                Line::TableRow(TableRow { cells: cells.collect() })
+            }
+            Self::Columns(columns) => Line::TableRule(TableRule { cells: columns.clone() }),
+            Self::Rule => Line::HorizontalRule,
+        }
+    }
+}
+
+fn compounds(pieces: &[Piece]) -> Vec<Compound<'_>> {
+    let compounds = pieces.iter().map(|piece| Compound {
+        src: &piece.text,
+        bold: piece.bold,
+        italic: piece.italic,
+        code: piece.code,
+        strikeout: piece.strikeout,
+    });
+    compounds.collect()
+}
+
+impl Builder {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+            Event::Code(text) => {
+                self.style.code = true;
+                self.text(&text);
+                self.style.code = false;
+            }
+            Event::SoftBreak => self.text(" "),
+            Event::HardBreak => self.flush(),
+            Event::Rule => {
+                self.flush();
+                self.rows.push(Row::Rule);
+                self.blank();
+            }
+            Event::TaskListMarker(done) => self.text(if done { "[x] " } else { "[ ] " }),
+            // Of extensions that are off.
+            Event::FootnoteReference(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph | Tag::TableHead | Tag::TableRow | Tag::TableCell => {}
+            Tag::Heading { level, .. } => {
+                self.flush();
+                let level = u8::try_from(level as usize).unwrap_or(u8::MAX);
+                self.heading = Some(level);
+                if self.marks {
+                    self.text(&format!("{} ", "#".repeat(usize::from(level))));
+                }
+            }
+            Tag::BlockQuote(_) => {
+                self.flush();
+                self.quotes += 1;
+            }
+            Tag::CodeBlock(_) => {
+                self.flush();
+                self.verbatim = Some((CompositeStyle::Code, String::new()));
+            }
+            Tag::HtmlBlock => {
+                self.flush();
+                self.verbatim = Some((self.block_style(), String::new()));
+            }
+            Tag::List(first) => {
+                self.flush();
+                self.lists.push(first);
+            }
+            Tag::Item => {
+                self.flush();
+                self.item = Some(self.next_item());
+            }
+            Tag::Table(columns) => {
+                self.flush();
+                self.rows.push(Row::Columns(columns.into_iter().map(alignment).collect()));
+            }
+            Tag::Emphasis => self.italic += 1,
+            Tag::Strong => self.bold += 1,
+            Tag::Strikethrough => self.style.strikeout = true,
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.links.push((dest_url.into_string(), self.pieces.len()));
+            }
+            _ => self.flush(),
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph => {
+                self.flush();
+                // The items of a list stand together.
+                if self.lists.is_empty() {
+                    self.blank();
+                }
+            }
+            TagEnd::Heading(_) => {
+                self.flush();
+                self.heading = None;
+                self.blank();
+            }
+            TagEnd::BlockQuote(_) => {
+                self.flush();
+                while self.rows.last().is_some_and(Row::is_blank) {
+                    self.rows.pop();
+                }
+                self.quotes = self.quotes.saturating_sub(1);
+                self.blank();
+            }
+            TagEnd::CodeBlock | TagEnd::HtmlBlock => self.end_verbatim(),
+            TagEnd::List(_) => {
+                self.flush();
+                self.lists.pop();
+                if self.lists.is_empty() {
+                    self.blank();
+                }
+            }
+            TagEnd::Item => {
+                self.flush();
+                // An item without a text has a line all the same.
+                if let Some(style) = self.item.take() {
+                    self.rows.push(Row::Text(style, Vec::new()));
+                }
+            }
+            TagEnd::TableCell => self.cells.push(std::mem::take(&mut self.pieces)),
+            TagEnd::TableHead => {
+                let columns = self.rows.pop();
+                self.rows.push(Row::Cells(std::mem::take(&mut self.cells)));
+                self.rows.extend(columns);
+            }
+            TagEnd::TableRow => self.rows.push(Row::Cells(std::mem::take(&mut self.cells))),
+            TagEnd::Table => self.blank(),
+            TagEnd::Emphasis => self.italic = self.italic.saturating_sub(1),
+            TagEnd::Strong => self.bold = self.bold.saturating_sub(1),
+            TagEnd::Strikethrough => self.style.strikeout = false,
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            _ => self.flush(),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some((_, block)) = &mut self.verbatim {
+            block.push_str(text);
+            return;
+        }
+        // Whatever is not printable, and what would break the line, is made visible or a blank.
+        let text = show(text).replace(['\n', '\t'], " ");
+        let (bold, italic) = (self.bold > 0, self.italic > 0);
+        self.pieces.push(Piece { text, bold, italic, ..self.style.clone() });
+    }
+
+    /// Ends a line of running text.
+    fn flush(&mut self) {
+        if self.pieces.is_empty() {
+            return;
+        }
+        let style = self.item.take().unwrap_or_else(|| self.block_style());
+        let pieces = std::mem::take(&mut self.pieces);
+        self.rows.push(Row::Text(style, pieces));
+    }
+
+    fn blank(&mut self) {
+        if !self.rows.last().is_none_or(Row::is_blank) {
+            let style = match self.quotes {
+                0 => CompositeStyle::Paragraph,
+                _ => CompositeStyle::Quote,
+            };
+            self.rows.push(Row::Text(style, Vec::new()));
+        }
+    }
+
+    fn block_style(&self) -> CompositeStyle {
+        match self.heading {
+            Some(level) => CompositeStyle::Header(level),
+            None if self.quotes > 0 => CompositeStyle::Quote,
+            None if !self.lists.is_empty() => {
+                let depth = self.lists.len().min(INDENTED.len()) - 1;
+                CompositeStyle::Header(INDENTED[depth].0)
+            }
+            None => CompositeStyle::Paragraph,
+        }
+    }
+
+    /// How far the current list is indented.
+    fn indent(&self) -> u8 {
+        let depth = u8::try_from(self.lists.len().saturating_sub(1)).unwrap_or(u8::MAX);
+        depth.saturating_mul(2).min(MAX_INDENT)
+    }
+
+    fn next_item(&mut self) -> CompositeStyle {
+        let level = self.indent();
+        match self.lists.last_mut() {
+            Some(Some(number)) => {
+                // CommonMark allows nine digits.
+                let index = u32::try_from(*number).unwrap_or(u32::MAX);
+                *number += 1;
+                CompositeStyle::OrderedListItem { level, index }
+            }
+            _ => CompositeStyle::ListItem(level),
+        }
+    }
+
+    fn end_verbatim(&mut self) {
+        let Some((style, block)) = self.verbatim.take() else { return };
+        if let Some(style) = self.item.take() {
+            self.rows.push(Row::Text(style, Vec::new()));
+        }
+        let inner = if self.lists.is_empty() { 0 } else { usize::from(self.indent()) + 2 };
+        for line in block.lines() {
+            let text = format!("{}{}", " ".repeat(inner), show(line).replace('\t', "    "));
+            self.rows.push(Row::Text(style, vec![Piece { text, ..Piece::default() }]));
+        }
+        if self.lists.is_empty() {
+            self.blank();
+        }
+    }
+
+    /// Adds where a link leads, unless its text says so.
+    fn end_link(&mut self) {
+        let Some((target, first)) = self.links.pop() else { return };
+        let text: String =
+            self.pieces.iter().skip(first).map(|piece| piece.text.as_str()).collect();
+        if text != target && !target.is_empty() {
+            self.text(&format!(" ({target})"));
+        }
+    }
+}
+
+fn alignment(of: Alignment) -> minimad::Alignment {
+    match of {
+        Alignment::None => minimad::Alignment::Unspecified,
+        Alignment::Left => minimad::Alignment::Left,
+        Alignment::Center => minimad::Alignment::Center,
+        Alignment::Right => minimad::Alignment::Right,
+    }
+}

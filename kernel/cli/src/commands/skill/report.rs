@@ -1,0 +1,277 @@
+//! What `validate` and `lint` say: one account of findings in several forms, one skill at a time.
+
+mod github;
+mod human;
+mod json;
+mod jsonl;
+mod place;
+mod reference;
+mod sarif;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use skill_format::{Diagnostic, Severity};
+use skill_rules::{Finding, Profile};
+use skill_store::{FoundProblem, ProblemKind};
+
+use crate::cli::Format;
+use crate::error::CliError;
+use crate::output::{Output, written};
+use crate::session::Session;
+
+/// One skill and what was found in it; or what stands where a skill should be.
+pub(super) struct Checked<'a> {
+    /// The SKILL.md, or whatever was named.
+    pub(super) path: &'a Path,
+    /// The skill's directory, or whatever was named.
+    pub(super) dir: &'a Path,
+    /// Its bytes, which findings point into.
+    pub(super) bytes: &'a [u8],
+    /// In the order of the file.
+    pub(super) findings: &'a [Finding],
+    /// The fields of the frontmatter, where the form shows them.
+    pub(super) properties: Option<&'a Map<String, Value>>,
+    /// How many findings were mended; nothing where that was not asked for.
+    pub(super) fixed: Option<usize>,
+}
+
+impl Checked<'_> {
+    fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.findings.iter().map(|found| &found.diagnostic)
+    }
+
+    fn is_valid(&self) -> bool {
+        self.diagnostics().all(|found| found.severity != Severity::Error)
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.diagnostics().filter(|found| found.severity == severity).count()
+    }
+}
+
+/// How much there was of everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Summary {
+    /// Skills that were looked at.
+    pub(super) skills: usize,
+    /// Those without an error.
+    pub(super) valid: usize,
+    pub(super) errors: usize,
+    pub(super) warnings: usize,
+    pub(super) notes: usize,
+    /// Paths that there was no skill to look at under.
+    pub(super) problems: usize,
+    /// Findings that were mended and are not counted above.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) fixed: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl Summary {
+    fn count(&mut self, checked: &Checked<'_>) {
+        self.errors += checked.count(Severity::Error);
+        self.warnings += checked.count(Severity::Warning);
+        self.notes += checked.count(Severity::Note);
+        self.fixed += checked.fixed.unwrap_or_default();
+    }
+
+    /// One line for people.
+    fn line(&self) -> String {
+        let counted = |count: usize, what: &str| {
+            let plural = if count == 1 { "" } else { "s" };
+            (count > 0).then(|| format!("{count} {what}{plural}"))
+        };
+        let valid = match self.valid {
+            0 if self.skills == 0 => None,
+            1 if self.skills == 1 => Some("valid".to_owned()),
+            valid if valid == self.skills => Some("all valid".to_owned()),
+            valid => Some(format!("{valid} valid")),
+        };
+        let parts = [
+            valid,
+            counted(self.errors, "error"),
+            counted(self.warnings, "warning"),
+            counted(self.notes, "note"),
+            counted(self.problems, "problem"),
+            (self.fixed > 0).then(|| format!("{} mended", self.fixed)),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let skills =
+            counted(self.skills, "skill").unwrap_or_else(|| "no skill was looked at".to_owned());
+        if parts.is_empty() { skills } else { format!("{skills}: {}", parts.join(", ")) }
+    }
+}
+
+/// A form that findings are told in.
+trait Form {
+    /// Tells of one skill.
+    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Tells of a path that no skill could be looked at under.
+    fn unread(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+        self.skill(checked, out)
+    }
+
+    /// Ends the account.
+    fn end(&mut self, summary: &Summary, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// The account of one run.
+pub(super) struct Report {
+    output: Output,
+    format: Format,
+    form: Box<dyn Form>,
+    out: Box<dyn Write>,
+    summary: Summary,
+}
+
+impl Report {
+    pub(super) fn new(output: Output, format: Format, profile: Profile) -> Self {
+        let form: Box<dyn Form> = match format {
+            Format::Human => Box::new(human::Human::new(output)),
+            Format::Json => Box::new(json::Json::default()),
+            Format::Jsonl => Box::new(jsonl::Jsonl),
+            Format::Sarif => Box::new(sarif::Sarif::new(profile)),
+            Format::Github => Box::new(github::Github),
+            Format::Reference => Box::new(reference::Reference(output)),
+        };
+        let out = Box::new(output.buffered());
+        Self { output, format, form, out, summary: Summary::default() }
+    }
+
+    /// Tells whether [`Checked::properties`] are shown.
+    pub(super) fn shows_properties(&self) -> bool {
+        matches!(self.format, Format::Json | Format::Jsonl)
+    }
+
+    /// Tells whether a form has one entry per skill, so that nothing can be added to one later.
+    pub(super) fn is_per_skill(&self) -> bool {
+        self.shows_properties()
+    }
+
+    /// Takes up a skill.
+    pub(super) fn skill(&mut self, checked: &Checked<'_>) -> Result<(), CliError> {
+        self.summary.skills += 1;
+        self.summary.valid += usize::from(checked.is_valid());
+        self.add(checked)
+    }
+
+    /// Takes up findings about a skill that was taken up before.
+    pub(super) fn more(&mut self, checked: &Checked<'_>, was_valid: bool) -> Result<(), CliError> {
+        self.summary.valid -= usize::from(was_valid && !checked.is_valid());
+        self.add(checked)
+    }
+
+    fn add(&mut self, checked: &Checked<'_>) -> Result<(), CliError> {
+        self.summary.count(checked);
+        written(self.form.skill(checked, &mut self.out))
+    }
+
+    /// Takes up something that could not be looked at.
+    pub(super) fn problem(&mut self, problem: &FoundProblem) -> Result<(), CliError> {
+        let place = problem.path.display();
+        if problem.kind == ProblemKind::Link {
+            self.output.note(format!("{place}: {}; {}", problem.message, problem.help));
+            return Ok(());
+        }
+        let message = match (self.format, problem.kind) {
+            (Format::Reference, ProblemKind::NotFound) => format!("Path does not exist: {place}"),
+            (Format::Reference, ProblemKind::NoSkill) => {
+                "Missing required file: SKILL.md".to_owned()
+            }
+            _ => problem.message.clone(),
+        };
+        let mut diagnostic = Diagnostic::error(problem.rule, message);
+        if !problem.help.is_empty() {
+            diagnostic = diagnostic.with_help(problem.help);
+        }
+        let found = [Finding { diagnostic, edits: Vec::new() }];
+        let checked = Checked {
+            path: &problem.path,
+            dir: &problem.path,
+            bytes: &[],
+            findings: &found,
+            properties: None,
+            fixed: None,
+        };
+        self.summary.problems += 1;
+        let is_result = matches!(problem.kind, ProblemKind::NoSkill | ProblemKind::Unusable);
+        if is_result || self.format == Format::Reference {
+            return written(self.form.skill(&checked, &mut self.out));
+        }
+        if matches!(self.format, Format::Human | Format::Github) {
+            let error = CliError::usage(format!("{place}: {}", problem.message));
+            return self.failure(&error.hint(problem.help));
+        }
+        written(self.form.unread(&checked, &mut self.out))
+    }
+
+    /// Tells of something that did not work: not a result, but it comes after those before it.
+    pub(super) fn failure(&mut self, error: &CliError) -> Result<(), CliError> {
+        written(self.out.flush())?;
+        self.output.error(error);
+        Ok(())
+    }
+
+    /// Ends the account.
+    pub(super) fn end(mut self) -> Result<Summary, CliError> {
+        written(self.form.end(&self.summary, &mut self.out))?;
+        written(self.out.flush())?;
+        Ok(self.summary)
+    }
+}
+
+/// The one form that is asked for.
+///
+/// # Errors
+/// Fails if two are asked for, or one that does not go with the profile.
+pub(super) fn format(
+    session: &Session,
+    format: Option<Format>,
+    jsonl: bool,
+    profile: Profile,
+) -> Result<Format, CliError> {
+    let mut asked = Vec::new();
+    asked.extend(format);
+    asked.extend(jsonl.then_some(Format::Jsonl));
+    asked.extend(session.output.json.then_some(Format::Json));
+    asked.dedup();
+    match asked[..] {
+        [] => Ok(Format::Human),
+        [Format::Reference] if profile != Profile::Reference => {
+            Err(CliError::usage("--format reference goes with --profile reference")
+                .hint("give both, or another format"))
+        }
+        [one] => Ok(one),
+        _ => Err(CliError::usage("--format, --jsonl and --json ask for different forms")
+            .hint("give one of them")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_one_line_and_leaves_out_what_there_is_none_of() {
+        let line = |skills, valid, [errors, warnings, notes, problems, fixed]: [usize; 5]| {
+            Summary { skills, valid, errors, warnings, notes, problems, fixed }.line()
+        };
+        assert_eq!(line(0, 0, [0; 5]), "no skill was looked at");
+        assert_eq!(line(0, 0, [0, 0, 0, 1, 0]), "no skill was looked at: 1 problem");
+        assert_eq!(line(1, 1, [0; 5]), "1 skill: valid");
+        assert_eq!(line(1, 0, [1, 0, 0, 0, 0]), "1 skill: 0 valid, 1 error");
+        assert_eq!(line(3, 3, [0, 1, 2, 0, 0]), "3 skills: all valid, 1 warning, 2 notes");
+        assert_eq!(
+            line(3, 1, [4, 0, 0, 2, 5]),
+            "3 skills: 1 valid, 4 errors, 2 problems, 5 mended"
+        );
+    }
+}

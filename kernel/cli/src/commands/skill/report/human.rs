@@ -1,0 +1,102 @@
+//! For people: the place in the file, what is wrong, what to do.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use annotate_snippets::renderer::DEFAULT_LINE_NUM_STYLE;
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use skill_format::{Diagnostic, Severity, decode};
+
+use super::place::{Lines, Shown, shown};
+use super::{Checked, Form, Summary};
+use crate::output::{Output, show};
+
+/// How much of a line is shown where the width of the terminal is not known.
+const WIDTH: usize = 100;
+
+pub(super) struct Human {
+    renderer: Renderer,
+    colour: bool,
+    width: usize,
+}
+
+impl Human {
+    pub(super) fn new(output: Output) -> Self {
+        let colour = output.colour();
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let width = output.width().map_or(WIDTH, |width| width.clamp(50, 200) - 10);
+        // Lines are cut before they get there.
+        Self { renderer: renderer.term_width(1_000), colour, width }
+    }
+
+    fn finding(
+        &self,
+        path: &str,
+        lines: &mut Lines<'_>,
+        found: &Diagnostic,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let level = match found.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+            Severity::Note => Level::NOTE,
+        };
+        let title = level.clone().primary_title(one_line(&found.message)).id(found.rule);
+        writeln!(out, "{}", self.renderer.render(&[Group::with_title(title)]))?;
+        let digits = if found.line > 0 { found.line.to_string().len() } else { 1 };
+        let style = if self.colour { DEFAULT_LINE_NUM_STYLE } else { Default::default() };
+        write!(out, "{:digits$}{style}-->{style:#} {path}", "")?;
+        for number in [found.line, found.column].into_iter().take_while(|&number| number > 0) {
+            write!(out, ":{number}")?;
+        }
+        writeln!(out)?;
+        let mut group = Group::with_level(level);
+        let line = if found.line > 0 { lines.get(found.line) } else { None };
+        // An empty line shows nobody anything.
+        if let Some(line) = line.filter(|line| !line.trim().is_empty()) {
+            let Shown { text, carets } = shown(line, found.column, self.width);
+            let here = AnnotationKind::Primary.span(carets);
+            group = group
+                .element(Snippet::source(text).line_start(found.line as usize).annotation(here));
+        }
+        if let Some(help) = &found.help {
+            group = group.element(Level::HELP.message(one_line(help)));
+        }
+        if !group.is_empty() {
+            writeln!(out, "{}", self.renderer.render(&[group]))?;
+        }
+        writeln!(out)
+    }
+}
+
+impl Form for Human {
+    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+        if checked.findings.is_empty() && checked.fixed.unwrap_or_default() == 0 {
+            return Ok(());
+        }
+        let path = one_line(&checked.path.to_string_lossy());
+        if let Some(fixed @ 1..) = checked.fixed {
+            writeln!(out, "{path}: {fixed} mended\n")?;
+        }
+        let text = text(checked.bytes);
+        let mut lines = Lines::new(&text);
+        for found in checked.diagnostics() {
+            self.finding(&path, &mut lines, found, out)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", summary.line())
+    }
+}
+
+/// The text as findings count its lines; of a file in no known encoding, what can be read.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    decode(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), |decoded| decoded.text)
+}
+
+/// An untrusted text that stays on its line.
+fn one_line(text: &str) -> String {
+    show(text).replace('\n', "\\n")
+}

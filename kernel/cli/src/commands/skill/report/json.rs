@@ -1,0 +1,71 @@
+//! One JSON object for the whole run, and the object of one skill.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use skill_format::{Diagnostic, Severity};
+
+use super::{Checked, Form, Summary};
+use crate::output::{SCHEMA_VERSION, json_text};
+
+/// What there is to say of a skill.
+#[derive(Serialize)]
+struct Object<'a> {
+    path: Cow<'a, str>,
+    valid: bool,
+    errors: Vec<&'a str>,
+    warnings: Vec<&'a str>,
+    properties: Cow<'a, Map<String, Value>>,
+    diagnostics: Vec<&'a Diagnostic>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fixed: Option<usize>,
+}
+
+/// The object of a skill, on one line.
+pub(super) fn object(checked: &Checked<'_>) -> io::Result<String> {
+    let messages = |severity| {
+        let found = checked.diagnostics().filter(move |found| found.severity == severity);
+        found.map(|found| &*found.message).collect()
+    };
+    json_text(&Object {
+        path: checked.path.to_string_lossy(),
+        valid: checked.is_valid(),
+        errors: messages(Severity::Error),
+        warnings: messages(Severity::Warning),
+        properties: checked.properties.map_or_else(Cow::default, Cow::Borrowed),
+        diagnostics: checked.diagnostics().collect(),
+        fixed: checked.fixed,
+    })
+}
+
+/// `{schema_version, skills, summary}`, written as it comes.
+#[derive(Default)]
+pub(super) struct Json {
+    begun: bool,
+}
+
+impl Json {
+    /// What stands between what was written and the next skill.
+    fn separator(&mut self) -> String {
+        if std::mem::replace(&mut self.begun, true) {
+            ",".to_owned()
+        } else {
+            format!("{{\"schema_version\":{SCHEMA_VERSION},\"skills\":[")
+        }
+    }
+}
+
+impl Form for Json {
+    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "{}{}", self.separator(), object(checked)?)
+    }
+
+    fn end(&mut self, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+        if !self.begun {
+            write!(out, "{}", self.separator())?;
+        }
+        writeln!(out, "],\"summary\":{}}}", json_text(summary)?)
+    }
+}

@@ -1,0 +1,148 @@
+//! What of a line of a file is shown, and what in it is pointed at.
+
+use std::ops::Range;
+
+use crate::output::show;
+
+/// A line fit to be printed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// The line, or the part of it around the place.
+    pub(super) text: String,
+    /// The bytes of `text` that are pointed at.
+    pub(super) carets: Range<usize>,
+}
+
+/// The lines of a text, by number. Looking for them in order costs one pass over the text.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    line: u32,
+    at: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, line: 1, at: 0 }
+    }
+
+    /// Returns a line without its end; nothing if there are not that many.
+    pub(super) fn get(&mut self, line: u32) -> Option<&'a str> {
+        if line < self.line {
+            (self.line, self.at) = (1, 0);
+        }
+        while self.line < line {
+            self.at += self.text[self.at..].find('\n')? + 1;
+            self.line += 1;
+        }
+        let rest = &self.text[self.at..];
+        let end = rest.find('\n').unwrap_or(rest.len());
+        Some(rest[..end].strip_suffix('\r').unwrap_or(&rest[..end]))
+    }
+}
+
+/// Makes a line fit to be printed, at most about `width` columns of it. `column` counts characters
+/// from 1; 0 is the whole line.
+pub(super) fn shown(line: &str, column: u32, width: usize) -> Shown {
+    let target = target(line, column);
+    let before = line[..target.start].chars().count();
+    // What leads up to the place is shown as long as it leaves room for the place itself.
+    let first = if before > width * 2 / 3 { before - width / 3 } else { 0 };
+    let start = line.char_indices().nth(first).map_or(line.len(), |(at, _)| at);
+    let mut text = String::from(if first > 0 { "…" } else { "" });
+    let mut carets = None;
+    let mut end = None;
+    let mut room = width;
+    for (at, character) in line[start..].char_indices().map(|(at, it)| (start + at, it)) {
+        if at >= target.start {
+            carets.get_or_insert(text.len());
+        }
+        if at >= target.end {
+            end.get_or_insert(text.len());
+        }
+        let piece = show(character.encode_utf8(&mut [0; 4]));
+        let columns = piece.chars().count();
+        if columns > room {
+            end.get_or_insert(text.len());
+            text.push('…');
+            break;
+        }
+        room -= columns;
+        text.push_str(&piece);
+    }
+    let carets = carets.unwrap_or(text.len());
+    let end = end.unwrap_or(text.len());
+    Shown { text, carets: carets..end.max(carets) }
+}
+
+/// The bytes of a line that a finding is about, as far as its first character tells: a value in the
+/// frontmatter to the end of the line, else a word.
+fn target(line: &str, column: u32) -> Range<usize> {
+    let end = line.trim_end().len();
+    let Some(before) = (column as usize).checked_sub(1) else {
+        return end - line.trim().len()..end;
+    };
+    let start = line.char_indices().nth(before).map_or(line.len(), |(at, _)| at);
+    if start >= end {
+        return start..start;
+    }
+    let lead = line[..start].trim_end();
+    if lead.ends_with(':') || lead.ends_with('-') {
+        return start..end;
+    }
+    let rest = &line[start..end];
+    let word = rest.find(char::is_whitespace).map_or(rest, |at| &rest[..at]);
+    let word = word.trim_end_matches([':', ',']);
+    start..start + word.len().max(rest.chars().next().map_or(0, char::len_utf8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The line with what is pointed at in `«»`.
+    fn pointed(line: &str, column: u32, width: usize) -> String {
+        let Shown { text, carets } = shown(line, column, width);
+        format!("{}«{}»{}", &text[..carets.start], &text[carets.clone()], &text[carets.end..])
+    }
+
+    #[test]
+    fn a_value_is_pointed_at_whole_and_other_text_by_word() {
+        assert_eq!(pointed("name: Big Beads  ", 7, 80), "name: «Big Beads»  ");
+        assert_eq!(pointed("  - one two", 5, 80), "  - «one two»");
+        assert_eq!(pointed("colour: blue", 1, 80), "«colour»: blue");
+        assert_eq!(pointed("see [a](b.md), please", 5, 80), "see «[a](b.md)», please");
+        assert_eq!(pointed("  all of it ", 0, 80), "  «all of it» ");
+        assert_eq!(pointed(":", 1, 80), "«:»");
+    }
+
+    #[test]
+    fn a_place_beyond_the_line_is_its_end() {
+        assert_eq!(pointed("abc", 4, 80), "abc«»");
+        assert_eq!(pointed("abc", 400, 80), "abc«»");
+        assert_eq!(pointed("", 1, 80), "«»");
+        assert_eq!(pointed("", 0, 80), "«»");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_shown_and_does_not_move_the_place() {
+        assert_eq!(pointed("a\u{1b}[2J: x\u{202e}y", 8, 80), "a\\u{1b}[2J: «x\\u{202e}y»");
+        assert_eq!(pointed("\u{1b}\u{9b}", 2, 80), "\\u{1b}«\\u{9b}»");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_place() {
+        let line = format!("{}: {}", "k".repeat(30), "v".repeat(1 << 20));
+        assert_eq!(pointed(&line, 33, 40), format!("…{}: «{}»…", "k".repeat(11), "v".repeat(27)));
+        assert_eq!(pointed(&line, 1, 40), format!("«{}»: {}…", "k".repeat(30), "v".repeat(8)));
+        let far = shown(&line, 1 << 20, 40);
+        assert!(far.text.chars().count() <= 42 && far.text.starts_with('…'), "{far:?}");
+    }
+
+    #[test]
+    fn lines_are_found_in_any_order_and_with_any_end() {
+        let mut lines = Lines::new("a\r\nb\n\nd");
+        let found: Vec<_> = [2, 4, 4, 3, 1, 5, 2].map(|line| lines.get(line)).into();
+        let expected = [Some("b"), Some("d"), Some("d"), Some(""), Some("a"), None, Some("b")];
+        assert_eq!(found, expected);
+    }
+}

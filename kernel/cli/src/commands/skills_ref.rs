@@ -1,0 +1,196 @@
+//! The reference tool, skills-ref 0.1.1: what `skillhost` is when a link of its name invokes it.
+//!
+//! Scripts written for that tool keep working: the same arguments, lines, streams and exit codes
+//! (0, 1 for what is wrong with a skill, 2 for what is wrong with the command line).
+
+mod click;
+mod path;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use skill_rules::reference::{
+    FILE_NAMES, PromptSkill, Properties, ReferenceError, lines, load, to_prompt, validate,
+};
+use skill_rules::role::{BoxxySkill, to_prompt_boxxy};
+use skill_rules::{SkillInput, reference};
+
+use self::path::{as_python_writes_it, name, skill_directory};
+use crate::exit;
+use crate::output::{Outcome, Output};
+
+/// The names it goes by.
+const NAMES: [&str; 2] = ["skills-ref", "agentskills"];
+
+/// What it prints, and its exit code.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Printed {
+    pub(super) code: u8,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Printed {
+    fn result(text: &str) -> Self {
+        Self { stdout: format!("{text}\n"), ..Self::default() }
+    }
+
+    fn error(message: &str) -> Self {
+        let stderr = format!("Error: {message}\n");
+        Self { code: exit::FINDINGS, stderr, ..Self::default() }
+    }
+
+    /// Prints it.
+    pub(super) fn print(&self, output: Output) -> Outcome {
+        output.raw(&self.stdout)?;
+        output.raw_to_stderr(&self.stderr);
+        Ok(self.code)
+    }
+}
+
+/// Returns the name if the program is invoked as the reference tool.
+pub(super) fn invoked_as(program: &OsStr) -> Option<&str> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    NAMES.contains(&name).then_some(name)
+}
+
+/// Runs the reference tool.
+pub(super) fn run(program: &str, arguments: &[OsString]) -> Outcome {
+    let printed = match click::parse(program, arguments) {
+        Ok(click::Asked::Validate(path)) => validate_skill(&path),
+        Ok(click::Asked::ReadProperties(path)) => read_properties(&path),
+        Ok(click::Asked::ToPrompt(paths)) => to_prompt_of(&paths),
+        Err(told) => told,
+    };
+    printed.print(Output { json: false })
+}
+
+/// Returns what is printed if one of the paths of `skillhost skill <command>` cannot be looked at.
+pub(super) fn refused<'a>(
+    command: &str,
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+) -> Option<Printed> {
+    click::bad_path("skillhost skill", command, paths.into_iter().map(|path| path.as_os_str()))
+}
+
+fn validate_skill(path: &Path) -> Printed {
+    let dir = skill_directory(path);
+    let shown = as_python_writes_it(&dir);
+    let told = if fs::metadata(&dir).is_ok_and(|metadata| metadata.is_dir()) {
+        match read(&dir) {
+            Ok(Some((file, bytes))) => {
+                let dir_name = name(&dir);
+                let file_name = file.file_name().and_then(OsStr::to_str);
+                let input =
+                    SkillInput { dir_name: &dir_name, file_name, bytes: &bytes, files: None };
+                lines(&shown, &validate(&input))
+            }
+            Ok(None) => {
+                let input = SkillInput { dir_name: "", file_name: None, bytes: &[], files: None };
+                lines(&shown, &validate(&input))
+            }
+            Err(problem) => failed(&shown, &problem),
+        }
+    } else {
+        failed(&shown, &format!("Not a directory: {shown}"))
+    };
+    let code = if told.stderr.is_empty() { exit::OK } else { exit::FINDINGS };
+    Printed { code, stdout: told.stdout, stderr: told.stderr }
+}
+
+fn failed(shown: &str, problem: &str) -> reference::Lines {
+    let stderr = format!("Validation failed for {shown}:\n  - {problem}\n");
+    reference::Lines { stderr, ..reference::Lines::default() }
+}
+
+/// What `read-properties` prints.
+pub(super) fn read_properties(path: &Path) -> Printed {
+    let dir = skill_directory(path);
+    let json = |properties: Properties| properties.to_json().map_err(|error| error.to_string());
+    match properties(&dir).and_then(|(_, properties)| json(properties)) {
+        Ok(json) => Printed::result(&json),
+        Err(problem) => Printed::error(&problem),
+    }
+}
+
+/// What `to-prompt` prints.
+pub(super) fn to_prompt_of(paths: &[PathBuf]) -> Printed {
+    let skill = |path: &PathBuf| {
+        let (file, properties) = properties(&resolved(path)?)?;
+        Ok(PromptSkill { properties, location: as_python_writes_it(&file) })
+    };
+    let skills = paths.iter().map(skill).collect::<Result<Vec<_>, String>>();
+    let block = |skills: Vec<_>| to_prompt(&skills).map_err(|error| error.to_string());
+    match skills.and_then(block) {
+        Ok(block) => Printed::result(&block),
+        Err(problem) => Printed::error(&problem),
+    }
+}
+
+/// The block of the formal specification; skills are read as loading reads them.
+pub(super) fn to_prompt_boxxy_of(paths: &[PathBuf]) -> Printed {
+    let skill = |path: &PathBuf| {
+        let dir = resolved(path)?;
+        let (file, bytes) = read(&dir)?.ok_or_else(|| not_found(&dir))?;
+        let dir_name = name(&dir);
+        let location = as_python_writes_it(&file);
+        let head = skill_format::parse(&dir_name, &bytes)
+            .map_err(|refused| *refused)
+            .map_or_else(|refused| refused, |skill| skill.parsed);
+        match head.frontmatter {
+            Some(it) => Ok((it.name.unwrap_or(dir_name), it.description, location)),
+            None => {
+                let problem = head.diagnostics.into_iter().map(|found| found.message).next();
+                Err(format!("{location}: {}", problem.unwrap_or_default()))
+            }
+        }
+    };
+    match paths.iter().map(skill).collect::<Result<Vec<_>, String>>() {
+        Ok(skills) => {
+            let skills = skills.iter().map(|(name, description, location)| BoxxySkill {
+                name,
+                description,
+                location,
+            });
+            Printed::result(&to_prompt_boxxy(&skills.collect::<Vec<_>>()))
+        }
+        Err(problem) => Printed::error(&problem),
+    }
+}
+
+/// The absolute path of a skill's directory, links followed.
+fn resolved(path: &Path) -> Result<PathBuf, String> {
+    let dir = skill_directory(path);
+    fs::canonicalize(&dir).map_err(|error| format!("{}: {error}", dir.display()))
+}
+
+fn not_found(dir: &Path) -> String {
+    format!("SKILL.md not found in {}", as_python_writes_it(dir))
+}
+
+fn properties(dir: &Path) -> Result<(PathBuf, Properties), String> {
+    let (file, bytes) = read(dir)?.ok_or_else(|| not_found(dir))?;
+    let properties = load(&bytes).and_then(|skill| skill.properties());
+    properties
+        .map(|properties| (file, properties))
+        .map_err(|error: ReferenceError| error.to_string())
+}
+
+/// Reads a skill's file; nothing if there is none. As the reference does it, links are followed.
+fn read(dir: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
+    for file_name in FILE_NAMES {
+        let file = dir.join(file_name);
+        let told = |problem: &str| format!("{}: {problem}", as_python_writes_it(&file));
+        match fs::metadata(&file) {
+            // A FIFO would be waited on.
+            Ok(metadata) if !metadata.is_file() => return Err(told("it is not a regular file")),
+            Ok(_) => {
+                let bytes = fs::read(&file).map_err(|error| told(&error.to_string()))?;
+                return Ok(Some((file, bytes)));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(None)
+}

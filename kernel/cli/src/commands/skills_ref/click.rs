@@ -1,0 +1,253 @@
+//! The command line of the reference tool: what click 8 makes of its arguments.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use skill_rules::reference::quoted;
+
+use super::Printed;
+use crate::exit;
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Validate(PathBuf),
+    ReadProperties(PathBuf),
+    ToPrompt(Vec<PathBuf>),
+}
+
+/// A subcommand, and what `--help` says of it.
+struct Command {
+    name: &'static str,
+    argument: &'static str,
+    help: &'static str,
+}
+
+const VALIDATE: &str = "validate";
+const READ_PROPERTIES: &str = "read-properties";
+const TO_PROMPT: &str = "to-prompt";
+
+const COMMANDS: [Command; 3] = [
+    Command {
+        name: VALIDATE,
+        argument: "SKILL_PATH",
+        help: "  Validate a skill directory.
+
+  Checks that the skill has a valid SKILL.md with proper frontmatter, correct
+  naming conventions, and required fields.
+
+  Exit codes:     0: Valid skill     1: Validation errors found
+",
+    },
+    Command {
+        name: READ_PROPERTIES,
+        argument: "SKILL_PATH",
+        help: "  Read and print skill properties as JSON.
+
+  Parses the YAML frontmatter from SKILL.md and outputs the properties as
+  JSON.
+
+  Exit codes:     0: Success     1: Parse error
+",
+    },
+    Command {
+        name: TO_PROMPT,
+        argument: "SKILL_PATHS...",
+        help: "  Generate <available_skills> XML for agent prompts.
+
+  Accepts one or more skill directories.
+
+  Exit codes:     0: Success     1: Error
+",
+    },
+];
+
+const GROUP: &str = "[OPTIONS] COMMAND [ARGS]...";
+
+const GROUP_HELP: &str = "
+  Reference library for Agent Skills.
+
+Options:
+  --version  Show the version and exit.
+  --help     Show this message and exit.
+
+Commands:
+  read-properties  Read and print skill properties as JSON.
+  to-prompt        Generate <available_skills> XML for agent prompts.
+  validate         Validate a skill directory.
+";
+
+/// Reads the arguments; what is not to be done is told instead.
+pub(super) fn parse(program: &str, arguments: &[OsString]) -> Result<Asked, Printed> {
+    let group = Level { path: program.to_owned(), usage: GROUP, options: &["--version", "--help"] };
+    if arguments.is_empty() {
+        let stderr = group.help(GROUP_HELP);
+        return Err(Printed { code: exit::USAGE, stderr, ..Printed::default() });
+    }
+    let given = group.split(&arguments.iter().collect::<Vec<_>>(), false)?;
+    match given.options.first() {
+        Some(&"--version") => {
+            return Err(Printed::result(&format!("{program}, version 0.1.1")));
+        }
+        Some(_) => return Err(told(group.help(GROUP_HELP))),
+        None => {}
+    }
+    let Some((name, rest)) = given.values.split_first() else {
+        return Err(group.error("Missing command."));
+    };
+    let name = text(name);
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        // Behind `--`.
+        group.option(&name)?;
+        return Err(group.error(&format!("No such command {}.", quoted(&name))));
+    };
+    let level = command.level(program);
+    let given = level.split(rest, true)?;
+    if !given.options.is_empty() {
+        return Err(told(level.help(&format!(
+            "\n{}\nOptions:\n  --help  Show this message and exit.\n",
+            command.help
+        ))));
+    }
+    let paths: Vec<PathBuf> = given.values.iter().map(PathBuf::from).collect();
+    let Some(first) = paths.first().cloned() else {
+        return Err(level.error(&format!("Missing argument '{}'.", command.argument)));
+    };
+    let several = command.name == TO_PROMPT;
+    let looked_at = if several { &given.values[..] } else { &given.values[..1] };
+    if let Some(bad) =
+        bad_path(program, command.name, looked_at.iter().map(|path| path.as_os_str()))
+    {
+        return Err(bad);
+    }
+    if let Some(extra) = given.values.get(1..).filter(|extra| !several && !extra.is_empty()) {
+        let plural = if extra.len() == 1 { "" } else { "s" };
+        let extra: Vec<String> = extra.iter().map(|path| text(path)).collect();
+        let extra = extra.join(" ");
+        return Err(level.error(&format!("Got unexpected extra argument{plural} ({extra})")));
+    }
+    Ok(match command.name {
+        VALIDATE => Asked::Validate(first),
+        READ_PROPERTIES => Asked::ReadProperties(first),
+        _ => Asked::ToPrompt(paths),
+    })
+}
+
+/// Returns the usage error about the first path that does not exist or may not be read.
+pub(super) fn bad_path<'a>(
+    program: &str,
+    command: &str,
+    mut paths: impl Iterator<Item = &'a OsStr>,
+) -> Option<Printed> {
+    let command = COMMANDS.iter().find(|known| known.name == command)?;
+    paths.find_map(|path| {
+        let problem = match std::fs::metadata(path) {
+            Err(_) => "does not exist",
+            // Opening a FIFO would wait for its other end.
+            Ok(it) if (it.is_file() || it.is_dir()) && is_forbidden(path) => "is not readable",
+            Ok(_) => return None,
+        };
+        let path = quoted(&path.to_string_lossy());
+        let message = format!("Invalid value for '{}': Path {path} {problem}.", command.argument);
+        Some(command.level(program).error(&message))
+    })
+}
+
+fn is_forbidden(path: &OsStr) -> bool {
+    File::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+fn text(argument: &OsString) -> String {
+    argument.to_string_lossy().into_owned()
+}
+
+fn told(stdout: String) -> Printed {
+    Printed { stdout, ..Printed::default() }
+}
+
+impl Command {
+    fn level(&self, program: &str) -> Level {
+        let usage = if self.argument == "SKILL_PATH" {
+            "[OPTIONS] SKILL_PATH"
+        } else {
+            "[OPTIONS] SKILL_PATHS..."
+        };
+        Level { path: format!("{program} {}", self.name), usage, options: &["--help"] }
+    }
+}
+
+/// The tool, or one of its subcommands.
+struct Level {
+    path: String,
+    usage: &'static str,
+    options: &'static [&'static str],
+}
+
+/// The arguments of one level.
+#[derive(Default)]
+struct Given<'a> {
+    /// In their order.
+    options: Vec<&'static str>,
+    values: Vec<&'a OsString>,
+}
+
+impl Level {
+    /// Tells options from values. Where they are not mixed, the first value ends the options.
+    fn split<'a>(&self, arguments: &[&'a OsString], mixed: bool) -> Result<Given<'a>, Printed> {
+        let mut given = Given::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            if *argument == "--" {
+                break;
+            }
+            if let Some(option) = self.option(&text(argument))? {
+                given.options.push(option);
+                continue;
+            }
+            given.values.push(argument);
+            if !mixed {
+                break;
+            }
+        }
+        given.values.extend(rest);
+        Ok(given)
+    }
+
+    /// Returns the option that an argument is; nothing if it is a value.
+    fn option(&self, argument: &str) -> Result<Option<&'static str>, Printed> {
+        let mut chars = argument.chars();
+        let (Some('-'), Some(second)) = (chars.next(), chars.next()) else { return Ok(None) };
+        if second != '-' {
+            let name = quoted(&format!("-{second}"));
+            return Err(self.error(&format!("No such option {name}.")));
+        }
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (argument, None),
+        };
+        match self.options.iter().find(|known| **known == name) {
+            None => Err(self.error(&format!("No such option {}.", quoted(name)))),
+            Some(_) if value.is_some() => {
+                let stderr = format!("Error: Option '{name}' does not take a value.\n");
+                Err(Printed { code: exit::USAGE, stderr, ..Printed::default() })
+            }
+            Some(known) => Ok(Some(known)),
+        }
+    }
+
+    fn usage(&self) -> String {
+        format!("Usage: {} {}\n", self.path, self.usage)
+    }
+
+    fn help(&self, text: &str) -> String {
+        format!("{}{text}", self.usage())
+    }
+
+    fn error(&self, message: &str) -> Printed {
+        let (usage, path) = (self.usage(), &self.path);
+        let stderr = format!("{usage}Try '{path} --help' for help.\n\nError: {message}\n");
+        Printed { code: exit::USAGE, stderr, ..Printed::default() }
+    }
+}

@@ -1,0 +1,255 @@
+//! `skillhost skill graph`: what skills need of each other.
+
+use test_support::TestHome;
+
+use crate::scene::{skill, steady};
+
+fn needing(requires: &str) -> String {
+    format!("---\ndescription: Does its part.\nmetadata:\n  requires: {requires}\n---\nDo it.\n")
+}
+
+/// Skills in `set/`; nothing else of the home is looked at.
+fn set(skills: &[(&str, &str)]) -> TestHome {
+    skills
+        .iter()
+        .fold(TestHome::new(), |home, (id, text)| home.file(format!("set/{id}/SKILL.md"), *text))
+}
+
+const PREPARE: &str = "\
+composition:
+  dependencies:
+    - skillName: build
+      reason: Makes what it prepares for.
+    - skillName: weather
+      reason: Rain slows the build.
+      optional: true
+  executionOrder: before
+";
+
+#[test]
+fn the_order_is_printed_level_by_level() {
+    let home = set(&[
+        ("deploy", &needing("test, build")),
+        ("test", &needing("build")),
+        ("build", &skill("Builds.", "Build it.")),
+        ("prepare", &skill("Prepares.", "Prepare it.")),
+    ])
+    .file("set/prepare/skill.yaml", PREPARE);
+    insta::assert_snapshot!(home.skillhost(["skill", "graph", "set"]), @"
+    exit 0
+    --- stdout
+    1  prepare
+    2  build
+    3  test
+    4  deploy
+    optional: `prepare` can use `weather`, which is not here
+    ");
+    insta::assert_snapshot!(home.skillhost(["skill", "graph", "set", "--mermaid"]), @r#"
+    exit 0
+    --- stdout
+    flowchart TD
+        s0["build"]
+        s1["deploy"]
+        s2["prepare"]
+        s3["test"]
+        s4["weather"]
+        s1 --> s3
+        s1 --> s0
+        s2 -->|before| s0
+        s3 --> s0
+        s2 -.-> s4
+        classDef missing stroke-dasharray: 5 5
+        class s4 missing
+    "#);
+    insta::assert_snapshot!(steady(&home.skillhost(["skill", "graph", "set", "--json"])), @r#"
+    {
+      "behind_cycles": [],
+      "conflicts": [],
+      "cycles": [],
+      "duplicates": [],
+      "edges": [
+        {
+          "needs": "test",
+          "optional": false,
+          "order": "after",
+          "skill": "deploy"
+        },
+        {
+          "needs": "build",
+          "optional": false,
+          "order": "after",
+          "skill": "deploy"
+        },
+        {
+          "needs": "build",
+          "optional": false,
+          "order": "before",
+          "skill": "prepare"
+        },
+        {
+          "needs": "build",
+          "optional": false,
+          "order": "after",
+          "skill": "test"
+        }
+      ],
+      "levels": [
+        [
+          "prepare"
+        ],
+        [
+          "build"
+        ],
+        [
+          "test"
+        ],
+        [
+          "deploy"
+        ]
+      ],
+      "missing": [
+        {
+          "needs": "weather",
+          "optional": true,
+          "skill": "prepare"
+        }
+      ],
+      "more_in_cycles": 0,
+      "order": [
+        "prepare",
+        "build",
+        "test",
+        "deploy"
+      ],
+      "schema_version": 1,
+      "sound": true
+    }
+    "#);
+}
+
+#[test]
+fn what_is_missing_conflicts_or_goes_in_circles_fails() {
+    let rude = "---\ndescription: Insults.\nmetadata:\n  composition: |\n    dependencies: []\n    \
+                conflicts: [greet]\n---\nInsult them.\n";
+    let home = set(&[
+        ("greet", &needing("people")),
+        ("insult", rude),
+        ("egg", &needing("hen")),
+        ("hen", &needing("egg")),
+        ("omelette", &needing("egg")),
+        ("mute", "---\nname: mute\n---\nNo description.\n"),
+    ])
+    .file("set/omelette/skill.yaml", "composition: {dependencies: none}\n");
+    insta::assert_snapshot!(home.skillhost(["skill", "graph", "set"]), @"
+    exit 1
+    --- stdout
+    1  greet
+    1  insult
+    missing: `greet` needs `people`, which is not here
+    conflict: `greet` and `insult` do not get on
+    cycle: egg → hen → egg
+    waits: `omelette` has to come after a cycle
+    --- stderr
+    note: left out set/mute/SKILL.md: 1: error[description.required]: there is no description
+    note: set/omelette/skill.yaml:1:29: warning[composition.type]: `composition.dependencies` is a text, not a list
+    ");
+    insta::assert_snapshot!(steady(&home.skillhost(["skill", "graph", "set", "--json"])), @r#"
+    {
+      "behind_cycles": [
+        "omelette"
+      ],
+      "conflicts": [
+        {
+          "skill": "greet",
+          "with": "insult"
+        }
+      ],
+      "cycles": [
+        [
+          "egg",
+          "hen",
+          "egg"
+        ]
+      ],
+      "duplicates": [],
+      "edges": [
+        {
+          "needs": "hen",
+          "optional": false,
+          "order": "after",
+          "skill": "egg"
+        },
+        {
+          "needs": "egg",
+          "optional": false,
+          "order": "after",
+          "skill": "hen"
+        },
+        {
+          "needs": "egg",
+          "optional": false,
+          "order": "after",
+          "skill": "omelette"
+        }
+      ],
+      "levels": [
+        [
+          "greet",
+          "insult"
+        ]
+      ],
+      "missing": [
+        {
+          "needs": "people",
+          "optional": false,
+          "skill": "greet"
+        }
+      ],
+      "more_in_cycles": 0,
+      "order": [
+        "greet",
+        "insult"
+      ],
+      "schema_version": 1,
+      "sound": false
+    }
+    "#);
+}
+
+#[test]
+fn ids_can_steer_neither_the_terminal_nor_the_diagram() {
+    let home = set(&[("odd", &needing("\"a\\e[2J\\\"]; click x\""))]);
+    let graph = home.skillhost(["skill", "graph", "set"]).exits(1);
+    assert!(!graph.stdout.contains('\u{1b}'), "{graph}");
+    insta::assert_snapshot!(home.skillhost(["skill", "graph", "set", "--mermaid"]), @r#"
+    exit 1
+    --- stdout
+    flowchart TD
+        s0["a#91;2J#34;#93;#59; click x"]
+        s1["odd"]
+        s1 --> s0
+        classDef missing stroke-dasharray: 5 5
+        class s0 missing
+    "#);
+}
+
+#[test]
+fn a_skill_yaml_that_is_no_file_is_not_waited_for() {
+    let home = set(&[("alone", &skill("Stands alone.", "Stand."))]);
+    std::fs::create_dir(home.path("set/alone/skill.yaml")).unwrap();
+    insta::assert_snapshot!(home.skillhost(["skill", "graph", "set"]), @"
+    exit 0
+    --- stdout
+    1  alone
+    --- stderr
+    note: set/alone/skill.yaml is not used: it is not a regular file
+    ");
+}
+
+#[test]
+fn a_path_that_does_not_exist_is_named() {
+    let home = TestHome::new();
+    let graph = home.skillhost(["skill", "graph", "nowhere"]).exits(3);
+    assert!(graph.stderr.contains("nowhere: it does not exist"), "{graph}");
+    home.skillhost(["skill", "graph", "--json", "--mermaid"]).exits(2);
+}
