@@ -138,6 +138,25 @@ fn fixing_mends_what_can_be_mended() {
 }
 
 #[test]
+fn what_means_something_to_markdown_is_left_alone() {
+    let head =
+        "---\nname: bead-counter\ndescription: Counts beads. Use when asked how many.\n---\n";
+    for body in [
+        "Run `count \nbeads` now.\n",
+        "*\u{200B}word*\n",
+        "\u{200B}# No title\n",
+        "a*\u{200B}*b\n",
+        "1\u{200B}. Count\n",
+        "`a\u{200B}b`\n",
+        "<p>a \n</p>\n",
+        "Count\\\nbeads.\n",
+    ] {
+        let text = format!("{head}{body}");
+        assert_eq!(fix(&input(&text), OPTIONS).text, text);
+    }
+}
+
+#[test]
 fn what_cannot_be_decoded_is_left_alone() {
     let bytes = b"---\nname: x\n---\n\xFF \n";
     let input = SkillInput { bytes, ..input("") };
@@ -220,7 +239,7 @@ proptest! {
 
     #[test]
     fn fixes_of_whitespace_keep_the_markdown(text in skill()) {
-        let text = text.replace('\u{200B}', "").replace('\\', "");
+        let text = text.replace(['\u{200B}', '\\'], "");
         let fixed = fix(&input(&text), OPTIONS).text;
         let body = |text: &str| events(&format!("{}\n", text[fences(text).unwrap().body_start..].trim_end()));
         prop_assert_eq!(body(&text), body(&fixed));
