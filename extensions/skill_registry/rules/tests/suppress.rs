@@ -82,11 +82,11 @@ fn a_comment_in_the_body_is_about_the_next_block_or_its_line() {
 fn many_comments_and_findings_on_one_line_take_no_quadratic_time() {
     let comments = "# skillhost: allow(large-file)\n".repeat(1_000);
     let long =
-        "Test it. <!-- skillhost: allow(large-file) --> Follow best practices. ".repeat(8_000);
+        "Test it. <!-- skillhost: allow(large-file) --> Follow best practices. ".repeat(3_000);
     let told = found(&comments, &long);
     let advice = told.iter().filter(|it| it.contains(" no-generic-instructions ")).count();
     let unused = told.iter().filter(|it| it.contains(" suppression-unused ")).count();
-    assert_eq!((advice, unused), (8_000, 1_000));
+    assert_eq!((advice, unused), (3_000, 1_000));
 }
 
 #[test]
@@ -135,6 +135,25 @@ fn fixing_mends_what_can_be_mended() {
         "Count the  \nbeads.\n\n```\nx \n```\n\nSee `references/a.md`\r\nand [b](references/b.md).\r\n"
     );
     assert!(fixed.report.findings.iter().all(|found| found.edits.is_empty()));
+}
+
+#[test]
+fn what_means_something_to_markdown_is_left_alone() {
+    let head =
+        "---\nname: bead-counter\ndescription: Counts beads. Use when asked how many.\n---\n";
+    for body in [
+        "Run `count \nbeads` now.\n",
+        "*\u{200B}word*\n",
+        "\u{200B}# No title\n",
+        "a*\u{200B}*b\n",
+        "1\u{200B}. Count\n",
+        "`a\u{200B}b`\n",
+        "<p>a \n</p>\n",
+        "Count\\\nbeads.\n",
+    ] {
+        let text = format!("{head}{body}");
+        assert_eq!(fix(&input(&text), OPTIONS).text, text);
+    }
 }
 
 #[test]
@@ -206,7 +225,7 @@ fn frontmatter(text: &str) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn fixes_keep_the_frontmatter_and_converge(text in skill()) {
@@ -220,7 +239,7 @@ proptest! {
 
     #[test]
     fn fixes_of_whitespace_keep_the_markdown(text in skill()) {
-        let text = text.replace('\u{200B}', "").replace('\\', "");
+        let text = text.replace(['\u{200B}', '\\'], "");
         let fixed = fix(&input(&text), OPTIONS).text;
         let body = |text: &str| events(&format!("{}\n", text[fences(text).unwrap().body_start..].trim_end()));
         prop_assert_eq!(body(&text), body(&fixed));

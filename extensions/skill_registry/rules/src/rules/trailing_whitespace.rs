@@ -57,7 +57,9 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             let next = prose.breaks.partition_point(|found| found.end <= range.start);
             prose.breaks.get(next).is_some_and(|found| found.start < range.end)
         };
-        if !range.is_empty() && !prose.is_opaque(range.start) && !breaks() {
+        // Behind the closing `#` of a heading, blanks decide for some readers whether it is one.
+        let closes_heading = content[..kept].ends_with('#');
+        if !closes_heading && !range.is_empty() && !prose.is_opaque(range.start) && !breaks() {
             edits.push(Edit { range, replacement: String::new() });
         }
     }
