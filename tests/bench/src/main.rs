@@ -5,6 +5,7 @@
 //! slows down slows down both.
 
 mod boundary;
+mod mutants;
 mod registry;
 
 use std::io::Write as _;
@@ -19,6 +20,8 @@ struct Numbers {
     registry: registry::Registry,
     #[serde(flatten)]
     boundary: boundary::Boundary,
+    #[serde(flatten)]
+    mutants: mutants::Mutants,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,8 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::fs::canonicalize(folder)?;
     let registry = registry::measure(&folder)?;
     let boundary = boundary::measure(&folder)?;
+    let mutants = mutants::measure();
     let mut stdout = std::io::stdout().lock();
-    serde_json::to_writer(&mut stdout, &Numbers { registry, boundary })?;
+    serde_json::to_writer(&mut stdout, &Numbers { registry, boundary, mutants })?;
     Ok(writeln!(stdout)?)
 }
 

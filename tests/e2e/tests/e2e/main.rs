@@ -28,6 +28,7 @@ mod scaffold;
 mod scene;
 mod skill;
 mod skill_doctor;
+mod skill_fmt;
 mod tool;
 mod triads;
 mod trust;

@@ -1,7 +1,7 @@
 //! `skillhost skill new`: a skill to begin with.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -152,16 +152,23 @@ fn make(parent: &Path, folder: &Path, files: &[(&str, String)]) -> Result<(), Cl
 
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let folder: PathBuf = path.parent().unwrap_or(Path::new(".")).to_owned();
-    let done = fs::create_dir_all(&folder).and_then(|()| write_atomically(path, text.as_bytes()));
-    done.and_then(|()| {
-        // Who can read a script may run it.
-        if !text.starts_with("#!") {
-            return Ok(());
-        }
-        let mut permissions = fs::metadata(path)?.permissions();
-        let mode = permissions.mode();
-        permissions.set_mode(mode | (mode & 0o444) >> 2);
-        fs::set_permissions(path, permissions)
-    })
-    .map_err(|error| CliError::io(path, &error))
+    fs::create_dir_all(&folder)
+        .and_then(|()| write_atomically(path, text.as_bytes()))
+        .and_then(|()| if text.starts_with("#!") { make_executable(path) } else { Ok(()) })
+        .map_err(|error| CliError::io(path, &error))
+}
+
+/// Lets everybody run a script who can read it.
+#[cfg(unix)]
+fn make_executable(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut permissions = fs::metadata(path)?.permissions();
+    let mode = permissions.mode();
+    permissions.set_mode(mode | (mode & 0o444) >> 2);
+    fs::set_permissions(path, permissions)
+}
+
+#[cfg(not(unix))]
+fn make_executable(_path: &Path) -> io::Result<()> {
+    Ok(())
 }

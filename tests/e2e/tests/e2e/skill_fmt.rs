@@ -1,0 +1,185 @@
+//! `skillhost skill fmt` and `skillhost skill new`.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use serde_json::json;
+use test_support::TestHome;
+
+/// A home with skills that are in canonical form, out of it, and beyond it.
+fn skills() -> TestHome {
+    TestHome::new()
+        .file("skills/fine/SKILL.md", "---\nname: fine\ndescription: Counts.\n---\nBody\n")
+        .file(
+            "skills/odd/SKILL.md",
+            "\u{feff}---\r\ndescription: 'It: counts.'\r\nname: odd\r\n--- \r\nBody\r\n",
+        )
+        .file("skills/beyond/SKILL.md", "---\nname: &a beyond\ndescription: *a\n---\n")
+}
+
+const MENDED: &str = "---\nname: odd\ndescription: \"It: counts.\"\n---\nBody\r\n";
+
+fn read(home: &TestHome, path: &str) -> String {
+    fs::read_to_string(home.path(path)).unwrap()
+}
+
+#[test]
+fn files_are_formatted_in_place_and_only_where_nothing_is_lost() {
+    let home = skills();
+    let odd = home.path("skills/odd/SKILL.md");
+    fs::set_permissions(&odd, fs::Permissions::from_mode(0o640)).unwrap();
+    let beyond = read(&home, "skills/beyond/SKILL.md");
+    insta::assert_snapshot!(home.skillhost(["skill", "fmt", "skills"]), @"
+    exit 1
+    --- stdout
+    formatted skills/odd/SKILL.md
+    1 formatted, 1 unchanged, 1 refused
+    --- stderr
+    error: skills/beyond/SKILL.md:2: the anchor `&a` is ignored, and other readers may understand it otherwise
+    hint: write it in plain YAML, or put the text in quotes
+    ");
+    assert_eq!(read(&home, "skills/odd/SKILL.md"), MENDED);
+    assert_eq!(fs::metadata(&odd).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(read(&home, "skills/beyond/SKILL.md"), beyond);
+    let names: Vec<_> = fs::read_dir(home.path("skills/odd")).unwrap().collect();
+    assert_eq!(names.len(), 1, "no temporary file stays behind");
+    home.skillhost(["skill", "fmt", "skills/odd", "skills/fine"]).success();
+}
+
+#[test]
+fn check_changes_nothing_and_shows_what_would() {
+    let home = skills();
+    let before = read(&home, "skills/odd/SKILL.md");
+    insta::assert_snapshot!(home.skillhost(["skill", "fmt", "--check", "skills/odd", "skills/fine"]), @r#"
+    exit 1
+    --- stdout
+    would format skills/odd/SKILL.md
+      @@ -1,4 +1,4 @@
+      ----␍
+      -description: 'It: counts.'␍
+      -name: odd␍
+      ---- ␍
+      +---
+      +name: odd
+      +description: "It: counts."
+      +---
+    1 would be formatted, 1 unchanged
+    "#);
+    assert_eq!(read(&home, "skills/odd/SKILL.md"), before);
+    home.skillhost(["skill", "fmt", "--check", "skills/fine"]).success();
+}
+
+#[test]
+fn programs_are_told_what_became_of_each_file() {
+    let home = skills();
+    let output = home.skillhost(["skill", "fmt", "--json", "skills"]);
+    let object = output.exits(1).json();
+    let status: Vec<_> =
+        object["skills"].as_array().unwrap().iter().map(|skill| &skill["status"]).collect();
+    assert_eq!(status, ["refused", "unchanged", "formatted"]);
+    assert_eq!(object["skills"][0]["problem"]["line"], json!(2));
+    assert_eq!(
+        object["summary"],
+        json!({ "unchanged": 1, "formatted": 1, "would_format": 0, "refused": 1, "failed": 0 })
+    );
+    let lines = home.skillhost(["skill", "fmt", "--jsonl", "nowhere", "skills/fine"]).exits(3);
+    assert_eq!(lines.stdout.lines().count(), 2);
+}
+
+#[test]
+fn portable_moves_fields_and_says_what_it_leaves() {
+    let home = TestHome::new().file(
+        "a/SKILL.md",
+        "---\nname: a\ndescription: Counts.\ntags: [x, y]\nuser-invocable: false\n---\n",
+    );
+    insta::assert_snapshot!(home.skillhost(["skill", "fmt", "--portable", "a"]), @"
+    exit 0
+    --- stdout
+    formatted a/SKILL.md
+    1 formatted
+    --- stderr
+    note: a/SKILL.md: `user-invocable` stays at the top: it decides who may use the skill
+    ");
+    assert_eq!(
+        read(&home, "a/SKILL.md"),
+        "---\nname: a\ndescription: Counts.\nmetadata:\n  tags: x, y\nuser-invocable: false\n---\n"
+    );
+}
+
+#[test]
+fn a_link_and_a_file_that_may_not_be_written_are_left_alone() {
+    let home = skills();
+    fs::create_dir(home.path("skills/link")).unwrap();
+    symlink(home.path("skills/odd/SKILL.md"), home.path("skills/link/SKILL.md")).unwrap();
+    let odd = home.path("skills/odd/SKILL.md");
+    fs::set_permissions(&odd, fs::Permissions::from_mode(0o440)).unwrap();
+    let before = read(&home, "skills/odd/SKILL.md");
+    home.skillhost(["skill", "fmt", "skills/odd"]).exits(5);
+    let output = home.skillhost(["skill", "fmt", "skills/link"]);
+    assert_ne!(output.stderr, "");
+    assert_eq!(read(&home, "skills/odd/SKILL.md"), before);
+    assert!(fs::symlink_metadata(home.path("skills/link/SKILL.md")).unwrap().is_symlink());
+}
+
+#[test]
+fn every_template_is_valid_everywhere_and_lint_has_nothing_to_say() {
+    let home = TestHome::new();
+    for template in ["minimal", "full", "script", "reference"] {
+        let id = format!("tea-{template}");
+        let args = ["skill", "new", &id, "--template", template, "--dir", "made", "--json"];
+        let made = home.skillhost(args).success().json();
+        for file in made["files"].as_array().unwrap() {
+            let file = file.as_str().unwrap().trim_start_matches("[HOME]/");
+            assert!(home.path(file).is_file(), "{file}");
+        }
+    }
+    for profile in ["lenient", "spec", "reference", "skillscraft", "seed-strict", "anthropic"] {
+        for command in ["validate", "lint"] {
+            let output = home.skillhost(["skill", command, "made", "--profile", profile, "--json"]);
+            let object = output.success().json();
+            for skill in object["skills"].as_array().unwrap() {
+                assert_eq!(skill["diagnostics"], json!([]), "{command} {profile} {skill}");
+            }
+        }
+    }
+    home.skillhost(["skill", "fmt", "--check", "made"]).success();
+    let script = home.path("made/tea-script/scripts/run.sh");
+    assert_eq!(fs::metadata(script).unwrap().permissions().mode() & 0o100, 0o100);
+}
+
+#[test]
+fn a_new_skill_goes_into_the_home_and_never_over_another() {
+    let home = TestHome::new();
+    insta::assert_snapshot!(home.skillhost(["skill", "new", "tea-time"]), @"
+    exit 0
+    --- stdout
+    made [HOME]/sandbox/skills/tea-time
+    next:
+      write in `description` what it does and when to use it
+      edit [HOME]/sandbox/skills/tea-time/SKILL.md
+      skillhost skill validate [HOME]/sandbox/skills/tea-time
+      skillhost skill lint [HOME]/sandbox/skills/tea-time
+    ");
+    let text = read(&home, "sandbox/skills/tea-time/SKILL.md");
+    insta::assert_snapshot!(home.skillhost(["skill", "new", "tea-time"]), @"
+    exit 4
+    --- stderr
+    error: [HOME]/sandbox/skills/tea-time: File exists (os error 17)
+    hint: choose another id
+    ");
+    assert_eq!(read(&home, "sandbox/skills/tea-time/SKILL.md"), text);
+    for id in ["Tea", "tea--time", "-tea", "../tea", "claude-tea", "", "tea time"] {
+        let output = home.skillhost(["skill", "new", "--", id]).exits(2);
+        assert!(output.stderr.contains("cannot be the id of a skill"), "{id} {}", output.stderr);
+    }
+    insta::assert_snapshot!(home.skillhost(["skill", "new", "tea", "--template", "list"]), @"
+    exit 2
+    --- stderr
+    error: there is no template `list`
+    hint: the templates are
+    hint: minimal: instructions alone
+    hint: full: every field of the specification, and a reference
+    hint: script: instructions around a script
+    hint: reference: answers out of references
+    ");
+}
