@@ -218,9 +218,9 @@ impl<'a> Subject<'a> {
     #[must_use]
     pub fn extended(&self) -> Option<&Reading> {
         let read = || {
-            let declares = self.frontmatter().is_some_and(extended::may_declare);
-            let root = self.tree().filter(|_| declares)?;
-            Some(Reading::of_tree(root, self.input.dir_name))
+            // Only then is the frontmatter worth reading once more.
+            self.frontmatter().filter(|it| extended::may_declare(it))?;
+            Some(Reading::of_tree(self.tree()?, self.input.dir_name))
         };
         self.extended.get_or_init(read).as_ref()
     }
