@@ -49,6 +49,12 @@ pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
         let own = |word: &u32| sets[one].binary_search(word).is_ok();
         names[one].iter().any(|word| own(word) && sets[other].binary_search(word).is_err())
     };
+    // Of one family, such as `x-automation` and `y-automation`, one that is named apart is enough.
+    let are_told = |one: usize, other: usize| {
+        let family = names[one].iter().any(|word| names[other].contains(word));
+        let (this, that) = (is_told(one, other), is_told(other, one));
+        (this && that) || (family && (this || that))
+    };
     let mut found = Vec::new();
     let mut first_of: HashMap<&[u32], usize> = HashMap::with_capacity(sets.len());
     let mut by_word: Vec<Vec<usize>> = vec![Vec::new(); weights.len()];
@@ -71,7 +77,7 @@ pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
                 compared_with[other] = index;
                 let shared = likeness(set, &sets[other], &weights);
                 let better = shared >= ALIKE && best.is_none_or(|(most, _)| shared > most);
-                if better && !(is_told(index, other) && is_told(other, index)) {
+                if better && !are_told(index, other) {
                     best = Some((shared, other));
                 }
             }
@@ -256,6 +262,10 @@ mod tests {
         let (mezmo, mapbox) = (of("Mezmo"), of("Mapbox"));
         let told = [("mezmo-automation", &*mezmo), ("mapbox-automation", &*mapbox)];
         assert_eq!(pairs(&told), []);
+        let general = of("gateway");
+        let family = [("gateway-tools", &*general), ("mezmo-tools", &*mezmo)];
+        assert_eq!(pairs(&family), []);
+        assert_eq!(pairs(&[("gateway", &*general), ("mezmo", &*mezmo)]), [(1, 0, false)]);
         assert_eq!(pairs(&[("one", &mezmo), ("two", &mapbox)]), [(1, 0, false)]);
     }
 

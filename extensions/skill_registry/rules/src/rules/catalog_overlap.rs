@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
 Compares the descriptions of all skills that are linted together. Words that are rare among them
 weigh more than common ones; if two descriptions share more than 62 % of what they weigh together,
 the later one is reported. Two of which each has a word of its own name in the description that the
-other lacks are told apart by it and are left alone.
+other lacks are told apart by it and are left alone; if their names share a word, one such is enough.
 
 ## Why is this bad?
 The description is what a model chooses by. Between two that say the same it picks one by chance,
