@@ -1,5 +1,7 @@
 //! Runs the rules over one skill.
 
+mod skill_yaml;
+
 use serde::Serialize;
 use skill_format::{Diagnostic, Severity};
 
@@ -10,6 +12,8 @@ use crate::rule::{Check, Finding, Findings, Group, Reach, Rule};
 use crate::rules::{RULES, rule};
 use crate::subject::{Standing, Subject};
 use crate::suppress;
+
+pub use skill_yaml::{check_skill_yaml, needs_skill_yaml};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -32,7 +32,9 @@ mod suppress;
 mod testing;
 
 pub use catalog::{CatalogSkill, check_catalog};
-pub use check::{Options, Report, Scope, check, check_subject, needs_files};
+pub use check::{
+    Options, Report, Scope, check, check_skill_yaml, check_subject, needs_files, needs_skill_yaml,
+};
 pub use eligibility::{Eligibility, Reason, ToolAvailable, eligibility, unchecked_tools};
 pub use fix::{Fixed, apply, fix};
 pub use input::{EntryKind, FileEntry, SkillInput};

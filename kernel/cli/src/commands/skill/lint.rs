@@ -9,7 +9,7 @@ use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
 use self::catalog::Catalog;
 use self::mend::mended;
 use super::batch::{Item, for_each, worse};
-use super::report::{Checked, Report, format};
+use super::report::{Beside, Checked, Report, format};
 use super::rules::explain;
 use crate::cli::{Format, LintArgs};
 use crate::error::CliError;
@@ -47,18 +47,29 @@ pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
             }
             let input = input(skill, &files);
             let subject = Subject::new(&input, profile);
-            let found = check_subject(&subject, options.scope);
+            let mut findings = check_subject(&subject, options.scope).findings;
+            let mut beside = Beside::of(&skill.dir, &skill.dir_name, options);
+            if report.is_per_skill() {
+                findings.extend(beside.take().into_iter().flat_map(Beside::into_findings));
+            }
             let properties = report.properties(&subject)?;
             let checked = Checked {
                 path: &skill.path(),
                 dir: &skill.dir,
                 bytes: &files.bytes,
-                findings: &found.findings,
+                findings: &findings,
                 properties: properties.as_deref(),
                 fixed,
             };
             catalog.add(&subject, &checked);
-            if report.is_per_skill() { catalog.hold(&checked) } else { report.skill(&checked) }
+            if report.is_per_skill() {
+                return catalog.hold(&checked);
+            }
+            report.skill(&checked)?;
+            match beside {
+                Some(beside) => report.more(&beside.checked(&skill.dir), checked.is_valid()),
+                None => Ok(()),
+            }
         }
     })?;
     catalog.tell(&mut report)?;

@@ -1,5 +1,6 @@
 //! What `validate` and `lint` say: one account of findings in several forms, one skill at a time.
 
+mod beside;
 mod github;
 mod human;
 mod json;
@@ -21,6 +22,8 @@ use crate::cli::Format;
 use crate::error::CliError;
 use crate::output::{Output, written};
 use crate::session::Session;
+
+pub(super) use self::beside::Beside;
 
 /// One skill and what was found in it; or what stands where a skill should be.
 pub(super) struct Checked<'a> {

@@ -3,7 +3,7 @@
 use skill_rules::{Options, Scope, SkillInput, Subject, check_subject, needs_files};
 
 use super::batch::{Item, for_each, worse};
-use super::report::{Checked, Report, format};
+use super::report::{Beside, Checked, Report, format};
 use crate::cli::ValidateArgs;
 use crate::exit;
 use crate::output::Outcome;
@@ -24,16 +24,25 @@ pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
                 files: files.files.as_deref(),
             };
             let subject = Subject::new(&input, profile);
-            let found = check_subject(&subject, options.scope);
+            let mut findings = check_subject(&subject, options.scope).findings;
+            let mut beside = Beside::of(&skill.dir, &skill.dir_name, options);
+            if report.is_per_skill() {
+                findings.extend(beside.take().into_iter().flat_map(Beside::into_findings));
+            }
             let properties = report.properties(&subject)?;
-            report.skill(&Checked {
+            let checked = Checked {
                 path: &skill.path(),
                 dir: &skill.dir,
                 bytes: &files.bytes,
-                findings: &found.findings,
+                findings: &findings,
                 properties: properties.as_deref(),
                 fixed: None,
-            })
+            };
+            report.skill(&checked)?;
+            match beside {
+                Some(beside) => report.more(&beside.checked(&skill.dir), checked.is_valid()),
+                None => Ok(()),
+            }
         }
     })?;
     let summary = report.end()?;

@@ -1,0 +1,75 @@
+//! What is found in the `skill.yaml` beside a SKILL.md.
+
+use std::path::{Path, PathBuf};
+
+use skill_format::Diagnostic;
+use skill_rules::extended::SKILL_YAML;
+use skill_rules::{Finding, Options, check_skill_yaml, needs_skill_yaml};
+use skill_store::{SkillYamlError, read_skill_yaml};
+
+use super::Checked;
+
+/// A `skill.yaml` and what was found in it.
+pub(in super::super) struct Beside {
+    path: PathBuf,
+    text: String,
+    findings: Vec<Finding>,
+}
+
+impl Beside {
+    /// Checks the `skill.yaml` of a skill; nothing if there is none, or nothing to say about it.
+    pub(in super::super) fn of(dir: &Path, id: &str, options: Options) -> Option<Self> {
+        if !needs_skill_yaml(options) {
+            return None;
+        }
+        let (text, findings) = match read_skill_yaml(dir) {
+            Ok(text) => {
+                let text = text?;
+                let findings = check_skill_yaml(&text, id, options).findings;
+                (text, findings)
+            }
+            Err(error) => (String::new(), vec![unread(&error)]),
+        };
+        let path = dir.join(SKILL_YAML);
+        (!findings.is_empty()).then_some(Self { path, text, findings })
+    }
+
+    /// The findings in a file of their own.
+    pub(in super::super) fn checked<'a>(&'a self, dir: &'a Path) -> Checked<'a> {
+        Checked {
+            path: &self.path,
+            dir,
+            bytes: self.text.as_bytes(),
+            findings: &self.findings,
+            properties: None,
+            fixed: None,
+        }
+    }
+
+    /// The findings as those of the skill as a whole, for forms that have one entry per skill: the
+    /// place is in the message, because lines and columns are those of the SKILL.md.
+    pub(in super::super) fn into_findings(self) -> impl Iterator<Item = Finding> {
+        self.findings.into_iter().map(|Finding { diagnostic, edits }| {
+            let place = match (diagnostic.line, diagnostic.column) {
+                (0, _) => String::new(),
+                (line, 0) => format!(":{line}"),
+                (line, column) => format!(":{line}:{column}"),
+            };
+            let message = format!("{SKILL_YAML}{place}: {}", diagnostic.message);
+            let diagnostic = Diagnostic { line: 0, column: 0, message, ..diagnostic };
+            Finding { diagnostic, edits }
+        })
+    }
+}
+
+fn unread(error: &SkillYamlError) -> Finding {
+    let rule = match error {
+        SkillYamlError::NotRegular => "file.notRegular",
+        SkillYamlError::TooLarge => "file.maxSize",
+        SkillYamlError::NotUtf8 => "file.encoding",
+        _ => "file.unreadable",
+    };
+    let diagnostic = Diagnostic::warning(rule, error.to_string())
+        .with_help("it is not used until it can be read");
+    Finding { diagnostic, edits: Vec::new() }
+}
