@@ -312,7 +312,7 @@ fn written(fields: &[Field], newline: &str) -> String {
 }
 
 fn root(text: &str) -> Mapping {
-    let fences = fences(text).unwrap();
+    let fences = fences(text).expect("the text was made with fences");
     match parse(&text[fences.yaml], 2).root {
         Value::Mapping(root) => root,
         other => panic!("{other:?}"),

@@ -76,7 +76,7 @@ impl Random {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         let value = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
-        usize::try_from(value).unwrap() % limit
+        usize::try_from(value).expect("a pointer has 64 bits") % limit
     }
 }
 
