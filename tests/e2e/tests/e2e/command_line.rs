@@ -6,7 +6,7 @@ use test_support::TestHome;
 
 use crate::scene::{home, untrusted_home};
 
-const COMMANDS: [&[&str]; 24] = [
+const COMMANDS: [&[&str]; 37] = [
     &[],
     &["run"],
     &["ask"],
@@ -26,11 +26,24 @@ const COMMANDS: [&[&str]; 24] = [
     &["skill", "show"],
     &["skill", "read"],
     &["skill", "resource"],
+    &["skill", "validate"],
+    &["skill", "lint"],
+    &["skill", "fmt"],
+    &["skill", "new"],
+    &["skill", "rules"],
+    &["skill", "cost"],
+    &["skill", "doctor"],
+    &["skill", "graph"],
+    &["skill", "render"],
+    &["skill", "triads"],
+    &["skill", "read-properties"],
+    &["skill", "to-prompt"],
     &["config"],
     &["schema"],
     &["init"],
     &["trust"],
     &["completions"],
+    &["man"],
 ];
 
 #[test]
@@ -61,12 +74,13 @@ fn every_command_explains_itself_without_a_home() {
       agent        Look at agents
       ext          Look at extensions, reload one, begin a new one
       tool         List and call tools
-      skill        Look at skills; loads no extension
+      skill        Look at skills, check, format and measure them; loads no extension
       config       Print the settings in force and where each comes from
       schema       Print the JSON Schema of a file
       init         Make a directory a home with the shipped skills and manifests
       trust        Trust a home, so that its extensions are loaded
       completions  Print a completion script
+      man          Write manual pages, one per command
       help         Print this message or the help of the given subcommand(s)
 
     Options:
