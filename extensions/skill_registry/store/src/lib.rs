@@ -31,6 +31,7 @@
 mod cache;
 mod clock;
 mod collect;
+pub mod diff;
 mod disk;
 mod entry;
 mod error;
@@ -38,6 +39,7 @@ mod event;
 mod generation;
 mod ignore;
 mod jail;
+mod ledger;
 mod options;
 mod problem;
 mod reading;
@@ -58,6 +60,13 @@ pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
 pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
+pub use ledger::{
+    Activation, ActivationKind, Actor, Applied, AuditEntry, AuditFilter, Author, Decision, Drift,
+    FileState, Flag, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote, LintDelta,
+    LintFinding, Proposal, ProposalEvent, ProposalFilter, ProposalState, ProposalSummary,
+    ProposeRequest, Proposed, Rebased, SkillStats, Standing, Version, VersionAuthor, VersionFile,
+    VersionTree,
+};
 pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
 pub use resolve::Shadowed;

@@ -49,12 +49,7 @@ fn a_folder_is_searched_in_order_and_a_skill_is_not_searched_further() {
     }
     assert_eq!(
         found(root, root),
-        [
-            ".claude/skills/d d SKILL.md",
-            "a/deep/er er skill.md",
-            "b b SKILL.md",
-            "c c Skill.md",
-        ]
+        [".claude/skills/d d SKILL.md", "a/deep/er er skill.md", "b b SKILL.md", "c c Skill.md",]
     );
     assert_eq!(found(root, &root.join("b")), ["b b SKILL.md"]);
     assert_eq!(found(root, &root.join("a/deep/er/skill.md")), ["a/deep/er er skill.md"]);
