@@ -1,160 +1,119 @@
 //! The ledger: what agents propose, what people decide, and every text a skill ever had.
+//!
+//! A call takes the lock of the data directory, opens the database, brings changes to their end that
+//! were interrupted, does its work and lets go of everything again; see [`session`]. A change of a
+//! skill's files is written down as an intent first, then made file by file ([`swap`]), then
+//! recorded as a version; see [`apply`].
 
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
 
-use skill_format::{Digest, SkillId};
+use ulid::Ulid;
 
 use crate::clock::Clock;
-use crate::snapshot::Snapshot;
+use crate::db::Stamp;
 
 mod activation;
+mod apply;
+mod approve;
 mod error;
 mod event;
+mod examine;
 mod note;
+mod observe;
+mod place;
 mod proposal;
+mod propose;
+mod read;
+mod rebase;
+mod rebuild;
+mod recover;
+mod revise;
+mod rollback;
+mod session;
+mod stamp;
+mod standing;
+mod swap;
+mod tree;
 mod version;
 
 pub use activation::{Activation, ActivationKind, SkillStats};
 pub use error::{LedgerError, LedgerErrorKind};
-pub use event::{LedgerEvent, ProposalEvent};
+pub use event::{LedgerEvent, ProposalEvent, VersionEvent};
 pub use note::LedgerNote;
 pub use proposal::{
     Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
     ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
 };
+pub(crate) use stamp::rfc3339;
 pub use version::{
     AuditEntry, AuditFilter, Standing, Version, VersionAuthor, VersionFile, VersionTree,
 };
 
+/// How long a call waits for others to let go of the ledger.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// The directory with the files people can read proposals in.
+const PROPOSALS: &str = "proposals";
+
+/// The file whose lock lets one work at a time.
+const LOCK: &str = "lock";
+
 /// Keeps proposals, versions and the audit log of a data directory.
 ///
 /// Cheap to make and to hold: the database is opened for each call and closed again, under a lock
-/// that other processes respect.
+/// that other processes respect. A call waits up to ten seconds for that lock.
 pub struct Ledger {
     data_dir: PathBuf,
     clock: Arc<dyn Clock>,
+    /// Tells what this copy of the program did from what others did.
+    instance: String,
+    wait: Duration,
+    notes: Mutex<Vec<LedgerNote>>,
 }
 
-#[expect(unused_variables, reason = "signatures")]
-#[expect(missing_docs, reason = "signatures")]
 impl Ledger {
+    /// Keeps the ledger of a data directory, which need not exist; touches nothing.
     #[must_use]
     pub fn new(data_dir: PathBuf, clock: Arc<dyn Clock>) -> Self {
-        Self { data_dir, clock }
+        let instance = Ulid::generate().to_string();
+        Self { data_dir, clock, instance, wait: WAIT, notes: Mutex::default() }
     }
-    /// What was noticed or repaired since the last time this was asked.
+
+    /// Sets how long a call waits for others to let go of the ledger.
+    #[must_use]
+    pub fn waiting(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Returns what was noticed or repaired since this was last asked.
     pub fn take_notes(&self) -> Vec<LedgerNote> {
-        todo!()
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
-    pub fn propose(
-        &self,
-        snapshot: &Snapshot,
-        author: &Author,
-        request: &ProposeRequest,
-    ) -> Result<Proposed, LedgerError> {
-        todo!()
+
+    fn note(&self, note: LedgerNote) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
-    pub fn proposals(
-        &self,
-        filter: ProposalFilter<'_>,
-    ) -> Result<Vec<ProposalSummary>, LedgerError> {
-        todo!()
+
+    fn stamp(&self) -> Stamp {
+        let since = self.clock.now().duration_since(UNIX_EPOCH);
+        let now_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        Stamp { now_ms, instance: self.instance.clone() }
     }
-    pub fn proposal(&self, id: &str) -> Result<Proposal, LedgerError> {
-        todo!()
+
+    fn database(&self) -> PathBuf {
+        self.data_dir.join(crate::db::FILE)
     }
-    pub fn drift(&self, snapshot: &Snapshot, proposal: &Proposal) -> Drift {
-        todo!()
+
+    fn proposals_dir(&self) -> PathBuf {
+        self.data_dir.join(PROPOSALS)
     }
-    pub fn approve(
-        &self,
-        snapshot: &Snapshot,
-        actor: &Actor,
-        id: &str,
-        digest: Digest,
-        reason: Option<&str>,
-    ) -> Result<Applied, LedgerError> {
-        todo!()
-    }
-    pub fn reject(&self, actor: &Actor, id: &str, reason: &str) -> Result<Proposal, LedgerError> {
-        todo!()
-    }
-    pub fn amend(
-        &self,
-        snapshot: &Snapshot,
-        actor: &Actor,
-        id: &str,
-        new_text: &str,
-    ) -> Result<Proposal, LedgerError> {
-        todo!()
-    }
-    pub fn rebase(
-        &self,
-        snapshot: &Snapshot,
-        actor: &Actor,
-        id: &str,
-    ) -> Result<Rebased, LedgerError> {
-        todo!()
-    }
-    pub fn history(
-        &self,
-        snapshot: &Snapshot,
-        skill_id: &str,
-    ) -> Result<Vec<Version>, LedgerError> {
-        todo!()
-    }
-    pub fn version(&self, skill_id: &str, number: Option<u64>) -> Result<VersionTree, LedgerError> {
-        todo!()
-    }
-    pub fn rollback(
-        &self,
-        snapshot: &Snapshot,
-        actor: &Actor,
-        skill_id: &str,
-        number: Option<u64>,
-        reason: Option<&str>,
-    ) -> Result<Applied, LedgerError> {
-        todo!()
-    }
-    pub fn audit(&self, filter: AuditFilter<'_>) -> Result<Vec<AuditEntry>, LedgerError> {
-        todo!()
-    }
-    pub fn report_created(
-        &self,
-        snapshot: &Snapshot,
-        author: &Author,
-        skill_id: &str,
-    ) -> Result<(), LedgerError> {
-        todo!()
-    }
-    pub fn approve_skill(
-        &self,
-        snapshot: &Snapshot,
-        actor: &Actor,
-        skill_id: &str,
-        digest: Digest,
-    ) -> Result<(), LedgerError> {
-        todo!()
-    }
-    pub fn standing(&self, snapshot: &Snapshot) -> Result<HashMap<SkillId, Standing>, LedgerError> {
-        todo!()
-    }
-    pub fn observe(
-        &self,
-        snapshot: &Snapshot,
-        changed: &[SkillId],
-    ) -> Result<Vec<LedgerEvent>, LedgerError> {
-        todo!()
-    }
-    pub fn events_since(&self, seq: u64) -> Result<(u64, Vec<LedgerEvent>), LedgerError> {
-        todo!()
-    }
-    pub fn record_activations(&self, batch: &[Activation]) -> Result<(), LedgerError> {
-        todo!()
-    }
-    pub fn stats(&self, since_ms: Option<i64>) -> Result<Vec<SkillStats>, LedgerError> {
-        todo!()
+
+    /// Returns the directory the ledger lies in.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
     }
 }

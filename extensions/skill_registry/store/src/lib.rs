@@ -31,17 +31,24 @@
 mod cache;
 mod clock;
 mod collect;
+mod db;
 pub mod diff;
 mod disk;
 mod entry;
 mod error;
 mod event;
+#[cfg(feature = "failpoints")]
+pub mod fault;
+#[cfg(not(feature = "failpoints"))]
+mod fault;
 mod generation;
 mod ignore;
 mod jail;
 mod ledger;
+mod lock;
 mod options;
 mod problem;
+mod proposal_file;
 mod reading;
 mod resolve;
 mod roots;
@@ -64,8 +71,8 @@ pub use ledger::{
     Activation, ActivationKind, Actor, Applied, AuditEntry, AuditFilter, Author, Decision, Drift,
     FileState, Flag, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote, LintDelta,
     LintFinding, Proposal, ProposalEvent, ProposalFilter, ProposalState, ProposalSummary,
-    ProposeRequest, Proposed, Rebased, SkillStats, Standing, Version, VersionAuthor, VersionFile,
-    VersionTree,
+    ProposeRequest, Proposed, Rebased, SkillStats, Standing, Version, VersionAuthor, VersionEvent,
+    VersionFile, VersionTree,
 };
 pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};

@@ -53,8 +53,8 @@ pub struct LedgerError {
     message: String,
     hint: String,
     similar: Vec<String>,
-    /// The database has to be rebuilt before anything else.
-    corrupt: bool,
+    /// Whether it is about the database, and whether that is past reading.
+    database: Option<bool>,
 }
 
 impl LedgerError {
@@ -64,7 +64,7 @@ impl LedgerError {
         hint: impl Into<String>,
     ) -> Self {
         let (message, hint) = (message.into(), hint.into());
-        Self { reason, message, hint, similar: Vec::new(), corrupt: false }
+        Self { reason, message, hint, similar: Vec::new(), database: None }
     }
 
     /// Makes an error about a name that does not exist.
@@ -74,6 +74,12 @@ impl LedgerError {
             similar: told.similar,
             ..Self::new(LedgerErrorKind::NotFound, told.message, told.hint)
         }
+    }
+
+    /// Makes an error about a name that stands for several; `candidates` are some of them.
+    pub(crate) fn ambiguous(message: String, candidates: Vec<String>) -> Self {
+        let hint = format!("give more of it: {}", candidates.join(", "));
+        Self { similar: candidates, ..Self::new(LedgerErrorKind::Ambiguous, message, hint) }
     }
 
     /// Makes an error about a file or directory the system refused.
@@ -91,14 +97,31 @@ impl LedgerError {
         Self::new(LedgerErrorKind::Io, message, hint)
     }
 
+    /// Makes an error about the database; the message begins with "the database".
+    pub(crate) fn database(
+        reason: LedgerErrorKind,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { database: Some(false), ..Self::new(reason, message, hint) }
+    }
+
     /// Makes an error about a database that cannot be read as one.
     pub(crate) fn corrupt(message: String) -> Self {
         let hint = "restore the file from a backup, or move it away to have it rebuilt";
-        Self { corrupt: true, ..Self::new(LedgerErrorKind::Database, message, hint) }
+        Self { database: Some(true), ..Self::new(LedgerErrorKind::Database, message, hint) }
     }
 
     pub(crate) fn is_corrupt(&self) -> bool {
-        self.corrupt
+        self.database == Some(true)
+    }
+
+    /// Names the database's file, where the error is about it.
+    pub(crate) fn in_file(mut self, path: &Path) -> Self {
+        if self.database.is_some() {
+            self.message = format!("{}: {}", path.display(), self.message);
+        }
+        self
     }
 
     /// Returns the kind of failure as it is named on the wire.

@@ -1,6 +1,6 @@
 //! What others are told.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use skill_format::Digest;
 
 use crate::ledger::version::VersionAuthor;
@@ -21,20 +21,24 @@ pub enum LedgerEvent {
     /// The file says what was proposed.
     ProposalApplied(ProposalEvent),
     /// A skill has another version.
-    VersionCreated {
-        /// The skill.
-        skill_id: String,
-        /// The version's number.
-        version: u64,
-        /// The digest of its tree.
-        tree: Digest,
-        /// Who made it.
-        author: VersionAuthor,
-    },
+    VersionCreated(VersionEvent),
+}
+
+/// What is told of a version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionEvent {
+    /// The skill.
+    pub skill_id: String,
+    /// The version's number.
+    pub version: u64,
+    /// The digest of its tree.
+    pub tree: Digest,
+    /// Who made it.
+    pub author: VersionAuthor,
 }
 
 /// What is told of a proposal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposalEvent {
     /// The proposal.
     pub proposal: String,
@@ -47,7 +51,7 @@ pub struct ProposalEvent {
     /// Who did it: an agent's id, a user's name, or nobody where the disk did.
     pub by: String,
     /// The version it became.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
 }
 
@@ -61,7 +65,7 @@ impl LedgerEvent {
             Self::ProposalRejected(_) => "skill.proposal.rejected",
             Self::ProposalStale(_) => "skill.proposal.stale",
             Self::ProposalApplied(_) => "skill.proposal.applied",
-            Self::VersionCreated { .. } => "skill.version.created",
+            Self::VersionCreated(_) => "skill.version.created",
         }
     }
 
@@ -74,7 +78,7 @@ impl LedgerEvent {
             | Self::ProposalRejected(event)
             | Self::ProposalStale(event)
             | Self::ProposalApplied(event) => &event.skill_id,
-            Self::VersionCreated { skill_id, .. } => skill_id,
+            Self::VersionCreated(event) => &event.skill_id,
         }
     }
 }

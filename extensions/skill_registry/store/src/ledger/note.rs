@@ -15,9 +15,7 @@ pub enum LedgerNote {
         /// Where the unreadable file was moved; nothing if there was none.
         moved_to: Option<PathBuf>,
         /// How many proposals are open again.
-        open: usize,
-        /// How many proposals no longer fit their file.
-        stale: usize,
+        proposals: usize,
         /// Files in the proposals' directory that could not be read.
         unreadable: Vec<PathBuf>,
     },
@@ -66,7 +64,7 @@ pub enum LedgerNote {
 impl fmt::Display for LedgerNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rebuilt { moved_to, open, stale, unreadable } => {
+            Self::Rebuilt { moved_to, proposals, unreadable } => {
                 match moved_to {
                     Some(path) => write!(
                         f,
@@ -75,7 +73,7 @@ impl fmt::Display for LedgerNote {
                     )?,
                     None => f.write_str("the database was gone; it was")?,
                 }
-                write!(f, " rebuilt from the proposal files: {open} open, {stale} stale")?;
+                write!(f, " rebuilt from the proposal files: {proposals} are open again")?;
                 if !unreadable.is_empty() {
                     write!(f, ", {} files that are no proposals", unreadable.len())?;
                 }

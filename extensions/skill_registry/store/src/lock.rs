@@ -1,0 +1,109 @@
+//! One writer at a time, across processes and across copies of the program in one process.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::ledger::{LedgerError, LedgerErrorKind};
+
+/// The pause between two attempts; grows up to the longest.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(16);
+
+/// The lock, held until it is dropped.
+///
+/// While it is held its file names the holder. A name that is found there by the next holder says
+/// that the one before did not come to the end.
+#[derive(Debug)]
+pub(crate) struct Held {
+    file: File,
+    /// Whether the last holder ended without letting go.
+    pub(crate) unclean: bool,
+}
+
+impl Held {
+    /// Takes the lock, waiting no longer than told.
+    pub(crate) fn take(path: &Path, wait: Duration) -> Result<Self, LedgerError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let failed = |error| LedgerError::io("locked", path, &error);
+        let mut file = options.open(path).map_err(failed)?;
+        let started = Instant::now();
+        let mut pause = SHORTEST;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if started.elapsed() >= wait => {
+                    return Err(busy(path, &mut file, wait));
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(pause),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            pause = (pause * 2).min(LONGEST);
+        }
+        let unclean = file.metadata().map_err(failed)?.len() > 0;
+        let name = format!("{}\n", std::process::id());
+        let told = file.set_len(0).and_then(|()| file.rewind());
+        told.and_then(|()| file.write_all(name.as_bytes())).map_err(failed)?;
+        Ok(Self { file, unclean })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // If this fails, the next holder looks more closely than it needs to.
+        let _ = self.file.set_len(0);
+        let _ = self.file.unlock();
+    }
+}
+
+fn busy(path: &Path, file: &mut File, wait: Duration) -> LedgerError {
+    let mut holder = String::new();
+    // Only the message depends on it.
+    let _ = file.take(20).read_to_string(&mut holder);
+    let holder = match holder.trim().parse::<u32>() {
+        Ok(id) => format!("process {id}"),
+        Err(_) => "another process".to_owned(),
+    };
+    LedgerError::new(
+        LedgerErrorKind::Locked,
+        format!("{} has been held by {holder} for {} s", path.display(), wait.as_secs_f32()),
+        "try again; end that process if it hangs",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_it_and_the_others_wait_no_longer_than_told() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("lock");
+        let wait = Duration::from_millis(20);
+        let held = Held::take(&path, wait).unwrap();
+        assert!(!held.unclean);
+        let error = Held::take(&path, wait).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{} has been held by process {} for 0.02 s",
+                path.display(),
+                std::process::id()
+            )
+        );
+        drop(held);
+        assert!(!Held::take(&path, wait).unwrap().unclean);
+    }
+
+    #[test]
+    fn a_holder_that_died_is_noticed_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("lock");
+        std::fs::write(&path, "4711\n").unwrap();
+        assert!(Held::take(&path, Duration::ZERO).unwrap().unclean);
+        assert!(!Held::take(&path, Duration::ZERO).unwrap().unclean);
+    }
+}
