@@ -156,7 +156,7 @@ pub(super) fn required<'s>(
     existing(snapshot, skill_id)?.ok_or_else(|| unknown_skill(snapshot, skill_id))
 }
 
-fn unknown_skill(snapshot: &Snapshot, skill_id: &str) -> LedgerError {
+pub(super) fn unknown_skill(snapshot: &Snapshot, skill_id: &str) -> LedgerError {
     let shown: String = skill_id.chars().take(128).collect();
     LedgerError::not_found(
         format!("there is no skill `{shown}`"),

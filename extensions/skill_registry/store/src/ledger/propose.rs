@@ -9,7 +9,7 @@ use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::{LedgerEvent, ProposalEvent};
 use crate::ledger::examine::{Examined, Text, examine};
-use crate::ledger::place::Subject;
+use crate::ledger::place::{Subject, unknown_skill};
 use crate::ledger::proposal::{
     Author, FileState, Proposal, ProposalState, ProposalSummary, ProposeRequest, Proposed,
 };
@@ -58,7 +58,12 @@ impl Ledger {
             session.settle(snapshot)?;
             let subject = Subject::find(snapshot, &request.skill_id, request.path.as_deref())?;
             let base = subject.read()?;
-            let (new, fuzz) = new_text(&subject, base.as_ref(), request)?;
+            let made = new_text(&subject, base.as_ref(), request);
+            // Whoever mistypes an id means another skill.
+            if !subject.exists && !made.as_ref().is_ok_and(|(new, _)| is_named(new, &subject)) {
+                return Err(unknown_skill(snapshot, &subject.skill_id));
+            }
+            let (new, fuzz) = made?;
             let old = base.as_ref().map(|base| base.text.as_str());
             let examined = examine(&subject, old, &new, &words)?;
             let made =
@@ -66,6 +71,13 @@ impl Ledger {
             session.change(|work| made.record(work))
         })
     }
+}
+
+/// Tells whether a new SKILL.md has the name of its directory, or does not say.
+fn is_named(text: &str, subject: &Subject) -> bool {
+    let parsed = skill_format::parse_head(&subject.skill_id, text.as_bytes());
+    let name = parsed.frontmatter.and_then(|frontmatter| frontmatter.name);
+    name.is_none_or(|name| name == subject.skill_id)
 }
 
 /// Refuses a request for what it says, whatever the skill is.

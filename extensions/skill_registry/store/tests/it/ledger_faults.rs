@@ -1,0 +1,205 @@
+//! Every step of every writing workflow is made to fail once, in each way there is.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use skill_store::fault::{self, Fault};
+use skill_store::{ProposalFilter, ProposalState};
+
+use crate::desk::{Desk, person, text, wish};
+use crate::scene::id;
+
+/// A workflow: what is there before, and the deed that fails.
+struct Workflow {
+    name: &'static str,
+    prepare: fn(&Desk),
+    deed: fn(&Desk) -> bool,
+    /// The bodies SKILL.md may have afterwards, the old one first.
+    bodies: &'static [&'static str],
+}
+
+const ONE: &str = "one\ntwo\nthree";
+
+fn first(desk: &Desk) -> (String, skill_store::Digest) {
+    let all = ProposalFilter { all: true, ..ProposalFilter::default() };
+    let summary = desk.ledger.proposals(all).unwrap().remove(0);
+    (summary.id, summary.new_digest)
+}
+
+const WORKFLOWS: [Workflow; 7] = [
+    Workflow {
+        name: "propose",
+        prepare: |_| {},
+        deed: |desk| desk.ask(&wish("beads", "new")).is_ok(),
+        bodies: &[ONE],
+    },
+    Workflow {
+        name: "propose again",
+        prepare: |desk| drop(desk.propose("beads", "new")),
+        deed: |desk| desk.ask(&wish("beads", "new")).is_ok(),
+        bodies: &[ONE],
+    },
+    Workflow {
+        name: "approve",
+        prepare: |desk| drop(desk.propose("beads", "new")),
+        deed: |desk| {
+            let (id, digest) = first(desk);
+            desk.approve(&id, digest).is_ok()
+        },
+        bodies: &[ONE, "new"],
+    },
+    Workflow {
+        name: "reject",
+        prepare: |desk| drop(desk.propose("beads", "new")),
+        deed: |desk| desk.ledger.reject(&person(), "1", "no").is_ok(),
+        bodies: &[ONE],
+    },
+    Workflow {
+        name: "rebase",
+        prepare: |desk| {
+            desk.propose("beads", "one\ntwo\n3");
+            desk.write("beads", &text("beads", "1\ntwo\nthree"));
+            desk.ledger.observe(&desk.snapshot(), &[id("beads")]).unwrap();
+        },
+        deed: |desk| desk.ledger.rebase(&desk.snapshot(), &person(), "1").is_ok(),
+        bodies: &["1\ntwo\nthree"],
+    },
+    Workflow {
+        name: "rollback",
+        prepare: |desk| {
+            desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+            desk.write("beads", &text("beads", "edited"));
+            desk.scene.write("skills/beads/added/deep.md", "added");
+            desk.scene.write("skills/beads/added/more.md", "more");
+        },
+        deed: |desk| {
+            desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).is_ok()
+        },
+        bodies: &["edited", ONE],
+    },
+    Workflow {
+        name: "create",
+        prepare: |desk| drop(desk.propose("pdf", "read")),
+        deed: |desk| {
+            let (id, digest) = first(desk);
+            desk.approve(&id, digest).is_ok()
+        },
+        bodies: &[ONE],
+    },
+];
+
+/// Checks that nothing is torn, stuck or left over once the ledger was used again.
+#[track_caller]
+fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
+    let proposals = desk.ledger.proposals(ProposalFilter { all: true, ..Default::default() });
+    let proposals = proposals.unwrap_or_else(|error| panic!("{what}: {error}"));
+    for proposal in &proposals {
+        assert_ne!(proposal.state, ProposalState::Approved, "{what}: stuck");
+        assert_ne!(proposal.state, ProposalState::Failed, "{what}: given up");
+    }
+    let body = desk.body("beads");
+    assert!(workflow.bodies.contains(&body.as_str()), "{what}: {body}");
+    let applied = proposals.iter().any(|proposal| proposal.state == ProposalState::Applied);
+    match workflow.name {
+        "approve" => assert_eq!(applied, body == "new", "{what}"),
+        "create" => {
+            let made = desk.file("pdf/SKILL.md");
+            assert_eq!(made, applied.then(|| text("pdf", "read")), "{what}");
+            assert_eq!(desk.scene.path("skills/pdf").exists(), applied, "{what}");
+        }
+        "rollback" => {
+            // The whole tree is one version or the other.
+            let old = body == "edited";
+            assert_eq!(desk.file("beads/added/deep.md").is_some(), old, "{what}");
+            assert_eq!(desk.file("beads/added/more.md").is_some(), old, "{what}");
+        }
+        _ => assert!(!applied, "{what}"),
+    }
+    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "{what}");
+    let check = "PRAGMA integrity_check";
+    let conn = rusqlite::Connection::open(desk.data("registry.sqlite3")).unwrap();
+    let verdict: String = conn.query_row(check, [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok", "{what}");
+    let pending = "SELECT count(*) FROM intents WHERE state = 'pending'";
+    let pending: i64 = conn.query_row(pending, [], |row| row.get(0)).unwrap();
+    assert_eq!(pending, 0, "{what}");
+}
+
+/// Does the deed again, until it has been done; it must not be refused for good.
+#[track_caller]
+fn assert_repeatable(desk: &Desk, workflow: &Workflow, what: &str) {
+    let proposals = desk.ledger.proposals(ProposalFilter { all: true, ..Default::default() });
+    let done = proposals
+        .unwrap()
+        .iter()
+        .any(|proposal| matches!(proposal.state, ProposalState::Applied | ProposalState::Rejected));
+    let rolled_back = workflow.name == "rollback" && desk.body("beads") == ONE;
+    if !done && !rolled_back {
+        assert!((workflow.deed)(desk), "{what}: cannot be done any more");
+    }
+}
+
+#[test]
+fn a_step_that_fails_leaves_the_old_or_the_new() {
+    for workflow in &WORKFLOWS {
+        let desk = Desk::new();
+        (workflow.prepare)(&desk);
+        fault::arm(usize::MAX, Fault::Io);
+        assert!((workflow.deed)(&desk), "{}", workflow.name);
+        let steps = fault::disarm();
+        assert!(steps > 6, "{} has {steps} steps", workflow.name);
+        for at in 1..=steps {
+            for fault in [Fault::Io, Fault::Full, Fault::Short] {
+                let what = format!("{} with {fault:?} at step {at} of {steps}", workflow.name);
+                let desk = Desk::new();
+                (workflow.prepare)(&desk);
+                fault::arm(at, fault);
+                (workflow.deed)(&desk);
+                assert!(fault::disarm() >= at, "{what}: the step was not reached");
+                // Whatever it said, the next use finds everything whole.
+                assert_whole(&desk, workflow, &what);
+                assert_repeatable(&desk, workflow, &what);
+                assert_whole(&desk, workflow, &what);
+            }
+        }
+    }
+}
+
+/// What the child of the next test runs; does nothing of itself.
+#[test]
+fn child_that_dies() {
+    let Ok(place) = std::env::var("SKILL_STORE_TEST_DESK") else { return };
+    let name = std::env::var("SKILL_STORE_TEST_DEED").unwrap();
+    let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
+    let desk = Desk::at(place.into());
+    (workflow.deed)(&desk);
+}
+
+#[test]
+fn a_process_that_dies_leaves_the_old_or_the_new() {
+    for workflow in &WORKFLOWS {
+        let mut died = 0;
+        for at in 1.. {
+            let desk = Desk::new();
+            (workflow.prepare)(&desk);
+            let status = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "ledger_faults::child_that_dies", "--nocapture"])
+                .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
+                .env("SKILL_STORE_TEST_DEED", workflow.name)
+                .env("SKILL_STORE_FAULT_AT", at.to_string())
+                .env("RUST_BACKTRACE", "0")
+                .output()
+                .unwrap()
+                .status;
+            let what = format!("{} that dies at step {at}", workflow.name);
+            assert_whole(&desk, workflow, &what);
+            assert_repeatable(&desk, workflow, &what);
+            assert_whole(&desk, workflow, &what);
+            if status.success() {
+                break;
+            }
+            died += 1;
+        }
+        assert!(died > 6, "{} died {died} times", workflow.name);
+    }
+}
