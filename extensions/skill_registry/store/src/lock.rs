@@ -1,7 +1,7 @@
 //! One writer at a time, across processes and across copies of the program in one process.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ const LONGEST: Duration = Duration::from_millis(16);
 #[derive(Debug)]
 pub(crate) struct Held {
     file: File,
-    /// Whether the last holder ended without letting go.
-    pub(crate) unclean: bool,
+    /// The process that held it before, if that ended without letting go.
+    pub(crate) left_by: Option<String>,
 }
 
 impl Held {
@@ -43,11 +43,11 @@ impl Held {
             }
             pause = (pause * 2).min(LONGEST);
         }
-        let unclean = file.metadata().map_err(failed)?.len() > 0;
+        let before = name_in(&mut file).map_err(failed)?;
         let name = format!("{}\n", std::process::id());
         let told = file.set_len(0).and_then(|()| file.rewind());
         told.and_then(|()| file.write_all(name.as_bytes())).map_err(failed)?;
-        Ok(Self { file, unclean })
+        Ok(Self { file, left_by: (!before.is_empty()).then_some(before) })
     }
 }
 
@@ -59,11 +59,17 @@ impl Drop for Held {
     }
 }
 
+/// Returns who is named in the file; a name that is none is what a crash can leave, too.
+fn name_in(file: &mut File) -> io::Result<String> {
+    let mut name = Vec::new();
+    file.rewind()?;
+    file.take(20).read_to_end(&mut name)?;
+    Ok(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
 fn busy(path: &Path, file: &mut File, wait: Duration) -> LedgerError {
-    let mut holder = String::new();
     // Only the message depends on it.
-    let _ = file.take(20).read_to_string(&mut holder);
-    let holder = match holder.trim().parse::<u32>() {
+    let holder = match name_in(file).unwrap_or_default().parse::<u32>() {
         Ok(id) => format!("process {id}"),
         Err(_) => "another process".to_owned(),
     };
@@ -84,7 +90,7 @@ mod tests {
         let path = temp.path().join("lock");
         let wait = Duration::from_millis(20);
         let held = Held::take(&path, wait).unwrap();
-        assert!(!held.unclean);
+        assert_eq!(held.left_by, None);
         let error = Held::take(&path, wait).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -95,7 +101,7 @@ mod tests {
             )
         );
         drop(held);
-        assert!(!Held::take(&path, wait).unwrap().unclean);
+        assert_eq!(Held::take(&path, wait).unwrap().left_by, None);
     }
 
     #[test]
@@ -103,7 +109,8 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("lock");
         std::fs::write(&path, "4711\n").unwrap();
-        assert!(Held::take(&path, Duration::ZERO).unwrap().unclean);
-        assert!(!Held::take(&path, Duration::ZERO).unwrap().unclean);
+        let left_by = |path| Held::take(path, Duration::ZERO).unwrap().left_by;
+        assert_eq!(left_by(&path).as_deref(), Some("4711"));
+        assert_eq!(left_by(&path), None);
     }
 }

@@ -208,6 +208,14 @@ impl Tx<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    /// Returns the ids of the proposals that were changed last.
+    pub(crate) fn last_changed(&self, limit: usize) -> Result<Vec<String>> {
+        let sql = "SELECT id FROM proposals ORDER BY changed DESC LIMIT ?1";
+        let mut statement = self.tx.prepare(sql)?;
+        let rows = statement.query_map([limit as i64], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// Counts the proposals that wait: of a skill, and in all.
     pub(crate) fn waiting(&self, skill_id: &str) -> Result<(u64, u64)> {
         let sql = format!(

@@ -18,7 +18,7 @@ use crate::snapshot::Snapshot;
 
 /// How many proposals may wait for a decision: for one skill, and in all.
 const MAX_OF_SKILL: u64 = 50;
-const MAX_IN_ALL: u64 = 500;
+pub(super) const MAX_IN_ALL: u64 = 500;
 
 /// The largest justification or reason, in bytes.
 pub(super) const MAX_REASON: usize = 8 << 10;

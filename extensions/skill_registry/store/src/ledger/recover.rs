@@ -1,19 +1,25 @@
 //! Bringing to an end what was interrupted, before anything else is done.
 
+use std::fs;
+use std::path::Path;
+
 use crate::db::Intent;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::note::LedgerNote;
-use crate::ledger::proposal::{FileState, ProposalFilter, ProposalState};
+use crate::ledger::proposal::{FileState, ProposalState};
+use crate::ledger::propose::MAX_IN_ALL;
 use crate::ledger::session::Session;
 
 impl Session<'_> {
-    /// Goes through the changes that are not closed. After an unclean end also the proposal files
-    /// are looked at.
-    pub(super) fn recover(&mut self, unclean: bool) -> Result<(), LedgerError> {
+    /// Goes through the changes that are not closed. Where a process ended in the middle, also the
+    /// files of the data directory are looked at.
+    pub(super) fn recover(&mut self, left_by: Option<&str>) -> Result<(), LedgerError> {
         for intent in self.read(|work| work.pending_intents())? {
             self.resume(&intent)?;
         }
-        if unclean {
+        if let Some(left_by) = left_by {
+            sweep_data(&self.ledger.data_dir, left_by);
+            sweep_data(&self.ledger.proposals_dir(), left_by);
             self.write_missing_files()?;
         }
         Ok(())
@@ -69,13 +75,25 @@ impl Session<'_> {
 
     /// Writes the files of proposals that a crash kept from being written.
     fn write_missing_files(&mut self) -> Result<(), LedgerError> {
-        let waiting = self.read(|work| work.proposals(&ProposalFilter::default()))?;
-        for summary in waiting {
-            let stored = self.read(|work| work.find(&summary.id))?;
+        for id in self.read(|work| work.last_changed(MAX_IN_ALL as usize + 1))? {
+            let stored = self.read(|work| work.find(&id))?;
             if self.ledger.file_state(&stored) != FileState::Edited {
                 self.change(|work| work.write_again(&stored))?;
             }
         }
         Ok(())
+    }
+}
+
+/// Removes the temporary files of a process that is gone.
+fn sweep_data(dir: &Path, left_by: &str) {
+    let of_generation = format!(".generation.{left_by}.");
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_left = |name: &str| name.starts_with(".tmp-") || name.starts_with(&of_generation);
+        if name.to_str().is_some_and(is_left) {
+            // One that stays is in nobody's way.
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }

@@ -45,10 +45,10 @@ impl Ledger {
         let made = fault::step("dir.create").and_then(|()| fs::create_dir_all(&self.data_dir));
         made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
         let held = Held::take(&self.data_dir.join(LOCK), self.wait)?;
-        let done = match self.attempt(held.unclean, None, &work) {
+        let done = match self.attempt(held.left_by.as_deref(), None, &work) {
             Err(error) if error.is_corrupt() => {
                 let moved_to = self.move_aside()?;
-                self.attempt(false, Some(moved_to), &work)
+                self.attempt(None, Some(moved_to), &work)
             }
             done => done,
         };
@@ -67,16 +67,16 @@ impl Ledger {
 
     fn attempt<T>(
         &self,
-        unclean: bool,
+        left_by: Option<&str>,
         moved_to: Option<PathBuf>,
         work: &impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let (db, unused) = Db::open(&self.database(), self.wait, unclean)?;
+        let (db, unused) = Db::open(&self.database(), self.wait, left_by.is_some())?;
         let mut session = Session { ledger: self, db, stamp: self.stamp() };
         if unused {
             session.rebuild(moved_to)?;
         }
-        session.recover(unclean)?;
+        session.recover(left_by)?;
         work(&mut session)
     }
 

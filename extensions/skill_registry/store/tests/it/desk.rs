@@ -107,7 +107,7 @@ impl Desk {
                     dirs.push(entry.path());
                 }
                 let name = entry.file_name().into_string().unwrap();
-                if name.starts_with(".skillhost-tmp-") || name.starts_with(".tmp-") {
+                if name.starts_with('.') {
                     found.push(entry.path());
                 }
             }

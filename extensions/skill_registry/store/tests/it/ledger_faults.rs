@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use skill_store::fault::{self, Fault};
-use skill_store::{ProposalFilter, ProposalState};
+use skill_store::{Digest, ProposalFilter, ProposalState};
 
 use crate::desk::{Desk, person, text, wish};
 use crate::scene::id;
@@ -20,10 +20,9 @@ struct Workflow {
 
 const ONE: &str = "one\ntwo\nthree";
 
-fn first(desk: &Desk) -> (String, skill_store::Digest) {
-    let all = ProposalFilter { all: true, ..ProposalFilter::default() };
-    let summary = desk.ledger.proposals(all).unwrap().remove(0);
-    (summary.id, summary.new_digest)
+/// Approves the first proposal, which wants this body.
+fn approve_first(desk: &Desk, skill: &str, body: &str) -> bool {
+    desk.approve("1", Digest::of(text(skill, body).as_bytes())).is_ok()
 }
 
 const WORKFLOWS: [Workflow; 7] = [
@@ -42,10 +41,7 @@ const WORKFLOWS: [Workflow; 7] = [
     Workflow {
         name: "approve",
         prepare: |desk| drop(desk.propose("beads", "new")),
-        deed: |desk| {
-            let (id, digest) = first(desk);
-            desk.approve(&id, digest).is_ok()
-        },
+        deed: |desk| approve_first(desk, "beads", "new"),
         bodies: &[ONE, "new"],
     },
     Workflow {
@@ -80,10 +76,7 @@ const WORKFLOWS: [Workflow; 7] = [
     Workflow {
         name: "create",
         prepare: |desk| drop(desk.propose("pdf", "read")),
-        deed: |desk| {
-            let (id, digest) = first(desk);
-            desk.approve(&id, digest).is_ok()
-        },
+        deed: |desk| approve_first(desk, "pdf", "read"),
         bodies: &[ONE],
     },
 ];
@@ -116,6 +109,10 @@ fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
         _ => assert!(!applied, "{what}"),
     }
     assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "{what}");
+    if !desk.data("registry.sqlite3").exists() {
+        // The first step of all failed.
+        return;
+    }
     let check = "PRAGMA integrity_check";
     let conn = rusqlite::Connection::open(desk.data("registry.sqlite3")).unwrap();
     let verdict: String = conn.query_row(check, [], |row| row.get(0)).unwrap();
