@@ -4,7 +4,7 @@
 //! `failpoints`, which no product build has, a step is nothing.
 
 #[cfg(feature = "failpoints")]
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 #[cfg(feature = "failpoints")]
 use std::sync::OnceLock;
@@ -29,6 +29,25 @@ pub enum Fault {
 thread_local! {
     static PLAN: Cell<Option<(usize, Fault)>> = const { Cell::new(None) };
     static STEPS: Cell<usize> = const { Cell::new(0) };
+    static HOOK: RefCell<Option<(&'static str, Hook)>> = const { RefCell::new(None) };
+}
+
+#[cfg(feature = "failpoints")]
+type Hook = Box<dyn FnOnce()>;
+
+/// Does something right before this thread's next step of a name: what somebody else may do in the
+/// last moment.
+#[cfg(feature = "failpoints")]
+pub fn before(name: &'static str, deed: impl FnOnce() + 'static) {
+    HOOK.set(Some((name, Box::new(deed))));
+}
+
+#[cfg(feature = "failpoints")]
+fn call_hook(name: &str) {
+    let due = HOOK.with_borrow_mut(|hook| hook.take_if(|(at, _)| *at == name));
+    if let Some((_, deed)) = due {
+        deed();
+    }
 }
 
 /// Lets the `at`th step of this thread fail, counted from 1 from now on; the steps after it succeed.
@@ -86,11 +105,16 @@ fn error(fault: Fault) -> io::Error {
 }
 
 /// Passes, or fails where a test wants it.
-pub(crate) fn step(_name: &'static str) -> io::Result<()> {
+pub(crate) fn step(name: &'static str) -> io::Result<()> {
     #[cfg(feature = "failpoints")]
-    if let Some(fault) = due() {
-        return Err(error(fault));
+    {
+        call_hook(name);
+        if let Some(fault) = due() {
+            return Err(error(fault));
+        }
     }
+    #[cfg(not(feature = "failpoints"))]
+    let _ = name;
     Ok(())
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use cap_std::fs::Dir;
 use skill_format::{
     Diagnostic, Digest, FILE_LIMIT, ResourceKind, Severity, TokenCount, Value, fences, tree,
 };
 use skill_rules::{EntryKind, FileEntry, Options, Profile, Scope, SkillInput};
 
 use crate::diff;
-use crate::jail::JailError;
+use crate::jail::{self, JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::place::{Subject, jail_error};
 use crate::ledger::proposal::{Flag, LintDelta, LintFinding};
@@ -55,6 +56,7 @@ impl Subject {
             opened => opened.map_err(failed)?,
         };
         let Some(content) = files::read(&dir, &self.path).map_err(failed)? else {
+            self.check_parents(&dir)?;
             return Ok(None);
         };
         if content.len() > FILE_LIMIT {
@@ -77,6 +79,24 @@ impl Subject {
             )
         })?;
         Ok(Some(Text { digest: Digest::of(&content), text: text.to_owned() }))
+    }
+
+    /// Refuses a path that would make a directory of a file.
+    fn check_parents(&self, dir: &Dir) -> Result<(), LedgerError> {
+        let mut path = self.path.as_str();
+        while let Some((above, _)) = path.rsplit_once('/') {
+            let is_file =
+                RelPath::new(above).is_ok_and(|above| jail::open_file(dir, &above).is_ok());
+            if is_file {
+                return Err(LedgerError::new(
+                    LedgerErrorKind::Denied,
+                    format!("{above} is a file, not a directory"),
+                    "choose another path",
+                ));
+            }
+            path = above;
+        }
+        Ok(())
     }
 
     fn is_skill_file(&self) -> bool {

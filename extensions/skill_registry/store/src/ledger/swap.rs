@@ -59,6 +59,7 @@ impl Swap<'_> {
         let make = matches!(self.new, Target::File { .. });
         let (inner, name) = match jail::open_parent(self.dir, self.path, make) {
             Ok(parent) => parent,
+            Err(JailError::NotFound) if make => return Err(JailError::NotRegular),
             Err(JailError::NotFound) if self.old.is_none() => return Ok(Swapped::Already),
             Err(JailError::NotFound) => return Ok(Swapped::Conflict),
             Err(error) => return Err(error),

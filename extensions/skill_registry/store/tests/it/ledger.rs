@@ -333,7 +333,7 @@ fn requests_that_cannot_be_one_are_refused() {
     };
     use LedgerErrorKind::{Argument, Denied, DoesNotApply, Invalid, NotFound, TooLarge};
     type Change<'a> = &'a dyn Fn(&mut ProposeRequest);
-    let cases: [(Change<'_>, LedgerErrorKind, &str); 21] = [
+    let cases: [(Change<'_>, LedgerErrorKind, &str); 22] = [
         (&|r| r.new_content = None, Argument, "there is neither a diff nor new_content"),
         (&|r| r.diff = Some("x".into()), Argument, "there are both a diff and new_content"),
         (&|r| r.justification = " \n".into(), Argument, "the justification is empty"),
@@ -371,6 +371,11 @@ fn requests_that_cannot_be_one_are_refused() {
         ),
         (&|r| r.path = Some("/etc/passwd".into()), Denied, "a path cannot be absolute"),
         (&|r| r.path = Some(".git/config".into()), Denied, ".git/config is not part of the skill"),
+        (
+            &|r| r.path = Some("SKILL.md/x/y.md".into()),
+            Denied,
+            "SKILL.md is a file, not a directory",
+        ),
         (&|r| r.path = Some("data.bin".into()), Denied, "skills/beads/data.bin is not UTF-8 text"),
         (
             &|r| r.new_content = Some(text("beads", "one\ntwo\nthree")),

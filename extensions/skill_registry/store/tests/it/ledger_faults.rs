@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use skill_store::fault::{self, Fault};
-use skill_store::{Digest, ProposalFilter, ProposalState};
+use skill_store::{Digest, LedgerErrorKind, ProposalFilter, ProposalState, ProposeRequest};
 
 use crate::desk::{Desk, person, text, wish};
 use crate::scene::id;
@@ -169,7 +169,98 @@ fn child_that_dies() {
     let name = std::env::var("SKILL_STORE_TEST_DEED").unwrap();
     let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
     let desk = Desk::at(place.into());
+    if std::env::var_os("SKILL_STORE_TEST_EDIT").is_some() {
+        edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited meanwhile"));
+    }
     (workflow.deed)(&desk);
+}
+
+/// Lets somebody save a file, as editors do, right before the ledger replaces a file.
+fn edit_before_rename(desk: &Desk, rel: &str, text: &str) {
+    let (path, temporary) = (desk.scene.path(rel), desk.scene.path("saved"));
+    let text = text.to_owned();
+    fault::before("file.rename", move || {
+        std::fs::write(&temporary, text).unwrap();
+        std::fs::rename(&temporary, path).unwrap();
+    });
+}
+
+fn state_of_first(desk: &Desk) -> ProposalState {
+    desk.ledger.proposal("1").unwrap().summary.state
+}
+
+#[test]
+fn an_edit_in_the_last_moment_is_kept() {
+    let desk = Desk::new();
+    let (id, digest) = desk.propose("beads", "new");
+    edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited meanwhile"));
+    let error = desk.approve(&id, digest).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
+    assert_eq!(desk.body("beads"), "edited meanwhile");
+    assert_eq!(state_of_first(&desk), ProposalState::Stale);
+    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
+    // A file that appears where a new one was to be made.
+    let request = ProposeRequest {
+        path: Some("notes.md".to_owned()),
+        new_content: Some("proposed".to_owned()),
+        ..wish("beads", "")
+    };
+    let proposal = desk.ask(&request).unwrap().proposal;
+    edit_before_rename(&desk, "skills/beads/notes.md", "mine");
+    let error = desk.approve(&proposal.id, proposal.new_digest).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
+    assert_eq!(desk.file("beads/notes.md").as_deref(), Some("mine"));
+    // A file that was to be removed, with others that were to be changed.
+    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.scene.write("skills/beads/z.md", "added");
+    desk.write("beads", &text("beads", "changed"));
+    edit_before_rename(&desk, "skills/beads/z.md", "edited");
+    let back = desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None);
+    assert_eq!(back.unwrap_err().reason(), LedgerErrorKind::Conflict);
+    assert_eq!(desk.file("beads/z.md").as_deref(), Some("edited"));
+    assert_eq!(desk.body("beads"), "changed");
+    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_edit_in_the_last_moment_survives_a_crash() {
+    let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == "approve").unwrap();
+    let mut kept = 0;
+    for at in 1.. {
+        let desk = Desk::new();
+        (workflow.prepare)(&desk);
+        let mut child = child(&desk, workflow.name);
+        child.env("SKILL_STORE_TEST_EDIT", "1").env("SKILL_STORE_FAULT_AT", at.to_string());
+        let status = child.output().unwrap().status;
+        desk.ledger.proposals(ProposalFilter::default()).unwrap();
+        let expected = match desk.body("beads").as_str() {
+            "edited meanwhile" => {
+                kept += 1;
+                ProposalState::Stale
+            }
+            // The file was not touched, or the process died before somebody could edit it.
+            "new" => ProposalState::Applied,
+            "one\ntwo\nthree" => ProposalState::Open,
+            body => panic!("dying at step {at}: {body}"),
+        };
+        assert_eq!(state_of_first(&desk), expected, "dying at step {at}");
+        assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "dying at step {at}");
+        if status.success() {
+            break;
+        }
+    }
+    assert!(kept > 3, "{kept}");
+}
+
+/// The command that does a deed in another process.
+fn child(desk: &Desk, deed: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "ledger_faults::child_that_dies", "--nocapture"])
+        .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
+        .env("SKILL_STORE_TEST_DEED", deed)
+        .env("RUST_BACKTRACE", "0");
+    command
 }
 
 #[test]
@@ -179,15 +270,9 @@ fn a_process_that_dies_leaves_the_old_or_the_new() {
         for at in 1.. {
             let desk = Desk::new();
             (workflow.prepare)(&desk);
-            let status = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "ledger_faults::child_that_dies", "--nocapture"])
-                .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
-                .env("SKILL_STORE_TEST_DEED", workflow.name)
-                .env("SKILL_STORE_FAULT_AT", at.to_string())
-                .env("RUST_BACKTRACE", "0")
-                .output()
-                .unwrap()
-                .status;
+            let mut child = child(&desk, workflow.name);
+            let output = child.env("SKILL_STORE_FAULT_AT", at.to_string()).output();
+            let status = output.unwrap().status;
             let what = format!("{} that dies at step {at}", workflow.name);
             assert_whole(&desk, workflow, &what);
             assert_repeatable(&desk, workflow, &what);
