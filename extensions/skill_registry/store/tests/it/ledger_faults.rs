@@ -167,8 +167,12 @@ fn a_step_that_fails_leaves_the_old_or_the_new() {
 fn child_that_dies() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_DESK") else { return };
     let name = std::env::var("SKILL_STORE_TEST_DEED").unwrap();
-    let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
     let desk = Desk::at(place.into());
+    let Some(workflow) = WORKFLOWS.iter().find(|workflow| workflow.name == name) else {
+        // Any use of the ledger brings to an end what was interrupted.
+        desk.ledger.proposals(ProposalFilter::default()).unwrap();
+        return;
+    };
     if std::env::var_os("SKILL_STORE_TEST_EDIT").is_some() {
         edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited meanwhile"));
     }
@@ -283,5 +287,34 @@ fn a_process_that_dies_leaves_the_old_or_the_new() {
             died += 1;
         }
         assert!(died > 6, "{} died {died} times", workflow.name);
+    }
+}
+
+#[test]
+fn a_process_that_dies_while_it_repairs_leaves_the_old_or_the_new() {
+    let dies = |desk: &Desk, deed: &str, at: usize| {
+        let mut child = child(desk, deed);
+        !child.env("SKILL_STORE_FAULT_AT", at.to_string()).output().unwrap().status.success()
+    };
+    for name in ["approve", "rollback", "create"] {
+        let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
+        let mut died = 0;
+        'first: for first in (8..).step_by(5) {
+            for second in (1..).step_by(3) {
+                let desk = Desk::new();
+                (workflow.prepare)(&desk);
+                if !dies(&desk, name, first) {
+                    break 'first;
+                }
+                let again = dies(&desk, "repair", second);
+                let what = format!("{name} that dies at step {first}, then at {second}");
+                assert_whole(&desk, workflow, &what);
+                if !again {
+                    break;
+                }
+                died += 1;
+            }
+        }
+        assert!(died > 10, "{name} died {died} times");
     }
 }
