@@ -1,4 +1,5 @@
-//! Finds skills on disk, notices what happens to them, and serves what they say.
+//! Finds skills on disk, notices what happens to them, serves what they say, and changes them under
+//! human review.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,7 +27,11 @@
 //!   checked as text and then opened component by component, without following links.
 //! - `tools` answers the registry's tools and the offline commands alike.
 //!
-//! Nothing here writes to a skill. The only file written at all is the [`GenerationFile`].
+//! - [`Ledger`] keeps what agents propose, what people decide and every text a skill ever had; `db`
+//!   is the only place with SQL, [`diff`] is pure.
+//!
+//! Only the ledger writes to a skill, and only what a person approved or rolled back to. Beside that
+//! its data directory and the [`GenerationFile`] in it are all that is written.
 
 mod cache;
 mod clock;

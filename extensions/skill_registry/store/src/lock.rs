@@ -110,7 +110,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("lock");
         std::fs::write(&path, "4711\n").unwrap();
-        let left_by = |path| Held::take(path, Duration::ZERO).unwrap().left_by;
+        let left_by = |path| Held::take(path, Duration::ZERO).unwrap().left_by.clone();
         assert_eq!(left_by(&path).as_deref(), Some("4711"));
         assert_eq!(left_by(&path), None);
     }

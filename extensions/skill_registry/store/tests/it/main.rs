@@ -21,7 +21,8 @@ mod jail;
 mod ledger;
 #[cfg(test)]
 mod ledger_database;
-#[cfg(all(test, feature = "failpoints"))]
+#[cfg(test)]
+#[cfg(feature = "failpoints")]
 mod ledger_faults;
 #[cfg(test)]
 mod ledger_races;
