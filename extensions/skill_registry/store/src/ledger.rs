@@ -57,9 +57,6 @@ const WAIT: Duration = Duration::from_secs(10);
 /// The directory with the files people can read proposals in.
 const PROPOSALS: &str = "proposals";
 
-/// The file whose lock lets one work at a time.
-const LOCK: &str = "lock";
-
 /// Keeps proposals, versions and the audit log of a data directory.
 ///
 /// Cheap to make and to hold: the database is opened for each call and closed again, under a lock

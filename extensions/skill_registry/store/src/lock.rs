@@ -8,9 +8,16 @@ use std::time::{Duration, Instant};
 
 use crate::ledger::{LedgerError, LedgerErrorKind};
 
+/// The file whose lock is the ledger.
+const LOCK: &str = "lock";
+
+/// The file whose lock lets one wait for the other: whoever has just let go of the ledger has to
+/// queue behind those that wait for it.
+const TURN: &str = "turn";
+
 /// The pause between two attempts; grows up to the longest.
 const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(16);
+const LONGEST: Duration = Duration::from_millis(4);
 
 /// The lock, held until it is dropped.
 ///
@@ -24,25 +31,18 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Takes the lock, waiting no longer than told.
-    pub(crate) fn take(path: &Path, wait: Duration) -> Result<Self, LedgerError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let failed = |error| LedgerError::io("locked", path, &error);
-        let mut file = options.open(path).map_err(failed)?;
-        let started = Instant::now();
-        let mut pause = SHORTEST;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if started.elapsed() >= wait => {
-                    return Err(busy(path, &mut file, wait));
-                }
-                Err(TryLockError::WouldBlock) => thread::sleep(pause),
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-            }
-            pause = (pause * 2).min(LONGEST);
+    /// Takes the lock of a directory, waiting no longer than told.
+    pub(crate) fn take(dir: &Path, wait: Duration) -> Result<Self, LedgerError> {
+        let path = dir.join(LOCK);
+        let failed = |error| LedgerError::io("locked", &path, &error);
+        let until = Instant::now() + wait;
+        let turn = open(&dir.join(TURN)).map_err(failed)?;
+        let mut file = open(&path).map_err(failed)?;
+        let locked = lock(&turn, until).and_then(|turned| Ok(turned && lock(&file, until)?));
+        if !locked.map_err(failed)? {
+            return Err(busy(&path, &mut file, wait));
         }
+        drop(turn);
         let before = name_in(&mut file).map_err(failed)?;
         let name = format!("{}\n", std::process::id());
         // On a full disk the name is missing, and after a crash the next holder looks less closely.
@@ -57,6 +57,24 @@ impl Drop for Held {
         // If this fails, the next holder looks more closely than it needs to.
         let _ = self.file.set_len(0);
         let _ = self.file.unlock();
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+/// Takes the lock of a file; tells whether that was possible in time.
+fn lock(file: &File, until: Instant) -> io::Result<bool> {
+    let mut pause = SHORTEST;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if Instant::now() >= until => return Ok(false),
+            Err(TryLockError::WouldBlock) => thread::sleep(pause),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        pause = (pause * 2).min(LONGEST);
     }
 }
 
@@ -88,11 +106,11 @@ mod tests {
     #[test]
     fn one_holds_it_and_the_others_wait_no_longer_than_told() {
         let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("lock");
+        let path = temp.path().join(LOCK);
         let wait = Duration::from_millis(20);
-        let held = Held::take(&path, wait).unwrap();
+        let held = Held::take(temp.path(), wait).unwrap();
         assert_eq!(held.left_by, None);
-        let error = Held::take(&path, wait).unwrap_err();
+        let error = Held::take(temp.path(), wait).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -102,16 +120,15 @@ mod tests {
             )
         );
         drop(held);
-        assert_eq!(Held::take(&path, wait).unwrap().left_by, None);
+        assert_eq!(Held::take(temp.path(), wait).unwrap().left_by, None);
     }
 
     #[test]
     fn a_holder_that_died_is_noticed_once() {
         let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("lock");
-        std::fs::write(&path, "4711\n").unwrap();
-        let left_by = |path| Held::take(path, Duration::ZERO).unwrap().left_by.clone();
-        assert_eq!(left_by(&path).as_deref(), Some("4711"));
-        assert_eq!(left_by(&path), None);
+        std::fs::write(temp.path().join(LOCK), "4711\n").unwrap();
+        let left_by = || Held::take(temp.path(), Duration::ZERO).unwrap().left_by.clone();
+        assert_eq!(left_by().as_deref(), Some("4711"));
+        assert_eq!(left_by(), None);
     }
 }

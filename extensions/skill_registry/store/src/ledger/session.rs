@@ -10,11 +10,11 @@ use skill_format::Digest;
 
 use crate::db::{self, Db, Stamp, Stored, Tx};
 use crate::fault;
+use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::note::LedgerNote;
 use crate::ledger::proposal::{FileState, Proposal};
 use crate::ledger::stamp::compact;
-use crate::ledger::{LOCK, Ledger};
 use crate::lock::Held;
 use crate::proposal_file;
 
@@ -44,7 +44,7 @@ impl Ledger {
     ) -> Result<T, LedgerError> {
         let made = fault::step("dir.create").and_then(|()| fs::create_dir_all(&self.data_dir));
         made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
-        let held = Held::take(&self.data_dir.join(LOCK), self.wait)?;
+        let held = Held::take(&self.data_dir, self.wait)?;
         let done = match self.attempt(held.left_by.as_deref(), None, &work) {
             Err(error) if error.is_corrupt() => {
                 let moved_to = self.move_aside()?;

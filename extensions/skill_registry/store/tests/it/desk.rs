@@ -34,7 +34,6 @@ impl Desk {
     }
 
     /// Makes a desk of a scene that another process has made and keeps.
-    #[cfg(feature = "failpoints")]
     pub(crate) fn at(path: PathBuf) -> Self {
         Self::with(Scene::at(path))
     }

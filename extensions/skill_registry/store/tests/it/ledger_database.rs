@@ -124,6 +124,26 @@ fn files_that_are_no_proposals_are_named() {
 }
 
 #[test]
+fn what_a_dead_process_left_in_the_data_directory_is_put_right() {
+    let (desk, ids) = busy_desk();
+    let files: Vec<_> = ids.iter().map(|id| desk.ledger.proposal(id).unwrap().file).collect();
+    let texts: Vec<_> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    fs::remove_file(&files[0]).unwrap();
+    fs::write(&files[1], "edited by hand").unwrap();
+    fs::remove_file(&files[3]).unwrap();
+    for left in ["proposals/.tmp-x.md", ".tmp-created.json", ".generation.4711.99"] {
+        fs::write(desk.data(left), "").unwrap();
+    }
+    desk.ledger.proposals(ProposalFilter::default()).unwrap();
+    assert_eq!(desk.leftovers().len(), 3, "nobody died");
+    fs::write(desk.data("lock"), "4711\n").unwrap();
+    desk.ledger.proposals(ProposalFilter::default()).unwrap();
+    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
+    let now: Vec<_> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    assert_eq!(now, [&texts[0], "edited by hand", &texts[2], &texts[3]]);
+}
+
+#[test]
 fn a_forged_file_decides_nothing() {
     let (desk, ids) = busy_desk();
     let file = desk.ledger.proposal(&ids[0]).unwrap().file;

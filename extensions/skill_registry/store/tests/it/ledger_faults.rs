@@ -211,9 +211,10 @@ fn child_that_dies() {
 
 /// Lets somebody save a file, as editors do, right before the ledger replaces a file.
 fn edit_before_rename(desk: &Desk, rel: &str, text: &str) {
-    let (path, temporary) = (desk.scene.path(rel), desk.scene.path("saved"));
-    let text = text.to_owned();
+    let (path, temporary) = (desk.scene.path(rel), desk.scene.path("temporary"));
+    let (mark, text) = (desk.scene.path("saved"), text.to_owned());
     fault::before("file.rename", move || {
+        std::fs::write(mark, "").unwrap();
         std::fs::write(&temporary, text).unwrap();
         std::fs::rename(&temporary, path).unwrap();
     });
@@ -272,7 +273,8 @@ fn an_edit_in_the_last_moment_survives_a_crash() {
                 kept += 1;
                 ProposalState::Stale
             }
-            // The file was not touched, or the process died before somebody could edit it.
+            body if desk.scene.path("saved").exists() => panic!("dying at step {at}: {body}"),
+            // The process died before somebody could edit the file.
             "new" => ProposalState::Applied,
             "one\ntwo\nthree" => ProposalState::Open,
             body => panic!("dying at step {at}: {body}"),

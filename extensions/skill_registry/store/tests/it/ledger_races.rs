@@ -1,7 +1,7 @@
 //! Several at once: nothing is lost, nothing hangs.
 
-use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -51,51 +51,84 @@ fn one_of_several_approvals_of_the_same_base_wins() {
     assert_eq!(desk.leftovers(), Vec::<std::path::PathBuf>::new());
 }
 
+/// Appends lines to the skill, each by a proposal that is made again until nobody was faster.
+fn append(desk: &Desk, nth: usize) {
+    let ledger = desk.other();
+    for round in 0..ROUNDS {
+        loop {
+            let snapshot = desk.snapshot();
+            let seen = desk.file("beads/SKILL.md").unwrap();
+            let new = format!("{seen}{nth}.{round}\n");
+            let wish = ProposeRequest {
+                diff: Some(skill_store::diff::unified(&seen, &new, "SKILL.md")),
+                new_content: None,
+                ..wish("beads", "")
+            };
+            let Ok(proposed) = ledger.propose(&snapshot, &agent(), &wish) else { continue };
+            let (id, digest) = (proposed.proposal.id, proposed.proposal.new_digest);
+            match ledger.approve(&snapshot, &person(), &id, digest, None) {
+                Ok(_) => break,
+                Err(error) => {
+                    assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
+                    ledger.reject(&person(), &id, "too late").unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// Checks that every line is there, and every version on the way.
+#[track_caller]
+fn assert_all_lines(desk: &Desk, writers: usize) {
+    let body = desk.body("beads");
+    let mut lines: Vec<&str> = body.lines().collect();
+    lines.sort_unstable();
+    let own = ["one", "two", "three"].map(str::to_owned);
+    let added = (0..writers).flat_map(|nth| (0..ROUNDS).map(move |r| format!("{nth}.{r}")));
+    let mut expected: Vec<String> = own.into_iter().chain(added).collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    let versions = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    assert_eq!(versions.len(), 1 + writers * ROUNDS);
+    assert_eq!(desk.ledger.proposals(ProposalFilter::default()), Ok(Vec::new()));
+}
+
 #[test]
-fn every_line_that_was_added_by_somebody_is_there() {
+fn every_line_that_a_thread_added_is_there() {
     let desk = Desk::new();
-    let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
     thread::scope(|scope| {
         for nth in 0..THREADS {
             let desk = &desk;
-            scope.spawn(move || {
-                let ledger = desk.other();
-                for round in 0..ROUNDS {
-                    // Compare and swap: again until nobody was faster.
-                    loop {
-                        let snapshot = desk.snapshot();
-                        let seen = desk.file("beads/SKILL.md").unwrap();
-                        let new = format!("{seen}{nth}.{round}\n");
-                        let wish = ProposeRequest {
-                            diff: Some(skill_store::diff::unified(&seen, &new, "SKILL.md")),
-                            new_content: None,
-                            ..wish("beads", "")
-                        };
-                        let Ok(proposed) = ledger.propose(&snapshot, &agent(), &wish) else {
-                            continue;
-                        };
-                        let proposal = proposed.proposal;
-                        let (id, digest) = (&proposal.id, proposal.new_digest);
-                        match ledger.approve(&snapshot, &person(), id, digest, None) {
-                            Ok(_) => break,
-                            Err(error) => {
-                                assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
-                                ledger.reject(&person(), id, "too late").unwrap();
-                            }
-                        }
-                    }
-                }
-            });
+            scope.spawn(move || append(desk, nth));
         }
     });
-    let expected: BTreeSet<String> = ["one", "two", "three"]
-        .into_iter()
-        .map(str::to_owned)
-        .chain((0..THREADS).flat_map(|n| (0..ROUNDS).map(move |r| format!("{n}.{r}"))))
-        .collect();
-    assert_eq!(lines(&desk.body("beads")), expected);
-    let versions = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
-    assert_eq!(versions.len(), 1 + THREADS * ROUNDS);
+    assert_all_lines(&desk, THREADS);
+}
+
+/// What the children of the next test run; does nothing of itself.
+#[test]
+fn child_that_appends() {
+    let Ok(place) = std::env::var("SKILL_STORE_TEST_DESK") else { return };
+    let nth = std::env::var("SKILL_STORE_TEST_WRITER").unwrap().parse().unwrap();
+    append(&Desk::at(place.into()), nth);
+}
+
+#[test]
+fn every_line_that_a_process_added_is_there() {
+    let desk = Desk::new();
+    let start = |nth: usize| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "ledger_races::child_that_appends"])
+            .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
+            .env("SKILL_STORE_TEST_WRITER", nth.to_string())
+            .spawn()
+            .unwrap()
+    };
+    let children: Vec<_> = (0..THREADS).map(start).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_all_lines(&desk, THREADS);
 }
 
 #[test]

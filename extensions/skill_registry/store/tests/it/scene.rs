@@ -29,7 +29,6 @@ impl Scene {
     }
 
     /// Makes a scene of a directory that another process keeps.
-    #[cfg(feature = "failpoints")]
     pub(crate) fn at(root: PathBuf) -> Self {
         let clock = Arc::new(ManualClock::new(SystemTime::now() + Duration::from_secs(3_600)));
         Self { root, _temp: None, clock }
