@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use skill_store::fault::{self, Fault};
-use skill_store::{Digest, LedgerErrorKind, ProposalFilter, ProposalState, ProposeRequest};
+use skill_store::{
+    Digest, LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState, ProposeRequest,
+};
 
 use crate::desk::{Desk, person, text, wish};
 use crate::scene::id;
@@ -349,4 +351,97 @@ fn a_process_that_dies_while_it_repairs_leaves_the_old_or_the_new() {
         }
         assert!(died > 10, "{name} died {died} times");
     }
+}
+
+/// Makes a desk at which a process died with an approval recorded and the file not yet written.
+fn interrupted() -> Desk {
+    let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == "approve").unwrap();
+    for at in 1.. {
+        let desk = Desk::new();
+        (workflow.prepare)(&desk);
+        let mut child = child(&desk, "approve");
+        let status = child.env("SKILL_STORE_FAULT_AT", at.to_string()).output().unwrap().status;
+        assert!(!status.success(), "the approval was never interrupted there");
+        let conn = rusqlite::Connection::open(desk.data("registry.sqlite3")).unwrap();
+        let pending = "SELECT count(*) FROM intents WHERE state = 'pending'";
+        if conn.query_row(pending, [], |row| row.get::<_, i64>(0)).is_ok_and(|count| count == 1) {
+            assert_eq!(desk.body("beads"), ONE);
+            return desk;
+        }
+    }
+    unreachable!("there are fewer steps than numbers")
+}
+
+#[test]
+fn what_was_interrupted_is_finished_and_told() {
+    let desk = interrupted();
+    let id = desk.ledger.proposal("1").unwrap().summary.id;
+    let finished = LedgerNote::Finished { skill_id: "beads".to_owned(), proposal: Some(id) };
+    assert_eq!(desk.ledger.take_notes(), [finished]);
+    assert_eq!(desk.body("beads"), "new");
+    let (_, events) = desk.other().events_since(0).unwrap();
+    let topics: Vec<_> = events.iter().map(skill_store::LedgerEvent::topic).collect();
+    assert_eq!(
+        topics[2..],
+        ["skill.proposal.approved", "skill.version.created", "skill.proposal.applied"]
+    );
+}
+
+#[test]
+fn what_cannot_be_finished_now_is_finished_later() {
+    for at in 1.. {
+        let desk = interrupted();
+        fault::arm(at, Fault::Io);
+        let answer = desk.ledger.proposals(ProposalFilter::default());
+        if fault::disarm() < at {
+            break;
+        }
+        if answer.is_ok_and(|waiting| !waiting.is_empty()) {
+            // It still waits: the skill is not touched before it is brought to its end.
+            assert_eq!(desk.ledger.take_notes().len(), 1, "failing at step {at}");
+        }
+        assert_eq!(state_of_first(&desk), ProposalState::Applied, "failing at step {at}");
+        assert_eq!(desk.body("beads"), "new", "failing at step {at}");
+        assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "failing at step {at}");
+    }
+}
+
+#[test]
+fn what_can_never_be_finished_is_given_up_and_can_be_tried_again() {
+    let desk = interrupted();
+    let (skill, away) = (desk.scene.path("skills/beads"), desk.scene.path("away"));
+    std::fs::rename(&skill, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &skill).unwrap();
+    let failed = desk.ledger.proposal("1").unwrap();
+    assert_eq!(failed.summary.state, ProposalState::Failed);
+    assert_eq!(failed.decided.map(|decided| decided.by).as_deref(), Some("ada"));
+    let notes = desk.ledger.take_notes();
+    let told = format!(
+        "an interrupted change of `beads` was given up: {} is or passes through a symbolic link",
+        skill.display()
+    );
+    assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [told]);
+    std::fs::remove_file(&skill).unwrap();
+    std::fs::rename(&away, &skill).unwrap();
+    assert_eq!(desk.body("beads"), ONE);
+    let digest = failed.summary.new_digest;
+    assert_eq!(desk.approve("1", digest).unwrap_err().reason(), LedgerErrorKind::State);
+    let amended = desk.ledger.amend(&desk.snapshot(), &person(), "1", &text("beads", "x"));
+    assert_eq!(amended.unwrap_err().reason(), LedgerErrorKind::State);
+    let rebased = desk.ledger.rebase(&desk.snapshot(), &person(), "1").unwrap();
+    assert_eq!(rebased.proposal.summary.state, ProposalState::Open);
+    desk.approve("1", digest).unwrap();
+    assert_eq!(desk.body("beads"), "new");
+}
+
+#[test]
+fn a_file_that_changed_after_the_crash_is_left_alone() {
+    let desk = interrupted();
+    desk.write("beads", &text("beads", "edited after the crash"));
+    assert_eq!(state_of_first(&desk), ProposalState::Stale);
+    assert_eq!(desk.body("beads"), "edited after the crash");
+    let desk = interrupted();
+    std::fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
+    assert_eq!(state_of_first(&desk), ProposalState::Stale);
+    assert!(!desk.scene.path("skills/beads").exists());
 }
