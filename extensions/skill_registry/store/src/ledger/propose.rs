@@ -4,7 +4,7 @@ use serde_json::json;
 use skill_format::{Digest, FILE_LIMIT};
 
 use crate::db::{Entry, Stored};
-use crate::diff::{self, FuzzNote};
+use crate::diff::{self, DiffError, FuzzNote};
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::{LedgerEvent, ProposalEvent};
@@ -170,8 +170,12 @@ fn new_text(
         None => (None, before),
     };
     let patched = diff::apply(before, diff, subject.path.as_str()).map_err(|error| {
+        let kind = match error {
+            DiffError::TooLarge { .. } => LedgerErrorKind::TooLarge,
+            _ => LedgerErrorKind::DoesNotApply,
+        };
         LedgerError::new(
-            LedgerErrorKind::DoesNotApply,
+            kind,
             format!("the diff does not apply to {}: {error}", subject.path),
             "read the file again and make the diff against what it says now, or give new_content",
         )

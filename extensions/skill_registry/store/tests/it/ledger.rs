@@ -1,6 +1,7 @@
 //! What agents and people do with proposals, from beginning to end.
 
 use serde_json::json;
+use skill_store::diff::FuzzKind;
 use skill_store::{
     AuditFilter, Decision, Digest, Drift, ErrorKind, FileState, Flag, GenerationFile,
     LedgerErrorKind, LedgerEvent, ProposalEvent, ProposalFilter, ProposalState, ProposalSummary,
@@ -104,6 +105,27 @@ fn a_proposal_is_recorded_and_changes_nothing() {
         assert!(file.contains(part), "{part}: {file}");
     }
     assert_eq!(desk.ledger.take_notes(), []);
+}
+
+#[test]
+fn what_was_overlooked_in_a_diff_is_shown_to_the_reviewer() {
+    let desk = Desk::new();
+    let diff = "```diff\n--- a/SKILL.md\n+++ b/SKILL.md\n@@ -40,9 +40,9 @@\n one\n-two\n+2\n```\n";
+    let request =
+        ProposeRequest { diff: Some(diff.to_owned()), new_content: None, ..wish("beads", "") };
+    let summary = desk.ask(&request).unwrap().proposal;
+    let proposal = desk.ledger.proposal(&summary.id).unwrap();
+    assert_eq!(proposal.new_text, Some(text("beads", "one\n2\nthree")));
+    assert!(proposal.fuzz.len() >= 3, "{:?}", proposal.fuzz);
+    assert!(proposal.fuzz.iter().any(|note| note.kind == FuzzKind::Offset(-35)));
+    // What is stored and shown is the change itself.
+    let base = proposal.base_text.unwrap();
+    let canonical = skill_store::diff::unified(&base, &proposal.new_text.unwrap(), "SKILL.md");
+    assert_eq!(proposal.diff, canonical);
+    // A person who edits it vouches for the text, not for the agent's diff.
+    let new = text("beads", "one\nzwei\nthree");
+    let amended = desk.ledger.amend(&desk.snapshot(), &person(), &summary.id, &new).unwrap();
+    assert_eq!(amended.fuzz, []);
 }
 
 #[test]
