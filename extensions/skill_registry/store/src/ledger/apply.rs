@@ -62,17 +62,18 @@ impl Session<'_> {
     /// a proposal is stale then, or open again.
     pub(super) fn execute(&mut self, intent: &Intent) -> Result<Finished, LedgerError> {
         let (error, conflict) = match self.write_files(intent) {
-            Ok(None) => return self.finish(intent),
+            Ok(None) => {
+                let written = "; the files are written, which is recorded at the next use";
+                return self.finish(intent).map_err(|error| error.and(written));
+            }
             Ok(Some(path)) => (changed_meanwhile(intent, &path), true),
             Err(error) => (error, false),
         };
         if let Err(undoing) = self.undo(intent) {
-            let message = format!("{error}; and it could not be taken back: {undoing}");
-            return Err(LedgerError::new(
-                error.reason(),
-                message,
-                "it is brought to its end when the ledger is used again",
-            ));
+            let stuck = format!(
+                "; it cannot be taken back now ({undoing}) and is finished at the next use"
+            );
+            return Err(error.and(&stuck));
         }
         let state = if conflict { ProposalState::Stale } else { ProposalState::Open };
         self.abandon(intent, state, &error)?;

@@ -116,6 +116,12 @@ impl LedgerError {
         self.database == Some(true)
     }
 
+    /// Adds to the message.
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.message.push_str(more);
+        self
+    }
+
     /// Names the database's file, where the error is about it.
     pub(crate) fn in_file(mut self, path: &Path) -> Self {
         if self.database.is_some() {

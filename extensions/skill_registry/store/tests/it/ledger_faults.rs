@@ -373,6 +373,29 @@ fn interrupted() -> Desk {
 }
 
 #[test]
+fn an_error_says_whether_the_file_was_written() {
+    let mut told = [0, 0];
+    for at in 1.. {
+        let desk = Desk::new();
+        let (id, digest) = desk.propose("beads", "new");
+        fault::arm(at, Fault::Full);
+        let answer = desk.approve(&id, digest);
+        if fault::disarm() < at {
+            break;
+        }
+        let written = desk.body("beads") == "new";
+        let Err(error) = answer else {
+            assert!(written, "failing at step {at}");
+            continue;
+        };
+        let says = "; the files are written, which is recorded at the next use";
+        assert_eq!(error.to_string().ends_with(says), written, "failing at step {at}: {error}");
+        told[usize::from(written)] += 1;
+    }
+    assert!(told[0] > 5 && told[1] >= 2, "{told:?}");
+}
+
+#[test]
 fn what_was_interrupted_is_finished_and_told() {
     let desk = interrupted();
     let id = desk.ledger.proposal("1").unwrap().summary.id;
