@@ -217,13 +217,15 @@ fn readings_are_added_up() {
 fn a_skill_too_large_for_a_version_says_so_and_loses_nothing() {
     let desk = Desk::new();
     for nth in 0..600 {
-        desk.scene.write(&format!("skills/beads/data/{nth:03}.txt"), format!("{nth}"));
+        desk.scene.write(&format!("skills/beads/A/{nth:03}.txt"), format!("{nth}"));
     }
     let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     assert_eq!((history[0].files, history[0].complete), (512, false));
+    // What sorts first takes the place of another file in what is kept.
+    desk.scene.write("skills/beads/A/!new.txt", "new");
     let (proposal, digest) = desk.propose("beads", "ONE");
     desk.approve(&proposal, digest).unwrap();
-    desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None).unwrap();
+    desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).unwrap();
     assert_eq!(desk.body("beads"), "one\ntwo\nthree");
-    assert_eq!(fs::read_dir(desk.scene.path("skills/beads/data")).unwrap().count(), 600);
+    assert_eq!(fs::read_dir(desk.scene.path("skills/beads/A")).unwrap().count(), 601);
 }
