@@ -31,6 +31,18 @@ pub(crate) fn test() -> Result<()> {
         run(&mut cargo(["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"]))?;
     }
     run(&mut cargo(["test", "--workspace", "--doc", "--locked"]))?;
+    // What a failing step or a dying process leaves needs a build that no product is made of.
+    run(&mut cargo([
+        "test",
+        "--package",
+        "skill-store",
+        "--features",
+        "failpoints",
+        "--test",
+        "it",
+        "--locked",
+        "ledger_faults",
+    ]))?;
     println!("\nall checks passed");
     Ok(())
 }

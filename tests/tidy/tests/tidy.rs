@@ -240,6 +240,31 @@ fn pure_crates_cannot_do_io() {
 }
 
 #[test]
+fn only_one_module_speaks_sql() {
+    let own =
+        ["extensions/skill_registry/store/src/db.rs", "extensions/skill_registry/store/src/db"];
+    let words = ["rusqlite", "SELECT ", "INSERT INTO", "UPDATE ", "DELETE FROM", "PRAGMA "];
+    let findings: Vec<_> = rust_files()
+        .filter(|path| !in_any(path, &own) && !in_any(path, &["tests/tidy"]))
+        .filter(|path| !path.components().any(|part| part.as_os_str() == "tests"))
+        .filter(|path| words.iter().any(|word| code(path).contains(word)))
+        .map(|path| path.display().to_string())
+        .collect();
+    none("the database behind another module's back", &findings);
+}
+
+#[test]
+fn no_product_build_has_failpoints() {
+    let manifests = files();
+    let manifests = manifests.iter().filter(|path| path.ends_with("Cargo.toml"));
+    let named: Vec<_> = manifests
+        .flat_map(|path| read(path).lines().map(str::to_owned).collect::<Vec<_>>())
+        .filter(|line| line.contains("failpoints"))
+        .collect();
+    assert_eq!(named, ["failpoints = []"], "declared once, enabled nowhere");
+}
+
+#[test]
 fn every_crate_has_the_workspace_lints() {
     let findings: Vec<_> = files()
         .into_iter()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 /// Identifies content by its SHA-256.
@@ -79,6 +79,13 @@ impl Serialize for Digest {
     }
 }
 
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +99,8 @@ mod tests {
         assert_eq!(digest.short(), "ba7816bf8f01");
         assert_eq!(ABC.parse(), Ok(digest));
         assert_eq!(serde_json::to_value(digest).unwrap(), ABC);
+        assert_eq!(serde_json::from_value::<Digest>(ABC.into()).unwrap(), digest);
+        assert!(serde_json::from_value::<Digest>("ba78".into()).is_err());
     }
 
     #[test]

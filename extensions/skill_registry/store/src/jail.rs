@@ -6,11 +6,13 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
+use crate::fault;
 use crate::skill::Skill;
 
 /// A path below a skill's directory that cannot lead out of it as text.
@@ -148,20 +150,41 @@ impl From<io::Error> for JailError {
 /// Links in the root's own path are the operator's; below it none is followed.
 pub(crate) fn open_skill(skill: &Skill) -> Result<Dir, JailError> {
     let (root, rel) = skill.real_place();
-    let mut dir = Dir::open_ambient_dir(&root.path, ambient_authority())?;
+    open_below(&root.path, &rel, false)
+}
+
+/// Opens a directory below a root, component after component; makes what is missing if told to.
+pub(crate) fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, JailError> {
+    if make {
+        // Links in the root's own path are the operator's.
+        std::fs::create_dir_all(root)?;
+    }
+    let mut dir = Dir::open_ambient_dir(root, ambient_authority())?;
     for component in rel.split('/') {
-        dir = step(&dir, component)?;
+        dir = if make { step_or_make(&dir, component)? } else { step(&dir, component)? };
     }
     Ok(dir)
 }
 
+/// Opens the directory a file of a skill lies in, and tells the file's name there; makes what is
+/// missing above it if told to. Nothing stands for the directory itself.
+pub(crate) fn open_parent<'p>(
+    dir: &Dir,
+    path: &'p RelPath,
+    make: bool,
+) -> Result<(Option<Dir>, &'p str), JailError> {
+    let (parents, name) = path.split();
+    let mut inner: Option<Dir> = None;
+    for component in parents {
+        let above = inner.as_ref().unwrap_or(dir);
+        inner = Some(if make { step_or_make(above, component)? } else { step(above, component)? });
+    }
+    Ok((inner, name))
+}
+
 /// Opens a regular file below a directory and examines the open file.
 pub(crate) fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), JailError> {
-    let (parents, name) = path.split();
-    let mut inner = None;
-    for component in parents {
-        inner = Some(step(inner.as_ref().unwrap_or(dir), component)?);
-    }
+    let (inner, name) = open_parent(dir, path, false)?;
     let dir = inner.as_ref().unwrap_or(dir);
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
@@ -174,6 +197,29 @@ pub(crate) fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), J
         return Err(JailError::NotRegular);
     }
     Ok((file, metadata))
+}
+
+/// Opens a directory in a directory, made and brought to the disk if it is not there.
+fn step_or_make(dir: &Dir, component: &str) -> Result<Dir, JailError> {
+    match dir.symlink_metadata(component) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fault::step("dir.create")?;
+            match dir.create_dir(component) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
+                _ => sync(dir)?,
+            }
+        }
+        _ => {}
+    }
+    step(dir, component)
+}
+
+/// Brings what a directory lists to the disk.
+pub(crate) fn sync(dir: &Dir) -> io::Result<()> {
+    fault::step("dir.sync")?;
+    #[cfg(unix)]
+    dir.open(".")?.sync_all()?;
+    Ok(())
 }
 
 fn step(dir: &Dir, component: &str) -> Result<Dir, JailError> {

@@ -1,4 +1,5 @@
-//! Finds skills on disk, notices what happens to them, and serves what they say.
+//! Finds skills on disk, notices what happens to them, serves what they say, and changes them under
+//! human review.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,21 +27,34 @@
 //!   checked as text and then opened component by component, without following links.
 //! - `tools` answers the registry's tools and the offline commands alike.
 //!
-//! Nothing here writes to a skill, but [`replace_file`] does when it is told to. The only other file
-//! written is the [`GenerationFile`].
+//! - [`Ledger`] keeps what agents propose, what people decide and every text a skill ever had; `db`
+//!   is the only place with SQL, [`diff`] is pure.
+//!
+//! Only the ledger writes to a skill, and only what a person approved or rolled back to;
+//! [`replace_file`] does when a person's command tells it to. Beside that the data directory and the
+//! [`GenerationFile`] in it are all that is written.
 
 mod cache;
 mod clock;
 mod collect;
+mod db;
+pub mod diff;
 mod disk;
 mod entry;
 mod error;
 mod event;
+#[cfg(feature = "failpoints")]
+pub mod fault;
+#[cfg(not(feature = "failpoints"))]
+mod fault;
 mod generation;
 mod ignore;
 mod jail;
+mod ledger;
+mod lock;
 mod options;
 mod problem;
+mod proposal_file;
 mod reading;
 mod replace;
 mod resolve;
@@ -63,6 +77,13 @@ pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
 pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
+pub use ledger::{
+    Activation, ActivationKind, Actor, Applied, AuditEntry, AuditFilter, Author, Decision, Drift,
+    FileState, Flag, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote, LintDelta,
+    LintFinding, Proposal, ProposalEvent, ProposalFilter, ProposalState, ProposalSummary,
+    ProposeRequest, Proposed, Rebased, SkillStats, Standing, Version, VersionAuthor, VersionEvent,
+    VersionFile, VersionTree,
+};
 pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
 pub use replace::{ReplaceError, replace_file};

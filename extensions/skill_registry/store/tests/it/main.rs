@@ -10,11 +10,26 @@
 mod collect;
 mod collisions;
 #[cfg(test)]
+mod desk;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod hostile_files;
 #[cfg(test)]
 mod jail;
+#[cfg(test)]
+mod ledger;
+#[cfg(test)]
+mod ledger_database;
+#[cfg(test)]
+#[cfg(feature = "failpoints")]
+mod ledger_faults;
+#[cfg(test)]
+mod ledger_races;
+#[cfg(test)]
+mod ledger_skills;
+#[cfg(test)]
+mod ledger_states;
 #[cfg(test)]
 mod links;
 #[cfg(test)]

@@ -11,7 +11,9 @@ use skill_store::{
 };
 
 pub(crate) struct Scene {
-    temp: tempfile::TempDir,
+    root: PathBuf,
+    /// Nothing where another process keeps the directory.
+    _temp: Option<tempfile::TempDir>,
     pub(crate) clock: Arc<ManualClock>,
 }
 
@@ -22,11 +24,18 @@ impl Scene {
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir(temp.path().join("skills")).unwrap();
         let ahead = SystemTime::now() + Duration::from_secs(3_600);
-        Self { temp, clock: Arc::new(ManualClock::new(ahead)) }
+        let root = temp.path().to_owned();
+        Self { root, _temp: Some(temp), clock: Arc::new(ManualClock::new(ahead)) }
+    }
+
+    /// Makes a scene of a directory that another process keeps.
+    pub(crate) fn at(root: PathBuf) -> Self {
+        let clock = Arc::new(ManualClock::new(SystemTime::now() + Duration::from_secs(3_600)));
+        Self { root, _temp: None, clock }
     }
 
     pub(crate) fn path(&self, rel: &str) -> PathBuf {
-        self.temp.path().join(rel)
+        self.root.join(rel)
     }
 
     /// Writes a file and the directories above it.

@@ -1,0 +1,296 @@
+//! Everything that is kept in the database, and the only place with SQL.
+//!
+//! A [`Db`] is opened for one piece of work, under the lock of the data directory, and closed again.
+//! All reading and writing goes through a transaction, [`Tx`], whose methods lie in one file per
+//! table. Nothing outside this module knows that it is SQLite.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use skill_format::Digest;
+use ulid::Ulid;
+
+use crate::fault;
+use crate::ledger::{LedgerError, LedgerErrorKind};
+
+mod activations;
+mod audit;
+mod created;
+mod intents;
+mod proposals;
+mod schema;
+mod versions;
+
+pub(crate) use audit::Entry;
+pub(crate) use created::Created;
+pub(crate) use intents::{Intent, IntentFile};
+pub(crate) use proposals::Stored;
+pub(crate) use versions::{NewVersion, StoredVersion};
+
+type Result<T, E = LedgerError> = std::result::Result<T, E>;
+
+/// The database file's name in the data directory.
+pub(crate) const FILE: &str = "registry.sqlite3";
+
+/// An open database.
+#[derive(Debug)]
+pub(crate) struct Db {
+    conn: Connection,
+}
+
+/// What every change is stamped with.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp {
+    /// Milliseconds since 1970.
+    pub(crate) now_ms: i64,
+    /// Which copy of the program makes the change.
+    pub(crate) instance: String,
+}
+
+/// A transaction; what is not committed is as if it had not been.
+pub(crate) struct Tx<'c> {
+    tx: Transaction<'c>,
+    stamp: &'c Stamp,
+}
+
+impl Db {
+    /// Opens the database, made if it is not there; tells whether nothing was ever done with it.
+    ///
+    /// With `suspect`, every page is examined first.
+    pub(crate) fn open(path: &Path, wait: Duration, suspect: bool) -> Result<(Self, bool)> {
+        step("db.open")?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut conn = Connection::open_with_flags(path, flags)?;
+        conn.busy_timeout(wait)?;
+        let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version > schema::LATEST {
+            return Err(LedgerError::database(
+                LedgerErrorKind::Newer,
+                format!(
+                    "the database has version {version}, this program knows up to {}",
+                    schema::LATEST
+                ),
+                "use the newer program that wrote it; nothing was touched",
+            ));
+        }
+        if suspect {
+            let verdict: String = conn.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+            if verdict != "ok" {
+                return Err(LedgerError::corrupt(format!("the database is damaged: {verdict}")));
+            }
+        }
+        if version == 0 {
+            let foreign = "SELECT count(*) FROM sqlite_master";
+            if conn.query_row(foreign, [], |row| row.get::<_, i64>(0))? > 0 {
+                return Err(LedgerError::corrupt("the database is not the registry's".to_owned()));
+            }
+        }
+        conn.pragma_update(None, "journal_mode", "WAL")?;
+        conn.pragma_update(None, "synchronous", "FULL")?;
+        conn.pragma_update(None, "foreign_keys", true)?;
+        if version < schema::LATEST {
+            step("db.migrate")?;
+            schema::MIGRATIONS.to_latest(&mut conn).map_err(|error| match error {
+                rusqlite_migration::Error::RusqliteError { err, .. } => err.into(),
+                other => LedgerError::database(
+                    LedgerErrorKind::Database,
+                    format!("the database cannot be brought up to date: {other}"),
+                    "report it with this message",
+                ),
+            })?;
+        }
+        let used = "SELECT EXISTS (SELECT 1 FROM audit)";
+        let used: bool = conn.query_row(used, [], |row| row.get(0))?;
+        Ok((Self { conn }, !used))
+    }
+
+    /// Does something in a transaction and commits it, unless it fails.
+    pub(crate) fn write<T>(
+        &mut self,
+        stamp: &Stamp,
+        work: impl FnOnce(&Tx<'_>) -> Result<T>,
+    ) -> Result<T> {
+        step("db.begin")?;
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = Tx { tx, stamp };
+        let done = work(&tx)?;
+        step("db.commit")?;
+        tx.tx.commit()?;
+        Ok(done)
+    }
+
+    /// Reads one consistent state.
+    pub(crate) fn read<T>(
+        &mut self,
+        stamp: &Stamp,
+        work: impl FnOnce(&Tx<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let tx = Tx { tx: self.conn.transaction()?, stamp };
+        work(&tx)
+    }
+
+    /// Tells what `PRAGMA integrity_check` finds.
+    #[cfg(test)]
+    pub(crate) fn integrity(&self) -> Result<String> {
+        Ok(self.conn.pragma_query_value(None, "integrity_check", |row| row.get(0))?)
+    }
+}
+
+/// The files that SQLite keeps beside a database.
+pub(crate) fn companions(path: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|suffix| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    })
+}
+
+impl Tx<'_> {
+    /// Returns the time of the transaction.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.stamp.now_ms
+    }
+
+    /// Makes an id that sorts after all ids of this database, also where the clock went back.
+    pub(crate) fn new_id(&self) -> Result<String> {
+        let last: Option<String> =
+            self.tx.query_row("SELECT last FROM ids", [], |row| row.get(0)).optional()?;
+        let last = last.and_then(|last| Ulid::from_string(&last).ok()).unwrap_or(Ulid::nil());
+        let now = u64::try_from(self.stamp.now_ms).unwrap_or(0);
+        let random = |ms| Ulid::from_parts(ms, Ulid::generate().random());
+        let id = if now > last.timestamp_ms() {
+            random(now)
+        } else {
+            last.increment().unwrap_or_else(|_| random(last.timestamp_ms() + 1))
+        };
+        self.keep_last(&id.to_string())?;
+        Ok(id.to_string())
+    }
+
+    /// Lets new ids sort after this one too.
+    pub(crate) fn after_id(&self, id: &str) -> Result<()> {
+        let last: Option<String> =
+            self.tx.query_row("SELECT last FROM ids", [], |row| row.get(0)).optional()?;
+        if last.is_none_or(|last| *last < *id) {
+            self.keep_last(id)?;
+        }
+        Ok(())
+    }
+
+    fn keep_last(&self, id: &str) -> Result<()> {
+        self.tx.execute("INSERT OR REPLACE INTO ids (one, last) VALUES (1, ?1)", [id])?;
+        Ok(())
+    }
+}
+
+/// Passes a failpoint.
+fn step(name: &'static str) -> Result<()> {
+    fault::step(name).map_err(|error| {
+        LedgerError::database(
+            LedgerErrorKind::Io,
+            format!("the database failed: {error}"),
+            "try again",
+        )
+    })
+}
+
+impl From<rusqlite::Error> for LedgerError {
+    fn from(error: rusqlite::Error) -> Self {
+        let told = |reason, message: String, hint: &str| Self::database(reason, message, hint);
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::corrupt(format!("the database is damaged: {error}"))
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => told(
+                LedgerErrorKind::Locked,
+                "the database is locked by another program".to_owned(),
+                "close the program that has it open, then try again",
+            ),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                told(
+                    LedgerErrorKind::Io,
+                    format!("the database cannot be written: {error}"),
+                    "give the process permission to write the file and its directory",
+                )
+            }
+            Some(ErrorCode::DiskFull) => told(
+                LedgerErrorKind::Io,
+                "the database cannot be written: the disk is full".to_owned(),
+                "make room on the disk and try again",
+            ),
+            Some(ErrorCode::SystemIoFailure) => told(
+                LedgerErrorKind::Io,
+                format!("the database cannot be read or written: {error}"),
+                "the disk needs attention",
+            ),
+            _ => told(
+                LedgerErrorKind::Database,
+                format!("the database failed: {error}"),
+                "report it with this message",
+            ),
+        }
+    }
+}
+
+/// A digest as the database keeps it.
+#[derive(Clone, Copy, Debug)]
+struct Hash(Digest);
+
+impl ToSql for Hash {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(self.0.as_bytes())))
+    }
+}
+
+impl FromSql for Hash {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let bytes: [u8; 32] = value.as_blob()?.try_into().map_err(|_| FromSqlError::InvalidType)?;
+        Ok(Self(Digest::from(bytes)))
+    }
+}
+
+/// A value as the database keeps it: JSON.
+#[derive(Clone, Debug)]
+struct Json<T>(T);
+
+impl<T: Serialize> ToSql for Json<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let text = serde_json::to_string(&self.0)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        Ok(text.into())
+    }
+}
+
+impl<T: DeserializeOwned> FromSql for Json<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let value = serde_json::from_str(value.as_str()?);
+        value.map(Self).map_err(|error| FromSqlError::Other(error.into()))
+    }
+}
+
+/// A path as the database keeps it: bytes.
+fn path_bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_encoded_bytes().to_vec()
+}
+
+#[cfg(unix)]
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+#[cfg(not(unix))]
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+#[cfg(test)]
+mod tests;

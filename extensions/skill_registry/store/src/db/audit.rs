@@ -1,0 +1,112 @@
+//! The audit log, by which every change is numbered, and the events others are told.
+
+use rusqlite::{Row, ToSql};
+use serde_json::Value;
+
+use super::{Json, Result, Tx};
+use crate::ledger::{AuditEntry, AuditFilter, LedgerEvent};
+
+/// A line to add to the log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entry<'a> {
+    pub(crate) action: &'a str,
+    pub(crate) by: &'a str,
+    pub(crate) via: &'a str,
+    pub(crate) skill_id: Option<&'a str>,
+    pub(crate) proposal: Option<&'a str>,
+    pub(crate) version: Option<u64>,
+    pub(crate) event: Option<&'a LedgerEvent>,
+    pub(crate) detail: Value,
+}
+
+impl Tx<'_> {
+    /// Adds a line; returns its number.
+    pub(crate) fn log(&self, entry: &Entry<'_>) -> Result<u64> {
+        let id = self.new_id()?;
+        let event = entry.event.map(Json);
+        self.tx.execute(
+            "INSERT INTO audit
+                 (id, at_ms, instance, action, by, via, skill_id, proposal, version, event, detail)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            (
+                &id,
+                self.stamp.now_ms,
+                &self.stamp.instance,
+                entry.action,
+                entry.by,
+                entry.via,
+                entry.skill_id,
+                entry.proposal,
+                entry.version.map(|version| version as i64),
+                event,
+                Json(&entry.detail),
+            ),
+        )?;
+        Ok(self.tx.last_insert_rowid() as u64)
+    }
+
+    /// Returns lines of the log, the oldest first.
+    pub(crate) fn audit(&self, filter: &AuditFilter<'_>) -> Result<Vec<AuditEntry>> {
+        let mut sql = "SELECT seq, id, at_ms, action, by, via, skill_id, proposal, version, detail
+             FROM audit WHERE seq > ?1"
+            .to_owned();
+        let since = filter.since.unwrap_or(0) as i64;
+        let limit = filter.limit.map_or(-1, |limit| limit as i64);
+        let mut values: Vec<&dyn ToSql> = vec![&since, &limit];
+        for (column, wanted) in [("skill_id", &filter.skill), ("proposal", &filter.proposal)] {
+            if wanted.is_some() {
+                values.push(wanted);
+                sql.push_str(&format!(" AND {column} = ?{}", values.len()));
+            }
+        }
+        sql.push_str(" ORDER BY seq DESC LIMIT ?2");
+        let mut statement = self.tx.prepare(&sql)?;
+        let rows = statement.query_map(values.as_slice(), entry)?;
+        let mut entries = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        entries.reverse();
+        Ok(entries)
+    }
+
+    /// Returns the last number of the log and the events after `seq` that another copy of the
+    /// program caused.
+    pub(crate) fn events_since(&self, seq: u64) -> Result<(u64, Vec<LedgerEvent>)> {
+        let last: i64 =
+            self.tx.query_row("SELECT coalesce(max(seq), 0) FROM audit", [], |row| row.get(0))?;
+        let mut statement = self.tx.prepare(
+            "SELECT action, event FROM audit
+             WHERE seq > ?1 AND instance <> ?2 AND event IS NOT NULL ORDER BY seq",
+        )?;
+        let rows = statement.query_map((seq as i64, &self.stamp.instance), |row| {
+            let action: String = row.get(0)?;
+            Ok(match action.as_str() {
+                "version.created" => LedgerEvent::VersionCreated(json(row)?),
+                "proposal.created" => LedgerEvent::ProposalCreated(json(row)?),
+                "proposal.approved" => LedgerEvent::ProposalApproved(json(row)?),
+                "proposal.rejected" => LedgerEvent::ProposalRejected(json(row)?),
+                "proposal.applied" => LedgerEvent::ProposalApplied(json(row)?),
+                _ => LedgerEvent::ProposalStale(json(row)?),
+            })
+        })?;
+        let events = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        Ok((last as u64, events))
+    }
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<T> {
+    Ok(row.get::<_, Json<T>>(1)?.0)
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
+    Ok(AuditEntry {
+        seq: row.get::<_, i64>(0)? as u64,
+        id: row.get(1)?,
+        at_ms: row.get(2)?,
+        action: row.get(3)?,
+        by: row.get(4)?,
+        via: row.get(5)?,
+        skill_id: row.get(6)?,
+        proposal: row.get(7)?,
+        version: row.get::<_, Option<i64>>(8)?.map(|version| version as u64),
+        detail: row.get::<_, Json<Value>>(9)?.0,
+    })
+}

@@ -1,0 +1,142 @@
+//! Files that are about to be written, so that a crash in between can be brought to an end.
+
+use std::path::PathBuf;
+
+use rusqlite::Row;
+use skill_format::Digest;
+
+use super::{Hash, Json, Result, Tx, path_bytes, path_of};
+use crate::ledger::VersionAuthor;
+
+/// A change of a skill's files that was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Intent {
+    /// 0 until it is recorded.
+    pub(crate) seq: u64,
+    pub(crate) id: String,
+    pub(crate) skill_id: String,
+    /// The label of the skill's root.
+    pub(crate) root: String,
+    pub(crate) root_path: PathBuf,
+    /// The skill's directory below its root.
+    pub(crate) place: String,
+    /// The version the files are before; nothing if the skill does not exist.
+    pub(crate) before: Option<u64>,
+    pub(crate) proposal: Option<String>,
+    pub(crate) by: String,
+    pub(crate) via: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) author: VersionAuthor,
+    pub(crate) files: Vec<IntentFile>,
+}
+
+/// One file of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IntentFile {
+    pub(crate) path: String,
+    /// Nothing if there is no such file before.
+    pub(crate) old: Option<Digest>,
+    /// Nothing if there is no such file after.
+    pub(crate) new: Option<Digest>,
+    /// The executable bits after.
+    pub(crate) mode: u32,
+}
+
+impl Tx<'_> {
+    /// Records a change before it is made; fills in what identifies it.
+    pub(crate) fn add_intent(&self, intent: &mut Intent, changed: u64) -> Result<()> {
+        intent.id = self.new_id()?;
+        self.tx.execute(
+            "INSERT INTO intents
+                 (id, changed, state, skill_id, root, root_path, place, before, proposal, by, via,
+                  reason, author)
+             VALUES (?1, ?2, 'pending', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            (
+                &intent.id,
+                changed as i64,
+                &intent.skill_id,
+                &intent.root,
+                path_bytes(&intent.root_path),
+                &intent.place,
+                intent.before.map(|seq| seq as i64),
+                &intent.proposal,
+                &intent.by,
+                &intent.via,
+                &intent.reason,
+                Json(&intent.author),
+            ),
+        )?;
+        let seq = self.tx.last_insert_rowid();
+        intent.seq = seq as u64;
+        let mut statement = self.tx.prepare(
+            "INSERT INTO intent_files (intent, position, path, old, new, mode)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        for (position, file) in intent.files.iter().enumerate() {
+            statement.execute((
+                seq,
+                position as i64,
+                &file.path,
+                file.old.map(Hash),
+                file.new.map(Hash),
+                file.mode,
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the changes that were not brought to an end, the oldest first.
+    pub(crate) fn pending_intents(&self) -> Result<Vec<Intent>> {
+        let mut statement = self.tx.prepare(
+            "SELECT seq, id, skill_id, root, root_path, place, before, proposal, by, via, reason,
+                 author
+             FROM intents WHERE state = 'pending' ORDER BY seq",
+        )?;
+        let rows = statement.query_map([], intent)?;
+        let mut intents = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        let mut statement = self.tx.prepare(
+            "SELECT path, old, new, mode FROM intent_files WHERE intent = ?1 ORDER BY position",
+        )?;
+        for intent in &mut intents {
+            let rows = statement.query_map([intent.seq as i64], file)?;
+            intent.files = rows.collect::<rusqlite::Result<_>>()?;
+        }
+        Ok(intents)
+    }
+
+    /// Says that a change came to an end: `done` or `abandoned`.
+    pub(crate) fn close_intent(&self, seq: u64, state: &str, changed: u64) -> Result<()> {
+        self.tx.execute(
+            "UPDATE intents SET state = ?2, changed = ?3 WHERE seq = ?1",
+            (seq as i64, state, changed as i64),
+        )?;
+        Ok(())
+    }
+}
+
+fn intent(row: &Row<'_>) -> rusqlite::Result<Intent> {
+    Ok(Intent {
+        seq: row.get::<_, i64>(0)? as u64,
+        id: row.get(1)?,
+        skill_id: row.get(2)?,
+        root: row.get(3)?,
+        root_path: path_of(row.get(4)?),
+        place: row.get(5)?,
+        before: row.get::<_, Option<i64>>(6)?.map(|seq| seq as u64),
+        proposal: row.get(7)?,
+        by: row.get(8)?,
+        via: row.get(9)?,
+        reason: row.get(10)?,
+        author: row.get::<_, Json<VersionAuthor>>(11)?.0,
+        files: Vec::new(),
+    })
+}
+
+fn file(row: &Row<'_>) -> rusqlite::Result<IntentFile> {
+    Ok(IntentFile {
+        path: row.get(0)?,
+        old: row.get::<_, Option<Hash>>(1)?.map(|hash| hash.0),
+        new: row.get::<_, Option<Hash>>(2)?.map(|hash| hash.0),
+        mode: row.get(3)?,
+    })
+}

@@ -1,0 +1,286 @@
+//! Proposals.
+
+use rusqlite::{OptionalExtension, Row, ToSql};
+use skill_format::Digest;
+
+use super::{Hash, Json, Result, Tx};
+use crate::diff::FuzzNote;
+use crate::ledger::{
+    Author, Decision, FileState, Flag, LintDelta, Proposal, ProposalFilter, ProposalState,
+    ProposalSummary,
+};
+
+/// A proposal with what was last written to its file.
+///
+/// `proposal.file` is the bare name, and its `file_state` says nothing yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) proposal: Proposal,
+    pub(crate) file_digest: Digest,
+    /// What was written before that: a crash may have left it in place.
+    pub(crate) file_before: Option<Digest>,
+}
+
+/// What identifies a proposal that waits and may be affected when a file changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Undecided {
+    pub(crate) id: String,
+    pub(crate) path: String,
+    pub(crate) state: ProposalState,
+    pub(crate) base: Option<Digest>,
+    pub(crate) new: Digest,
+}
+
+const COLUMNS: &str = "id, seq, skill_id, path, state, created_ms, author, justification, base,
+    new, added, removed, count, flags, evidence, diff, fuzz, lint, tokens_before, tokens_after,
+    decided_by, decided_ms, reason, version, file, file_digest, file_before";
+
+/// The same for a list, without the long texts.
+const COLUMNS_OF_LIST: &str = "id, seq, skill_id, path, state, created_ms, author, justification,
+    base, new, added, removed, count, flags, '[]', '', '[]', '{\"new\":[],\"gone\":[]}',
+    tokens_before, tokens_after, decided_by, decided_ms, reason, version, file, file_digest, file_before";
+
+/// The states that wait for somebody, as SQL.
+const WAITING: &str = "state IN ('open', 'approved', 'stale', 'failed')";
+
+impl Tx<'_> {
+    /// Records a proposal; its number in the database is filled in.
+    pub(crate) fn add_proposal(&self, stored: &mut Stored, changed: u64) -> Result<()> {
+        let proposal = &stored.proposal;
+        let summary = &proposal.summary;
+        self.tx.execute(
+            "INSERT INTO proposals
+                 (id, changed, skill_id, path, state, created_ms, author, justification, evidence,
+                  diff, base, new, added, removed, count, flags, fuzz, lint, tokens_before,
+                  tokens_after, file, file_digest, file_before)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+                 ?18, ?19, ?20, ?21, ?22, ?23)",
+            rusqlite::params![
+                summary.id,
+                changed as i64,
+                summary.skill_id,
+                summary.path,
+                summary.state.as_str(),
+                summary.created_ms,
+                Json(&summary.author),
+                proposal.justification,
+                Json(&proposal.evidence),
+                proposal.diff,
+                summary.base_digest.map(Hash),
+                Hash(summary.new_digest),
+                summary.added as i64,
+                summary.removed as i64,
+                summary.count as i64,
+                Json(&summary.flags),
+                Json(&proposal.fuzz),
+                Json(&proposal.lint),
+                proposal.tokens.0,
+                proposal.tokens.1,
+                proposal.file.to_string_lossy(),
+                Hash(stored.file_digest),
+                stored.file_before.map(Hash),
+            ],
+        )?;
+        stored.proposal.summary.seq = self.tx.last_insert_rowid() as u64;
+        Ok(())
+    }
+
+    /// Records what changed of a proposal: everything but who made it, when, why and for which file.
+    pub(crate) fn update_proposal(&self, stored: &Stored, changed: u64) -> Result<()> {
+        let proposal = &stored.proposal;
+        let summary = &proposal.summary;
+        let decided = proposal.decided.as_ref();
+        self.tx.execute(
+            "UPDATE proposals SET
+                 changed = ?2, state = ?3, diff = ?4, base = ?5, new = ?6, added = ?7, removed = ?8,
+                 count = ?9, flags = ?10, fuzz = ?11, lint = ?12, tokens_before = ?13,
+                 tokens_after = ?14, decided_by = ?15, decided_ms = ?16, reason = ?17,
+                 version = ?18, file_digest = ?19, file_before = ?20
+             WHERE id = ?1",
+            rusqlite::params![
+                summary.id,
+                changed as i64,
+                summary.state.as_str(),
+                proposal.diff,
+                summary.base_digest.map(Hash),
+                Hash(summary.new_digest),
+                summary.added as i64,
+                summary.removed as i64,
+                summary.count as i64,
+                Json(&summary.flags),
+                Json(&proposal.fuzz),
+                Json(&proposal.lint),
+                proposal.tokens.0,
+                proposal.tokens.1,
+                decided.map(|decided| &decided.by),
+                decided.map(|decided| decided.at_ms),
+                decided.and_then(|decided| decided.reason.as_ref()),
+                proposal.version.map(|version| version as i64),
+                Hash(stored.file_digest),
+                stored.file_before.map(Hash),
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Finds a proposal by its whole id.
+    pub(crate) fn proposal(&self, id: &str) -> Result<Option<Stored>> {
+        let sql = format!("SELECT {COLUMNS} FROM proposals WHERE id = ?1");
+        let Some(mut stored) = self.tx.query_row(&sql, [id], stored).optional()? else {
+            return Ok(None);
+        };
+        let summary = &stored.proposal.summary;
+        let (base, new) = (summary.base_digest, summary.new_digest);
+        stored.proposal.base_text = base.map(|base| self.text(base)).transpose()?.flatten();
+        stored.proposal.new_text = self.text(new)?;
+        Ok(Some(stored))
+    }
+
+    fn text(&self, digest: Digest) -> Result<Option<String>> {
+        let content = self.blob(digest)?;
+        Ok(content.and_then(|content| String::from_utf8(content.to_vec()).ok()))
+    }
+
+    /// Returns up to so many ids that start like this, or whose number it is.
+    pub(crate) fn proposal_ids(&self, start: &str, limit: usize) -> Result<Vec<String>> {
+        let mut statement = self.tx.prepare(
+            "SELECT id FROM proposals WHERE substr(id, 1, length(?1)) = ?1
+             ORDER BY id DESC LIMIT ?2",
+        )?;
+        let rows = statement.query_map((start, limit as i64), |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the id of the proposal with a number.
+    pub(crate) fn proposal_numbered(&self, seq: u64) -> Result<Option<String>> {
+        let sql = "SELECT id FROM proposals WHERE seq = ?1";
+        Ok(self.tx.query_row(sql, [seq as i64], |row| row.get(0)).optional()?)
+    }
+
+    /// Returns proposals, the oldest first.
+    pub(crate) fn proposals(&self, filter: &ProposalFilter<'_>) -> Result<Vec<ProposalSummary>> {
+        let mut sql = format!("SELECT {COLUMNS_OF_LIST} FROM proposals WHERE true");
+        let state = filter.state.map(ProposalState::as_str);
+        let mut values: Vec<&dyn ToSql> = Vec::new();
+        if state.is_some() {
+            values.push(&state);
+            sql.push_str(&format!(" AND state = ?{}", values.len()));
+        } else if !filter.all {
+            sql.push_str(&format!(" AND {WAITING}"));
+        }
+        if filter.skill.is_some() {
+            values.push(&filter.skill);
+            sql.push_str(&format!(" AND skill_id = ?{}", values.len()));
+        }
+        sql.push_str(" ORDER BY seq");
+        let mut statement = self.tx.prepare(&sql)?;
+        let rows = statement.query_map(values.as_slice(), stored)?;
+        let list = rows.map(|stored| stored.map(|stored| stored.proposal.summary));
+        Ok(list.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the proposals of a skill that wait, the oldest first.
+    pub(crate) fn undecided(&self, skill_id: &str) -> Result<Vec<Undecided>> {
+        let sql = format!(
+            "SELECT id, path, state, base, new FROM proposals
+             WHERE skill_id = ?1 AND {WAITING} ORDER BY seq"
+        );
+        let mut statement = self.tx.prepare(&sql)?;
+        let rows = statement.query_map([skill_id], |row| {
+            Ok(Undecided {
+                id: row.get(0)?,
+                path: row.get(1)?,
+                state: state(row, 2)?,
+                base: row.get::<_, Option<Hash>>(3)?.map(|hash| hash.0),
+                new: row.get::<_, Hash>(4)?.0,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the ids of the open proposals whose texts are not kept.
+    pub(crate) fn without_text(&self) -> Result<Vec<String>> {
+        let mut statement = self.tx.prepare(
+            "SELECT id FROM proposals WHERE state = 'open'
+                 AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = new) ORDER BY seq",
+        )?;
+        let rows = statement.query_map([], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the ids of the proposals that were changed last.
+    pub(crate) fn last_changed(&self, limit: usize) -> Result<Vec<String>> {
+        let sql = "SELECT id FROM proposals ORDER BY changed DESC LIMIT ?1";
+        let mut statement = self.tx.prepare(sql)?;
+        let rows = statement.query_map([limit as i64], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Counts the proposals that wait: of a skill, and in all.
+    pub(crate) fn waiting(&self, skill_id: &str) -> Result<(u64, u64)> {
+        let sql = format!(
+            "SELECT coalesce(sum(skill_id = ?1), 0), count(*) FROM proposals WHERE {WAITING}"
+        );
+        let counts = self.tx.query_row(&sql, [skill_id], |row| {
+            Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
+        });
+        Ok(counts?)
+    }
+
+    /// Tells whether a proposal has a file of this name.
+    pub(crate) fn has_file(&self, name: &str) -> Result<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM proposals WHERE file = ?1)";
+        Ok(self.tx.query_row(sql, [name], |row| row.get(0))?)
+    }
+}
+
+fn state(row: &Row<'_>, at: usize) -> rusqlite::Result<ProposalState> {
+    let name: String = row.get(at)?;
+    ProposalState::named(&name).ok_or(rusqlite::Error::InvalidColumnType(
+        at,
+        name,
+        rusqlite::types::Type::Text,
+    ))
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let count = |at| row.get::<_, i64>(at).map(|count| count as u64);
+    let justification: String = row.get(7)?;
+    let summary = ProposalSummary {
+        id: row.get(0)?,
+        seq: count(1)?,
+        skill_id: row.get(2)?,
+        path: row.get(3)?,
+        state: state(row, 4)?,
+        created_ms: row.get(5)?,
+        author: row.get::<_, Json<Author>>(6)?.0,
+        justification_line: justification.trim().lines().next().unwrap_or_default().to_owned(),
+        base_digest: row.get::<_, Option<Hash>>(8)?.map(|hash| hash.0),
+        new_digest: row.get::<_, Hash>(9)?.0,
+        added: count(10)? as usize,
+        removed: count(11)? as usize,
+        count: count(12)?,
+        flags: row.get::<_, Json<Vec<Flag>>>(13)?.0,
+    };
+    let decided = match row.get::<_, Option<String>>(20)? {
+        Some(by) => Some(Decision { by, at_ms: row.get(21)?, reason: row.get(22)? }),
+        None => None,
+    };
+    let proposal = Proposal {
+        summary,
+        justification,
+        evidence: row.get::<_, Json<Vec<String>>>(14)?.0,
+        diff: row.get(15)?,
+        base_text: None,
+        new_text: None,
+        fuzz: row.get::<_, Json<Vec<FuzzNote>>>(16)?.0,
+        lint: row.get::<_, Json<LintDelta>>(17)?.0,
+        tokens: (row.get(18)?, row.get(19)?),
+        decided,
+        version: row.get::<_, Option<i64>>(23)?.map(|version| version as u64),
+        file: row.get::<_, String>(24)?.into(),
+        file_state: FileState::Missing,
+    };
+    let file_before = row.get::<_, Option<Hash>>(26)?.map(|hash| hash.0);
+    Ok(Stored { proposal, file_digest: row.get::<_, Hash>(25)?.0, file_before })
+}

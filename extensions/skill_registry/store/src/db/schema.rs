@@ -1,0 +1,166 @@
+//! The tables, as migrations: what was released is never changed, only followed by another step.
+
+use rusqlite_migration::{M, Migrations};
+
+/// The steps, in order; `user_version` counts them.
+const STEPS: &[M<'static>] = &[M::up(FIRST)];
+
+/// The steps as the library takes them.
+pub(super) const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
+
+/// How many steps this program knows.
+pub(super) const LATEST: i64 = STEPS.len() as i64;
+
+/// Texts by digest, proposals, versions as trees of digests, intents to write files, the audit log
+/// that everything is numbered by, skills that agents created, readings.
+const FIRST: &str = "
+CREATE TABLE ids (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    last TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE blobs (
+    digest BLOB PRIMARY KEY NOT NULL CHECK (length(digest) = 32),
+    content BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    at_ms INTEGER NOT NULL,
+    instance TEXT NOT NULL,
+    action TEXT NOT NULL,
+    by TEXT NOT NULL,
+    via TEXT NOT NULL,
+    skill_id TEXT,
+    proposal TEXT,
+    version INTEGER,
+    event TEXT,
+    detail TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_of_skill ON audit (skill_id, seq);
+CREATE INDEX audit_of_proposal ON audit (proposal, seq);
+
+CREATE TABLE proposals (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    changed INTEGER NOT NULL,
+    skill_id TEXT NOT NULL,
+    path TEXT NOT NULL,
+    state TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    author TEXT NOT NULL,
+    justification TEXT NOT NULL,
+    evidence TEXT NOT NULL,
+    diff TEXT NOT NULL,
+    base BLOB,
+    new BLOB NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    flags TEXT NOT NULL,
+    fuzz TEXT NOT NULL,
+    lint TEXT NOT NULL,
+    tokens_before INTEGER NOT NULL,
+    tokens_after INTEGER NOT NULL,
+    decided_by TEXT,
+    decided_ms INTEGER,
+    reason TEXT,
+    version INTEGER,
+    file TEXT NOT NULL UNIQUE,
+    file_digest BLOB NOT NULL,
+    file_before BLOB
+) STRICT;
+CREATE INDEX proposals_of_skill ON proposals (skill_id, state);
+CREATE INDEX proposals_in_state ON proposals (state);
+
+CREATE TABLE versions (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    changed INTEGER NOT NULL,
+    skill_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    author TEXT NOT NULL,
+    approved_by TEXT,
+    reason TEXT,
+    proposal TEXT,
+    tree BLOB NOT NULL,
+    files INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    complete INTEGER NOT NULL,
+    root TEXT NOT NULL,
+    place TEXT NOT NULL,
+    UNIQUE (skill_id, number)
+) STRICT;
+
+CREATE TABLE version_files (
+    version INTEGER NOT NULL REFERENCES versions (seq),
+    path TEXT NOT NULL,
+    mode INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    digest BLOB NOT NULL REFERENCES blobs (digest),
+    PRIMARY KEY (version, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE intents (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    changed INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    skill_id TEXT NOT NULL,
+    root TEXT NOT NULL,
+    root_path BLOB NOT NULL,
+    place TEXT NOT NULL,
+    before INTEGER REFERENCES versions (seq),
+    proposal TEXT,
+    by TEXT NOT NULL,
+    via TEXT NOT NULL,
+    reason TEXT,
+    author TEXT NOT NULL
+) STRICT;
+CREATE INDEX intents_in_state ON intents (state);
+
+CREATE TABLE intent_files (
+    intent INTEGER NOT NULL REFERENCES intents (seq),
+    position INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    old BLOB,
+    new BLOB,
+    mode INTEGER NOT NULL,
+    PRIMARY KEY (intent, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE created (
+    skill_id TEXT PRIMARY KEY NOT NULL,
+    changed INTEGER NOT NULL,
+    author TEXT NOT NULL,
+    approved BLOB,
+    approved_by TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE activations (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_ms INTEGER NOT NULL,
+    skill_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    path TEXT,
+    digest BLOB,
+    agent_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    turn_id TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    tokens INTEGER NOT NULL
+) STRICT;
+CREATE INDEX activations_of_skill ON activations (skill_id, at_ms);
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_applies() {
+        MIGRATIONS.validate().unwrap();
+    }
+}

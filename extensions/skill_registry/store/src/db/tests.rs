@@ -1,0 +1,88 @@
+use super::*;
+
+fn stamp(now_ms: i64) -> Stamp {
+    Stamp { now_ms, instance: "here".to_owned() }
+}
+
+fn open(path: &Path) -> Result<(Db, bool)> {
+    Db::open(path, Duration::from_millis(50), false)
+}
+
+#[test]
+fn ids_sort_by_when_they_were_made_also_when_the_clock_goes_back() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join(FILE);
+    let mut ids = Vec::new();
+    for now_ms in [5_000, 5_000, 1_000, 6_000, -7, 6_000] {
+        let (mut db, _) = open(&path).unwrap();
+        for _ in 0..3 {
+            ids.push(db.write(&stamp(now_ms), |tx| tx.new_id()).unwrap());
+        }
+    }
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+    assert_eq!(Ulid::from_string(&ids[17]).unwrap().timestamp_ms(), 6_000);
+}
+
+#[test]
+fn a_failed_transaction_leaves_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let (mut db, unused) = open(&temp.path().join(FILE)).unwrap();
+    assert!(unused);
+    let entry = Entry { action: "a", via: "disk", ..Entry::default() };
+    let refused = db.write(&stamp(1), |tx| -> Result<()> {
+        tx.log(&entry)?;
+        Err(LedgerError::new(LedgerErrorKind::State, "no", ""))
+    });
+    assert_eq!(refused.unwrap_err().reason(), LedgerErrorKind::State);
+    let audit = |db: &mut Db| db.read(&stamp(1), |tx| tx.audit(&Default::default())).unwrap().len();
+    assert_eq!(audit(&mut db), 0);
+    db.write(&stamp(1), |tx| tx.log(&entry)).unwrap();
+    assert_eq!(audit(&mut db), 1);
+    drop(db);
+    assert!(!open(&temp.path().join(FILE)).unwrap().1);
+}
+
+#[test]
+fn files_that_are_no_database_of_ours_are_told_apart() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join(FILE);
+    std::fs::write(&path, "this is not a database, whatever its name says".repeat(100)).unwrap();
+    assert!(open(&path).unwrap_err().is_corrupt());
+    std::fs::write(&path, "").unwrap();
+    assert!(open(&path).unwrap().1);
+    std::fs::remove_file(&path).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute("CREATE TABLE something (x)", []).unwrap();
+    drop(other);
+    assert!(open(&path).unwrap_err().is_corrupt());
+}
+
+#[test]
+fn a_newer_database_is_left_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join(FILE);
+    drop(open(&path).unwrap());
+    let newer = Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", schema::LATEST + 1).unwrap();
+    drop(newer);
+    let before = std::fs::read(&path).unwrap();
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Newer);
+    assert_eq!(error.to_string(), "the database has version 2, this program knows up to 1");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_database_that_another_program_holds_is_not_waited_for_long() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join(FILE);
+    drop(open(&path).unwrap());
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (mut db, _) = open(&path).unwrap();
+    let error = db.write(&stamp(1), |tx| tx.new_id()).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Locked);
+    drop(other);
+    db.write(&stamp(1), |tx| tx.new_id()).unwrap();
+    assert_eq!(db.integrity().unwrap(), "ok");
+}

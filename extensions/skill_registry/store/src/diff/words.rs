@@ -1,0 +1,86 @@
+//! What changed within a line.
+
+use similar::{ChangeTag, TextDiff};
+
+/// The longest line whose words are compared, in bytes.
+const LONGEST: usize = 4 << 10;
+
+/// A part of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The text of the part.
+    pub text: String,
+    /// Whether the other line lacks it.
+    pub changed: bool,
+}
+
+/// Splits two lines, an old and a new one, into what they share and what changed, by the words of
+/// Unicode (UAX #29). The segments of a line make up the line; none is empty, and no two neighbours
+/// are alike. Lines of more than 4 KiB are one segment each.
+#[must_use]
+pub fn words(old_line: &str, new_line: &str) -> (Vec<Segment>, Vec<Segment>) {
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    if old_line.len().max(new_line.len()) > LONGEST {
+        let changed = old_line != new_line;
+        push(&mut old, old_line, changed);
+        push(&mut new, new_line, changed);
+        return (old, new);
+    }
+    for change in TextDiff::from_unicode_words(old_line, new_line).iter_all_changes() {
+        match change.tag() {
+            ChangeTag::Equal => {
+                push(&mut old, change.value(), false);
+                push(&mut new, change.value(), false);
+            }
+            ChangeTag::Delete => push(&mut old, change.value(), true),
+            ChangeTag::Insert => push(&mut new, change.value(), true),
+        }
+    }
+    (old, new)
+}
+
+fn push(segments: &mut Vec<Segment>, text: &str, changed: bool) {
+    match segments.last_mut() {
+        Some(last) if last.changed == changed => last.text.push_str(text),
+        _ if text.is_empty() => {}
+        _ => segments.push(Segment { text: text.to_owned(), changed }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(old: &str, new: &str, expected: [&str; 2]) {
+        let marked = |segments: Vec<Segment>| {
+            let mark = |segment: Segment| match segment.changed {
+                true => format!("[{}]", segment.text),
+                false => segment.text,
+            };
+            segments.into_iter().map(mark).collect::<String>()
+        };
+        let (old, new) = words(old, new);
+        assert_eq!([marked(old), marked(new)], expected);
+    }
+
+    #[test]
+    fn words_that_changed_are_marked() {
+        check(
+            "use `bd list`",
+            "use `bd ready` now",
+            ["use `bd [list]`", "use `bd [ready]`[ now]"].map(|s| s),
+        );
+        check("same", "same", ["same", "same"]);
+        check("", "new", ["", "[new]"]);
+        check("gone", "", ["[gone]", ""]);
+        check("le café noir", "le cafe\u{301} noir", ["le [café] noir", "le [cafe\u{301}] noir"]);
+        check("a\tb", "a b", ["a[\t]b", "a[ ]b"]);
+    }
+
+    #[test]
+    fn long_lines_are_not_compared() {
+        let (old, new) = ("a ".repeat(4_000), "b ".repeat(4_000));
+        check(&old, &new, [&format!("[{old}]"), &format!("[{new}]")]);
+        check(&old, &old, [&old, &old]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The ledger: what agents propose, what people decide, and every text a skill ever had.
+//!
+//! A call takes the lock of the data directory, opens the database, brings changes to their end that
+//! were interrupted, does its work and lets go of everything again; see [`session`]. A change of a
+//! skill's files is written down as an intent first, then made file by file ([`swap`]), then
+//! recorded as a version; see [`apply`].
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use ulid::Ulid;
+
+use crate::clock::Clock;
+use crate::db::Stamp;
+
+mod activation;
+mod apply;
+mod approve;
+mod error;
+mod event;
+mod examine;
+mod note;
+mod observe;
+mod place;
+mod proposal;
+mod propose;
+mod read;
+mod rebase;
+mod rebuild;
+mod recover;
+mod revise;
+mod rollback;
+mod session;
+mod stamp;
+mod standing;
+mod swap;
+mod tree;
+mod version;
+
+pub use activation::{Activation, ActivationKind, SkillStats};
+pub use error::{LedgerError, LedgerErrorKind};
+pub use event::{LedgerEvent, ProposalEvent, VersionEvent};
+pub use note::LedgerNote;
+pub use proposal::{
+    Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
+    ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
+};
+pub(crate) use stamp::rfc3339;
+pub use version::{
+    AuditEntry, AuditFilter, Standing, Version, VersionAuthor, VersionFile, VersionTree,
+};
+
+/// How long a call waits for others to let go of the ledger.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// The directory with the files people can read proposals in.
+const PROPOSALS: &str = "proposals";
+
+/// Keeps proposals, versions and the audit log of a data directory.
+///
+/// Cheap to make and to hold: the database is opened for each call and closed again, under a lock
+/// that other processes respect. A call waits up to ten seconds for that lock.
+pub struct Ledger {
+    data_dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    /// Tells what this copy of the program did from what others did.
+    instance: String,
+    wait: Duration,
+    notes: Mutex<Vec<LedgerNote>>,
+}
+
+impl Ledger {
+    /// Keeps the ledger of a data directory, which need not exist; touches nothing.
+    #[must_use]
+    pub fn new(data_dir: PathBuf, clock: Arc<dyn Clock>) -> Self {
+        let instance = Ulid::generate().to_string();
+        Self { data_dir, clock, instance, wait: WAIT, notes: Mutex::default() }
+    }
+
+    /// Sets how long a call waits for others to let go of the ledger.
+    #[must_use]
+    pub fn waiting(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Returns what was noticed or repaired since this was last asked.
+    pub fn take_notes(&self) -> Vec<LedgerNote> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, note: LedgerNote) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    fn stamp(&self) -> Stamp {
+        let since = self.clock.now().duration_since(UNIX_EPOCH);
+        let now_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        Stamp { now_ms, instance: self.instance.clone() }
+    }
+
+    fn database(&self) -> PathBuf {
+        self.data_dir.join(crate::db::FILE)
+    }
+
+    fn proposals_dir(&self) -> PathBuf {
+        self.data_dir.join(PROPOSALS)
+    }
+
+    /// Returns the directory the ledger lies in.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+}

@@ -1,0 +1,58 @@
+//! What is used.
+
+use serde::{Deserialize, Serialize};
+use skill_format::Digest;
+
+/// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActivationKind {
+    /// The instructions.
+    Skill,
+    /// A resource.
+    Resource,
+}
+
+/// One reading of a skill or of its resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activation {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The skill.
+    pub skill_id: String,
+    /// What was read.
+    pub kind: ActivationKind,
+    /// The resource's path.
+    pub path: Option<String>,
+    /// The digest of SKILL.md.
+    pub digest: Option<Digest>,
+    /// The agent.
+    pub agent_id: String,
+    /// Its session.
+    pub session_id: String,
+    /// The turn.
+    pub turn_id: String,
+    /// Where the call came from.
+    pub origin: String,
+    /// What it cost the model.
+    pub tokens: u32,
+}
+
+/// How much a skill is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkillStats {
+    /// The skill.
+    pub skill_id: String,
+    /// How often its instructions were read.
+    pub reads: u64,
+    /// How often a resource was read.
+    pub resource_reads: u64,
+    /// By how many agents.
+    pub agents: u64,
+    /// In how many sessions.
+    pub sessions: u64,
+    /// What that cost in tokens.
+    pub tokens: u64,
+    /// When it was last read, in milliseconds since 1970.
+    pub last_ms: i64,
+}

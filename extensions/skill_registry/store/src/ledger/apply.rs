@@ -1,0 +1,473 @@
+//! Changing the files of a skill so that neither a crash nor somebody else's edit loses anything.
+//!
+//! 1. One transaction records the decision, the texts and an intent that names every file with its
+//!    digest before and after.
+//! 2. Each file is replaced, if it is what it was; see [`super::swap`].
+//! 3. One transaction records the version and closes the intent.
+//! 4. Running registries are told.
+//!
+//! A process that dies in between leaves the intent open; whoever opens the ledger next goes through
+//! 2 to 4 again, which by the digests does only what is left.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use serde_json::json;
+use skill_format::Digest;
+
+use crate::db::{Entry, Intent, IntentFile, NewVersion};
+use crate::generation::GenerationFile;
+use crate::jail::{JailError, RelPath};
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::event::{LedgerEvent, VersionEvent};
+use crate::ledger::note::LedgerNote;
+use crate::ledger::place::{Place, jail_error};
+use crate::ledger::proposal::ProposalState;
+use crate::ledger::propose::told;
+use crate::ledger::session::{Session, Work};
+use crate::ledger::swap::{Swap, Swapped, Target, sweep};
+use crate::ledger::tree::{self, Captured};
+use crate::ledger::version::{VersionAuthor, VersionFile};
+
+/// A change that was made and recorded.
+#[derive(Clone, Debug)]
+pub(super) struct Finished {
+    pub(super) version: u64,
+    pub(super) tree: Digest,
+    pub(super) events: Vec<LedgerEvent>,
+}
+
+/// The contents a change is about, by digest.
+type Contents = HashMap<Digest, Arc<[u8]>>;
+
+impl Intent {
+    fn place(&self) -> Place {
+        Place {
+            root: self.root.clone(),
+            root_path: self.root_path.clone(),
+            rel: self.place.clone(),
+        }
+    }
+
+    /// Whether the skill's directory is made by it.
+    fn makes_skill(&self) -> bool {
+        self.files.iter().all(|file| file.old.is_none())
+    }
+}
+
+impl Session<'_> {
+    /// Makes a recorded change and records that it is made. If it cannot be made, it is taken back;
+    /// a proposal is stale then, or open again.
+    pub(super) fn execute(&mut self, intent: &Intent) -> Result<Finished, LedgerError> {
+        let (error, conflict) = match self.write_files(intent) {
+            Ok(None) => {
+                let written = "; the files are written, which is recorded at the next use";
+                return self.finish(intent).map_err(|error| error.and(written));
+            }
+            Ok(Some(path)) => (changed_meanwhile(intent, &path), true),
+            Err(error) => (error, false),
+        };
+        if let Err(undoing) = self.undo(intent) {
+            let stuck = format!(
+                "; it cannot be taken back now ({undoing}) and is finished at the next use"
+            );
+            return Err(error.and(&stuck));
+        }
+        let state = if conflict { ProposalState::Stale } else { ProposalState::Open };
+        self.abandon(intent, state, &error)?;
+        Err(error)
+    }
+
+    /// Writes the files of a change that are not written yet; returns the first that is neither as
+    /// before nor as after.
+    pub(super) fn write_files(&mut self, intent: &Intent) -> Result<Option<String>, LedgerError> {
+        let contents = self.contents(intent)?;
+        let place = intent.place();
+        let failed = |error: &JailError| jail_error(error, &place.path());
+        let dir = match place.open(intent.makes_skill()) {
+            Err(JailError::NotFound) => return Ok(intent.files.first().map(|f| f.path.clone())),
+            opened => opened.map_err(|error| failed(&error))?,
+        };
+        let files = steps(intent, &contents, &dir)?;
+        for (file, step) in intent.files.iter().zip(&files) {
+            let found = tree::read(&dir, &step.path).map_err(|error| failed(&error))?;
+            let found = found.map(|content| Digest::of(&content));
+            if found != file.old && found != file.new {
+                return Ok(Some(file.path.clone()));
+            }
+        }
+        for (file, step) in intent.files.iter().zip(&files) {
+            let location = place.path().join(&file.path);
+            let swapped = step.forward().run().map_err(|error| jail_error(&error, &location))?;
+            if swapped == Swapped::Conflict {
+                return Ok(Some(file.path.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives the files that were written their old contents back; what somebody else wrote stays.
+    pub(super) fn undo(&mut self, intent: &Intent) -> Result<(), LedgerError> {
+        let contents = self.contents(intent)?;
+        let place = intent.place();
+        let dir = match place.open(false) {
+            Err(JailError::NotFound) => return Ok(()),
+            opened => opened.map_err(|error| jail_error(&error, &place.path()))?,
+        };
+        let modes = self.modes_before(intent)?;
+        let files = steps(intent, &contents, &dir)?;
+        for (file, step) in intent.files.iter().zip(&files).rev() {
+            let location = place.path().join(&file.path);
+            let mode = modes.get(&file.path).copied().unwrap_or(0);
+            step.backward(mode).run().map_err(|error| jail_error(&error, &location))?;
+        }
+        if intent.makes_skill() {
+            // It is only removed if it is empty; otherwise somebody has put something there.
+            let root = Dir::open_ambient_dir(&place.root_path, ambient_authority());
+            let _ = root.and_then(|root| root.remove_dir(&place.rel));
+        }
+        Ok(())
+    }
+
+    /// Removes what interrupted changes left beside a change's files.
+    pub(super) fn sweep(&self, intent: &Intent) -> usize {
+        let paths: Vec<RelPath> =
+            intent.files.iter().filter_map(|file| RelPath::new(&file.path).ok()).collect();
+        // What cannot be removed now is hidden from versions and removed another time.
+        let swept = intent.place().open(false).ok().map(|dir| sweep(&dir, paths.iter()));
+        swept.and_then(Result::ok).unwrap_or(0)
+    }
+
+    fn contents(&mut self, intent: &Intent) -> Result<Contents, LedgerError> {
+        self.read(|work| {
+            let mut contents = Contents::new();
+            for file in &intent.files {
+                for digest in [file.old, file.new].into_iter().flatten() {
+                    if let Some(content) = work.blob(digest)? {
+                        contents.insert(digest, content);
+                    }
+                }
+            }
+            Ok(contents)
+        })
+    }
+
+    fn modes_before(&mut self, intent: &Intent) -> Result<HashMap<String, u32>, LedgerError> {
+        self.read(|work| {
+            let before = intent.before.map(|seq| work.version_listing(seq)).transpose()?;
+            let files = before.unwrap_or_default().into_iter();
+            Ok(files.map(|file| (file.path, file.mode)).collect())
+        })
+    }
+
+    /// Records that a change is made.
+    pub(super) fn finish(&mut self, intent: &Intent) -> Result<Finished, LedgerError> {
+        let finished = self.change(|work| finish(work, intent))?;
+        if let Err(error) = GenerationFile::touch(&self.ledger.data_dir) {
+            self.ledger.note(LedgerNote::NotAnnounced { reason: error.to_string() });
+        }
+        Ok(finished)
+    }
+
+    /// Records that a change was given up.
+    pub(super) fn abandon(
+        &mut self,
+        intent: &Intent,
+        state: ProposalState,
+        error: &LedgerError,
+    ) -> Result<(), LedgerError> {
+        self.change(|work| {
+            let mut entry = Entry {
+                action: "change.abandoned",
+                skill_id: Some(&intent.skill_id),
+                proposal: intent.proposal.as_deref(),
+                detail: json!({"intent": intent.id, "reason": error.to_string()}),
+                ..by_disk()
+            };
+            let changed = work.log(&entry)?;
+            work.close_intent(intent.seq, "abandoned", changed)?;
+            let Some(id) = &intent.proposal else { return Ok(()) };
+            let mut stored = work.find(id)?;
+            stored.proposal.summary.state = state;
+            if state != ProposalState::Failed {
+                stored.proposal.decided = None;
+            }
+            let event = LedgerEvent::ProposalStale(told(&stored.proposal, ""));
+            let (action, event) = match state {
+                ProposalState::Stale => ("proposal.stale", Some(&event)),
+                ProposalState::Open => ("proposal.reopened", None),
+                _ => ("proposal.failed", None),
+            };
+            (entry.action, entry.event) = (action, event);
+            let changed = work.log(&entry)?;
+            work.save(&mut stored, changed)
+        })
+    }
+
+    /// Refuses to touch a skill while an interrupted change of it waits.
+    pub(super) fn refuse_unfinished(&mut self, skill_id: &str) -> Result<(), LedgerError> {
+        let pending = self.read(|work| work.pending_intents())?;
+        if pending.iter().any(|intent| intent.skill_id == skill_id) {
+            return Err(LedgerError::new(
+                LedgerErrorKind::Io,
+                format!("an interrupted change of `{skill_id}` cannot be brought to its end"),
+                "see to the disk and to the permissions of the skill's files, then try again",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// One file of a change with its contents.
+struct Step<'a> {
+    dir: &'a Dir,
+    path: RelPath,
+    file: &'a IntentFile,
+    old: Option<&'a [u8]>,
+    new: Option<&'a [u8]>,
+    token: String,
+}
+
+fn steps<'a>(
+    intent: &'a Intent,
+    contents: &'a Contents,
+    dir: &'a Dir,
+) -> Result<Vec<Step<'a>>, LedgerError> {
+    let content = |digest: Option<Digest>| digest.and_then(|digest| contents.get(&digest));
+    let step = |(position, file): (usize, &'a IntentFile)| {
+        let path = RelPath::new(&file.path).map_err(|error| {
+            LedgerError::database(
+                LedgerErrorKind::Database,
+                format!("the database names a file {}: {error}", file.path),
+                "report it with this message",
+            )
+        })?;
+        let (old, new) = (content(file.old), content(file.new));
+        if new.is_none() && file.new.is_some() {
+            return Err(LedgerError::database(
+                LedgerErrorKind::Database,
+                format!("the database has lost a text of {path}"),
+                "report it with this message",
+            ));
+        }
+        let token = format!("{}-{position}", intent.id);
+        Ok(Step { dir, path, file, old: old.map(|c| &**c), new: new.map(|c| &**c), token })
+    };
+    intent.files.iter().enumerate().map(step).collect()
+}
+
+impl Step<'_> {
+    fn forward(&self) -> Swap<'_> {
+        self.swap(self.file.old, self.old, self.new, self.file.mode)
+    }
+
+    fn backward(&self, mode: u32) -> Swap<'_> {
+        self.swap(self.file.new, self.new, self.old, mode)
+    }
+
+    fn swap<'s>(
+        &'s self,
+        old: Option<Digest>,
+        before: Option<&'s [u8]>,
+        after: Option<&'s [u8]>,
+        mode: u32,
+    ) -> Swap<'s> {
+        let new = match after {
+            Some(content) => Target::File { content, mode },
+            None => Target::Absent,
+        };
+        Swap { dir: self.dir, path: &self.path, old, new, before, token: &self.token }
+    }
+}
+
+/// Records a skill's files as a version unless they are the last one already; returns the version's
+/// number in the database, if the skill has any version or file.
+pub(super) fn record(
+    work: &Work<'_, '_>,
+    skill_id: &str,
+    place: &Place,
+    captured: &Captured,
+    author: &VersionAuthor,
+) -> Result<(Option<u64>, Option<LedgerEvent>), LedgerError> {
+    let last = work.version(skill_id, None)?;
+    let tree = captured.digest();
+    match last {
+        Some(last) if last.version.tree == tree => return Ok((Some(last.seq), None)),
+        None if captured.files.is_empty() => return Ok((None, None)),
+        _ => {}
+    }
+    work.add_blobs(captured.files.iter().map(|file| (file.digest, &*file.content)))?;
+    let version = NewVersion {
+        skill_id,
+        author,
+        approved_by: None,
+        reason: None,
+        proposal: None,
+        tree,
+        files: &captured.files,
+        complete: captured.complete,
+        root: &place.root,
+        place: &place.rel,
+    };
+    let (_, seq, event) = add_version(work, &version, "", "disk")?;
+    Ok((Some(seq), Some(event)))
+}
+
+/// Adds a version; returns its number in the skill, that in the database, and what to tell.
+fn add_version(
+    work: &Work<'_, '_>,
+    version: &NewVersion<'_>,
+    by: &str,
+    via: &str,
+) -> Result<(u64, u64, LedgerEvent), LedgerError> {
+    let number = work.next_number(version.skill_id)?;
+    let event = LedgerEvent::VersionCreated(VersionEvent {
+        skill_id: version.skill_id.to_owned(),
+        version: number,
+        tree: version.tree,
+        author: version.author.clone(),
+    });
+    let changed = work.log(&Entry {
+        action: "version.created",
+        by,
+        via,
+        skill_id: Some(version.skill_id),
+        proposal: version.proposal,
+        version: Some(number),
+        event: Some(&event),
+        detail: json!({"tree": version.tree, "complete": version.complete}),
+    })?;
+    let seq = work.add_version(version, changed, number)?;
+    Ok((number, seq, event))
+}
+
+fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError> {
+    let before = match intent.before {
+        Some(seq) => work.version_listing(seq)?,
+        None => Vec::new(),
+    };
+    let complete = work.version(&intent.skill_id, None)?.is_none_or(|last| last.version.complete);
+    let before_tree = tree::digest(&before);
+    let mut files: Vec<VersionFile> = before
+        .into_iter()
+        .filter(|file| intent.files.iter().all(|changed| changed.path != file.path))
+        .collect();
+    for IntentFile { path, new, mode, .. } in &intent.files {
+        let Some(digest) = *new else { continue };
+        let content = work.blob(digest)?.unwrap_or_default();
+        let (path, size) = (path.clone(), content.len() as u64);
+        files.push(VersionFile { path, mode: *mode, size, digest, content });
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let tree = tree::digest(&files);
+    let version = NewVersion {
+        skill_id: &intent.skill_id,
+        author: &intent.author,
+        approved_by: Some(&intent.by),
+        reason: intent.reason.as_deref(),
+        proposal: intent.proposal.as_deref(),
+        tree,
+        files: &files,
+        complete,
+        root: &intent.root,
+        place: &intent.place,
+    };
+    let (number, _, event) = add_version(work, &version, &intent.by, &intent.via)?;
+    let mut events = vec![event];
+    if let Some(id) = &intent.proposal {
+        let mut stored = work.find(id)?;
+        stored.proposal.summary.state = ProposalState::Applied;
+        stored.proposal.version = Some(number);
+        let event = LedgerEvent::ProposalApplied(told(&stored.proposal, &intent.by));
+        let changed = work.log(&Entry {
+            action: "proposal.applied",
+            by: &intent.by,
+            via: &intent.via,
+            skill_id: Some(&intent.skill_id),
+            proposal: Some(id),
+            version: Some(number),
+            event: Some(&event),
+            detail: json!({}),
+        })?;
+        work.save(&mut stored, changed)?;
+        events.push(event);
+    }
+    let known = |path: &str| match files.iter().find(|file| file.path == path) {
+        Some(file) => Some(Some(file.digest)),
+        None => complete.then_some(None),
+    };
+    events.extend(outdate(work, &intent.skill_id, &known)?);
+    let changed = work.log(&Entry {
+        action: "change.finished",
+        skill_id: Some(&intent.skill_id),
+        proposal: intent.proposal.as_deref(),
+        version: Some(number),
+        detail: json!({"intent": intent.id}),
+        ..by_disk()
+    })?;
+    work.close_intent(intent.seq, "done", changed)?;
+    if let Some(mut created) = work.created(&intent.skill_id)?
+        && created.approved == Some(before_tree)
+    {
+        // What a person decides about an approved skill is approved with it.
+        created.approved = Some(tree);
+        work.put_created(&created, changed)?;
+    }
+    Ok(Finished { version: number, tree, events })
+}
+
+/// Marks the open proposals of a skill that no longer fit their file. `known` tells the digest of a
+/// file, or that there is none, or nothing.
+pub(super) fn outdate(
+    work: &Work<'_, '_>,
+    skill_id: &str,
+    known: &dyn Fn(&str) -> Option<Option<Digest>>,
+) -> Result<Vec<LedgerEvent>, LedgerError> {
+    let mut events = Vec::new();
+    for waiting in work.undecided(skill_id)? {
+        let Some(now) = known(&waiting.path) else { continue };
+        if waiting.state != ProposalState::Open || now == waiting.base {
+            continue;
+        }
+        let mut stored = work.find(&waiting.id)?;
+        let superseded = now == Some(waiting.new);
+        let event = LedgerEvent::ProposalStale(told(&stored.proposal, ""));
+        let changed = work.log(&Entry {
+            action: if superseded { "proposal.superseded" } else { "proposal.stale" },
+            skill_id: Some(skill_id),
+            proposal: Some(&waiting.id),
+            event: (!superseded).then_some(&event),
+            detail: json!({"base": waiting.base, "now": now}),
+            ..by_disk()
+        })?;
+        stored.proposal.summary.state =
+            if superseded { ProposalState::Superseded } else { ProposalState::Stale };
+        work.save(&mut stored, changed)?;
+        if !superseded {
+            events.push(event);
+        }
+    }
+    Ok(events)
+}
+
+/// A line of the log about what nobody did on purpose.
+pub(super) fn by_disk() -> Entry<'static> {
+    Entry { via: "disk", ..Entry::default() }
+}
+
+/// Says that a file moved under a change.
+fn changed_meanwhile(intent: &Intent, path: &str) -> LedgerError {
+    let kind = match intent.proposal {
+        Some(_) => LedgerErrorKind::Stale,
+        None => LedgerErrorKind::Conflict,
+    };
+    let hint = match &intent.proposal {
+        Some(id) => format!("`skill rebase {id}` makes the proposal fit the file as it is now"),
+        None => "look at what changed (`skill history`), then try again".to_owned(),
+    };
+    let location = intent.place().path().join(path);
+    let message = format!("{} was changed meanwhile; it was left alone", location.display());
+    LedgerError::new(kind, message, hint)
+}

@@ -1,0 +1,163 @@
+//! Approving a proposal, and what makes a skill with it.
+
+use serde_json::json;
+use skill_format::Digest;
+
+use crate::db::{Intent, IntentFile, Stored};
+use crate::jail::JailError;
+use crate::ledger::Ledger;
+use crate::ledger::apply::{outdate, record};
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::event::LedgerEvent;
+use crate::ledger::place::{Place, Subject, jail_error};
+use crate::ledger::proposal::{Actor, Applied, Decision, ProposalState};
+use crate::ledger::propose::{check_reason, told};
+use crate::ledger::revise::{log, require, subject_of};
+use crate::ledger::session::Session;
+use crate::ledger::tree::Captured;
+use crate::ledger::version::VersionAuthor;
+use crate::snapshot::Snapshot;
+
+impl Ledger {
+    /// Approves an open proposal and applies it: the file is replaced as a whole, if it is still
+    /// what the proposal was made for.
+    ///
+    /// `digest` is that of the new text the person saw.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::NotFound`] and [`LedgerErrorKind::Ambiguous`] for the id,
+    /// [`LedgerErrorKind::State`] if the proposal is not open, [`LedgerErrorKind::Digest`] if it has
+    /// another text, [`LedgerErrorKind::Stale`] if the file has changed (the proposal is stale then);
+    /// those of the disk and the database (the proposal is open as before, unless the message says
+    /// otherwise).
+    pub fn approve(
+        &self,
+        snapshot: &Snapshot,
+        actor: &Actor,
+        id: &str,
+        digest: Digest,
+        reason: Option<&str>,
+    ) -> Result<Applied, LedgerError> {
+        check_reason("the reason", reason.unwrap_or_default())?;
+        self.with(|session| {
+            session.settle(snapshot)?;
+            let stored = session.read(|work| work.find(id))?;
+            require(&stored, &[ProposalState::Open], "approved")?;
+            let summary = &stored.proposal.summary;
+            if summary.new_digest != digest {
+                return Err(LedgerError::new(
+                    LedgerErrorKind::Digest,
+                    format!(
+                        "proposal {} has the digest {}, not {digest}",
+                        summary.id, summary.new_digest
+                    ),
+                    "review it again: its text is not the one you saw",
+                ));
+            }
+            let subject = subject_of(snapshot, &stored.proposal)?;
+            session.refuse_unfinished(&subject.skill_id)?;
+            let now = subject.read()?.map(|text| text.digest);
+            if now != summary.base_digest && now != Some(summary.new_digest) {
+                return Err(session.refuse_stale(&stored, &subject, now));
+            }
+            session.apply(stored, &subject, actor, reason)
+        })
+    }
+}
+
+impl Session<'_> {
+    /// Says that a proposal came too late, and records it.
+    fn refuse_stale(
+        &mut self,
+        stored: &Stored,
+        subject: &Subject,
+        now: Option<Digest>,
+    ) -> LedgerError {
+        let path = subject.path.as_str();
+        let summary = &stored.proposal.summary;
+        let known = |wanted: &str| (wanted == path).then_some(now);
+        let recorded = self.change(|work| outdate(work, &subject.skill_id, &known));
+        if let Err(error) = recorded {
+            return error;
+        }
+        LedgerError::new(
+            LedgerErrorKind::Stale,
+            format!("{} has changed since the proposal was made", subject.location().display()),
+            format!("`skill rebase {}` makes it fit the file as it is now", summary.id),
+        )
+    }
+
+    fn apply(
+        &mut self,
+        mut stored: Stored,
+        subject: &Subject,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<Applied, LedgerError> {
+        let captured = capture(&subject.place)?;
+        let summary = &stored.proposal.summary;
+        let path = subject.path.to_string();
+        let now = captured.file(&path);
+        let mut intent = Intent {
+            seq: 0,
+            id: String::new(),
+            skill_id: subject.skill_id.clone(),
+            root: subject.place.root.clone(),
+            root_path: subject.place.root_path.clone(),
+            place: subject.place.rel.clone(),
+            before: None,
+            proposal: Some(summary.id.clone()),
+            by: actor.name.clone(),
+            via: actor.via.to_owned(),
+            reason: reason.map(str::to_owned),
+            author: VersionAuthor::Agent(summary.author.clone()),
+            files: vec![IntentFile {
+                path: path.clone(),
+                old: summary.base_digest,
+                new: Some(summary.new_digest),
+                mode: now.map_or(0, |file| file.mode),
+            }],
+        };
+        let mut events = self.change(|work| {
+            let external = VersionAuthor::External;
+            let (before, edited) =
+                record(work, &subject.skill_id, &subject.place, &captured, &external)?;
+            intent.before = before;
+            stored.proposal.summary.state = ProposalState::Approved;
+            stored.proposal.decided = Some(Decision {
+                by: actor.name.clone(),
+                at_ms: work.now_ms(),
+                reason: reason.map(str::to_owned),
+            });
+            let event = LedgerEvent::ProposalApproved(told(&stored.proposal, &actor.name));
+            let summary = &stored.proposal.summary;
+            let detail = json!({
+                "base": summary.base_digest, "new": summary.new_digest, "reason": reason,
+            });
+            let changed = log(work, &stored, actor, "proposal.approved", Some(&event), detail)?;
+            work.save(&mut stored, changed)?;
+            work.add_intent(&mut intent, changed)?;
+            Ok(edited.into_iter().chain([event]).collect::<Vec<_>>())
+        })?;
+        let finished = self.execute(&intent)?;
+        events.extend(finished.events);
+        Ok(Applied {
+            skill_id: intent.skill_id,
+            proposal: intent.proposal,
+            version: finished.version,
+            tree: finished.tree,
+            files: vec![path],
+            events,
+        })
+    }
+}
+
+/// Reads the files of a skill; none where its directory is not there.
+pub(super) fn capture(place: &Place) -> Result<Captured, LedgerError> {
+    let failed = |error: JailError| jail_error(&error, &place.path());
+    match place.open(false) {
+        Err(JailError::NotFound) => Ok(Captured { files: Vec::new(), complete: true }),
+        Ok(dir) => Captured::read(&dir).map_err(failed),
+        Err(error) => Err(failed(error)),
+    }
+}

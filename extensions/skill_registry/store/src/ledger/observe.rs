@@ -1,0 +1,75 @@
+//! What happened to the skills behind the ledger's back.
+
+use skill_format::SkillId;
+
+use crate::jail::JailError;
+use crate::ledger::Ledger;
+use crate::ledger::apply::{outdate, record};
+use crate::ledger::approve::capture;
+use crate::ledger::error::LedgerError;
+use crate::ledger::event::LedgerEvent;
+use crate::ledger::place::{Place, existing};
+use crate::ledger::session::Session;
+use crate::ledger::tree::Captured;
+use crate::ledger::version::VersionAuthor;
+use crate::snapshot::Snapshot;
+
+impl Ledger {
+    /// Records what was done to skills directly: another version, and proposals that no longer fit
+    /// their file. Without any skill it only makes the texts of rebuilt proposals again.
+    ///
+    /// # Errors
+    /// Those of the disk and the database; what was recorded before stays recorded.
+    pub fn observe(
+        &self,
+        snapshot: &Snapshot,
+        changed: &[SkillId],
+    ) -> Result<Vec<LedgerEvent>, LedgerError> {
+        let work = |session: &mut Session<'_>| {
+            session.settle(snapshot)?;
+            let mut events = Vec::new();
+            for id in changed {
+                events.extend(session.observe(snapshot, id.as_str())?);
+            }
+            Ok(events)
+        };
+        if changed.is_empty() { self.with_existing(work) } else { self.with(work) }
+    }
+}
+
+impl Session<'_> {
+    fn observe(
+        &mut self,
+        snapshot: &Snapshot,
+        skill_id: &str,
+    ) -> Result<Vec<LedgerEvent>, LedgerError> {
+        let place = match existing(snapshot, skill_id)? {
+            Some(skill) => Place::of(skill),
+            None => match self.place_of(snapshot, skill_id) {
+                Ok(place) if is_gone(&place) => place,
+                // Its root may only be away for a while.
+                _ => return Ok(Vec::new()),
+            },
+        };
+        let captured = capture(&place)?;
+        self.change(|work| {
+            let external = VersionAuthor::External;
+            let (_, edited) = record(work, skill_id, &place, &captured, &external)?;
+            let mut events: Vec<LedgerEvent> = edited.into_iter().collect();
+            events.extend(outdate(work, skill_id, &|path| known(&captured, path))?);
+            Ok(events)
+        })
+    }
+}
+
+fn known(captured: &Captured, path: &str) -> Option<Option<skill_format::Digest>> {
+    match captured.file(path) {
+        Some(file) => Some(Some(file.digest)),
+        None => captured.complete.then_some(None),
+    }
+}
+
+/// Tells whether a skill's directory is gone while its root is there.
+fn is_gone(place: &Place) -> bool {
+    place.root_path.is_dir() && matches!(place.open(false), Err(JailError::NotFound))
+}

@@ -1,0 +1,99 @@
+//! Bringing to an end what was interrupted, before anything else is done.
+
+use std::fs;
+use std::path::Path;
+
+use crate::db::Intent;
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::note::LedgerNote;
+use crate::ledger::proposal::{FileState, ProposalState};
+use crate::ledger::propose::MAX_IN_ALL;
+use crate::ledger::session::Session;
+
+impl Session<'_> {
+    /// Goes through the changes that are not closed. Where a process ended in the middle, also the
+    /// files of the data directory are looked at.
+    pub(super) fn recover(&mut self, left_by: Option<&str>) -> Result<(), LedgerError> {
+        for intent in self.read(|work| work.pending_intents())? {
+            self.resume(&intent)?;
+        }
+        if let Some(left_by) = left_by {
+            sweep_data(&self.ledger.data_dir, left_by);
+            sweep_data(&self.ledger.proposals_dir(), left_by);
+            self.write_missing_files()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the rest of a change, or gives it up if that can never be done.
+    fn resume(&mut self, intent: &Intent) -> Result<(), LedgerError> {
+        let (state, error) = match self.write_files(intent) {
+            Ok(None) => {
+                self.finish(intent)?;
+                let skill_id = intent.skill_id.clone();
+                let proposal = intent.proposal.clone();
+                self.ledger.note(LedgerNote::Finished { skill_id, proposal });
+                self.note_swept(intent);
+                return Ok(());
+            }
+            Ok(Some(path)) => {
+                let message = format!("{path} was changed meanwhile and was left alone");
+                let hint = "look at what changed, then try again";
+                (ProposalState::Stale, LedgerError::new(LedgerErrorKind::Conflict, message, hint))
+            }
+            // A full disk or a failing one may be well again the next time.
+            Err(error) if error.reason() == LedgerErrorKind::Io => {
+                self.note_unfinished(intent, &error);
+                return Ok(());
+            }
+            Err(error) if error.is_corrupt() => return Err(error),
+            Err(error) => (ProposalState::Failed, error),
+        };
+        // What cannot be taken back stays as it is: every text is kept in the database.
+        let undone = self.undo(intent);
+        self.abandon(intent, state, undone.as_ref().err().unwrap_or(&error))?;
+        self.note_unfinished(intent, &error);
+        self.note_swept(intent);
+        Ok(())
+    }
+
+    fn note_unfinished(&self, intent: &Intent, error: &LedgerError) {
+        self.ledger.note(LedgerNote::Unfinished {
+            skill_id: intent.skill_id.clone(),
+            proposal: intent.proposal.clone(),
+            reason: error.to_string(),
+        });
+    }
+
+    fn note_swept(&self, intent: &Intent) {
+        let files = self.sweep(intent);
+        if files > 0 {
+            let skill_id = intent.skill_id.clone();
+            self.ledger.note(LedgerNote::Swept { skill_id, files });
+        }
+    }
+
+    /// Writes the files of proposals that a crash kept from being written.
+    fn write_missing_files(&mut self) -> Result<(), LedgerError> {
+        for id in self.read(|work| work.last_changed(MAX_IN_ALL as usize + 1))? {
+            let stored = self.read(|work| work.find(&id))?;
+            if self.ledger.file_state(&stored) != FileState::Edited {
+                self.change(|work| work.write_again(&stored))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes the temporary files of a process that is gone.
+fn sweep_data(dir: &Path, left_by: &str) {
+    let of_generation = format!(".generation.{left_by}.");
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_left = |name: &str| name.starts_with(".tmp-") || name.starts_with(&of_generation);
+        if name.to_str().is_some_and(is_left) {
+            // One that stays is in nobody's way.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What a skill was, and going back to it.
+
+use serde_json::json;
+
+use crate::db::{Entry, Intent, IntentFile, StoredVersion};
+use crate::ledger::Ledger;
+use crate::ledger::apply::record;
+use crate::ledger::approve::capture;
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::place::{Place, existing, required};
+use crate::ledger::proposal::{Actor, Applied};
+use crate::ledger::propose::check_reason;
+use crate::ledger::session::{Session, Work};
+use crate::ledger::tree::Captured;
+use crate::ledger::version::{Version, VersionAuthor, VersionFile, VersionTree};
+use crate::snapshot::{Snapshot, similar};
+
+impl Ledger {
+    /// Lists the versions of a skill, the oldest first; what was edited directly since the last one
+    /// is recorded before.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::NotFound`] for a skill that does not exist and never did; those of the disk
+    /// and the database.
+    pub fn history(
+        &self,
+        snapshot: &Snapshot,
+        skill_id: &str,
+    ) -> Result<Vec<Version>, LedgerError> {
+        self.with(|session| {
+            session.settle(snapshot)?;
+            if let Some(skill) = existing(snapshot, skill_id)? {
+                session.record_edit(skill_id, &Place::of(skill))?;
+            }
+            let versions = session.read(|work| work.versions(skill_id))?;
+            if versions.is_empty() {
+                required(snapshot, skill_id)?;
+            }
+            Ok(versions.into_iter().map(|stored| stored.version).collect())
+        })
+    }
+
+    /// Returns a version of a skill with its files; the last one if no number is given.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::NotFound`] if there is no such version; those of the disk and the database.
+    pub fn version(&self, skill_id: &str, number: Option<u64>) -> Result<VersionTree, LedgerError> {
+        let found = self.with_existing(|session| {
+            session.read(|work| {
+                let stored = find(work, skill_id, number)?;
+                let files = work.version_files(stored.seq)?;
+                Ok(Some(VersionTree { version: stored.version, files }))
+            })
+        })?;
+        found.ok_or_else(|| no_version(skill_id, number, Vec::new()))
+    }
+
+    /// Makes a skill's files what they were in a version, the one before the last if no number is
+    /// given; that is a new version. What was edited directly is recorded before.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::NotFound`] for an unknown skill or version, [`LedgerErrorKind::State`] if
+    /// the skill is that already, [`LedgerErrorKind::Conflict`] if a file was changed meanwhile;
+    /// those of the disk and the database.
+    pub fn rollback(
+        &self,
+        snapshot: &Snapshot,
+        actor: &Actor,
+        skill_id: &str,
+        number: Option<u64>,
+        reason: Option<&str>,
+    ) -> Result<Applied, LedgerError> {
+        check_reason("the reason", reason.unwrap_or_default())?;
+        self.with(|session| {
+            session.settle(snapshot)?;
+            session.refuse_unfinished(skill_id)?;
+            let place = session.place_of(snapshot, skill_id)?;
+            let captured = capture(&place)?;
+            let mut events = Vec::new();
+            let intent = session.change(|work| {
+                let external = VersionAuthor::External;
+                let (before, edited) = record(work, skill_id, &place, &captured, &external)?;
+                events.extend(edited);
+                let target = target(work, skill_id, number)?;
+                let files = changes(&captured, &target, &work.version_files(target.seq)?);
+                if files.is_empty() {
+                    return Err(LedgerError::new(
+                        LedgerErrorKind::State,
+                        format!("`{skill_id}` is as in version {} already", target.version.number),
+                        "`skill history` lists the versions",
+                    ));
+                }
+                let to = format!("rolled back to version {}", target.version.number);
+                let mut intent = Intent {
+                    seq: 0,
+                    id: String::new(),
+                    skill_id: skill_id.to_owned(),
+                    root: place.root.clone(),
+                    root_path: place.root_path.clone(),
+                    place: place.rel.clone(),
+                    before,
+                    proposal: None,
+                    by: actor.name.clone(),
+                    via: actor.via.to_owned(),
+                    reason: Some(reason.map_or(to.clone(), |reason| format!("{to}: {reason}"))),
+                    author: VersionAuthor::Person { name: actor.name.clone() },
+                    files,
+                };
+                let changed = work.log(&Entry {
+                    action: "skill.rollback",
+                    by: &actor.name,
+                    via: actor.via,
+                    skill_id: Some(skill_id),
+                    version: Some(target.version.number),
+                    detail: json!({"reason": reason}),
+                    ..Entry::default()
+                })?;
+                work.add_intent(&mut intent, changed)?;
+                Ok(intent)
+            })?;
+            let finished = session.execute(&intent)?;
+            events.extend(finished.events);
+            Ok(Applied {
+                skill_id: intent.skill_id,
+                proposal: None,
+                version: finished.version,
+                tree: finished.tree,
+                files: intent.files.into_iter().map(|file| file.path).collect(),
+                events,
+            })
+        })
+    }
+}
+
+impl Session<'_> {
+    /// Records a direct edit of a skill, if there was one.
+    pub(super) fn record_edit(
+        &mut self,
+        skill_id: &str,
+        place: &Place,
+    ) -> Result<Option<crate::ledger::LedgerEvent>, LedgerError> {
+        let captured = capture(place)?;
+        let last = self.read(|work| work.version(skill_id, None))?;
+        let known = match last {
+            Some(last) => last.version.tree == captured.digest(),
+            None => captured.files.is_empty(),
+        };
+        if known {
+            return Ok(None);
+        }
+        self.change(
+            |work| Ok(record(work, skill_id, place, &captured, &VersionAuthor::External)?.1),
+        )
+    }
+
+    /// Where a skill lies, or lay when it was last seen.
+    pub(super) fn place_of(
+        &mut self,
+        snapshot: &Snapshot,
+        skill_id: &str,
+    ) -> Result<Place, LedgerError> {
+        if let Some(skill) = existing(snapshot, skill_id)? {
+            return Ok(Place::of(skill));
+        }
+        let last = self.read(|work| work.version(skill_id, None))?;
+        let found = last.and_then(|last| {
+            let root = snapshot.roots().iter().find(|root| root.label == last.root)?;
+            Some(Place { root: last.root, root_path: root.path.clone(), rel: last.place })
+        });
+        match found {
+            Some(place) => Ok(place),
+            None => required(snapshot, skill_id).map(Place::of),
+        }
+    }
+}
+
+fn find(
+    work: &Work<'_, '_>,
+    skill_id: &str,
+    number: Option<u64>,
+) -> Result<StoredVersion, LedgerError> {
+    if let Some(stored) = work.version(skill_id, number)? {
+        return Ok(stored);
+    }
+    let similar = match work.version(skill_id, None)? {
+        Some(_) => Vec::new(),
+        None => similar(skill_id, work.versioned_skills()?.iter().map(String::as_str)),
+    };
+    Err(no_version(skill_id, number, similar))
+}
+
+fn no_version(skill_id: &str, number: Option<u64>, similar: Vec<String>) -> LedgerError {
+    let shown: String = skill_id.chars().take(128).collect();
+    let message = match number {
+        Some(number) => format!("`{shown}` has no version {number}"),
+        None => format!("no version of `{shown}` is known"),
+    };
+    LedgerError::not_found(message, similar, "`skill history` lists the versions of a skill")
+}
+
+/// Finds the version to go back to.
+fn target(
+    work: &Work<'_, '_>,
+    skill_id: &str,
+    number: Option<u64>,
+) -> Result<StoredVersion, LedgerError> {
+    if number.is_some() {
+        return find(work, skill_id, number);
+    }
+    let last = find(work, skill_id, None)?;
+    match last.version.number {
+        ..=1 => Err(LedgerError::new(
+            LedgerErrorKind::State,
+            format!("`{skill_id}` has only one version"),
+            "there is nothing to go back to",
+        )),
+        number => find(work, skill_id, Some(number - 1)),
+    }
+}
+
+/// Compares the files as they are with those of a version.
+fn changes(captured: &Captured, target: &StoredVersion, wanted: &[VersionFile]) -> Vec<IntentFile> {
+    let mut files = Vec::new();
+    for file in wanted {
+        let now = captured.file(&file.path);
+        if now.is_none_or(|now| (now.digest, now.mode) != (file.digest, file.mode)) {
+            files.push(IntentFile {
+                path: file.path.clone(),
+                old: now.map(|now| now.digest),
+                new: Some(file.digest),
+                mode: file.mode,
+            });
+        }
+    }
+    // Where not every file is known, a file that is missing may only not have been kept.
+    if captured.complete && target.version.complete {
+        let gone = |file: &&VersionFile| wanted.iter().all(|wanted| wanted.path != file.path);
+        files.extend(captured.files.iter().filter(gone).map(|file| IntentFile {
+            path: file.path.clone(),
+            old: Some(file.digest),
+            new: None,
+            mode: file.mode,
+        }));
+    }
+    files
+}

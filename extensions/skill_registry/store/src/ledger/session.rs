@@ -1,0 +1,299 @@
+//! One piece of work with the ledger, alone.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use skill_format::Digest;
+
+use crate::db::{self, Db, Stamp, Stored, Tx};
+use crate::fault;
+use crate::ledger::Ledger;
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::note::LedgerNote;
+use crate::ledger::proposal::{FileState, Proposal};
+use crate::ledger::stamp::compact;
+use crate::lock::Held;
+use crate::proposal_file;
+
+/// How many characters of a proposal's id have to be given.
+const SHORTEST_PREFIX: usize = 6;
+
+/// The open ledger.
+pub(super) struct Session<'l> {
+    pub(super) ledger: &'l Ledger,
+    pub(super) db: Db,
+    pub(super) stamp: Stamp,
+}
+
+/// A transaction, and the proposal files to write once it is committed.
+pub(super) struct Work<'t, 'c> {
+    tx: &'t Tx<'c>,
+    ledger: &'t Ledger,
+    files: RefCell<Vec<(PathBuf, String)>>,
+}
+
+impl Ledger {
+    /// Does something with the ledger open. If the database turns out to be damaged, it is rebuilt
+    /// and the work is done again.
+    pub(super) fn with<T>(
+        &self,
+        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let made = fault::step("dir.create").and_then(|()| fs::create_dir_all(&self.data_dir));
+        made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
+        let held = Held::take(&self.data_dir, self.wait)?;
+        let done = match self.attempt(held.left_by.as_deref(), None, &work) {
+            Err(error) if error.is_corrupt() => {
+                let moved_to = self.move_aside()?;
+                self.attempt(None, Some(moved_to), &work)
+            }
+            done => done,
+        };
+        drop(held);
+        done.map_err(|error| error.in_file(&self.database()))
+    }
+
+    /// Reads something, where there is a ledger; makes none.
+    pub(super) fn with_existing<T: Default>(
+        &self,
+        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let exists = self.database().exists() || self.proposals_dir().exists();
+        if exists { self.with(work) } else { Ok(T::default()) }
+    }
+
+    fn attempt<T>(
+        &self,
+        left_by: Option<&str>,
+        moved_to: Option<PathBuf>,
+        work: &impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let (db, unused) = Db::open(&self.database(), self.wait, left_by.is_some())?;
+        let mut session = Session { ledger: self, db, stamp: self.stamp() };
+        if unused {
+            session.rebuild(moved_to)?;
+        }
+        session.recover(left_by)?;
+        work(&mut session)
+    }
+
+    /// Moves a damaged database out of the way; nothing of it is deleted.
+    fn move_aside(&self) -> Result<PathBuf, LedgerError> {
+        let path = self.database();
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".corrupt-{}", compact(self.stamp().now_ms)));
+        let mut target = PathBuf::from(name);
+        while target.exists() {
+            let mut name = target.into_os_string();
+            name.push("-again");
+            target = name.into();
+        }
+        let failed = |error: io::Error| LedgerError::io("moved aside", &path, &error);
+        // What SQLite keeps beside it goes first: it must never meet the new database.
+        for (from, to) in db::companions(&path).iter().zip(db::companions(&target)) {
+            match fs::rename(from, to) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        fs::rename(&path, &target).map_err(failed)?;
+        Ok(target)
+    }
+
+    /// Completes a proposal as the database knows it with what its file says.
+    fn complete(&self, stored: Stored) -> Proposal {
+        let state = self.file_state(&stored);
+        let mut proposal = stored.proposal;
+        proposal.file = self.proposals_dir().join(&proposal.file);
+        proposal.file_state = state;
+        proposal
+    }
+
+    /// Compares a proposal's file with what was written, or is to be written.
+    pub(super) fn file_state(&self, stored: &Stored) -> FileState {
+        let path = self.proposals_dir().join(&stored.proposal.file);
+        match fs::read(path) {
+            Err(_) => FileState::Missing,
+            Ok(bytes) => {
+                let found = Digest::of(&bytes);
+                if found == stored.file_digest || Some(found) == stored.file_before {
+                    FileState::AsWritten
+                } else {
+                    FileState::Edited
+                }
+            }
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Changes something in one transaction, then writes the files of the proposals it touched.
+    pub(super) fn change<T>(
+        &mut self,
+        work: impl FnOnce(&Work<'_, '_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let ledger = self.ledger;
+        let (done, files) = self.db.write(&self.stamp, |tx| {
+            let inner = Work { tx, ledger, files: RefCell::default() };
+            let done = work(&inner)?;
+            Ok((done, inner.files.into_inner()))
+        })?;
+        for (path, text) in files {
+            if let Err(error) = write_file(&path, &text) {
+                ledger.note(LedgerNote::FileNotWritten { path, reason: error.to_string() });
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads something in one transaction.
+    pub(super) fn read<T>(
+        &mut self,
+        work: impl FnOnce(&Work<'_, '_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let ledger = self.ledger;
+        self.db.read(&self.stamp, |tx| work(&Work { tx, ledger, files: RefCell::default() }))
+    }
+}
+
+impl<'c> Deref for Work<'_, 'c> {
+    type Target = Tx<'c>;
+
+    fn deref(&self) -> &Tx<'c> {
+        self.tx
+    }
+}
+
+impl Work<'_, '_> {
+    /// Finds a proposal by its id, the start of it, or its number.
+    pub(super) fn find(&self, id: &str) -> Result<Stored, LedgerError> {
+        let wanted = id.trim();
+        let found = match wanted.parse::<u64>() {
+            Ok(seq) if wanted.len() < SHORTEST_PREFIX => self.proposal_numbered(seq)?,
+            _ => self.whole_id(wanted)?,
+        };
+        let stored = match found {
+            Some(id) => self.proposal(&id)?,
+            None => None,
+        };
+        stored.ok_or_else(|| no_proposal(wanted))
+    }
+
+    fn whole_id(&self, start: &str) -> Result<Option<String>, LedgerError> {
+        let start = start.to_ascii_uppercase();
+        if start.len() < SHORTEST_PREFIX {
+            return Err(LedgerError::new(
+                LedgerErrorKind::Argument,
+                format!("`{start}` is too short for a proposal's id"),
+                format!("give at least {SHORTEST_PREFIX} characters, or the proposal's number"),
+            ));
+        }
+        let mut found = self.proposal_ids(&start, 4)?;
+        if found.len() > 1 {
+            found.truncate(3);
+            return Err(LedgerError::ambiguous(
+                format!("`{start}` is the start of several proposals' ids"),
+                found,
+            ));
+        }
+        Ok(found.pop())
+    }
+
+    /// Returns a proposal as others see it.
+    pub(super) fn complete(&self, stored: Stored) -> Proposal {
+        self.ledger.complete(stored)
+    }
+
+    /// Records what changed of a proposal and has its file written again, unless it was edited.
+    pub(super) fn save(&self, stored: &mut Stored, changed: u64) -> Result<(), LedgerError> {
+        let path = self.ledger.proposals_dir().join(&stored.proposal.file);
+        let state = self.ledger.file_state(stored);
+        if state == FileState::Edited {
+            self.ledger.note(LedgerNote::EditedFile { path });
+        } else {
+            let text = proposal_file::render(&stored.proposal);
+            let digest = Digest::of(text.as_bytes());
+            if state == FileState::Missing || digest != stored.file_digest {
+                // Until the new file is in place, the old one is as it was written too.
+                stored.file_before = fs::read(&path).ok().map(|bytes| Digest::of(&bytes));
+                stored.file_digest = digest;
+                self.files.borrow_mut().push((path, text));
+            }
+        }
+        self.update_proposal(stored, changed)
+    }
+
+    /// Records a new proposal and has its file written.
+    pub(super) fn add(&self, stored: &mut Stored, changed: u64) -> Result<(), LedgerError> {
+        let text = proposal_file::render(&stored.proposal);
+        stored.file_digest = Digest::of(text.as_bytes());
+        let path = self.ledger.proposals_dir().join(&stored.proposal.file);
+        self.files.borrow_mut().push((path, text));
+        self.add_proposal(stored, changed)
+    }
+
+    /// Has a proposal's file written as it was to be written, if it is not.
+    pub(super) fn write_again(&self, stored: &Stored) -> Result<(), LedgerError> {
+        let text = proposal_file::render(&stored.proposal);
+        let path = self.ledger.proposals_dir().join(&stored.proposal.file);
+        let written = fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes());
+        if !written && Digest::of(text.as_bytes()) == stored.file_digest {
+            self.files.borrow_mut().push((path, text));
+        }
+        Ok(())
+    }
+
+    /// Makes the name of a new proposal's file, one that is not in use.
+    pub(super) fn new_file_name(&self, skill_id: &str) -> Result<PathBuf, LedgerError> {
+        let stem = format!("{skill_id}-{}", compact(self.now_ms()));
+        for nth in 1_u32.. {
+            let name = if nth == 1 { format!("{stem}.md") } else { format!("{stem}-{nth}.md") };
+            let in_use = self.has_file(&name)? || self.ledger.proposals_dir().join(&name).exists();
+            if !in_use {
+                return Ok(name.into());
+            }
+        }
+        unreachable!("there are fewer files than numbers")
+    }
+}
+
+pub(super) fn no_proposal(id: &str) -> LedgerError {
+    let shown: String = id.chars().take(64).collect();
+    LedgerError::not_found(
+        format!("there is no proposal `{shown}`"),
+        Vec::new(),
+        "`skill proposals --all` lists them; give the id, the start of it or the number",
+    )
+}
+
+/// Writes a file of the data directory as a whole.
+pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    fs::create_dir_all(dir)?;
+    let mut hidden = std::ffi::OsString::from(".tmp-");
+    hidden.push(name);
+    let temporary = dir.join(hidden);
+    let written = (|| {
+        fault::step("text.create")?;
+        let mut file = fs::File::create(&temporary)?;
+        fault::write_all(&mut file, text.as_bytes())?;
+        fault::step("text.sync")?;
+        file.sync_all()?;
+        fault::step("text.rename")?;
+        fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        // The error is told; a leftover would only add to it.
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    fault::step("text.dir")?;
+    #[cfg(unix)]
+    fs::File::open(dir)?.sync_all()?;
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Skills that agents created: what they may be used for is for a person to say.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use skill_format::{Digest, SkillId};
+
+use crate::db::{Created, Entry};
+use crate::ledger::Ledger;
+use crate::ledger::apply::record;
+use crate::ledger::approve::capture;
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::note::LedgerNote;
+use crate::ledger::place::{Place, existing, required};
+use crate::ledger::proposal::{Actor, Author};
+use crate::ledger::session::{Session, write_file};
+use crate::ledger::tree::Captured;
+use crate::ledger::version::{Standing, VersionAuthor};
+use crate::snapshot::Snapshot;
+
+/// The copy of what the database knows, so that no skill becomes approved by losing the database.
+const MIRROR: &str = "created.json";
+
+/// A line of the copy.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    skill_id: String,
+    author: Author,
+    approved: Option<Digest>,
+    approved_by: Option<String>,
+}
+
+impl Ledger {
+    /// Records that an agent created a skill, as a tool says that writes files for agents. Until a
+    /// person approves the skill it grants nothing and cannot be bound.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::Argument`] for a name that cannot be an id; those of the disk and the
+    /// database.
+    pub fn report_created(
+        &self,
+        snapshot: &Snapshot,
+        author: &Author,
+        skill_id: &str,
+    ) -> Result<(), LedgerError> {
+        let id = SkillId::new(skill_id).map_err(|error| {
+            LedgerError::new(LedgerErrorKind::Argument, error.to_string(), "name a directory")
+        })?;
+        // It may be too new to be in the snapshot; then its first version is recorded later.
+        let place = existing(snapshot, skill_id)?.map(Place::of);
+        self.with(|session| {
+            let captured = place.as_ref().map(capture).transpose()?;
+            session.change(|work| {
+                let changed = work.log(&Entry {
+                    action: "skill.created",
+                    by: &author.agent_id,
+                    via: "agent",
+                    skill_id: Some(skill_id),
+                    detail: json!({"author": author}),
+                    ..Entry::default()
+                })?;
+                if let (Some(place), Some(captured)) = (&place, &captured) {
+                    let author = VersionAuthor::Agent(author.clone());
+                    record(work, skill_id, place, captured, &author)?;
+                }
+                let created = Created {
+                    skill_id: id.to_string(),
+                    author: author.clone(),
+                    approved: None,
+                    approved_by: None,
+                };
+                work.put_created(&created, changed)
+            })?;
+            session.mirror_created()
+        })
+    }
+
+    /// Approves a skill that an agent created, as it is now: `digest` is that of the tree the person
+    /// saw. A later edit of its files takes the approval away; what a person applies or rolls back
+    /// does not.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::NotFound`] for an unknown skill, [`LedgerErrorKind::State`] for one that no
+    /// agent created, [`LedgerErrorKind::Digest`] if its files are not those that were seen; those
+    /// of the disk and the database.
+    pub fn approve_skill(
+        &self,
+        snapshot: &Snapshot,
+        actor: &Actor,
+        skill_id: &str,
+        digest: Digest,
+    ) -> Result<(), LedgerError> {
+        let place = Place::of(required(snapshot, skill_id)?);
+        self.with(|session| {
+            session.settle(snapshot)?;
+            let captured = capture(&place)?;
+            session.change(|work| {
+                let Some(mut created) = work.created(skill_id)? else {
+                    return Err(LedgerError::new(
+                        LedgerErrorKind::State,
+                        format!("`{skill_id}` was not created by an agent"),
+                        "it needs no approval",
+                    ));
+                };
+                check_digest(skill_id, &captured, digest)?;
+                record(work, skill_id, &place, &captured, &VersionAuthor::External)?;
+                created.approved = Some(digest);
+                created.approved_by = Some(actor.name.clone());
+                let changed = work.log(&Entry {
+                    action: "skill.approved",
+                    by: &actor.name,
+                    via: actor.via,
+                    skill_id: Some(skill_id),
+                    detail: json!({"tree": digest}),
+                    ..Entry::default()
+                })?;
+                work.put_created(&created, changed)
+            })?;
+            session.mirror_created()
+        })
+    }
+
+    /// Returns the standing of the skills that agents created; all others are the operator's own.
+    ///
+    /// # Errors
+    /// Those of the disk and the database.
+    pub fn standing(&self, snapshot: &Snapshot) -> Result<HashMap<SkillId, Standing>, LedgerError> {
+        let mirrored = self.data_dir.join(MIRROR).exists();
+        let created = |session: &mut Session<'_>| session.read(|work| work.all_created());
+        let created = if mirrored { self.with(created)? } else { self.with_existing(created)? };
+        let mut standing = HashMap::new();
+        for Created { skill_id, author, approved, .. } in created {
+            let Some(skill) = existing(snapshot, &skill_id)? else { continue };
+            let digest = capture(&Place::of(skill))?.digest();
+            let approved = approved == Some(digest);
+            standing.insert(skill.id().clone(), Standing { author, approved, digest });
+        }
+        Ok(standing)
+    }
+}
+
+fn check_digest(skill_id: &str, captured: &Captured, digest: Digest) -> Result<(), LedgerError> {
+    let now = captured.digest();
+    if !captured.complete {
+        return Err(LedgerError::new(
+            LedgerErrorKind::TooLarge,
+            format!("`{skill_id}` has more files than can be approved"),
+            "remove what is not part of the skill: 512 files and 16 MiB are possible",
+        ));
+    }
+    if now == digest {
+        return Ok(());
+    }
+    Err(LedgerError::new(
+        LedgerErrorKind::Digest,
+        format!("`{skill_id}` has the digest {now}, not {digest}"),
+        "look at its files again: they are not those you saw",
+    ))
+}
+
+impl Session<'_> {
+    /// Copies what is known of created skills beside the database.
+    pub(super) fn mirror_created(&mut self) -> Result<(), LedgerError> {
+        let lines: Vec<Line> = self
+            .read(|work| work.all_created())?
+            .into_iter()
+            .map(|Created { skill_id, author, approved, approved_by }| Line {
+                skill_id,
+                author,
+                approved,
+                approved_by,
+            })
+            .collect();
+        let path = self.ledger.data_dir.join(MIRROR);
+        let text = json!(lines).to_string();
+        if let Err(error) = write_file(&path, &text) {
+            self.ledger.note(LedgerNote::FileNotWritten { path, reason: error.to_string() });
+        }
+        Ok(())
+    }
+}
+
+/// Reads the copy back; nothing if there is none.
+pub(super) fn read_mirror(data_dir: &Path) -> Vec<Created> {
+    let text = fs::read_to_string(data_dir.join(MIRROR)).unwrap_or_default();
+    let lines: Vec<Line> = serde_json::from_str(&text).unwrap_or_default();
+    let created = |Line { skill_id, author, approved, approved_by }| Created {
+        skill_id,
+        author,
+        approved,
+        approved_by,
+    };
+    lines.into_iter().map(created).collect()
+}

@@ -1,0 +1,322 @@
+//! One file of a skill, replaced as a whole and only over what it is known to be.
+//!
+//! The new text is written beside the file and brought to the disk before it takes the file's name,
+//! so that whoever looks, also after a crash, sees the old text or the new one. Where the system can
+//! exchange two names, what was replaced is looked at once more afterwards: an edit that came in the
+//! last moment is put back.
+
+use std::io::{self, ErrorKind};
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, OpenOptions};
+use skill_format::Digest;
+
+use crate::fault;
+use crate::jail::{self, JailError, RelPath};
+use crate::ledger::tree;
+
+/// How the name of a file in the making begins.
+pub(super) const TEMPORARY: &str = ".skillhost-tmp-";
+
+/// What a file is to become.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target<'a> {
+    /// A file with this content and these executable bits.
+    File { content: &'a [u8], mode: u32 },
+    /// Nothing.
+    Absent,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Swapped {
+    /// The file was replaced, made or removed.
+    Done,
+    /// The file was that already.
+    Already,
+    /// The file is neither the old nor the new one; it was left alone.
+    Conflict,
+}
+
+/// One replacement of one file.
+#[derive(Debug)]
+pub(super) struct Swap<'a> {
+    /// The skill's directory.
+    pub(super) dir: &'a Dir,
+    pub(super) path: &'a RelPath,
+    /// The digest of what the file is known to be; nothing if there is none.
+    pub(super) old: Option<Digest>,
+    pub(super) new: Target<'a>,
+    /// The content that has the digest `old`, where it is known.
+    pub(super) before: Option<&'a [u8]>,
+    /// Makes the temporary file's name; the same for every attempt.
+    pub(super) token: &'a str,
+}
+
+impl Swap<'_> {
+    /// Replaces the file.
+    pub(super) fn run(&self) -> Result<Swapped, JailError> {
+        let make = matches!(self.new, Target::File { .. });
+        let (inner, name) = match jail::open_parent(self.dir, self.path, make) {
+            Ok(parent) => parent,
+            Err(JailError::NotFound) if make => return Err(JailError::NotRegular),
+            Err(JailError::NotFound) if self.old.is_none() => return Ok(Swapped::Already),
+            Err(JailError::NotFound) => return Ok(Swapped::Conflict),
+            Err(error) => return Err(error),
+        };
+        let parent = inner.as_ref().unwrap_or(self.dir);
+        let temporary = format!("{TEMPORARY}{}", self.token);
+        if let Some(outcome) = self.resume(parent, name, &temporary)? {
+            return Ok(outcome);
+        }
+        let found = digest_of(parent, name)?;
+        if found == self.wanted() {
+            if let Target::File { mode, .. } = self.new {
+                set_executable(parent, name, mode)?;
+            }
+            return Ok(Swapped::Already);
+        }
+        if found != self.old {
+            return Ok(Swapped::Conflict);
+        }
+        let outcome = match self.new {
+            Target::File { content, mode } => self.replace(parent, name, &temporary, content, mode),
+            Target::Absent => self.remove(parent, name, &temporary),
+        };
+        match outcome {
+            Ok(outcome) => Ok(outcome),
+            Err(error) => {
+                // Whatever is left of it is looked at when this is tried again.
+                let _ = self.resume(parent, name, &temporary);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn wanted(&self) -> Option<Digest> {
+        match self.new {
+            Target::File { content, .. } => Some(Digest::of(content)),
+            Target::Absent => None,
+        }
+    }
+
+    /// Clears away what an interrupted attempt left; answers only if that shows a conflict.
+    fn resume(
+        &self,
+        parent: &Dir,
+        name: &str,
+        temporary: &str,
+    ) -> Result<Option<Swapped>, JailError> {
+        let path = RelPath::new(temporary).expect("a temporary name is a path");
+        let Some(left) = tree::read(parent, &path)? else { return Ok(None) };
+        let found = digest_of(parent, name)?;
+        let new = match self.new {
+            Target::File { content, .. } => Some(content),
+            Target::Absent => None,
+        };
+        let ours = [new, self.before].into_iter().flatten().any(|text| text.starts_with(&left))
+            || Some(Digest::of(&left)) == self.old;
+        // An edit that was swapped out is the only other thing that can lie there.
+        let edit = found == self.wanted() && !ours;
+        if !edit {
+            fault::step("file.sweep")?;
+            parent.remove_file(temporary)?;
+            return Ok(None);
+        }
+        match self.new {
+            Target::File { .. } => put_back(parent, name, temporary)?,
+            Target::Absent => parent.rename(temporary, parent, name)?,
+        }
+        jail::sync(parent)?;
+        Ok(Some(Swapped::Conflict))
+    }
+
+    fn replace(
+        &self,
+        parent: &Dir,
+        name: &str,
+        temporary: &str,
+        content: &[u8],
+        mode: u32,
+    ) -> io::Result<Swapped> {
+        fault::step("file.create")?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).follow(FollowSymlinks::No);
+        let mut file = parent.open_with(temporary, &options)?;
+        fault::write_all(&mut file, content)?;
+        keep_access(&file, parent, name, mode)?;
+        fault::step("file.sync")?;
+        file.sync_all()?;
+        drop(file);
+        let found = digest_of(parent, name).map_err(to_io)?;
+        if found != self.old {
+            parent.remove_file(temporary)?;
+            return Ok(Swapped::Conflict);
+        }
+        fault::step("file.rename")?;
+        let outcome = match self.old {
+            None => make(parent, temporary, name)?,
+            Some(old) => exchange(parent, temporary, name, old)?,
+        };
+        jail::sync(parent)?;
+        Ok(outcome)
+    }
+
+    fn remove(&self, parent: &Dir, name: &str, temporary: &str) -> io::Result<Swapped> {
+        fault::step("file.rename")?;
+        parent.rename(name, parent, temporary)?;
+        if digest_of(parent, temporary).map_err(to_io)? != self.old {
+            parent.rename(temporary, parent, name)?;
+            return Ok(Swapped::Conflict);
+        }
+        fault::step("file.remove")?;
+        parent.remove_file(temporary)?;
+        jail::sync(parent)?;
+        self.remove_empty_directories();
+        Ok(Swapped::Done)
+    }
+
+    /// Removes the directories above the file that have nothing in them any more.
+    fn remove_empty_directories(&self) {
+        let mut path = self.path.as_str();
+        while let Some((above, _)) = path.rsplit_once('/') {
+            let Ok(above_path) = RelPath::new(above) else { return };
+            let Ok((inner, name)) = jail::open_parent(self.dir, &above_path, false) else { return };
+            if inner.as_ref().unwrap_or(self.dir).remove_dir(name).is_err() {
+                return;
+            }
+            path = above;
+        }
+    }
+}
+
+/// Removes every temporary file beside the given files; returns how many there were.
+pub(super) fn sweep<'p>(dir: &Dir, paths: impl Iterator<Item = &'p RelPath>) -> io::Result<usize> {
+    let mut swept = 0;
+    for path in paths {
+        let Ok((inner, _)) = jail::open_parent(dir, path, false) else { continue };
+        let parent = inner.as_ref().unwrap_or(dir);
+        for entry in parent.entries()? {
+            let name = entry?.file_name();
+            if name.to_str().is_some_and(|name| name.starts_with(TEMPORARY)) {
+                parent.remove_file(&name)?;
+                swept += 1;
+            }
+        }
+    }
+    Ok(swept)
+}
+
+/// Returns the digest of a file; nothing if it is not there.
+fn digest_of(parent: &Dir, name: &str) -> Result<Option<Digest>, JailError> {
+    let path = RelPath::new(name).expect("a component of a path is a path");
+    Ok(tree::read(parent, &path)?.map(|content| Digest::of(&content)))
+}
+
+fn to_io(error: JailError) -> io::Error {
+    match error {
+        JailError::Io(error) => error,
+        JailError::NotFound => ErrorKind::NotFound.into(),
+        JailError::Link | JailError::Directory | JailError::NotRegular => {
+            io::Error::other("it is not a regular file")
+        }
+    }
+}
+
+/// Gives the new file the permissions of the old one, and its owner where that is allowed.
+#[cfg(unix)]
+fn keep_access(file: &cap_std::fs::File, parent: &Dir, name: &str, mode: u32) -> io::Result<()> {
+    use cap_std::fs::{MetadataExt, Permissions, PermissionsExt};
+    use rustix::fs::{Gid, Uid, fchown};
+    let bits = match parent.symlink_metadata(name) {
+        Ok(old) => {
+            let own = file.metadata()?;
+            if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
+                // Only root may give files away; for others the file becomes theirs.
+                let (uid, gid) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
+                let _ = fchown(file, Some(uid), Some(gid));
+            }
+            old.mode() & 0o666
+        }
+        Err(_) => 0o644,
+    };
+    file.set_permissions(Permissions::from_mode(bits | mode))
+}
+
+/// Gives a file that has the right content the right executable bits.
+#[cfg(unix)]
+fn set_executable(parent: &Dir, name: &str, mode: u32) -> Result<(), JailError> {
+    use cap_std::fs::{MetadataExt, Permissions, PermissionsExt};
+    let path = RelPath::new(name).expect("a component of a path is a path");
+    let (file, metadata) = jail::open_file(parent, &path)?;
+    if metadata.mode() & 0o111 != mode {
+        fault::step("file.mode")?;
+        file.set_permissions(Permissions::from_mode(metadata.mode() & 0o666 | mode))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn set_executable(_: &Dir, _: &str, _: u32) -> Result<(), JailError> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn keep_access(_: &cap_std::fs::File, _: &Dir, _: &str, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Gives a new file its name, unless there is one of that name.
+fn make(parent: &Dir, temporary: &str, name: &str) -> io::Result<Swapped> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(parent, temporary, parent, name, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(Swapped::Done),
+            Err(error) if error == rustix::io::Errno::EXIST => {
+                parent.remove_file(temporary)?;
+                return Ok(Swapped::Conflict);
+            }
+            Err(error) if !unsupported(error) => return Err(error.into()),
+            Err(_) => {}
+        }
+    }
+    parent.rename(temporary, parent, name)?;
+    Ok(Swapped::Done)
+}
+
+/// Puts the new file in place of the old one and looks at what was there.
+fn exchange(parent: &Dir, temporary: &str, name: &str, old: Digest) -> io::Result<Swapped> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(parent, temporary, parent, name, RenameFlags::EXCHANGE) {
+            Ok(()) => {
+                jail::sync(parent)?;
+                if digest_of(parent, temporary).map_err(to_io)? != Some(old) {
+                    put_back(parent, name, temporary)?;
+                    return Ok(Swapped::Conflict);
+                }
+                fault::step("file.remove")?;
+                parent.remove_file(temporary)?;
+                return Ok(Swapped::Done);
+            }
+            Err(error) if !unsupported(error) => return Err(error.into()),
+            Err(_) => {}
+        }
+    }
+    let _ = old;
+    parent.rename(temporary, parent, name)?;
+    Ok(Swapped::Done)
+}
+
+/// Gives an edit that was swapped out its name back; the new file goes.
+fn put_back(parent: &Dir, name: &str, temporary: &str) -> io::Result<()> {
+    parent.rename(temporary, parent, name)
+}
+
+#[cfg(target_os = "linux")]
+fn unsupported(error: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    matches!(error, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}

@@ -1,0 +1,470 @@
+//! Every step of every writing workflow is made to fail once, in each way there is.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use skill_store::fault::{self, Fault};
+use skill_store::{
+    Digest, LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState, ProposeRequest,
+};
+
+use crate::desk::{Desk, person, text, wish};
+use crate::scene::id;
+
+/// A workflow: what is there before, and the deed that fails.
+struct Workflow {
+    name: &'static str,
+    prepare: fn(&Desk),
+    deed: fn(&Desk) -> bool,
+    /// The bodies SKILL.md may have afterwards, the old one first.
+    bodies: &'static [&'static str],
+}
+
+const ONE: &str = "one\ntwo\nthree";
+
+/// Approves the first proposal, which wants this body.
+fn approve_first(desk: &Desk, skill: &str, body: &str) -> bool {
+    desk.approve("1", Digest::of(text(skill, body).as_bytes())).is_ok()
+}
+
+const WORKFLOWS: [Workflow; 7] = [
+    Workflow {
+        name: "propose",
+        prepare: |_| {},
+        deed: |desk| desk.ask(&wish("beads", "new")).is_ok(),
+        bodies: &[ONE],
+    },
+    Workflow {
+        name: "propose again",
+        prepare: |desk| drop(desk.propose("beads", "new")),
+        deed: |desk| desk.ask(&wish("beads", "new")).is_ok(),
+        bodies: &[ONE],
+    },
+    Workflow {
+        name: "approve",
+        prepare: |desk| drop(desk.propose("beads", "new")),
+        deed: |desk| approve_first(desk, "beads", "new"),
+        bodies: &[ONE, "new"],
+    },
+    Workflow {
+        name: "reject",
+        prepare: |desk| drop(desk.propose("beads", "new")),
+        deed: |desk| desk.ledger.reject(&person(), "1", "no").is_ok(),
+        bodies: &[ONE],
+    },
+    Workflow {
+        name: "rebase",
+        prepare: |desk| {
+            desk.propose("beads", "one\ntwo\n3");
+            desk.write("beads", &text("beads", "1\ntwo\nthree"));
+            desk.ledger.observe(&desk.snapshot(), &[id("beads")]).unwrap();
+        },
+        deed: |desk| desk.ledger.rebase(&desk.snapshot(), &person(), "1").is_ok(),
+        bodies: &["1\ntwo\nthree"],
+    },
+    Workflow {
+        name: "rollback",
+        prepare: |desk| {
+            desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+            desk.write("beads", &text("beads", "edited"));
+            desk.scene.write("skills/beads/added/deep.md", "added");
+            desk.scene.write("skills/beads/added/more.md", "more");
+        },
+        deed: |desk| {
+            desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).is_ok()
+        },
+        bodies: &["edited", ONE],
+    },
+    Workflow {
+        name: "create",
+        prepare: |desk| drop(desk.propose("pdf", "read")),
+        deed: |desk| approve_first(desk, "pdf", "read"),
+        bodies: &[ONE],
+    },
+];
+
+/// Checks that nothing is torn, stuck or left over once the ledger was used again.
+#[track_caller]
+fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
+    let proposals = desk.ledger.proposals(ProposalFilter { all: true, ..Default::default() });
+    let proposals = proposals.unwrap_or_else(|error| panic!("{what}: {error}"));
+    for proposal in &proposals {
+        assert_ne!(proposal.state, ProposalState::Approved, "{what}: stuck");
+        assert_ne!(proposal.state, ProposalState::Failed, "{what}: given up");
+    }
+    let body = desk.body("beads");
+    assert!(workflow.bodies.contains(&body.as_str()), "{what}: {body}");
+    let applied = proposals.iter().any(|proposal| proposal.state == ProposalState::Applied);
+    match workflow.name {
+        "approve" => assert_eq!(applied, body == "new", "{what}"),
+        "create" => {
+            let made = desk.file("pdf/SKILL.md");
+            assert_eq!(made, applied.then(|| text("pdf", "read")), "{what}");
+            assert_eq!(desk.scene.path("skills/pdf").exists(), applied, "{what}");
+        }
+        "rollback" => {
+            // The whole tree is one version or the other.
+            let old = body == "edited";
+            assert_eq!(desk.file("beads/added/deep.md").is_some(), old, "{what}");
+            assert_eq!(desk.file("beads/added/more.md").is_some(), old, "{what}");
+        }
+        _ => assert!(!applied, "{what}"),
+    }
+    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "{what}");
+    if !desk.data("registry.sqlite3").exists() {
+        // The first step of all failed.
+        return;
+    }
+    let check = "PRAGMA integrity_check";
+    let conn = rusqlite::Connection::open(desk.data("registry.sqlite3")).unwrap();
+    let verdict: String = conn.query_row(check, [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok", "{what}");
+    let pending = "SELECT count(*) FROM intents WHERE state = 'pending'";
+    let pending: i64 = conn.query_row(pending, [], |row| row.get(0)).unwrap();
+    assert_eq!(pending, 0, "{what}");
+}
+
+/// Does the deed again, until it has been done; it must not be refused for good.
+#[track_caller]
+fn assert_repeatable(desk: &Desk, workflow: &Workflow, what: &str) {
+    let proposals = desk.ledger.proposals(ProposalFilter { all: true, ..Default::default() });
+    let done = proposals
+        .unwrap()
+        .iter()
+        .any(|proposal| matches!(proposal.state, ProposalState::Applied | ProposalState::Rejected));
+    let rolled_back = workflow.name == "rollback" && desk.body("beads") == ONE;
+    if !done && !rolled_back {
+        assert!((workflow.deed)(desk), "{what}: cannot be done any more");
+    }
+}
+
+/// Lets every step of a workflow fail in every way.
+fn sweep(name: &str) {
+    let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
+    let desk = Desk::new();
+    (workflow.prepare)(&desk);
+    fault::arm(usize::MAX, Fault::Io);
+    assert!((workflow.deed)(&desk), "{name}");
+    let steps = fault::disarm();
+    assert!(steps > 6, "{name} has {steps} steps");
+    for at in 1..=steps {
+        for fault in [Fault::Io, Fault::Full, Fault::Short] {
+            let what = format!("{name} with {fault:?} at step {at} of {steps}");
+            let desk = Desk::new();
+            (workflow.prepare)(&desk);
+            fault::arm(at, fault);
+            (workflow.deed)(&desk);
+            assert!(fault::disarm() >= at, "{what}: the step was not reached");
+            // Whatever it said, the next use finds everything whole.
+            assert_whole(&desk, workflow, &what);
+            assert_repeatable(&desk, workflow, &what);
+            assert_whole(&desk, workflow, &what);
+        }
+    }
+}
+
+#[test]
+fn a_step_of_propose_that_fails_leaves_the_old_or_the_new() {
+    sweep("propose");
+    sweep("propose again");
+}
+
+#[test]
+fn a_step_of_approve_that_fails_leaves_the_old_or_the_new() {
+    sweep("approve");
+}
+
+#[test]
+fn a_step_of_reject_that_fails_leaves_the_old_or_the_new() {
+    sweep("reject");
+}
+
+#[test]
+fn a_step_of_rebase_that_fails_leaves_the_old_or_the_new() {
+    sweep("rebase");
+}
+
+#[test]
+fn a_step_of_rollback_that_fails_leaves_the_old_or_the_new() {
+    sweep("rollback");
+}
+
+#[test]
+fn a_step_of_a_creation_that_fails_leaves_the_old_or_the_new() {
+    sweep("create");
+}
+
+/// What the child of the next test runs; does nothing of itself.
+#[test]
+fn child_that_dies() {
+    let Ok(place) = std::env::var("SKILL_STORE_TEST_DESK") else { return };
+    let name = std::env::var("SKILL_STORE_TEST_DEED").unwrap();
+    let desk = Desk::at(place.into());
+    let Some(workflow) = WORKFLOWS.iter().find(|workflow| workflow.name == name) else {
+        // Any use of the ledger brings to an end what was interrupted.
+        desk.ledger.proposals(ProposalFilter::default()).unwrap();
+        return;
+    };
+    if std::env::var_os("SKILL_STORE_TEST_EDIT").is_some() {
+        edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited meanwhile"));
+    }
+    (workflow.deed)(&desk);
+}
+
+/// Lets somebody save a file, as editors do, right before the ledger replaces a file.
+fn edit_before_rename(desk: &Desk, rel: &str, text: &str) {
+    let (path, temporary) = (desk.scene.path(rel), desk.scene.path("temporary"));
+    let (mark, text) = (desk.scene.path("saved"), text.to_owned());
+    fault::before("file.rename", move || {
+        std::fs::write(mark, "").unwrap();
+        std::fs::write(&temporary, text).unwrap();
+        std::fs::rename(&temporary, path).unwrap();
+    });
+}
+
+fn state_of_first(desk: &Desk) -> ProposalState {
+    desk.ledger.proposal("1").unwrap().summary.state
+}
+
+#[test]
+fn an_edit_in_the_last_moment_is_kept() {
+    let desk = Desk::new();
+    let (id, digest) = desk.propose("beads", "new");
+    edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited meanwhile"));
+    let error = desk.approve(&id, digest).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
+    assert_eq!(desk.body("beads"), "edited meanwhile");
+    assert_eq!(state_of_first(&desk), ProposalState::Stale);
+    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
+    // A file that appears where a new one was to be made.
+    let request = ProposeRequest {
+        path: Some("notes.md".to_owned()),
+        new_content: Some("proposed".to_owned()),
+        ..wish("beads", "")
+    };
+    let proposal = desk.ask(&request).unwrap().proposal;
+    edit_before_rename(&desk, "skills/beads/notes.md", "mine");
+    let error = desk.approve(&proposal.id, proposal.new_digest).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
+    assert_eq!(desk.file("beads/notes.md").as_deref(), Some("mine"));
+    // A file that was to be removed, with others that were to be changed.
+    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.scene.write("skills/beads/z.md", "added");
+    desk.write("beads", &text("beads", "changed"));
+    edit_before_rename(&desk, "skills/beads/z.md", "edited");
+    let back = desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None);
+    assert_eq!(back.unwrap_err().reason(), LedgerErrorKind::Conflict);
+    assert_eq!(desk.file("beads/z.md").as_deref(), Some("edited"));
+    assert_eq!(desk.body("beads"), "changed");
+    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_edit_in_the_last_moment_survives_a_crash() {
+    let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == "approve").unwrap();
+    let mut kept = 0;
+    for at in 1.. {
+        let desk = Desk::new();
+        (workflow.prepare)(&desk);
+        let mut child = child(&desk, workflow.name);
+        child.env("SKILL_STORE_TEST_EDIT", "1").env("SKILL_STORE_FAULT_AT", at.to_string());
+        let status = child.output().unwrap().status;
+        desk.ledger.proposals(ProposalFilter::default()).unwrap();
+        let expected = match desk.body("beads").as_str() {
+            "edited meanwhile" => {
+                kept += 1;
+                ProposalState::Stale
+            }
+            body if desk.scene.path("saved").exists() => panic!("dying at step {at}: {body}"),
+            // The process died before somebody could edit the file.
+            "new" => ProposalState::Applied,
+            "one\ntwo\nthree" => ProposalState::Open,
+            body => panic!("dying at step {at}: {body}"),
+        };
+        assert_eq!(state_of_first(&desk), expected, "dying at step {at}");
+        assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "dying at step {at}");
+        if status.success() {
+            break;
+        }
+    }
+    assert!(kept > 3, "{kept}");
+}
+
+/// The command that does a deed in another process.
+fn child(desk: &Desk, deed: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "ledger_faults::child_that_dies", "--nocapture"])
+        .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
+        .env("SKILL_STORE_TEST_DEED", deed)
+        .env("RUST_BACKTRACE", "0");
+    command
+}
+
+#[test]
+fn a_process_that_dies_leaves_the_old_or_the_new() {
+    for workflow in &WORKFLOWS {
+        let mut died = 0;
+        for at in 1.. {
+            let desk = Desk::new();
+            (workflow.prepare)(&desk);
+            let mut child = child(&desk, workflow.name);
+            let output = child.env("SKILL_STORE_FAULT_AT", at.to_string()).output();
+            let status = output.unwrap().status;
+            let what = format!("{} that dies at step {at}", workflow.name);
+            assert_whole(&desk, workflow, &what);
+            assert_repeatable(&desk, workflow, &what);
+            assert_whole(&desk, workflow, &what);
+            if status.success() {
+                break;
+            }
+            died += 1;
+        }
+        assert!(died > 6, "{} died {died} times", workflow.name);
+    }
+}
+
+#[test]
+fn a_process_that_dies_while_it_repairs_leaves_the_old_or_the_new() {
+    let dies = |desk: &Desk, deed: &str, at: usize| {
+        let mut child = child(desk, deed);
+        !child.env("SKILL_STORE_FAULT_AT", at.to_string()).output().unwrap().status.success()
+    };
+    for name in ["approve", "rollback", "create"] {
+        let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
+        let mut died = 0;
+        'first: for first in (8..).step_by(5) {
+            for second in (1..).step_by(3) {
+                let desk = Desk::new();
+                (workflow.prepare)(&desk);
+                if !dies(&desk, name, first) {
+                    break 'first;
+                }
+                let again = dies(&desk, "repair", second);
+                let what = format!("{name} that dies at step {first}, then at {second}");
+                assert_whole(&desk, workflow, &what);
+                if !again {
+                    break;
+                }
+                died += 1;
+            }
+        }
+        assert!(died > 10, "{name} died {died} times");
+    }
+}
+
+/// Makes a desk at which a process died with an approval recorded and the file not yet written.
+fn interrupted() -> Desk {
+    let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == "approve").unwrap();
+    for at in 1.. {
+        let desk = Desk::new();
+        (workflow.prepare)(&desk);
+        let mut child = child(&desk, "approve");
+        let status = child.env("SKILL_STORE_FAULT_AT", at.to_string()).output().unwrap().status;
+        assert!(!status.success(), "the approval was never interrupted there");
+        let conn = rusqlite::Connection::open(desk.data("registry.sqlite3")).unwrap();
+        let pending = "SELECT count(*) FROM intents WHERE state = 'pending'";
+        if conn.query_row(pending, [], |row| row.get::<_, i64>(0)).is_ok_and(|count| count == 1) {
+            assert_eq!(desk.body("beads"), ONE);
+            return desk;
+        }
+    }
+    unreachable!("there are fewer steps than numbers")
+}
+
+#[test]
+fn an_error_says_whether_the_file_was_written() {
+    let mut told = [0, 0];
+    for at in 1.. {
+        let desk = Desk::new();
+        let (id, digest) = desk.propose("beads", "new");
+        fault::arm(at, Fault::Full);
+        let answer = desk.approve(&id, digest);
+        if fault::disarm() < at {
+            break;
+        }
+        let written = desk.body("beads") == "new";
+        let Err(error) = answer else {
+            assert!(written, "failing at step {at}");
+            continue;
+        };
+        let says = "; the files are written, which is recorded at the next use";
+        assert_eq!(error.to_string().ends_with(says), written, "failing at step {at}: {error}");
+        told[usize::from(written)] += 1;
+    }
+    assert!(told[0] > 5 && told[1] >= 2, "{told:?}");
+}
+
+#[test]
+fn what_was_interrupted_is_finished_and_told() {
+    let desk = interrupted();
+    let id = desk.ledger.proposal("1").unwrap().summary.id;
+    let finished = LedgerNote::Finished { skill_id: "beads".to_owned(), proposal: Some(id) };
+    assert_eq!(desk.ledger.take_notes(), [finished]);
+    assert_eq!(desk.body("beads"), "new");
+    let (_, events) = desk.other().events_since(0).unwrap();
+    let topics: Vec<_> = events.iter().map(skill_store::LedgerEvent::topic).collect();
+    assert_eq!(
+        topics[2..],
+        ["skill.proposal.approved", "skill.version.created", "skill.proposal.applied"]
+    );
+}
+
+#[test]
+fn what_cannot_be_finished_now_is_finished_later() {
+    for at in 1.. {
+        let desk = interrupted();
+        fault::arm(at, Fault::Io);
+        let answer = desk.ledger.proposals(ProposalFilter::default());
+        if fault::disarm() < at {
+            break;
+        }
+        if answer.is_ok_and(|waiting| !waiting.is_empty()) {
+            // It still waits: the skill is not touched before it is brought to its end.
+            assert_eq!(desk.ledger.take_notes().len(), 1, "failing at step {at}");
+        }
+        assert_eq!(state_of_first(&desk), ProposalState::Applied, "failing at step {at}");
+        assert_eq!(desk.body("beads"), "new", "failing at step {at}");
+        assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "failing at step {at}");
+    }
+}
+
+#[test]
+fn what_can_never_be_finished_is_given_up_and_can_be_tried_again() {
+    let desk = interrupted();
+    let (skill, away) = (desk.scene.path("skills/beads"), desk.scene.path("away"));
+    std::fs::rename(&skill, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &skill).unwrap();
+    let failed = desk.ledger.proposal("1").unwrap();
+    assert_eq!(failed.summary.state, ProposalState::Failed);
+    assert_eq!(failed.decided.map(|decided| decided.by).as_deref(), Some("ada"));
+    let notes = desk.ledger.take_notes();
+    let told = format!(
+        "an interrupted change of `beads` was given up: {} is or passes through a symbolic link",
+        skill.display()
+    );
+    assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [told]);
+    std::fs::remove_file(&skill).unwrap();
+    std::fs::rename(&away, &skill).unwrap();
+    assert_eq!(desk.body("beads"), ONE);
+    let digest = failed.summary.new_digest;
+    assert_eq!(desk.approve("1", digest).unwrap_err().reason(), LedgerErrorKind::State);
+    let amended = desk.ledger.amend(&desk.snapshot(), &person(), "1", &text("beads", "x"));
+    assert_eq!(amended.unwrap_err().reason(), LedgerErrorKind::State);
+    let rebased = desk.ledger.rebase(&desk.snapshot(), &person(), "1").unwrap();
+    assert_eq!(rebased.proposal.summary.state, ProposalState::Open);
+    desk.approve("1", digest).unwrap();
+    assert_eq!(desk.body("beads"), "new");
+}
+
+#[test]
+fn a_file_that_changed_after_the_crash_is_left_alone() {
+    let desk = interrupted();
+    desk.write("beads", &text("beads", "edited after the crash"));
+    assert_eq!(state_of_first(&desk), ProposalState::Stale);
+    assert_eq!(desk.body("beads"), "edited after the crash");
+    let desk = interrupted();
+    std::fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
+    assert_eq!(state_of_first(&desk), ProposalState::Stale);
+    assert!(!desk.scene.path("skills/beads").exists());
+}
