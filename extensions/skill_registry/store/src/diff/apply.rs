@@ -168,6 +168,8 @@ impl<'t> New<'t> {
             && self.ends_new
         {
             line.1 = match was.1 {
+                // An empty line is one by its newline alone.
+                End::None if line.0.is_empty() => self.usual,
                 End::None => End::None,
                 _ if line.1 == End::None => self.usual,
                 _ => line.1,

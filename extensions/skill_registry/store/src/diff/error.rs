@@ -158,7 +158,11 @@ fn shown(text: &str) -> String {
     };
     let start: String = text.chars().take(SHOWN).map(escape).collect();
     let more = if text.chars().nth(SHOWN).is_some() { "…" } else { "" };
-    if text.is_empty() { "an empty line".to_owned() } else { format!("`{start}{more}`") }
+    match text.contains('`') {
+        _ if text.is_empty() => "an empty line".to_owned(),
+        true => format!("\"{start}{more}\""),
+        false => format!("`{start}{more}`"),
+    }
 }
 
 fn list(names: &[String]) -> String {

@@ -115,3 +115,63 @@ pub fn merge(base: &str, ours: &str, theirs: &str) -> Result<String, Vec<Conflic
     merged.extend(base[at..].iter().copied());
     if conflicts.is_empty() { Ok(merged) } else { Err(conflicts) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Merges changes of `a b c d e`; the lines are given by their first letters.
+    fn check(ours: &str, theirs: &str, expected: Result<&str, &[(usize, [&str; 3])]>) {
+        let text = |letters: &str| letters.chars().map(|c| format!("{c}\n")).collect::<String>();
+        let expected = expected.map(text).map_err(|conflicts| {
+            let conflict = |(line, [base, ours, theirs]): &(usize, [&str; 3])| Conflict {
+                line: *line,
+                base: text(base),
+                ours: text(ours),
+                theirs: text(theirs),
+            };
+            conflicts.iter().map(conflict).collect::<Vec<_>>()
+        });
+        assert_eq!(merge(&text("abcde"), &text(ours), &text(theirs)), expected, "{ours} {theirs}");
+    }
+
+    #[test]
+    fn changes_apart_are_merged() {
+        check("Abcde", "abcdE", Ok("AbcdE"));
+        check("abcdE", "Abcde", Ok("AbcdE"));
+        check("xyabcde", "abce", Ok("xyabce"));
+        check("bcde", "abcdef", Ok("bcdef"));
+        check("Abcde", "AbcdE", Ok("AbcdE"));
+        check("axcde", "axcde", Ok("axcde"));
+        check("abcde", "xyz", Ok("xyz"));
+        check("axbcye", "axbcye", Ok("axbcye"));
+        check("Axbcde", "abcdxE", Ok("AxbcdxE"));
+    }
+
+    #[test]
+    fn changes_of_the_same_lines_are_conflicts() {
+        check("axcde", "aycde", Err(&[(2, ["b", "x", "y"])]));
+        check("axcde", "acde", Err(&[(2, ["b", "x", ""])]));
+        check("abxcde", "abycde", Err(&[(3, ["", "x", "y"])]));
+        check("aXcde", "abYde", Err(&[(2, ["bc", "Xc", "bY"])]));
+        check("xxabCde", "abcDe", Err(&[(5, ["cd", "Cd", "cD"])]));
+        check("Xbcdx", "Ybcdy", Err(&[(1, ["a", "X", "Y"]), (5, ["e", "x", "y"])]));
+        check("", "abCde", Err(&[(1, ["abcde", "", "abCde"])]));
+    }
+
+    #[test]
+    fn a_newline_that_is_taken_away_joins_no_lines() {
+        let conflict = Conflict {
+            line: 1,
+            base: "a\n".to_owned(),
+            ours: "a".to_owned(),
+            theirs: "a\nb\n".to_owned(),
+        };
+        assert_eq!(merge("a\n", "a", "a\nb\n"), Err(vec![conflict]));
+        assert_eq!(merge("x\ny\na\n", "x\ny\na", "X\ny\na\n"), Ok("X\ny\na".to_owned()));
+        assert_eq!(
+            merge("a\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nC\r\n"),
+            Ok("A\r\nb\r\nC\r\n".to_owned())
+        );
+    }
+}

@@ -154,11 +154,14 @@ impl<'b, 't> Search<'b, 't> {
         if let Some(last) = all.last() {
             return Err(DiffError::OutOfOrder { hunk: self.hunk, line: last + 1 });
         }
-        // Less context would let a hunk apply a second time.
+        // Less context would let a hunk apply a second time. Of deleted lines nothing is left but
+        // the context around them.
         let new = Side::new(self.base, hunk, Tag::Delete);
-        let there = self.fits_at(&new.ids, expected).filter(|_| outer.inserts);
-        let there = match there {
-            None if new.telling(0..new.ids.len()) > 1 => self.places(&new.ids)?.first().copied(),
+        let tells = outer.inserts || outer.lead > 0 && outer.trail > 0;
+        let there = match self.fits_at(&new.ids, expected).filter(|_| outer.inserts) {
+            None if tells && new.telling(0..new.ids.len()) > 1 => {
+                self.places(&new.ids)?.first().copied()
+            }
             there => there,
         };
         match there {
@@ -179,8 +182,11 @@ impl<'b, 't> Search<'b, 't> {
             let mut found: Vec<(i64, (usize, usize))> = Vec::new();
             for first in (0..=ignored).rev() {
                 let (lead, trail) = (first, ignored - first);
-                let range = lead..old.ids.len().saturating_sub(trail);
-                if lead > outer.lead || trail > outer.trail || old.telling(range.clone()) == 0 {
+                if lead > outer.lead || trail > outer.trail || ignored > old.ids.len() {
+                    continue;
+                }
+                let range = lead..old.ids.len() - trail;
+                if old.telling(range.clone()) == 0 {
                     continue;
                 }
                 for at in self.places(&old.ids[range])? {

@@ -12,6 +12,12 @@ mod collisions;
 #[cfg(test)]
 mod desk;
 #[cfg(test)]
+mod diff_corpus;
+#[cfg(test)]
+mod diff_properties;
+#[cfg(test)]
+mod diff_refusals;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod hostile_files;
