@@ -7,7 +7,7 @@ use crate::diff::parse::{Hunk, Tag};
 use crate::diff::{DiffError, FuzzKind};
 
 /// How many lines may be compared to find the places of all hunks that are not where they say.
-const WORK: usize = 20_000_000;
+const WORK: usize = 10_000_000;
 
 /// How many outer lines of context may be ignored.
 const MAX_IGNORED: usize = 2;
