@@ -39,6 +39,8 @@ pub mod skill_interface {
     pub const GET_SKILL_CONTENT: &str = "get_skill_content";
     /// Nothing → [`super::Generation`].
     pub const GENERATION: &str = "generation";
+    /// [`super::SkillCreated`] → nothing.
+    pub const SKILL_CREATED: &str = "skill_created";
 }
 
 /// What kind of failure an error is; the wire name is the variant in snake case.
@@ -335,6 +337,15 @@ pub struct SkillRequest<'a> {
     /// The skill.
     #[serde(borrow)]
     pub skill_id: Cow<'a, str>,
+}
+
+/// Says that an agent created a skill: what a tool reports that writes files for agents.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SkillCreated {
+    /// The context of the call that created it, passed on.
+    pub context: CallContext,
+    /// The skill.
+    pub skill_id: String,
 }
 
 /// A skill's instructions as they are bound into an agent's prompt.

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_contract::payload::{
     CallContext, ErrorKind, Event, ExtensionInit, Generation, Notice, SecretRequest, SecretValue,
-    SkillContent, SkillRequest, Subscribe, SubscriptionId, ToolCall, host_method, skill_interface,
+    SkillContent, SkillCreated, SkillRequest, Subscribe, SubscriptionId, ToolCall, host_method,
+    skill_interface,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -226,6 +227,15 @@ impl SkillClient {
     pub async fn generation(&self) -> Result<u64> {
         let reply = self.call(skill_interface::GENERATION, Vec::new()).await?;
         Ok(from_bytes::<Generation>(&reply)?.generation)
+    }
+
+    /// See [`SkillProvider::skill_created`](crate::SkillProvider::skill_created).
+    ///
+    /// # Errors
+    /// What the provider returns.
+    pub async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
+        let created = SkillCreated { context: cx.clone(), skill_id: skill_id.to_owned() };
+        from_bytes(&self.call(skill_interface::SKILL_CREATED, to_bytes(&created)?).await?)
     }
 
     async fn call(&self, method: &str, payload: Vec<u8>) -> Result<Vec<u8>> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use skillhost_contract::payload::{ErrorKind, Generation, SkillRequest, skill_interface};
+use skillhost_contract::payload::{
+    ErrorKind, Generation, SkillCreated, SkillRequest, skill_interface,
+};
 
 use crate::error::{ExtError, Result};
 use crate::provider::SkillProvider;
@@ -32,6 +34,10 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 let request: SkillRequest<'_> = serde_json::from_slice(payload)
                     .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
                 to_bytes(&self.0.get_skill_content(&request.skill_id).await?)
+            }
+            skill_interface::SKILL_CREATED => {
+                let created: SkillCreated = from_bytes(payload)?;
+                to_bytes(&self.0.skill_created(&created.context, &created.skill_id).await?)
             }
             skill_interface::GENERATION => {
                 to_bytes(&Generation { generation: self.0.generation().await? })

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{CallContext, SkillContent};
+use skillhost_contract::payload::{CallContext, ErrorKind, SkillContent};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
 use crate::context::ExtensionContext;
-use crate::error::Result;
+use crate::error::{ExtError, Result};
 use crate::output::{ToolOutput, ToolSpec};
 
 /// The lifecycle every extension has.
@@ -101,6 +101,19 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind) with similar ids in the hint.
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent>;
+
+    /// Takes note that the agent of a call created a skill. An extension whose tool writes files for
+    /// agents reports each new skill, with the context of the call as it came; until a person
+    /// approves the skill, it grants nothing and cannot be bound.
+    ///
+    /// # Errors
+    /// When it cannot be recorded: the tool then takes back what it wrote. That is so by default.
+    async fn skill_created(&self, _cx: &CallContext, _skill_id: &str) -> Result<()> {
+        Err(ExtError::new(
+            ErrorKind::Unavailable,
+            "this extension does not record who created a skill",
+        ))
+    }
 
     /// Returns a number that changes whenever any skill's content may have changed. Called once per
     /// turn, so it must be cheap.

@@ -4,6 +4,7 @@
 //! crate offers both as tools, as a block in every prompt, as a service that watches the folders,
 //! and as the provider that `uses_skills` is bound through.
 
+mod desk;
 mod tools;
 mod watch;
 
@@ -15,6 +16,7 @@ use skill_store::{
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{Origin, tokio};
 
+use crate::desk::Desk;
 use crate::watch::Watch;
 
 /// The extension.
@@ -22,6 +24,7 @@ struct SkillRegistry {
     cx: ExtensionContext,
     config: RegistryConfig,
     store: Arc<Store>,
+    desk: Arc<Desk>,
     watch: Arc<Watch>,
     generation_file: GenerationFile,
 }
@@ -39,18 +42,31 @@ impl Extension for SkillRegistry {
         })?;
         let store = Arc::new(store);
         watch::log_skipped(&store.snapshot());
-        let watch = Arc::new(Watch::new(cx.clone(), Arc::clone(&store)));
-        Ok(Self { cx, config, store, watch, generation_file })
+        let desk = Arc::new(Desk::new(cx.clone()));
+        let watch = Arc::new(Watch::new(cx.clone(), Arc::clone(&store), Arc::clone(&desk)));
+        Ok(Self { cx, config, store, desk, watch, generation_file })
+    }
+
+    async fn start(&self) -> Result<()> {
+        // Before anything is bound: what agents created is not, unless somebody approved it.
+        self.desk.tell(blocking(|| self.desk.keeper.prepare(&self.store))).await;
+        Ok(())
+    }
+
+    async fn stop(&self) -> Result<()> {
+        self.desk.write().await;
+        Ok(())
     }
 
     async fn health_check(&self) -> Result<()> {
-        match self.store.snapshot().partial() {
+        let bad = |message, hint: &str| Err(ExtError::new(ErrorKind::Io, message).with_hint(hint));
+        if let Some(partial) = self.store.snapshot().partial() {
+            let hint = "skills found earlier are kept until the folders can be read again";
+            return bad(format!("the list of skills is not complete: {partial}"), hint);
+        }
+        match self.desk.keeper.trouble() {
             None => Ok(()),
-            Some(partial) => Err(ExtError::new(
-                ErrorKind::Io,
-                format!("the list of skills is not complete: {partial}"),
-            )
-            .with_hint("skills found earlier are kept until the folders can be read again")),
+            Some(error) => bad(format!("the ledger cannot be used: {error}"), error.hint()),
         }
     }
 }
@@ -62,7 +78,10 @@ impl ToolProvider for SkillRegistry {
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
-        blocking(|| tools::invoke(&self.store, audience(cx), tool, args))
+        if tool == "propose_skill_update" {
+            return self.desk.propose(&self.store, cx, args).await;
+        }
+        blocking(|| tools::invoke(&self.store, &self.desk, cx, tool, args))
     }
 }
 
@@ -86,7 +105,10 @@ impl ContextProvider for SkillRegistry {
 #[async_trait]
 impl ServiceProvider for SkillRegistry {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
-        self.watch.run(self.config.poll_interval_ms, &cancel).await
+        let watch = self.watch.run(self.config.poll_interval_ms);
+        let work = async { tokio::join!(watch, self.desk.write_in_batches()) };
+        let _ended = cancel.run_until_cancelled(work).await;
+        Ok(())
     }
 }
 
@@ -103,6 +125,12 @@ impl SkillProvider for SkillRegistry {
             tokens: content.tokens.get(),
             source: location.display().to_string(),
         })
+    }
+
+    async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
+        blocking(|| self.desk.created(&self.store, cx, skill_id))?;
+        // What the next call is told already has it.
+        self.watch.poll_fully().await
     }
 
     async fn generation(&self) -> Result<u64> {

@@ -11,46 +11,43 @@ use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio;
 
 use crate::blocking;
+use crate::desk::Desk;
 
 /// Polls a store and tells everybody.
 pub(crate) struct Watch {
     cx: ExtensionContext,
     store: Arc<Store>,
+    desk: Arc<Desk>,
     /// The versions of skills that were called large.
     warned: Mutex<HashSet<(SkillId, Digest)>>,
 }
 
 impl Watch {
-    pub(crate) fn new(cx: ExtensionContext, store: Arc<Store>) -> Self {
-        Self { cx, store, warned: Mutex::default() }
+    pub(crate) fn new(cx: ExtensionContext, store: Arc<Store>, desk: Arc<Desk>) -> Self {
+        Self { cx, store, desk, warned: Mutex::default() }
     }
 
-    /// Polls until cancelled; 0 turns polling off.
+    /// Polls for ever; 0 turns polling off.
     ///
     /// A poll that goes wrong is told and does not end the watching.
-    pub(crate) async fn run(
-        self: &Arc<Self>,
-        interval_ms: u64,
-        cancel: &CancellationToken,
-    ) -> Result<()> {
-        let work = async {
-            // The first pass reads every text once, so that there is a last good one to serve.
-            self.told(self.poll_with(Store::poll_everything).await);
-            if interval_ms == 0 {
-                return cancel.cancelled().await;
-            }
-            loop {
-                tokio::time::sleep(Duration::from_millis(interval_ms)).await;
-                self.told(self.poll().await);
-            }
-        };
-        let _ended = cancel.run_until_cancelled(work).await;
-        Ok(())
+    pub(crate) async fn run(self: &Arc<Self>, interval_ms: u64) {
+        self.desk.tell(blocking(|| self.desk.keeper.begin(&self.store))).await;
+        // The first pass reads every text once, so that there is a last good one to serve.
+        self.told(self.poll_fully().await);
+        while interval_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(interval_ms)).await;
+            self.told(self.poll().await);
+        }
     }
 
     /// Looks for changes once; fails if the poll panicked or the kernel shuts down.
     pub(crate) async fn poll(self: &Arc<Self>) -> Result<()> {
         self.poll_with(Store::poll).await
+    }
+
+    /// Looks at every skill, whatever its stamps say.
+    pub(crate) async fn poll_fully(self: &Arc<Self>) -> Result<()> {
+        self.poll_with(Store::poll_everything).await
     }
 
     async fn poll_with(self: &Arc<Self>, poll: fn(&Store) -> PollReport) -> Result<()> {
@@ -62,7 +59,12 @@ impl Watch {
 
     async fn look(&self, poll: fn(&Store) -> PollReport) -> Result<()> {
         let before = self.store.snapshot();
-        let report = blocking(|| poll(&self.store));
+        let (report, kept) = blocking(|| {
+            let report = poll(&self.store);
+            let fully = report.changed || report.full_pass;
+            let kept = self.desk.keeper.keep_up(&self.store, &report.events, fully);
+            (report, kept)
+        });
         if report.changed || report.full_pass {
             self.warn_of_large_skills();
             let after = self.store.snapshot();
@@ -71,6 +73,7 @@ impl Watch {
                 self.cx.emit(event.topic(), event).await?;
             }
         }
+        self.desk.tell(kept).await;
         Ok(())
     }
 

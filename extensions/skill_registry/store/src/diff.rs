@@ -19,6 +19,7 @@
 
 mod apply;
 mod error;
+mod fuzz;
 mod lines;
 mod merge;
 mod names;

@@ -15,11 +15,13 @@ use crate::clock::Clock;
 use crate::db::Stamp;
 
 mod activation;
+mod activation_log;
 mod apply;
 mod approve;
 mod error;
 mod event;
 mod examine;
+mod keep;
 mod note;
 mod observe;
 mod place;
@@ -39,14 +41,17 @@ mod tree;
 mod version;
 
 pub use activation::{Activation, ActivationKind, SkillStats};
+pub use activation_log::ActivationLog;
 pub use error::{LedgerError, LedgerErrorKind};
 pub use event::{LedgerEvent, ProposalEvent, VersionEvent};
+pub use keep::{Kept, LedgerKeeper};
 pub use note::LedgerNote;
 pub use proposal::{
     Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
     ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
 };
 pub(crate) use stamp::rfc3339;
+pub(crate) use standing::tree_digest;
 pub use version::{
     AuditEntry, AuditFilter, Standing, Version, VersionAuthor, VersionFile, VersionTree,
 };
@@ -83,6 +88,18 @@ impl Ledger {
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
+    }
+
+    /// Returns the same ledger with another wait: what one does is no news to the other.
+    #[must_use]
+    pub fn with_wait(&self, wait: Duration) -> Self {
+        Self {
+            data_dir: self.data_dir.clone(),
+            clock: Arc::clone(&self.clock),
+            instance: self.instance.clone(),
+            wait,
+            notes: Mutex::default(),
+        }
     }
 
     /// Returns what was noticed or repaired since this was last asked.

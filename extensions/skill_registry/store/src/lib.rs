@@ -37,6 +37,7 @@
 mod cache;
 mod clock;
 mod collect;
+mod created;
 mod db;
 pub mod diff;
 mod disk;
@@ -73,16 +74,17 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use collect::{
     Found, FoundProblem, FoundSkill, ProblemKind, Resource, SkillFiles, find_skills,
 };
+pub use created::{CreatedSkill, CreatedSkills};
 pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
 pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
 pub use ledger::{
-    Activation, ActivationKind, Actor, Applied, AuditEntry, AuditFilter, Author, Decision, Drift,
-    FileState, Flag, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote, LintDelta,
-    LintFinding, Proposal, ProposalEvent, ProposalFilter, ProposalState, ProposalSummary,
-    ProposeRequest, Proposed, Rebased, SkillStats, Standing, Version, VersionAuthor, VersionEvent,
-    VersionFile, VersionTree,
+    Activation, ActivationKind, ActivationLog, Actor, Applied, AuditEntry, AuditFilter, Author,
+    Decision, Drift, FileState, Flag, Kept, Ledger, LedgerError, LedgerErrorKind, LedgerEvent,
+    LedgerKeeper, LedgerNote, LintDelta, LintFinding, Proposal, ProposalEvent, ProposalFilter,
+    ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased, SkillStats, Standing,
+    Version, VersionAuthor, VersionEvent, VersionFile, VersionTree,
 };
 pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
@@ -94,8 +96,9 @@ pub use snapshot::{Audience, SharedCatalog, Snapshot};
 pub use source::{SkillSource, SourceState};
 pub use store::{PollReport, Store};
 pub use tools::{
-    Answer, Content, ListArgs, ReadArgs, ResourceArgs, list_skills, matching, read_skill,
-    read_skill_resource, skill_content,
+    Answer, Content, ListArgs, Read, ReadArgs, ResourceArgs, ToolDescription, list_skills,
+    matching, propose_skill_update, read_skill, read_skill_resource, skill_content,
+    tool_descriptions,
 };
 
 pub use skill_format::{Digest, FILE_LIMIT, SkillId, TokenCount};

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use skill_format::{CatalogItem, LARGE_SKILL, RenderReport};
+use skill_format::{CatalogItem, LARGE_SKILL, RenderReport, SkillId};
 
+use crate::created::{CreatedSkill, CreatedSkills};
 use crate::options::{Root, Trust};
 use crate::problem::{Partial, Problem};
 use crate::resolve::Shadowed;
@@ -47,6 +48,7 @@ pub struct Snapshot {
     copies: Vec<Arc<Skill>>,
     problems: Vec<Arc<Problem>>,
     partial: Option<Partial>,
+    created: Arc<CreatedSkills>,
     catalogs: Catalogs,
 }
 
@@ -59,13 +61,64 @@ impl Snapshot {
         problems: Vec<Arc<Problem>>,
         partial: Option<Partial>,
     ) -> Self {
-        let (copies, catalogs) = (Vec::new(), Catalogs::default());
-        Self { generation, roots, skills, shadowed, copies, problems, partial, catalogs }
+        let (copies, created, catalogs) = Default::default();
+        Self { generation, roots, skills, shadowed, copies, problems, partial, created, catalogs }
     }
 
     /// Adds the skills that are the same as the one that has their id.
     pub(crate) fn with_copies(self, copies: Vec<Arc<Skill>>) -> Self {
         Self { copies, ..self }
+    }
+
+    /// Adds the skills that agents created.
+    pub(crate) fn with_created(self, created: Arc<CreatedSkills>) -> Self {
+        Self { created, ..self }
+    }
+
+    /// Takes over what the snapshot before knew of skills that agents created; of those whose text
+    /// is another one, nobody has approved this one yet.
+    pub(crate) fn with_created_as_before(self, before: &Self) -> Self {
+        let is_same = |id: &str| match (self.winner(id), before.winner(id)) {
+            (Some(now), Some(then)) => Arc::ptr_eq(now, then),
+            (now, then) => now.is_none() && then.is_none(),
+        };
+        let moved =
+            |(id, skill): (_, &CreatedSkill)| skill.tree.is_some() && !is_same(SkillId::as_str(id));
+        let mut created = Arc::clone(&before.created);
+        if created.iter().any(moved) {
+            let changed = Arc::make_mut(&mut created).iter_mut();
+            changed
+                .filter(|(id, _)| !is_same(id.as_str()))
+                .for_each(|(_, skill)| skill.tree = None);
+        }
+        self.with_created(created)
+    }
+
+    /// Makes the same snapshot with another word on the skills that agents created.
+    pub(crate) fn renewed(&self, created: CreatedSkills) -> Self {
+        Self {
+            generation: self.generation + 1,
+            roots: Arc::clone(&self.roots),
+            skills: self.skills.clone(),
+            shadowed: self.shadowed.clone(),
+            copies: self.copies.clone(),
+            problems: self.problems.clone(),
+            partial: self.partial.clone(),
+            created: Arc::new(created),
+            catalogs: Catalogs::default(),
+        }
+    }
+
+    /// Returns the skills that agents created, as far as the store was told.
+    #[must_use]
+    pub fn created(&self) -> &CreatedSkills {
+        &self.created
+    }
+
+    /// Returns what is known of a skill that an agent created and nobody has approved as it is.
+    #[must_use]
+    pub fn unapproved(&self, skill: &Skill) -> Option<&CreatedSkill> {
+        self.created.get(skill.id()).filter(|created| !created.is_approved())
     }
 
     /// Returns a number that is larger than that of every earlier snapshot of the store.
@@ -176,12 +229,26 @@ impl Snapshot {
     fn render(&self, budget_chars: usize) -> Option<SharedCatalog> {
         let described: Vec<(&str, Cow<'_, str>)> = self
             .visible(Audience::Model)
-            .map(|skill| (skill.id.as_str(), with_origin(skill)))
+            .map(|skill| (skill.id.as_str(), self.with_origin(skill)))
             .collect();
         let items: Vec<CatalogItem<'_>> =
             described.iter().map(|(id, description)| CatalogItem { id, description }).collect();
         let catalog = skill_format::catalog(&items, budget_chars)?;
         Some(SharedCatalog { text: catalog.text.into(), report: catalog.report })
+    }
+
+    /// A skill's description; a model is told first where one comes from that nobody answers for.
+    fn with_origin<'s>(&self, skill: &'s Skill) -> Cow<'s, str> {
+        let description = skill.description();
+        match (self.unapproved(skill), skill.trust()) {
+            (Some(created), _) => {
+                format!("(unapproved, created by {}) {description}", created.by()).into()
+            }
+            (None, Trust::Operator) => description.into(),
+            (None, Trust::Untrusted) => {
+                format!("(untrusted, from {}) {description}", skill.source()).into()
+            }
+        }
     }
 
     /// Tells whether two snapshots say the same.
@@ -191,16 +258,7 @@ impl Snapshot {
             && self.shadowed == other.shadowed
             && self.problems == other.problems
             && self.partial == other.partial
-    }
-}
-
-/// A skill's description; a model is told first where one comes from that nobody answers for.
-fn with_origin(skill: &Skill) -> Cow<'_, str> {
-    match skill.trust() {
-        Trust::Operator => skill.description().into(),
-        Trust::Untrusted => {
-            format!("(untrusted, from {}) {}", skill.source(), skill.description()).into()
-        }
+            && self.created == other.created
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::cache::TextCache;
 use crate::clock::Clock;
+use crate::created::CreatedSkills;
 use crate::entry::Container;
 use crate::error::StoreError;
 use crate::event::{SkillEvent, diff};
@@ -126,6 +127,16 @@ impl Store {
         self.cache.used()
     }
 
+    /// Takes note of which skills agents created; publishes a new snapshot if that changes anything.
+    pub fn set_created(&self, created: CreatedSkills) {
+        // Not while a pass makes another one of the snapshot before.
+        let _alone = self.lock();
+        let before = self.snapshot.load();
+        if *before.created() != created {
+            self.snapshot.store(Arc::new(before.renewed(created)));
+        }
+    }
+
     /// Looks for changes, by `stat` alone unless something changed, and publishes them at once.
     ///
     /// Every [`full_pass`](StoreOptions::full_pass) it reads every file, whatever the stamps say.
@@ -211,7 +222,8 @@ impl Store {
             problems,
             partial,
         )
-        .with_copies(index.copies);
+        .with_copies(index.copies)
+        .with_created_as_before(&before);
         // Nobody was told of anything before the first pass, so nothing is news in it.
         let first = mode == Mode::Listing;
         let changed = first || !after.says_the_same(&before);

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use skill_format::{Digest, TokenCount, sanitise_line};
 
+use crate::created::CreatedSkill;
 use crate::error::{ErrorKind, RegistryError};
+use crate::ledger::tree_digest;
 use crate::options::Trust;
 use crate::problem::Problem;
 use crate::skill::Skill;
@@ -19,12 +21,16 @@ use crate::source::{SkillSource, SourceState};
 use crate::store::Store;
 
 mod list;
+mod propose;
 mod read;
 mod resource;
+mod spec;
 
 pub use list::{list_skills, matching};
+pub use propose::propose_skill_update;
 pub use read::read_skill;
 pub use resource::read_skill_resource;
+pub use spec::{ToolDescription, tool_descriptions};
 
 /// What a tool answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +39,17 @@ pub struct Answer {
     pub text: String,
     /// For a program.
     pub structured: Value,
+    /// What of a skill it hands out, for the log of what is used.
+    pub read: Option<Read>,
+}
+
+/// What an answer hands out of a skill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The digest of SKILL.md, where it is known.
+    pub digest: Option<Digest>,
+    /// What it costs a model.
+    pub tokens: TokenCount,
 }
 
 /// The arguments of `list_skills`.
@@ -90,7 +107,7 @@ pub struct Content {
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for an unknown id, [`ErrorKind::Denied`] for a skill of an untrusted
-/// root, [`ErrorKind::Io`] if its text cannot be read and no good one is held.
+/// root and for one that an agent created and nobody approved, [`ErrorKind::Io`] if its text cannot be read and no good one is held.
 pub fn skill_content(
     store: &Store,
     snapshot: &Snapshot,
@@ -106,6 +123,9 @@ pub fn skill_content(
         ));
     }
     let source = store.read(skill)?;
+    if let Some(created) = snapshot.created().get(skill.id()) {
+        check_approved(skill, created, &source)?;
+    }
     let text = skill_format::skill_content(id, &source.digest, source.body());
     Ok(Content {
         tokens: TokenCount::of(&text),
@@ -114,6 +134,25 @@ pub fn skill_content(
         source: skill.source().to_owned(),
         location: skill.location(),
     })
+}
+
+/// Refuses a skill that an agent created unless a person approved exactly these files.
+fn check_approved(
+    skill: &Skill,
+    created: &CreatedSkill,
+    source: &SkillSource,
+) -> Result<(), RegistryError> {
+    // Its other files may have changed since somebody last looked.
+    let (tree, read) = tree_digest(skill)?;
+    if created.approved == Some(tree) && read == Some(source.digest) {
+        return Ok(());
+    }
+    let id = skill.id();
+    Err(RegistryError::new(
+        ErrorKind::Denied,
+        format!("`{id}` was created by {} and is not approved as it is now", created.by()),
+        format!("look at its files, then: skillhost skill approve {id} --digest {tree}"),
+    ))
 }
 
 /// Looks a skill up for somebody.

@@ -84,17 +84,19 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
     output.line(format!("{DIM}{}{DIM:#} {}", show(&event.source), show(&line)))
 }
 
-/// The fields of a payload on one line, the id first; digests shortened.
+/// The fields of a payload on one line, the id of what it is about first; digests shortened.
 fn describe(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
-    let id = fields.get("id").and_then(Value::as_str).map(str::to_owned);
-    let others =
-        fields.iter().filter(|(key, _)| *key != "id").map(|(key, value)| match value.as_str() {
+    let first = ["id", "skill_id"].into_iter().find(|key| fields.contains_key(*key));
+    let id = first.and_then(|key| fields[key].as_str()).map(str::to_owned);
+    let others = fields.iter().filter(|(key, _)| Some(key.as_str()) != first).map(
+        |(key, value)| match value.as_str().or_else(|| value["kind"].as_str()) {
             Some(digest) if digest.len() == 64 && digest.is_ascii() => {
                 format!("{key}={}", &digest[..12])
             }
             Some(text) => format!("{key}={text}"),
             None => format!("{key}={value}"),
-        });
+        },
+    );
     id.into_iter().chain(others).collect::<Vec<_>>().join(" ")
 }

@@ -42,6 +42,11 @@ pub enum LedgerNote {
         /// How many.
         files: usize,
     },
+    /// Readings came faster than they could be written; these are not in the log.
+    ReadingsDropped {
+        /// How many.
+        count: u64,
+    },
     /// Somebody edited a proposal's file; it is left alone and changes nothing.
     EditedFile {
         /// The file.
@@ -87,6 +92,9 @@ impl fmt::Display for LedgerNote {
             }
             Self::Swept { skill_id, files } => {
                 write!(f, "{files} temporary files were removed from `{skill_id}`")
+            }
+            Self::ReadingsDropped { count } => {
+                write!(f, "{count} readings of skills are missing from the log: too many at once")
             }
             Self::EditedFile { path } => write!(
                 f,

@@ -64,6 +64,10 @@ pub struct Proposed {
     pub file: PathBuf,
     /// What to tell others.
     pub event: LedgerEvent,
+    /// What was overlooked in the diff.
+    pub fuzz: Vec<FuzzNote>,
+    /// How the findings of the rules change.
+    pub lint: LintDelta,
 }
 
 /// Where a proposal is in its life.

@@ -304,7 +304,8 @@ fn check_quota(work: &Work<'_, '_>, skill_id: &str) -> Result<(), LedgerError> {
 
 fn proposed(work: &Work<'_, '_>, stored: Stored, merged: bool, event: LedgerEvent) -> Proposed {
     let proposal = work.complete(stored);
-    Proposed { proposal: proposal.summary, merged, file: proposal.file, event }
+    let Proposal { summary, file, fuzz, lint, .. } = proposal;
+    Proposed { proposal: summary, merged, file, event, fuzz, lint }
 }
 
 /// Returns the first line of a text, for lists.

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skill_format::{Digest, SkillId};
 
+use crate::created::{CreatedSkill, CreatedSkills};
 use crate::db::{Created, Entry};
 use crate::ledger::Ledger;
 use crate::ledger::apply::record;
@@ -19,6 +21,7 @@ use crate::ledger::proposal::{Actor, Author};
 use crate::ledger::session::{Session, write_file};
 use crate::ledger::tree::Captured;
 use crate::ledger::version::{Standing, VersionAuthor};
+use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 
 /// The copy of what the database knows, so that no skill becomes approved by losing the database.
@@ -142,6 +145,53 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// Returns the skills that agents created, whether they are in the snapshot or not, with the
+    /// digests of their trees as they are now. Waits for nobody where there are none.
+    ///
+    /// # Errors
+    /// Those of the disk and the database. Only where the copy beside the database cannot be read
+    /// either, nothing is known of such skills then.
+    pub fn created_skills(&self, snapshot: &Snapshot) -> Result<CreatedSkills, LedgerError> {
+        let created = |session: &mut Session<'_>| session.read(|work| work.all_created());
+        let created = match self.with_existing(created) {
+            Ok(created) if created.is_empty() => read_mirror(&self.data_dir),
+            created => created?,
+        };
+        Ok(with_trees(created, snapshot))
+    }
+
+    /// Returns what [`Ledger::created_skills`] does as the copy beside the database says, which needs
+    /// neither the lock nor the database; nothing for a copy that cannot be read.
+    #[must_use]
+    pub fn created_skills_copied(&self, snapshot: &Snapshot) -> Option<CreatedSkills> {
+        match fs::read_to_string(self.data_dir.join(MIRROR)) {
+            Ok(text) => Some(with_trees(lines(&text)?, snapshot)),
+            Err(error) => (error.kind() == io::ErrorKind::NotFound).then(CreatedSkills::new),
+        }
+    }
+}
+
+fn with_trees(created: Vec<Created>, snapshot: &Snapshot) -> CreatedSkills {
+    let with_tree = |Created { skill_id, author, approved, .. }: Created| {
+        let id = SkillId::new(&skill_id).ok()?;
+        let skill = snapshot.get(&skill_id).filter(|skill| *skill.id() == id);
+        // A tree that cannot be read is not the one that was approved.
+        let captured = skill.and_then(|skill| capture(&Place::of(skill)).ok());
+        let tree = captured.filter(|tree| tree.complete).map(|tree| tree.digest());
+        Some((id, CreatedSkill { author, approved, tree }))
+    };
+    created.into_iter().filter_map(with_tree).collect()
+}
+
+/// Returns the digest of a skill's tree and that of its SKILL.md, from one reading.
+pub(crate) fn tree_digest(skill: &Skill) -> Result<(Digest, Option<Digest>), LedgerError> {
+    let captured = capture(&Place::of(skill))?;
+    let text = captured.file(skill.file.name()).map(|file| file.digest);
+    // Nobody can have approved what was not read whole.
+    Ok((captured.digest(), text.filter(|_| captured.complete)))
+}
+
 fn check_digest(skill_id: &str, captured: &Captured, digest: Digest) -> Result<(), LedgerError> {
     let now = captured.digest();
     if !captured.complete {
@@ -186,12 +236,16 @@ impl Session<'_> {
 /// Reads the copy back; nothing if there is none.
 pub(super) fn read_mirror(data_dir: &Path) -> Vec<Created> {
     let text = fs::read_to_string(data_dir.join(MIRROR)).unwrap_or_default();
-    let lines: Vec<Line> = serde_json::from_str(&text).unwrap_or_default();
+    lines(&text).unwrap_or_default()
+}
+
+fn lines(text: &str) -> Option<Vec<Created>> {
+    let lines: Vec<Line> = serde_json::from_str(text).ok()?;
     let created = |Line { skill_id, author, approved, approved_by }| Created {
         skill_id,
         author,
         approved,
         approved_by,
     };
-    lines.into_iter().map(created).collect()
+    Some(lines.into_iter().map(created).collect())
 }

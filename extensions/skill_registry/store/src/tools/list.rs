@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use skill_format::{description_short, sanitise_line};
 
+use crate::created::CreatedSkill;
 use crate::options::Trust;
 use crate::skill::Skill;
 use crate::snapshot::{Audience, Snapshot};
@@ -47,7 +48,7 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> 
     for (skill, fields) in matching(snapshot, audience, args) {
         matched += 1;
         if listed.len() < limit {
-            let line = Line::of(skill);
+            let line = Line { unapproved: snapshot.unapproved(skill), ..Line::of(skill) };
             line.write(&mut text);
             let mut value = line.value();
             if has_query(args) {
@@ -80,18 +81,20 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> 
         answer.push_str("(the list may not be complete: a directory could not be searched)\n");
     }
     answer.truncate(answer.trim_end().len());
-    Answer { text: answer, structured }
+    Answer { text: answer, structured, read: None }
 }
 
 /// One skill of the list.
 struct Line<'s> {
     skill: &'s Skill,
     description: String,
+    unapproved: Option<&'s CreatedSkill>,
 }
 
 impl<'s> Line<'s> {
     fn of(skill: &'s Skill) -> Self {
-        Self { skill, description: description_short(skill.description()) }
+        let description = description_short(skill.description());
+        Self { skill, description, unapproved: None }
     }
 
     fn write(&self, text: &mut String) {
@@ -106,12 +109,17 @@ impl<'s> Line<'s> {
             text.push_str(&format!("{}; ", tags.join(", ")));
         }
         let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
-        text.push_str(&format!("~{} tokens; {}{untrusted}]\n", skill.tokens(), skill.source()));
+        let (tokens, source) = (skill.tokens(), skill.source());
+        text.push_str(&format!("~{tokens} tokens; {source}{untrusted}"));
+        if let Some(created) = self.unapproved {
+            text.push_str(&format!(", unapproved, created by {}", created.by()));
+        }
+        text.push_str("]\n");
     }
 
     fn value(&self) -> Value {
         let skill = self.skill;
-        json!({
+        let mut value = json!({
             "skill_id": skill.id,
             "description": self.description,
             "tags": skill.tags(),
@@ -119,7 +127,11 @@ impl<'s> Line<'s> {
             "source": skill.source(),
             "trust": skill.trust(),
             "model_invocable": skill.model_invocable(),
-        })
+        });
+        if let Some(created) = self.unapproved {
+            value["unapproved"] = json!(created);
+        }
+        value
     }
 }
 

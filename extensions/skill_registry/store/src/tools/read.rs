@@ -17,7 +17,7 @@ use crate::source::SourceState;
 use crate::store::Store;
 use crate::tree::Tree;
 
-use super::{Answer, ReadArgs, describe_state, find};
+use super::{Answer, Read, ReadArgs, describe_state, find};
 
 /// How many resources are listed; the rest is counted.
 const MAX_RESOURCES: usize = 100;
@@ -55,6 +55,13 @@ pub fn read_skill(
         requires,
     });
     let mut notes = resources.warnings;
+    let unapproved = snapshot.unapproved(skill);
+    if let Some(created) = unapproved {
+        let by = created.by();
+        notes.push(format!(
+            "unapproved: created by {by}, it grants nothing until a person approves it"
+        ));
+    }
     if let SourceState::LastGood { problem } = &source.state {
         notes.push(format!(
             "SKILL.md is broken on disk ({}); this is the last good version",
@@ -85,8 +92,12 @@ pub fn read_skill(
     if !missing.is_empty() {
         structured["ineligible"] = json!(missing);
     }
+    if let Some(created) = unapproved {
+        structured["unapproved"] = json!(created);
+    }
     describe_state(&mut structured, skill, &source);
-    Ok(Answer { text, structured })
+    let read = Read { digest: Some(source.digest), tokens: source.tokens };
+    Ok(Answer { text, structured, read: Some(read) })
 }
 
 /// Says which skills are missing that a skill cannot do without. Tools are not known here.

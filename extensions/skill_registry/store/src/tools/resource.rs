@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cap_std::fs::{Dir, Metadata};
 use serde_json::json;
-use skill_format::{ResourceKind, mime_type};
+use skill_format::{ResourceKind, TokenCount, mime_type};
 
 use crate::error::{ErrorKind, RegistryError};
 use crate::jail::{self, JailError, RelPath, RelPathError};
@@ -94,7 +94,8 @@ pub fn read_skill_resource(
         "content": page.content,
         "notes": notes,
     });
-    Ok(Answer { text, structured })
+    let read = super::Read { digest: skill.digest(), tokens: TokenCount::of(&text) };
+    Ok(Answer { text, structured, read: Some(read) })
 }
 
 /// A part of a file.

@@ -1,0 +1,39 @@
+//! Skills that agents created, as a snapshot knows them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use skill_format::{Digest, SkillId, sanitise_line};
+
+use crate::ledger::Author;
+
+/// The skills that agents created, by id; all others are the operator's own.
+pub type CreatedSkills = BTreeMap<SkillId, CreatedSkill>;
+
+/// A skill that an agent created: until a person approves its files as they are, it grants nothing
+/// and cannot be bound.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreatedSkill {
+    /// The agent.
+    pub author: Author,
+    /// The digest of the tree that a person approved.
+    pub approved: Option<Digest>,
+    /// The digest of the tree when it was last looked at; nothing if it changed since.
+    pub tree: Option<Digest>,
+}
+
+impl CreatedSkill {
+    /// Tells whether a person approved the files as they are.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        self.approved.is_some() && self.approved == self.tree
+    }
+
+    /// Says who created it, on one line.
+    pub(crate) fn by(&self) -> String {
+        match self.author.agent_id.as_str() {
+            "" => "an agent".to_owned(),
+            id => format!("the agent {}", sanitise_line(id)),
+        }
+    }
+}

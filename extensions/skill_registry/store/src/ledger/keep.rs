@@ -1,0 +1,189 @@
+//! How a running registry keeps up with the ledger: what it tells it, and what it hears from it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use skill_format::SkillId;
+
+use crate::event::SkillEvent;
+use crate::ledger::Ledger;
+use crate::ledger::activation_log::{ActivationLog, Written};
+use crate::ledger::error::LedgerError;
+use crate::ledger::event::LedgerEvent;
+use crate::ledger::note::LedgerNote;
+use crate::store::Store;
+
+/// How long a look at the ledger waits for others. The next look makes up for one that is given up.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// A stamp that is younger may stand for two writes.
+const RACY: Duration = Duration::from_secs(2);
+
+/// Stands for no number of the audit log.
+const END: u64 = i64::MAX as u64;
+
+/// Tells the ledger what happened to skills and hears what others did with it.
+///
+/// Nothing that is wrong with the ledger stops it: that is said, and made up for later.
+pub struct LedgerKeeper {
+    ledger: Ledger,
+    state: Mutex<State>,
+    trouble: Mutex<Option<LedgerError>>,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct State {
+    /// The last number of the audit log that was heard of; nothing before the first look.
+    heard: Option<u64>,
+    stamp: Option<Stamp>,
+    /// Skills whose change the ledger has not been told of.
+    changed: BTreeSet<SkillId>,
+}
+
+/// One state of the database's file.
+#[derive(Clone, Copy, PartialEq)]
+struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+/// What a look at the ledger brought.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// What happened, in its order.
+    pub events: Vec<LedgerEvent>,
+    /// What was noticed or repaired.
+    pub notes: Vec<LedgerNote>,
+    /// Why the ledger could not be used, if that is news.
+    pub trouble: Option<LedgerError>,
+}
+
+impl LedgerKeeper {
+    /// Keeps up with a ledger; opens nothing.
+    #[must_use]
+    pub fn new(ledger: &Ledger) -> Self {
+        let ledger = ledger.with_wait(WAIT);
+        Self { ledger, state: Mutex::default(), trouble: Mutex::default() }
+    }
+
+    /// Says why the ledger could not be used when it was last looked at.
+    #[must_use]
+    pub fn trouble(&self) -> Option<LedgerError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells a store which skills agents created, without opening the ledger where that can be
+    /// helped: before the first call.
+    pub fn prepare(&self, store: &Store) -> Kept {
+        let snapshot = store.snapshot();
+        let created = match self.ledger.created_skills_copied(&snapshot) {
+            Some(created) => Ok(created),
+            None => self.ledger.created_skills(&snapshot),
+        };
+        self.kept(created.map(|created| {
+            store.set_created(created);
+            Vec::new()
+        }))
+    }
+
+    /// Begins: brings what was interrupted to its end and makes again what was lost. What others did
+    /// until now is no news.
+    pub fn begin(&self, store: &Store) -> Kept {
+        let mut state = self.lock();
+        let done = self.ledger.observe(&store.snapshot(), &[]).and_then(|events| {
+            self.hear(&mut state, END)?;
+            self.review(store)?;
+            Ok(events)
+        });
+        self.kept(done)
+    }
+
+    /// Keeps up after a look at the skills: `changes` are what that found. Where nothing happened,
+    /// that costs one `stat`; `fully` looks at skills that agents created in any case.
+    pub fn keep_up(&self, store: &Store, changes: &[SkillEvent], fully: bool) -> Kept {
+        let mut state = self.lock();
+        for change in changes {
+            state.changed.insert(change.id().clone());
+            if let SkillEvent::Renamed { from, .. } = change {
+                state.changed.insert(from.clone());
+            }
+        }
+        let stamp = stamp(self.ledger.data_dir());
+        let moved = stamp != state.stamp || stamp.is_some_and(Stamp::is_racy);
+        if !moved && state.changed.is_empty() && !fully {
+            return Kept::default();
+        }
+        let done = self.catch_up(&mut state, store);
+        state.stamp = done.is_ok().then_some(stamp).flatten();
+        self.kept(done)
+    }
+
+    /// Writes the readings that were collected.
+    pub fn write(&self, log: &ActivationLog) -> Kept {
+        match log.write(&self.ledger) {
+            Ok(Written { readings: 0, .. }) => Kept::default(),
+            Ok(Written { dropped, .. }) => {
+                if dropped > 0 {
+                    self.ledger.note(LedgerNote::ReadingsDropped { count: dropped });
+                }
+                self.kept(Ok(Vec::new()))
+            }
+            Err(error) => self.kept(Err(error)),
+        }
+    }
+
+    fn catch_up(&self, state: &mut State, store: &Store) -> Result<Vec<LedgerEvent>, LedgerError> {
+        let since = state.heard.unwrap_or(END);
+        let mut events = self.hear(state, since)?;
+        if !state.changed.is_empty() {
+            let changed: Vec<SkillId> = state.changed.iter().cloned().collect();
+            events.extend(self.ledger.observe(&store.snapshot(), &changed)?);
+            state.changed.clear();
+        }
+        self.review(store)?;
+        Ok(events)
+    }
+
+    fn hear(&self, state: &mut State, since: u64) -> Result<Vec<LedgerEvent>, LedgerError> {
+        let (last, events) = self.ledger.events_since(since)?;
+        state.heard = Some(last);
+        Ok(events)
+    }
+
+    fn review(&self, store: &Store) -> Result<(), LedgerError> {
+        store.set_created(self.ledger.created_skills(&store.snapshot())?);
+        Ok(())
+    }
+
+    fn kept(&self, done: Result<Vec<LedgerEvent>, LedgerError>) -> Kept {
+        let notes = self.ledger.take_notes();
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let (events, now) = match done {
+            Ok(events) => (events, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let news = if *trouble == now { None } else { now.clone() };
+        *trouble = now;
+        Kept { events, notes, trouble: news }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stamp {
+    fn is_racy(self) -> bool {
+        let age = self.modified.map(|modified| modified.elapsed().unwrap_or_default());
+        age.is_none_or(|age| age < RACY)
+    }
+}
+
+fn stamp(data_dir: &Path) -> Option<Stamp> {
+    let metadata = fs::metadata(data_dir.join(crate::db::FILE)).ok()?;
+    Some(Stamp { len: metadata.len(), modified: metadata.modified().ok() })
+}

@@ -1,0 +1,71 @@
+//! `propose_skill_update`.
+
+use serde_json::json;
+use skill_format::sanitise_line;
+
+use crate::error::RegistryError;
+use crate::ledger::{Author, Ledger, LedgerEvent, ProposeRequest, Proposed};
+use crate::snapshot::Snapshot;
+
+use super::Answer;
+
+/// Records what an agent proposes and says what became of it; the event is for everybody else, and
+/// there is none where the same proposal was waiting already.
+///
+/// # Errors
+/// Those of [`Ledger::propose`].
+pub fn propose_skill_update(
+    ledger: &Ledger,
+    snapshot: &Snapshot,
+    author: &Author,
+    request: &ProposeRequest,
+) -> Result<(Answer, Option<LedgerEvent>), RegistryError> {
+    let made = ledger.propose(snapshot, author, request)?;
+    Ok((answer(&made), (!made.merged).then_some(made.event)))
+}
+
+fn answer(made: &Proposed) -> Answer {
+    let proposal = &made.proposal;
+    let (number, id) = (proposal.seq, &proposal.id);
+    let mut text = if made.merged {
+        format!(
+            "The same proposal is open already: number {number} ({id}), now made {} times.",
+            proposal.count
+        )
+    } else {
+        format!(
+            "Proposal {number} ({id}) is recorded: {} of `{}`, {} lines added, {} removed.",
+            sanitise_line(&proposal.path),
+            proposal.skill_id,
+            proposal.added,
+            proposal.removed
+        )
+    };
+    text.push_str(" Nothing is changed: a person decides. Go on with the skill as it is.");
+    for note in &made.fuzz {
+        text.push_str(&format!("\nNote: {note}."));
+    }
+    for (what, findings) in [("adds", &made.lint.new), ("settles", &made.lint.gone)] {
+        for finding in findings {
+            let message = sanitise_line(&finding.message);
+            text.push_str(&format!("\nIt {what} {}: {message}.", finding.rule));
+        }
+    }
+    let structured = json!({
+        "proposal": id,
+        "number": number,
+        "state": proposal.state,
+        "merged": made.merged,
+        "count": proposal.count,
+        "skill_id": proposal.skill_id,
+        "path": proposal.path,
+        "base_digest": proposal.base_digest,
+        "new_digest": proposal.new_digest,
+        "added": proposal.added,
+        "removed": proposal.removed,
+        "flags": proposal.flags,
+        "fuzz": made.fuzz,
+        "lint": made.lint,
+    });
+    Answer { text, structured, read: None }
+}

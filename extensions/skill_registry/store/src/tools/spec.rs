@@ -1,0 +1,133 @@
+//! What the tools are called, what they are for, and what they take.
+
+use serde_json::{Value, json};
+
+use crate::snapshot::{Audience, Snapshot};
+
+/// Up to this many ids are enumerated in the schema of `skill_id`.
+const ENUM_LIMIT: usize = 200;
+
+/// What a model is told of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolDescription {
+    /// The name.
+    pub name: &'static str,
+    /// What it does and when to use it.
+    pub description: &'static str,
+    /// The JSON Schema of its arguments.
+    pub schema: Value,
+    /// Whether it changes nothing.
+    pub read_only: bool,
+}
+
+/// Describes the registry's tools for an audience.
+#[must_use]
+pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience) -> Vec<ToolDescription> {
+    let skill_id = skill_id_schema(snapshot, audience);
+    let reads =
+        |name, description, schema| ToolDescription { name, description, schema, read_only: true };
+    vec![
+        reads("list_skills", LIST, list_schema()),
+        reads("read_skill", READ, object(json!({ "skill_id": skill_id }), &["skill_id"])),
+        reads("read_skill_resource", RESOURCE, resource_schema(&skill_id)),
+        ToolDescription {
+            name: "propose_skill_update",
+            description: PROPOSE,
+            schema: propose_schema(),
+            read_only: false,
+        },
+    ]
+}
+
+const LIST: &str = "Lists the available skills: id, description, tags, tokens. Use it when the \
+    catalog in the prompt is cut or to look for a skill.";
+
+fn list_schema() -> Value {
+    let properties = json!({
+        "query": {
+            "type": "string",
+            "description": "Only skills whose id, name, description or tags contain this text",
+        },
+        "limit": { "type": "integer", "minimum": 1, "description": "At most this many" },
+        "tags": {
+            "type": "array",
+            "items": { "type": "string" },
+            "description": "Only skills that have all of these tags",
+        },
+    });
+    object(properties, &[])
+}
+
+const READ: &str = "Loads the full instructions of a skill. Use it before a task that a skill of \
+    the catalog covers, and follow what it says.";
+
+const RESOURCE: &str =
+    "Reads a file of a skill: a template, reference or script that its instructions name.";
+
+fn resource_schema(skill_id: &Value) -> Value {
+    let properties = json!({
+        "skill_id": skill_id,
+        "path": {
+            "type": "string",
+            "description": "The file, relative to the skill, as read_skill lists it",
+        },
+        "offset": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Byte to start at: the next_offset of the page before",
+        },
+        "limit": { "type": "integer", "minimum": 1, "description": "At most this many bytes" },
+    });
+    object(properties, &["skill_id", "path"])
+}
+
+const PROPOSE: &str = "Proposes a better text for a file of a skill, or a new skill, to the person \
+    who keeps them. Use it when following a skill showed that it is wrong, outdated or lacks \
+    something. It never changes the skill: a person reviews the proposal later, so go on with the \
+    skill as it is. Read the file first, then give either `diff` (a unified diff against exactly \
+    what it says; for small edits) or `new_content` (the whole new text). For a new skill give a \
+    new `skill_id` and a whole SKILL.md with its frontmatter.";
+
+fn propose_schema() -> Value {
+    let text = |description: &str| json!({ "type": "string", "description": description });
+    let properties = json!({
+        "skill_id": text(
+            "The skill, as in the catalog; or the id of a new one: lower-case letters, digits and \
+             single hyphens",
+        ),
+        "path": text("The file, relative to the skill; SKILL.md if it is not given"),
+        "diff": text(
+            "A unified diff of this one file: @@ hunks with lines of context that are exactly in \
+             the file",
+        ),
+        "new_content": text("The whole new text, instead of a diff; SKILL.md with its frontmatter"),
+        "justification": text("Why the change is good: the person decides by it"),
+        "evidence": {
+            "type": "array",
+            "items": { "type": "string" },
+            "maxItems": 20,
+            "description": "What shows it, one each: errors, transcripts, results",
+        },
+    });
+    object(properties, &["skill_id", "justification"])
+}
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+fn skill_id_schema(snapshot: &Snapshot, audience: Audience) -> Value {
+    let mut schema = json!({ "type": "string", "description": "The skill, as in the catalog" });
+    let ids: Vec<_> =
+        snapshot.visible(audience).take(ENUM_LIMIT + 1).map(|skill| skill.id().as_str()).collect();
+    // An empty enum would allow nothing and is not valid everywhere.
+    if (1..=ENUM_LIMIT).contains(&ids.len()) && audience == Audience::Model {
+        schema["enum"] = json!(ids);
+    }
+    schema
+}
