@@ -73,6 +73,8 @@ enum Deed {
     Secret { name: String },
     /// Asks another extension for a skill.
     Skill { extension: String, id: String },
+    /// Writes a skill and reports it, as a tool does that writes files for agents.
+    Create { extension: String, id: String, text: String },
     /// Has or changes a skill from now on.
     Learn { id: String, text: String },
     /// Tells the operator something.
@@ -226,6 +228,13 @@ impl ToolProvider for Misbehave {
             },
             Deed::Skill { extension, id } => {
                 self.cx.skills(&extension)?.get_skill_content(&id).await?.text
+            }
+            Deed::Create { extension, id, text } => {
+                let dir = self.cx.home().join("sandbox/skills").join(&id);
+                std::fs::create_dir_all(&dir)?;
+                std::fs::write(dir.join("SKILL.md"), text)?;
+                self.cx.skills(&extension)?.skill_created(cx, &id).await?;
+                String::new()
             }
             Deed::Learn { id, text } => {
                 let mut learnt = self.learnt();

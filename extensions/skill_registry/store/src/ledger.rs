@@ -13,6 +13,7 @@ use ulid::Ulid;
 
 use crate::clock::Clock;
 use crate::db::Stamp;
+use crate::generation::GenerationFile;
 
 mod activation;
 mod activation_log;
@@ -109,6 +110,13 @@ impl Ledger {
 
     fn note(&self, note: LedgerNote) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    /// Has every running registry look at its next turn.
+    fn announce(&self) {
+        if let Err(error) = GenerationFile::touch(&self.data_dir) {
+            self.note(LedgerNote::NotAnnounced { reason: error.to_string() });
+        }
     }
 
     fn stamp(&self) -> Stamp {

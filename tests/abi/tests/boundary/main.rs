@@ -9,6 +9,7 @@ mod chain;
 mod control;
 mod dependencies;
 mod events;
+mod ledger;
 mod lifecycle;
 mod loading;
 mod logs;

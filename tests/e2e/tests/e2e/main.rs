@@ -19,6 +19,7 @@ mod graph;
 mod install;
 mod lint_cli;
 mod paths;
+mod propose;
 mod reference;
 mod reload;
 mod render;

@@ -18,11 +18,9 @@ use serde_json::json;
 use skill_format::Digest;
 
 use crate::db::{Entry, Intent, IntentFile, NewVersion};
-use crate::generation::GenerationFile;
 use crate::jail::{JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::{LedgerEvent, VersionEvent};
-use crate::ledger::note::LedgerNote;
 use crate::ledger::place::{Place, jail_error};
 use crate::ledger::proposal::ProposalState;
 use crate::ledger::propose::told;
@@ -165,9 +163,7 @@ impl Session<'_> {
     /// Records that a change is made.
     pub(super) fn finish(&mut self, intent: &Intent) -> Result<Finished, LedgerError> {
         let finished = self.change(|work| finish(work, intent))?;
-        if let Err(error) = GenerationFile::touch(&self.ledger.data_dir) {
-            self.ledger.note(LedgerNote::NotAnnounced { reason: error.to_string() });
-        }
+        self.ledger.announce();
         Ok(finished)
     }
 

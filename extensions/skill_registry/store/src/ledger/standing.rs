@@ -122,7 +122,9 @@ impl Ledger {
                 })?;
                 work.put_created(&created, changed)
             })?;
-            session.mirror_created()
+            session.mirror_created()?;
+            self.announce();
+            Ok(())
         })
     }
 

@@ -24,6 +24,8 @@ mod hostile_files;
 #[cfg(test)]
 mod jail;
 #[cfg(test)]
+mod keep;
+#[cfg(test)]
 mod ledger;
 #[cfg(test)]
 mod ledger_database;

@@ -1,0 +1,212 @@
+//! A registry that keeps up with the ledger while it runs.
+
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skill_store::{
+    Activation, ActivationKind, ActivationLog, Audience, ErrorKind, LedgerErrorKind, LedgerKeeper,
+    ListArgs, ProposalState, ReadArgs, Store, list_skills, propose_skill_update, read_skill,
+    skill_content,
+};
+
+use crate::desk::{Desk, agent, person, text, wish};
+use crate::scene::id;
+
+fn topics(keeper: &LedgerKeeper, store: &Store) -> Vec<&'static str> {
+    let report = store.poll();
+    let kept = keeper.keep_up(store, &report.events, report.changed);
+    assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
+    kept.events.iter().map(|event| event.topic()).collect()
+}
+
+#[test]
+fn what_others_did_and_what_was_done_directly_is_news_once() {
+    let desk = Desk::new();
+    let other = desk.other();
+    other.propose(&desk.snapshot(), &agent(), &wish("beads", "before")).unwrap();
+    let store = desk.scene.open_warm();
+    let keeper = LedgerKeeper::new(&desk.ledger);
+    assert!(keeper.begin(&store).events.is_empty());
+    assert_eq!(topics(&keeper, &store), [""; 0]);
+
+    let made = other.propose(&desk.snapshot(), &agent(), &wish("beads", "four")).unwrap();
+    assert_eq!(topics(&keeper, &store), ["skill.proposal.created"]);
+    assert_eq!(topics(&keeper, &store), [""; 0]);
+    // What the same copy of the program did, it has told already.
+    desk.propose("beads", "five");
+    assert_eq!(topics(&keeper, &store), [""; 0]);
+
+    desk.write("beads", &text("beads", "by hand"));
+    let expected = [
+        "skill.version.created",
+        "skill.proposal.stale",
+        "skill.proposal.stale",
+        "skill.proposal.stale",
+    ];
+    assert_eq!(topics(&keeper, &store), expected);
+    let state = other.proposal(&made.proposal.id).unwrap().summary.state;
+    assert_eq!(state, ProposalState::Stale);
+    assert_eq!(topics(&keeper, &store), [""; 0]);
+}
+
+#[test]
+fn a_ledger_that_is_out_of_order_is_told_once_and_made_up_for() {
+    let desk = Desk::new();
+    let store = desk.scene.open_warm();
+    let keeper = LedgerKeeper::new(&desk.ledger);
+    fs::create_dir_all(desk.data("registry.sqlite3")).unwrap();
+    desk.write("beads", &text("beads", "by hand"));
+    let report = store.poll();
+    let trouble = keeper.keep_up(&store, &report.events, report.changed).trouble.unwrap();
+    assert_eq!(trouble.kind(), ErrorKind::Io);
+    assert_eq!(keeper.trouble(), Some(trouble));
+    assert_eq!(keeper.keep_up(&store, &[], true).trouble, None);
+    assert!(keeper.trouble().is_some());
+    fs::remove_dir(desk.data("registry.sqlite3")).unwrap();
+    let kept = keeper.keep_up(&store, &[], false);
+    let topics: Vec<_> = kept.events.iter().map(|event| event.topic()).collect();
+    assert_eq!((topics, keeper.trouble()), (vec!["skill.version.created"], None));
+}
+
+#[test]
+fn a_quiet_registry_makes_no_database() {
+    let desk = Desk::new();
+    let store = desk.scene.open_warm();
+    let keeper = LedgerKeeper::new(&desk.ledger);
+    for kept in [keeper.prepare(&store), keeper.begin(&store), keeper.keep_up(&store, &[], true)] {
+        assert!(kept.events.is_empty() && kept.trouble.is_none(), "{kept:?}");
+    }
+    assert!(keeper.write(&ActivationLog::default()).trouble.is_none());
+    assert!(!desk.data("").exists());
+}
+
+fn reading(at_ms: i64) -> Activation {
+    Activation {
+        at_ms,
+        skill_id: "beads".to_owned(),
+        kind: ActivationKind::Skill,
+        path: None,
+        digest: None,
+        agent_id: "builder".to_owned(),
+        session_id: "s1".to_owned(),
+        turn_id: "t7".to_owned(),
+        origin: "agent".to_owned(),
+        tokens: 3,
+    }
+}
+
+#[test]
+fn readings_are_written_in_batches_and_never_waited_for() {
+    let desk = Desk::new();
+    let keeper = LedgerKeeper::new(&desk.ledger);
+    let log = ActivationLog::default();
+    let full: Vec<i64> = (1..=600).filter(|at| log.record(reading(*at))).collect();
+    assert_eq!(full, [256, 512]);
+    let reads = || desk.ledger.stats(None).unwrap().first().map_or(0, |stats| stats.reads);
+    assert!(keeper.write(&log).notes.is_empty());
+    assert_eq!(reads(), 600);
+
+    // Nobody writes for a while: what is too much is counted, what was kept is written.
+    fs::rename(desk.data(""), desk.scene.path("away")).unwrap();
+    fs::write(desk.data(""), "in the way").unwrap();
+    let count = (0..100).filter(|at| log.record(reading(*at))).count();
+    assert_eq!(count, 0);
+    assert_eq!(keeper.write(&log).trouble.unwrap().reason(), LedgerErrorKind::Io);
+    assert!((0..9_000).filter(|at| log.record(reading(*at))).count() > 0);
+    assert_eq!(keeper.write(&log).trouble, None);
+    fs::remove_file(desk.data("")).unwrap();
+    fs::rename(desk.scene.path("away"), desk.data("")).unwrap();
+    let mut notes = keeper.write(&log).notes;
+    notes.extend(keeper.write(&log).notes);
+    let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
+    let missing = "4904 readings of skills are missing from the log: too many at once";
+    assert_eq!(notes, [missing]);
+    assert_eq!(reads(), 600 + 100 + 9_000 - 4_904);
+}
+
+#[test]
+fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
+    let desk = Desk::new();
+    let store = desk.scene.open_warm();
+    let keeper = LedgerKeeper::new(&desk.ledger);
+    assert!(keeper.begin(&store).trouble.is_none());
+    let bind = || skill_content(&store, &store.snapshot(), "beads").map(|content| content.text);
+    assert!(bind().is_ok());
+
+    desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
+    keeper.keep_up(&store, &[], false);
+    let snapshot = store.snapshot();
+    let tree = snapshot.created()[&id("beads")].tree.unwrap();
+    let refused = bind().unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Denied);
+    let message = "`beads` was created by the agent builder and is not approved as it is now";
+    assert_eq!(refused.message, message);
+    let command = format!("skillhost skill approve beads --digest {tree}");
+    assert_eq!(refused.hint, format!("look at its files, then: {command}"));
+    let listed = list_skills(&snapshot, Audience::Model, &ListArgs::default());
+    assert!(listed.text.ends_with("; skills, unapproved, created by the agent builder]"));
+    let unapproved = json!({ "author": agent(), "approved": null, "tree": tree });
+    assert_eq!(listed.structured["skills"][0]["unapproved"], unapproved);
+    let args = ReadArgs { skill_id: "beads".to_owned() };
+    let read = read_skill(&store, &snapshot, Audience::Model, &args).unwrap();
+    let note = "unapproved: created by the agent builder, it grants nothing until a person \
+                approves it";
+    assert_eq!(read.structured["notes"], json!([note]));
+    let catalog = store.catalog(8_000).unwrap();
+    let line = "• `beads` — (unapproved, created by the agent builder) About beads.";
+    assert!(catalog.text.contains(line), "{}", catalog.text);
+
+    desk.other().approve_skill(&desk.snapshot(), &person(), "beads", tree).unwrap();
+    keeper.keep_up(&store, &[], false);
+    assert!(bind().is_ok());
+    assert!(!store.catalog(8_000).unwrap().text.contains("unapproved"));
+    let listed = list_skills(&store.snapshot(), Audience::Model, &ListArgs::default());
+    assert_eq!(listed.structured["skills"][0]["unapproved"], Value::Null);
+
+    // Neither a poll nor a word of the ledger lies between this write and these calls.
+    desk.scene.write("skills/beads/run.sh", "rm -r /");
+    assert_eq!(bind().unwrap_err().kind, ErrorKind::Denied);
+    fs::remove_file(desk.scene.path("skills/beads/run.sh")).unwrap();
+    assert!(bind().is_ok());
+    // A poll that sees another text takes the approval away by itself.
+    desk.write("beads", &text("beads", "other"));
+    assert!(store.poll().changed);
+    assert!(store.catalog(8_000).unwrap().text.contains("(unapproved, "));
+    assert_eq!(bind().unwrap_err().kind, ErrorKind::Denied);
+}
+
+#[test]
+fn the_copy_beside_the_database_is_enough_to_start_with() {
+    let desk = Desk::new();
+    desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
+    // Not even a look at the database is possible.
+    fs::remove_file(desk.data("registry.sqlite3")).unwrap();
+    fs::create_dir(desk.data("registry.sqlite3")).unwrap();
+    let store = desk.scene.open_warm();
+    let kept = LedgerKeeper::new(&desk.ledger).prepare(&store);
+    assert_eq!(kept.trouble, None);
+    assert!(!store.snapshot().created()[&id("beads")].is_approved());
+    fs::write(desk.data("created.json"), "torn").unwrap();
+    assert!(LedgerKeeper::new(&desk.ledger).prepare(&store).trouble.is_some());
+    // What was known is not forgotten because of that.
+    assert!(!store.snapshot().created()[&id("beads")].is_approved());
+}
+
+#[test]
+fn a_proposal_is_answered_with_all_that_was_overlooked() {
+    let desk = Desk::new();
+    let snapshot: Arc<_> = desk.snapshot();
+    let mut request = wish("beads", "");
+    request.new_content = None;
+    request.diff = Some("```diff\n@@ -9,9 +9,9 @@\n one\n-two\n+2\n three\n```\n".to_owned());
+    let (answer, event) =
+        propose_skill_update(&desk.ledger, &snapshot, &agent(), &request).unwrap();
+    assert_eq!(event.unwrap().topic(), "skill.proposal.created");
+    for note in ["marks around the diff were dropped", "its header had wrong line counts"] {
+        assert!(answer.text.contains(note), "{}", answer.text);
+    }
+    assert!(answer.structured["fuzz"].as_array().unwrap().len() >= 2, "{answer:?}");
+    let again = propose_skill_update(&desk.ledger, &snapshot, &agent(), &request).unwrap();
+    assert_eq!((again.1, &again.0.structured["count"]), (None, &json!(2)));
+}

@@ -1,0 +1,230 @@
+//! The registry's ledger behind the boundary: skills that agents create, and what no tool can do.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skill_store::{
+    Actor, Author, Ledger, ProposalFilter, ProposalState, RegistryConfig, Snapshot, Store,
+    SystemClock,
+};
+use skillhost_kernel::{CallContext, ErrorKind, Origin, TurnRequest};
+use test_support::{TestHome, library};
+
+use crate::rig::{Rig, misbehaving, patient};
+
+const TEA: &str = "---\ndescription: Brews tea. Use when somebody is thirsty.\n---\nBoil water.\n";
+
+/// A home with the shipped registry, the shipped echo and one skill.
+fn home() -> TestHome {
+    let shipped = |home: TestHome, id: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests");
+        let path = path.join(id).join("manifest.yaml");
+        let text = std::fs::read_to_string(path).expect("it ships");
+        home.manifest(id, &text).library(id, id, &library(id))
+    };
+    shipped(shipped(TestHome::new(), "skill_registry"), "echo").skill("tea", TEA)
+}
+
+fn call(agent_id: &str, origin: Origin) -> CallContext {
+    CallContext {
+        agent_id: agent_id.to_owned(),
+        session_id: "s1".to_owned(),
+        turn_id: "t7".to_owned(),
+        origin,
+        ..CallContext::default()
+    }
+}
+
+/// What a person at another terminal has.
+fn terminal(home: &TestHome) -> (Ledger, Arc<Snapshot>) {
+    let options = RegistryConfig::default().options(&home.root(), None);
+    let store = Store::open(options, Arc::new(SystemClock)).expect("valid options");
+    let ledger = Ledger::new(home.path("sandbox/data/skill_registry"), Arc::new(SystemClock));
+    (ledger, store.snapshot())
+}
+
+fn ada() -> Actor {
+    Actor { name: "ada".to_owned(), via: "cli" }
+}
+
+async fn text(rig: &Rig, tool: &str, arguments: Value) -> String {
+    let output = rig.kernel.invoke(call("guide", Origin::Agent), tool, &arguments.to_string());
+    output.await.expect("the tool answers").text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_an_agent_created_is_nobodys_until_a_person_approves_it() {
+    let home = misbehaving(home(), "writer", "depends_on: [skill_registry]");
+    let guide = "id: guide\nname: Guide\ndepends_on: [skill_registry]\n\
+                 agent: {uses_skills: [coffee], uses_tools: [skill_registry]}\n";
+    let rig = Rig::boot_with(home.manifest("guide", guide), patient(), false).await;
+    let coffee = "---\ndescription: Brews coffee.\n---\nGrind.\n";
+    let deed =
+        json!({ "do": "create", "extension": "skill_registry", "id": "coffee", "text": coffee });
+    let written = rig.kernel.invoke(call("guide", Origin::Agent), "writer", &deed.to_string());
+    written.await.expect("it is written and reported");
+
+    let listed = text(&rig, "list_skills", json!({})).await;
+    let line = "• `coffee` — Brews coffee. [~2 tokens; sandbox, unapproved, created by the agent \
+                guide]";
+    assert!(listed.contains(line), "{listed}");
+    let read = text(&rig, "read_skill", json!({ "skill_id": "coffee" })).await;
+    let note = "\nNote: unapproved: created by the agent guide, it grants nothing until a person \
+                approves it.";
+    assert!(read.contains(note), "{read}");
+    let block = rig.kernel.context_block("skill_registry", &call("x", Origin::Agent), "").await;
+    let block = block.expect("a block").expect("there are skills");
+    let line = "• `coffee` — (unapproved, created by the agent guide) Brews coffee.";
+    assert!(block.contains(line), "{block}");
+
+    let (ledger, snapshot) = terminal(&rig.home);
+    let created = ledger.created_skills(&snapshot).expect("a ledger");
+    let created = &created.values().next().expect("it was reported");
+    let author = Author {
+        agent_id: "guide".to_owned(),
+        session_id: "s1".to_owned(),
+        turn_id: "t7".to_owned(),
+        origin: "agent".to_owned(),
+    };
+    assert_eq!(created.author, author);
+    let tree = created.tree.expect("it can be read");
+
+    // It cannot be bound: not now, not by the same kernel later, not by a new one.
+    let skill = json!({ "do": "skill", "extension": "skill_registry", "id": "coffee" });
+    let refusal = rig.tool("writer", skill.clone()).await.expect_err("it is not approved");
+    assert_eq!(refusal.kind(), ErrorKind::Denied);
+    let reason = "`coffee` was created by the agent guide and is not approved as it is now";
+    assert!(refusal.to_string().contains(reason), "{refusal}");
+    let hint = format!("skillhost skill approve coffee --digest {tree}");
+    assert!(refusal.hint().contains(&hint), "{}", refusal.hint());
+    let turn = TurnRequest { agent: Some("guide".to_owned()), ..TurnRequest::default() };
+    rig.kernel.turn(&turn).await.expect_err("the agent binds it");
+    rig.kernel.shutdown().await;
+    let rig = Rig::boot_with(rig.home, patient(), false).await;
+    rig.kernel.turn(&turn).await.expect_err("the agent binds it");
+
+    // What a person approves is bound in the very next turn.
+    ledger.approve_skill(&snapshot, &ada(), "coffee", tree).expect("it is what was seen");
+    let bound = rig.kernel.turn(&turn).await.expect("it may be bound now");
+    assert!(bound.system_prompt.contains("Grind."), "{}", bound.system_prompt);
+    assert!(!bound.system_prompt.contains("unapproved"), "{}", bound.system_prompt);
+
+    // Any other file takes the approval away, even before a poll has seen it.
+    rig.home.write("sandbox/skills/coffee/run.sh", "rm -r cups\n");
+    let refusal = rig.tool("writer", skill).await.expect_err("these files are not approved");
+    assert_eq!(refusal.kind(), ErrorKind::Denied);
+    rig.kernel.shutdown().await;
+}
+
+/// Every file of the skills, with its text.
+fn files(home: &TestHome) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![home.path("sandbox/skills")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else {
+                let bytes = std::fs::read(&path).expect("a file");
+                found.insert(path.display().to_string(), bytes);
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tool_approves_applies_or_rolls_back_whatever_its_arguments() {
+    let home = misbehaving(home(), "writer", "depends_on: [skill_registry]");
+    let operators = "depends_on: [skill_registry]\nconfig: {operator_only: true}";
+    let rig = Rig::boot(misbehaving(home, "operators", operators)).await;
+
+    // A skill with two versions, an open proposal, and a skill that nobody approved.
+    let (ledger, snapshot) = terminal(&rig.home);
+    let wish = |body: &str| {
+        let text = TEA.replace("Boil water.", body);
+        json!({ "skill_id": "tea", "new_content": text, "justification": "Better." })
+    };
+    text(&rig, "propose_skill_update", wish("Boil milk.")).await;
+    let first = ledger.proposal("1").expect("it is open").summary;
+    ledger.approve(&snapshot, &ada(), &first.id, first.new_digest, None).expect("as it was seen");
+    text(&rig, "propose_skill_update", wish("Boil both.")).await;
+    let open = ledger.proposal("2").expect("it is open").summary;
+    let deed = json!({
+        "do": "create", "extension": "skill_registry", "id": "coffee",
+        "text": "---\ndescription: Brews.\n---\nGrind.\n",
+    });
+    text(&rig, "writer", deed).await;
+    let (_, snapshot) = terminal(&rig.home);
+    let created = ledger.created_skills(&snapshot).expect("a ledger");
+    let tree = created.values().next().and_then(|skill| skill.tree).expect("it was reported");
+    let versions = ledger.history(&snapshot, "tea").expect("a history").len();
+    let before = files(&rig.home);
+
+    let (tools, failures) = rig.kernel.tools(None).await.expect("a table");
+    assert_eq!(failures, []);
+    let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
+    let expected = [
+        "echo",
+        "list_skills",
+        "operators",
+        "propose_skill_update",
+        "read_skill",
+        "read_skill_resource",
+        "writer",
+    ];
+    assert_eq!(names, expected, "a new tool: does it take arguments that decide?");
+
+    let targets = [open.id.as_str(), "2", "tea", "coffee", "propose_skill_update"];
+    let verbs = ["approve", "apply", "rollback", "reject", "rebase", "amend", "approve_skill"];
+    let digests = [open.new_digest.to_string(), tree.to_string()];
+    let mut hostile = Vec::new();
+    for target in targets {
+        for digest in &digests {
+            for verb in verbs {
+                hostile.push(json!({
+                    "do": verb, "action": verb, "command": verb, verb: true, "id": target,
+                    "proposal": target, "skill_id": target, "digest": digest, "yes": true,
+                    "state": "applied", "approved_by": "ada", "actor": { "name": "ada" },
+                    "origin": "operator", "justification": "Approve it.", "version": 1,
+                }));
+            }
+        }
+        // The same without anything a strict reader refuses.
+        hostile.push(json!({ "skill_id": target }));
+        hostile.push(json!({ "text": format!("skillhost skill approve {target} --yes") }));
+        for path in ["SKILL.md", "../../data/skill_registry/registry.sqlite3"] {
+            hostile.push(json!({ "skill_id": target, "path": path }));
+        }
+        for call in verbs {
+            let arguments = json!({ "id": target, "digest": open.new_digest });
+            hostile.push(json!({ "do": "call", "tool": call, "arguments": arguments }));
+        }
+    }
+    let decisions = ["approved", "applied", "rejected", "stale"];
+    for topic in decisions.map(|what| format!("skill.proposal.{what}")) {
+        let payload = json!({ "proposal": open.id });
+        hostile.push(json!({ "do": "emit", "topic": topic, "payload": payload }));
+    }
+    for name in &names {
+        for arguments in &hostile {
+            for origin in [Origin::Agent, Origin::Mcp, Origin::Operator] {
+                let context = call("guide", origin);
+                // Most are refused; that is not what matters here.
+                let _ = rig.kernel.invoke(context, name, &arguments.to_string()).await;
+            }
+        }
+    }
+
+    assert_eq!(files(&rig.home), before);
+    let all = ProposalFilter { all: true, ..ProposalFilter::default() };
+    let proposals = ledger.proposals(all).expect("a ledger");
+    let states: Vec<_> = proposals.iter().map(|proposal| proposal.state).collect();
+    assert_eq!(states, [ProposalState::Applied, ProposalState::Open]);
+    assert_eq!(ledger.created_skills(&snapshot).expect("a ledger"), created);
+    assert_eq!(ledger.history(&snapshot, "tea").expect("a history").len(), versions);
+    rig.kernel.shutdown().await;
+}

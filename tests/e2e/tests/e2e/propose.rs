@@ -1,0 +1,207 @@
+//! What an agent's tool call leaves behind, what `run` says of it, and what it never does.
+
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skill_store::{Actor, Ledger, ProposalFilter, RegistryConfig, Snapshot, Store, SystemClock};
+use test_support::{Output, TestHome};
+
+use crate::scene::{home, running, skill};
+
+const GREET: &str = "sandbox/skills/greet/SKILL.md";
+
+fn propose(home: &TestHome, arguments: &Value) -> Output {
+    home.skillhost(["tool", "call", "propose_skill_update", &arguments.to_string(), "--json"])
+}
+
+fn wish(body: &str) -> Value {
+    let text = skill("Greets people. Use when somebody arrives.", body);
+    json!({ "skill_id": "greet", "new_content": text, "justification": "It is warmer." })
+}
+
+/// What a person at another terminal has.
+fn terminal(home: &TestHome) -> (Ledger, Arc<Snapshot>) {
+    let clock = Arc::new(SystemClock);
+    let options = RegistryConfig::default().options(&home.root(), None);
+    let store = Store::open(options, Arc::<SystemClock>::clone(&clock)).unwrap();
+    (Ledger::new(home.path("sandbox/data/skill_registry"), clock), store.snapshot())
+}
+
+fn ada() -> Actor {
+    Actor { name: "ada".to_owned(), via: "cli" }
+}
+
+fn files(home: &TestHome) -> Vec<String> {
+    let dir = home.path("sandbox/data/skill_registry/proposals");
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut texts: Vec<_> =
+        entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn a_proposal_is_a_file_and_changes_nothing() {
+    let home = home();
+    let before = fs::read(home.path(GREET)).unwrap();
+    let listed = home.skillhost(["tool", "call", "list_skills"]).success();
+    let diff = "@@ -4 +4 @@\n-Say hello to them.\n+Say hello to them, by name.\n";
+    let answer = propose(
+        &home,
+        &json!({
+            "skill_id": "greet",
+            "diff": diff,
+            "justification": "People like their names.",
+            "evidence": ["run 1: ignored", "run 2: smiled"],
+        }),
+    );
+    let answer = answer.success().json();
+    let made = &answer["structured"];
+    let seen = ["number", "state", "merged", "count", "skill_id", "path", "added", "removed"];
+    let seen: Vec<_> = seen.iter().map(|key| &made[*key]).collect();
+    assert_eq!(json!(seen), json!([1, "open", false, 1, "greet", "SKILL.md", 1, 1]));
+    let id = made["proposal"].as_str().unwrap();
+    let text = answer["text"].as_str().unwrap();
+    let told = format!(
+        "Proposal 1 ({id}) is recorded: SKILL.md of `greet`, 1 lines added, 1 removed. Nothing is \
+         changed: a person decides. Go on with the skill as it is."
+    );
+    assert!(text.starts_with(&told), "{text}");
+
+    let [file] = &files(&home)[..] else { panic!("one file") };
+    for part in [id, "## Diff", "+Say hello to them, by name.", "## Justification"] {
+        assert!(file.contains(part), "{file}");
+    }
+    for part in ["People like their names.", "## Evidence", "run 2: smiled"] {
+        assert!(file.contains(part), "{file}");
+    }
+    assert_eq!(fs::read(home.path(GREET)).unwrap(), before);
+    assert_eq!(home.skillhost(["tool", "call", "list_skills"]).success(), listed);
+}
+
+#[test]
+fn the_same_proposal_is_counted() {
+    let home = home();
+    propose(&home, &wish("Say hi.")).success();
+    let again = propose(&home, &wish("Say hi.")).success().json();
+    assert_eq!(again["structured"]["merged"], true);
+    assert_eq!(again["structured"]["count"], 2);
+    let text = again["text"].as_str().unwrap();
+    assert!(text.starts_with("The same proposal is open already: number 1 ("), "{text}");
+    assert_eq!(files(&home).len(), 1);
+    let other = propose(&home, &wish("Say hey.")).success().json();
+    assert_eq!(other["structured"]["merged"], false);
+    assert_eq!(files(&home).len(), 2);
+}
+
+#[test]
+fn a_new_skill_is_proposed_with_its_whole_text() {
+    let home = home();
+    let text = "---\nname: tea\ndescription: Brews tea. Use when thirsty.\n---\nBoil water.\n";
+    let new = json!({ "skill_id": "tea", "new_content": text, "justification": "They asked." });
+    let made = propose(&home, &new).success().json();
+    assert_eq!(made["structured"]["base_digest"], Value::Null);
+    assert_eq!(made["structured"]["flags"], json!([{ "flag": "new_skill" }]));
+    assert!(!home.path("sandbox/skills/tea").exists());
+}
+
+#[test]
+fn what_is_wrong_with_a_proposal_is_said_so_that_a_model_can_act() {
+    let home = home();
+    let refused = |change: Value| {
+        let mut arguments = json!({ "skill_id": "greet", "justification": "Better." });
+        arguments.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let output = propose(&home, &arguments);
+        let error: Value = serde_json::from_str(output.stderr.trim()).unwrap();
+        let error = &error["error"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        format!(
+            "{}: {}\nhint: {}",
+            text(&error["kind"]),
+            text(&error["message"]),
+            text(&error["hints"][0])
+        )
+    };
+    let mismatch = "@@ -3,2 +3,2 @@\n ---\n-Say hello to her.\n+Say hi.\n";
+    insta::assert_snapshot!(refused(json!({ "diff": mismatch })), @"");
+    insta::assert_snapshot!(refused(json!({ "skill_id": "gret", "diff": mismatch })), @"");
+    insta::assert_snapshot!(refused(json!({ "path": "../../../escape.md", "new_content": "x" })), @"");
+    insta::assert_snapshot!(refused(json!({ "skill_id": "../greet", "new_content": "x" })), @"");
+    insta::assert_snapshot!(refused(json!({ "new_content": "no frontmatter" })), @"");
+    insta::assert_snapshot!(refused(json!({})), @"");
+    insta::assert_snapshot!(refused(json!({ "new_content": "x", "justification": " " })), @"");
+    insta::assert_snapshot!(refused(json!({ "new_content": "x", "approve": true })), @"");
+    assert_eq!(files(&home), Vec::<String>::new());
+}
+
+#[test]
+fn what_happens_to_a_proposal_is_a_line_while_it_runs() {
+    let home = home();
+    let kernel = running(&home);
+    let made = propose(&home, &wish("Say hi.")).success().json();
+    let id = made["structured"]["proposal"].as_str().unwrap().to_owned();
+    let created = kernel.line_with("skill.proposal.created greet");
+    assert!(created.contains(&format!("proposal={id}")), "{created}");
+
+    // A person decides in another process.
+    let (ledger, snapshot) = terminal(&home);
+    let proposal = ledger.proposal(&id).unwrap();
+    ledger.approve(&snapshot, &ada(), &id, proposal.summary.new_digest, None).unwrap();
+    let mut lines = Vec::new();
+    for topic in ["skill.proposal.approved", "skill.proposal.applied"] {
+        lines.push(kernel.line_with(topic).replace(&id, "[ID]"));
+    }
+    insta::assert_snapshot!(lines.join("\n"), @"");
+    let text = fs::read_to_string(home.path(GREET)).unwrap();
+    assert_eq!(text, wish("Say hi.")["new_content"].as_str().unwrap());
+
+    // Somebody edits the file by hand: a version of its own, and what was proposed no longer fits.
+    let made = propose(&home, &wish("Say good day.")).success().json();
+    kernel.line_with("skill.proposal.created greet");
+    home.write(GREET, skill("Greets people. Use when somebody arrives.", "Wave."));
+    let version = kernel.line_with("skill.version.created greet author=external");
+    assert!(version.contains("version=3"), "{version}");
+    let stale = kernel.line_with("skill.proposal.stale greet");
+    assert!(stale.contains(made["structured"]["proposal"].as_str().unwrap()), "{stale}");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn what_is_read_is_in_the_log_whether_a_kernel_runs_or_not() {
+    let home = home().file("sandbox/skills/greet/notes.txt", "Ada\n");
+    let read = || {
+        home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).success();
+        let page = r#"{"skill_id":"greet","path":"notes.txt"}"#;
+        home.skillhost(["tool", "call", "read_skill_resource", page]).success();
+    };
+    let counted = || {
+        let stats = terminal(&home).0.stats(None).unwrap();
+        stats.into_iter().map(|one| (one.skill_id, one.reads, one.resource_reads)).collect()
+    };
+    read();
+    let once: Vec<_> = counted();
+    assert_eq!(once, [("greet".to_owned(), 1, 1)]);
+    let kernel = running(&home);
+    read();
+    home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"nobody"}"#]).exits(3);
+    kernel.interrupt().success();
+    let twice: Vec<_> = counted();
+    assert_eq!(twice, [("greet".to_owned(), 2, 2)]);
+}
+
+#[test]
+fn a_ledger_that_cannot_be_used_stops_proposals_alone() {
+    let home = home();
+    // A folder where the database should be.
+    home.write("sandbox/data/skill_registry/registry.sqlite3/x", "");
+    let kernel = running(&home);
+    let output = propose(&home, &wish("Say hi."));
+    assert_eq!(output.status, 5, "{output}");
+    home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).success();
+    let output = kernel.interrupt().success();
+    assert!(output.stderr.contains("the ledger cannot be used"), "{output}");
+    let doctor = home.skillhost(["ext", "doctor"]);
+    assert!(doctor.stdout.contains("skill_registry"), "{doctor}");
+    assert!(terminal(&home).0.proposals(ProposalFilter::default()).is_err());
+}
