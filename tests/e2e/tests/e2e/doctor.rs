@@ -55,7 +55,8 @@ fn a_healthy_home_has_no_findings() {
             "tools": [
               "list_skills",
               "read_skill",
-              "read_skill_resource"
+              "read_skill_resource",
+              "propose_skill_update"
             ],
             "version": "0.1.0"
           }

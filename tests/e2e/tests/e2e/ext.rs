@@ -61,7 +61,8 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
           "tools": [
             "list_skills",
             "read_skill",
-            "read_skill_resource"
+            "read_skill_resource",
+            "propose_skill_update"
           ],
           "version": "0.1.0"
         }

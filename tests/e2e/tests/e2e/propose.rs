@@ -124,14 +124,38 @@ fn what_is_wrong_with_a_proposal_is_said_so_that_a_model_can_act() {
         )
     };
     let mismatch = "@@ -3,2 +3,2 @@\n ---\n-Say hello to her.\n+Say hi.\n";
-    insta::assert_snapshot!(refused(json!({ "diff": mismatch })), @"");
-    insta::assert_snapshot!(refused(json!({ "skill_id": "gret", "diff": mismatch })), @"");
-    insta::assert_snapshot!(refused(json!({ "path": "../../../escape.md", "new_content": "x" })), @"");
-    insta::assert_snapshot!(refused(json!({ "skill_id": "../greet", "new_content": "x" })), @"");
-    insta::assert_snapshot!(refused(json!({ "new_content": "no frontmatter" })), @"");
-    insta::assert_snapshot!(refused(json!({})), @"");
-    insta::assert_snapshot!(refused(json!({ "new_content": "x", "justification": " " })), @"");
-    insta::assert_snapshot!(refused(json!({ "new_content": "x", "approve": true })), @"");
+    insta::assert_snapshot!(refused(json!({ "diff": mismatch })), @"
+    conflict: the diff does not apply to SKILL.md: hunk 1 does not apply: at line 4 the diff has `Say hello to her.`, the file has `Say hello to them.`
+    hint: read the file again and make the diff against what it says now, or give new_content
+    ");
+    insta::assert_snapshot!(refused(json!({ "skill_id": "gret", "diff": mismatch })), @"
+    not_found: there is no skill `gret`
+    hint: did you mean `greet`?
+    ");
+    insta::assert_snapshot!(refused(json!({ "path": "../../../escape.md", "new_content": "x" })), @"
+    denied: a path cannot have a component `.` or `..`
+    hint: give the path as read_skill lists it, relative to the skill's directory
+    ");
+    insta::assert_snapshot!(refused(json!({ "skill_id": "../greet", "new_content": "x" })), @"
+    not_found: there is no skill `../greet`
+    hint: did you mean `greet`?
+    ");
+    insta::assert_snapshot!(refused(json!({ "new_content": "no frontmatter" })), @"
+    invalid_argument: the new SKILL.md is not valid: 1:1: error[frontmatter.missing]: the file does not start with `---`
+    hint: start the file with a line `---`, then `name:` and `description:`, then a line `---`
+    ");
+    insta::assert_snapshot!(refused(json!({})), @"
+    invalid_argument: there is neither a diff nor new_content
+    hint: give the change as a unified diff, or the whole new text as new_content
+    ");
+    insta::assert_snapshot!(refused(json!({ "new_content": "x", "justification": " " })), @"
+    invalid_argument: the justification is empty
+    hint: say why the change is good: a person decides by it
+    ");
+    insta::assert_snapshot!(refused(json!({ "new_content": "x", "approve": true })), @"
+    invalid_argument: arguments: unknown field `approve`, expected one of `skill_id`, `path`, `diff`, `new_content`, `justification`, `evidence`
+    hint: see the tool's input schema: skillhost tool list --json
+    ");
     assert_eq!(files(&home), Vec::<String>::new());
 }
 
@@ -152,7 +176,10 @@ fn what_happens_to_a_proposal_is_a_line_while_it_runs() {
     for topic in ["skill.proposal.approved", "skill.proposal.applied"] {
         lines.push(kernel.line_with(topic).replace(&id, "[ID]"));
     }
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @"
+    skill_registry skill.proposal.approved greet by=ada new_digest=9ca34c072f52 path=SKILL.md proposal=[ID]
+    skill_registry skill.proposal.applied greet by=ada new_digest=9ca34c072f52 path=SKILL.md proposal=[ID] version=2
+    ");
     let text = fs::read_to_string(home.path(GREET)).unwrap();
     assert_eq!(text, wish("Say hi.")["new_content"].as_str().unwrap());
 

@@ -12,16 +12,18 @@ fn the_operator_sees_every_tool() {
     insta::assert_snapshot!(home.skillhost(["tool", "list"]), @"
     exit 0
     --- stdout
-    TOOL                EXTENSION      DESCRIPTION
-    echo                echo           Repeats a text.
-    list_skills         skill_registry Lists the available skills: id, description, tags, tokens. Use it when the catalog in the prompt is cut or to look for a skill.
-    read_skill          skill_registry Loads the full instructions of a skill. Use it before a task that a skill of the catalog covers, and follow what it says.
-    read_skill_resource skill_registry Reads a file of a skill: a template, reference or script that its instructions name.
+    TOOL                 EXTENSION      DESCRIPTION
+    echo                 echo           Repeats a text.
+    list_skills          skill_registry Lists the available skills: id, description, tags, tokens. Use it when the catalog in the prompt is cut or to look for a skill.
+    propose_skill_update skill_registry Proposes a better text for a file of a skill, or a new skill, to the person who keeps them. Use it when following a skill showed that it is wrong, outdated or lacks something. It never changes the skill: a person reviews the proposal later, so go on with the skill as it is. Read the file first, then give either `diff` (a unified diff against exactly what it says; for small edits) or `new_content` (the whole new text). For a new skill give a new `skill_id` and a whole SKILL.md with its frontmatter.
+    read_skill           skill_registry Loads the full instructions of a skill. Use it before a task that a skill of the catalog covers, and follow what it says.
+    read_skill_resource  skill_registry Reads a file of a skill: a template, reference or script that its instructions name.
     ");
     let listed = home.skillhost(["tool", "list", "--json"]).success().json();
     let names: Vec<_> =
         listed["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["echo", "list_skills", "read_skill", "read_skill_resource"]);
+    let all = ["echo", "list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    assert_eq!(names, all);
     assert_eq!(listed["failed"], json!([]));
     let echo = json!({
         "type": "object",
@@ -42,12 +44,13 @@ fn an_agent_sees_the_tools_of_the_extensions_it_uses() {
         let tools = listed["tools"].as_array().unwrap().clone();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(names("reader"), ["list_skills", "read_skill", "read_skill_resource"]);
+    let registry = ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    assert_eq!(names("reader"), registry);
     assert_eq!(names("idle"), Vec::<String>::new());
     let listed = home.skillhost(["tool", "list", "--json", "--agent", "reader"]).success().json();
     // What a model may name is what there is.
     assert_eq!(
-        listed["tools"][1]["input_schema"]["properties"]["skill_id"]["enum"],
+        listed["tools"][2]["input_schema"]["properties"]["skill_id"]["enum"],
         json!(["greet"])
     );
     insta::assert_snapshot!(home.skillhost(["tool", "list", "--agent", "raeder"]), @"
