@@ -43,7 +43,7 @@ impl Desk {
         let (author, request) = (author(cx), args.parse()?);
         let made =
             blocking(|| propose_skill_update(&self.ledger, &store.snapshot(), &author, &request));
-        say(self.ledger.take_notes());
+        say(&self.ledger.take_notes());
         let (answer, event) = made.map_err(refused)?;
         self.tell(Kept { events: event.into_iter().collect(), ..Kept::default() }).await;
         tools::output(answer)
@@ -52,7 +52,7 @@ impl Desk {
     /// Records that an agent created a skill.
     pub(crate) fn created(&self, store: &Store, cx: &CallContext, skill_id: &str) -> Result<()> {
         let done = self.ledger.report_created(&store.snapshot(), &author(cx), skill_id);
-        say(self.ledger.take_notes());
+        say(&self.ledger.take_notes());
         done.map_err(|error| refused(error.into()))
     }
 
@@ -99,7 +99,7 @@ impl Desk {
 
     /// Says what came out of a look at the ledger.
     pub(crate) async fn tell(&self, kept: Kept) {
-        say(kept.notes);
+        say(&kept.notes);
         if let Some(error) = kept.trouble {
             let line = sanitise_line(&error.to_string());
             tracing::warn!(hint = error.hint(), "the ledger cannot be used: {line}");
@@ -113,7 +113,7 @@ impl Desk {
     }
 }
 
-fn say(notes: Vec<LedgerNote>) {
+fn say(notes: &[LedgerNote]) {
     notes.iter().for_each(|note| tracing::warn!("{}", sanitise_line(&note.to_string())));
 }
 

@@ -34,7 +34,10 @@ impl Watch {
         self.desk.tell(blocking(|| self.desk.keeper.begin(&self.store))).await;
         // The first pass reads every text once, so that there is a last good one to serve.
         self.told(self.poll_fully().await);
-        while interval_ms > 0 {
+        if interval_ms == 0 {
+            return;
+        }
+        loop {
             tokio::time::sleep(Duration::from_millis(interval_ms)).await;
             self.told(self.poll().await);
         }

@@ -9,7 +9,7 @@ use crate::ledger::activation::Activation;
 use crate::ledger::error::LedgerError;
 
 /// How many readings wait at most; what comes beyond is dropped and counted.
-const CAPACITY: usize = 4_096;
+const CAPACITY: usize = 1_024;
 
 /// Collects readings until somebody writes them.
 pub struct ActivationLog {

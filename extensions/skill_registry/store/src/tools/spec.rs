@@ -28,7 +28,7 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience) -> Vec<ToolDes
         |name, description, schema| ToolDescription { name, description, schema, read_only: true };
     vec![
         reads("list_skills", LIST, list_schema()),
-        reads("read_skill", READ, object(json!({ "skill_id": skill_id }), &["skill_id"])),
+        reads("read_skill", READ, object(&json!({ "skill_id": skill_id }), &["skill_id"])),
         reads("read_skill_resource", RESOURCE, resource_schema(&skill_id)),
         ToolDescription {
             name: "propose_skill_update",
@@ -55,7 +55,7 @@ fn list_schema() -> Value {
             "description": "Only skills that have all of these tags",
         },
     });
-    object(properties, &[])
+    object(&properties, &[])
 }
 
 const READ: &str = "Loads the full instructions of a skill. Use it before a task that a skill of \
@@ -78,7 +78,7 @@ fn resource_schema(skill_id: &Value) -> Value {
         },
         "limit": { "type": "integer", "minimum": 1, "description": "At most this many bytes" },
     });
-    object(properties, &["skill_id", "path"])
+    object(&properties, &["skill_id", "path"])
 }
 
 const PROPOSE: &str = "Proposes a better text for a file of a skill, or a new skill, to the person \
@@ -109,10 +109,10 @@ fn propose_schema() -> Value {
             "description": "What shows it, one each: errors, transcripts, results",
         },
     });
-    object(properties, &["skill_id", "justification"])
+    object(&properties, &["skill_id", "justification"])
 }
 
-fn object(properties: Value, required: &[&str]) -> Value {
+fn object(properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
         "properties": properties,
