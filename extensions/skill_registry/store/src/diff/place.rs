@@ -51,6 +51,10 @@ pub(super) struct Place {
     pub(super) notes: Vec<FuzzKind>,
 }
 
+/// The first line of the base that is compared, and how many lines of context are ignored at the
+/// start and at the end.
+type Shortened = (usize, (usize, usize));
+
 /// One side of a hunk, as numbers of lines.
 struct Side<'h> {
     ids: Vec<u32>,
@@ -177,7 +181,7 @@ impl<'b, 't> Search<'b, 't> {
         old: &Side<'_>,
         outer: &Outer,
         expected: Option<i64>,
-    ) -> Result<Option<(usize, (usize, usize))>, DiffError> {
+    ) -> Result<Option<Shortened>, DiffError> {
         for ignored in 1..=MAX_IGNORED {
             let mut found: Vec<(i64, (usize, usize))> = Vec::new();
             for first in (0..=ignored).rev() {

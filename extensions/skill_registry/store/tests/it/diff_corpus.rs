@@ -262,6 +262,13 @@ fn places() {
         ),
         ("the place it says, among many", "x|x|x|x|x|x|", "@@ -4 +4 @@|-x|+y|", "x|x|x|y|x|x|", ""),
         (
+            "a place within lines that repeat",
+            "a|a|a|b|",
+            "@@| a| a|-b|+B|",
+            "a|a|a|B|",
+            "1@2:NoNumbers",
+        ),
+        (
             "the place after the hunk before",
             "x|a|x|b|",
             "@@|-a|+A|@@|-x|+y|",
@@ -414,6 +421,34 @@ fn line_ends_and_characters() {
             "@@ -1,2 +1 @@| one|-two|",
             "one|",
             "0@0:FinalNewline",
+        ),
+        (
+            "a carriage return before the missing newline",
+            "one|two\r",
+            "@@ -1,2 +1,2 @@| one|-two\r|\\ No newline at end of file|+2\r|\\ No newline at end of file|",
+            "one|2\r",
+            "",
+        ),
+        (
+            "an empty line is one by its newline",
+            "d",
+            "@@ -1,2 +1,2 @@|-d|+| b|",
+            "|",
+            "0@0:FinalNewline 1@1:Context { ignored: 1 }",
+        ),
+        (
+            "changed lines that look like names, before another hunk",
+            "-- a/x|1|2|3|4|5|6|7|8|",
+            "@@ -1 +1 @@|--- a/x|+++ b/y|@@ -9 +9 @@|-8|+eight|",
+            "++ b/y|1|2|3|4|5|6|7|eight|",
+            "",
+        ),
+        (
+            "a deleted line that looks like a name, before another hunk",
+            "-- a/x|1|2|3|4|5|6|7|8|",
+            "@@ -1 +0,0 @@|--- a/x|@@ -9 +8 @@|-8|+eight|",
+            "1|2|3|4|5|6|7|eight|",
+            "",
         ),
         (
             "other scripts, wide and joined characters",
