@@ -46,7 +46,7 @@ pub use proposal::{
     Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
     ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
 };
-pub(crate) use stamp::rfc3339;
+pub use stamp::rfc3339;
 pub use version::{
     AuditEntry, AuditFilter, Standing, Version, VersionAuthor, VersionFile, VersionTree,
 };

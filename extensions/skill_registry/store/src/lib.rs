@@ -82,7 +82,7 @@ pub use ledger::{
     FileState, Flag, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote, LintDelta,
     LintFinding, Proposal, ProposalEvent, ProposalFilter, ProposalState, ProposalSummary,
     ProposeRequest, Proposed, Rebased, SkillStats, Standing, Version, VersionAuthor, VersionEvent,
-    VersionFile, VersionTree,
+    VersionFile, VersionTree, rfc3339,
 };
 pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};

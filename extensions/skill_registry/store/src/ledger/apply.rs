@@ -165,10 +165,15 @@ impl Session<'_> {
     /// Records that a change is made.
     pub(super) fn finish(&mut self, intent: &Intent) -> Result<Finished, LedgerError> {
         let finished = self.change(|work| finish(work, intent))?;
+        self.announce();
+        Ok(finished)
+    }
+
+    /// Has running registries look at their next turn.
+    pub(super) fn announce(&self) {
         if let Err(error) = GenerationFile::touch(&self.ledger.data_dir) {
             self.ledger.note(LedgerNote::NotAnnounced { reason: error.to_string() });
         }
-        Ok(finished)
     }
 
     /// Records that a change was given up.

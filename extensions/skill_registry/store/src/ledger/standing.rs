@@ -119,7 +119,9 @@ impl Ledger {
                 })?;
                 work.put_created(&created, changed)
             })?;
-            session.mirror_created()
+            session.mirror_created()?;
+            session.announce();
+            Ok(())
         })
     }
 
