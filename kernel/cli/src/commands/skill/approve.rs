@@ -76,8 +76,8 @@ fn approve_skill(session: &Session, desk: &Desk, skill: &SkillId, args: &Approve
     let standing = desk.ask(|ledger, skills| ledger.standing(skills))?.remove(skill);
     let Some(standing) = standing else {
         let message = format!("there is no proposal `{id}`, and no agent created the skill `{id}`");
-        return Err(CliError::new(exit::CONFLICT, message)
-            .hint("`skillhost skill proposals` lists what waits for a decision"));
+        return Err(CliError::new(exit::NOT_FOUND, message)
+            .hint(format!("`skillhost skill proposals --skill {id}` lists what waits for it")));
     };
     let consent = Consent {
         yes: args.yes,

@@ -83,10 +83,19 @@ impl Desk {
 
     /// Returns a proposal and how its file has moved since it was made.
     pub(super) fn proposal(&self, id: &str) -> Result<(Proposal, Drift), CliError> {
-        let proposal = self.ask(|ledger, _| ledger.proposal(id))?;
-        let drift = self.ledger.drift(&self.skills(), &proposal);
-        Ok((proposal, drift))
+        self.ask(|ledger, skills| with_drift(ledger, skills, id))
     }
+}
+
+/// Reads a proposal and how its file has moved since it was made.
+pub(super) fn with_drift(
+    ledger: &Ledger,
+    skills: &Snapshot,
+    id: &str,
+) -> Result<(Proposal, Drift), LedgerError> {
+    let proposal = ledger.proposal(id)?;
+    let drift = ledger.drift(skills, &proposal);
+    Ok((proposal, drift))
 }
 
 /// The person at the keyboard; `via` says which command they decide with.

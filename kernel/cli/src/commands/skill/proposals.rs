@@ -53,7 +53,7 @@ pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
     let stale = listed.iter().filter(|summary| summary.state == ProposalState::Stale).count();
     if stale > 0 {
         session.output.note(format!(
-            "{stale} no longer fit their file; `skillhost skill rebase ID` makes one fit again"
+            "{stale} stale, as the file has changed since; `skillhost skill rebase ID` makes one fit again"
         ));
     }
     Ok(exit::OK)

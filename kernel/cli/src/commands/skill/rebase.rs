@@ -38,7 +38,8 @@ pub(super) fn rebase(session: &Session, args: &RebaseArgs) -> Outcome {
             summary.new_digest.short()
         ))?,
         (_, count) => {
-            output.note(format!("{count} places changed on both sides; nothing was done"));
+            let places = if count == 1 { "place" } else { "places" };
+            output.note(format!("changed on both sides, in {count} {places}; nothing was done"));
             output.note("edit the file so that they agree, or reject the proposal");
         }
     }

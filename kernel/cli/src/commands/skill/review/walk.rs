@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 use skill_store::{Digest, Drift, Ledger, LedgerError, Proposal, ProposalState, Snapshot};
 use termimad::crossterm::event::KeyCode;
 
-use super::super::desk::{Desk, actor};
+use super::super::desk::{Desk, actor, with_drift};
 use super::super::page::{self, Line, Span, wrapped};
 use super::editor;
 use super::screen::{Input, Screen};
@@ -32,8 +32,9 @@ struct Walk<'w> {
     screen: Screen,
     /// What the last deed came to.
     message: String,
-    /// What was decided, for the end.
+    /// What was decided and what the ledger said to it, for the end.
     deeds: Vec<String>,
+    decided: usize,
 }
 
 /// Where a proposal is looked at.
@@ -46,9 +47,9 @@ struct View {
 
 pub(super) fn walk(session: &Session, desk: &Desk, ids: &[String]) -> Outcome {
     let screen = Screen::take(session.output.colour())?;
-    let mut walk = Walk { desk, screen, message: String::new(), deeds: Vec::new() };
+    let mut walk = Walk { desk, screen, message: String::new(), deeds: Vec::new(), decided: 0 };
     let ended = walk.over(ids);
-    let Walk { screen, deeds, .. } = walk;
+    let Walk { screen, deeds, decided, .. } = walk;
     drop(screen);
     for deed in &deeds {
         session.output.line(show(deed))?;
@@ -56,7 +57,7 @@ pub(super) fn walk(session: &Session, desk: &Desk, ids: &[String]) -> Outcome {
     let code = ended?;
     if code == exit::OK {
         let left = super::waiting(desk)?.len();
-        session.output.line(format!("{} decided, {left} wait for a decision", deeds.len()))?;
+        session.output.line(format!("{decided} decided, {left} wait for a decision"))?;
     }
     Ok(code)
 }
@@ -65,9 +66,8 @@ impl Walk<'_> {
     fn over(&mut self, ids: &[String]) -> Outcome {
         for (number, id) in ids.iter().enumerate() {
             let place = format!("proposal {} of {}", number + 1, ids.len());
-            match self.one(id, &place)? {
-                Next::End(code) => return Ok(code),
-                _ => self.message.clear(),
+            if let Next::End(code) = self.one(id, &place)? {
+                return Ok(code);
             }
         }
         Ok(exit::OK)
@@ -78,7 +78,9 @@ impl Walk<'_> {
         let mut top = 0;
         loop {
             self.desk.look_again();
-            let (proposal, drift) = self.desk.proposal(id)?;
+            // Notes would be written over the page; those of reading are said by every command.
+            let (proposal, drift) =
+                self.desk.quietly(|ledger, skills| with_drift(ledger, skills, id)).0?;
             let mut view = View { proposal, drift, place: place.to_owned(), top };
             loop {
                 match self.turn(&mut view)? {
@@ -158,6 +160,13 @@ impl Walk<'_> {
         done.ok()
     }
 
+    fn decided(&mut self, deed: String) {
+        self.decided += 1;
+        self.deeds.push(deed);
+        let said = std::mem::take(&mut self.message);
+        self.deeds.extend(Some(said).filter(|said| !said.is_empty()));
+    }
+
     fn approve(&mut self, view: &mut View) -> Result<Next, CliError> {
         let summary = &view.proposal.summary;
         let (id, digest): (String, Digest) = (summary.id.clone(), summary.new_digest);
@@ -170,7 +179,7 @@ impl Walk<'_> {
         let applied =
             self.deed(|ledger, skills| ledger.approve(skills, &actor("review"), &id, digest, None));
         let Some(applied) = applied else { return Ok(Next::Again) };
-        self.deeds.push(format!(
+        self.decided(format!(
             "approved {id}: {path} of `{skill}` is written, version {}",
             applied.version
         ));
@@ -187,7 +196,7 @@ impl Walk<'_> {
         if rejected.is_none() {
             return Ok(Next::Again);
         }
-        self.deeds.push(format!("rejected {id}: {reason}"));
+        self.decided(format!("rejected {id}: {reason}"));
         Ok(Next::On)
     }
 
