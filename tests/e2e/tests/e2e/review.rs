@@ -168,3 +168,29 @@ fn a_command_on_a_terminal_shows_and_asks() {
     rollback.wait_for("that is version 3");
     assert_eq!((rollback.finish().output.status, text_of(&home)), (0, BEADS.to_owned()));
 }
+
+#[test]
+fn an_editor_that_fails_changes_nothing_and_a_stale_proposal_is_rebased() {
+    let home = home();
+    let id = propose(&home, &with("THREE"), "Three was too small.");
+    home.write("sandbox/skills/beads/SKILL.md", BEADS.replace("one", "ONE"));
+    let mut command = home.command();
+    command.env("EDITOR", "false").env("TMPDIR", home.outside());
+    let mut review = home.on_terminal(command.args(["skill", "review"]), (100, 60));
+    review.wait_for("stale");
+    review.wait_for("the file has changed since");
+    review.send("a");
+    review.wait_for("? y/N");
+    review.send("y");
+    review.wait_for("is stale and cannot be approved");
+    review.send("b");
+    review.wait_for("it fits the file as it is now");
+    review.send("e");
+    review.wait_for("nothing was changed");
+    review.send("a");
+    review.wait_for("? y/N");
+    review.send("y");
+    given_back(&review.finish(), 0);
+    assert_eq!(state(&home, &id), "applied");
+    assert_eq!(text_of(&home), with("THREE").replace("one", "ONE"));
+}

@@ -28,7 +28,7 @@ pub(super) fn rebase(session: &Session, args: &RebaseArgs) -> Outcome {
         }
     }
     match (summary.state, rebased.conflicts.len()) {
-        (state, 0) if state == ProposalState::Superseded => output.line(format!(
+        (ProposalState::Superseded, 0) => output.line(format!(
             "{}: the file says this already; there is nothing left to decide",
             summary.id
         ))?,

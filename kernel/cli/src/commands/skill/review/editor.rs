@@ -6,13 +6,16 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::error::CliError;
+use crate::exit;
+
 /// The editor where the environment names none.
 const USUAL: &str = "vi";
 
 /// Has the person edit a text; `like` gives the file its extension. Returns nothing if it is left as
 /// it was.
-pub(super) fn edited(text: &str, like: &str) -> Result<Option<String>, String> {
-    let file = Draft::new(text, like).map_err(|error| format!("no file to edit: {error}"))?;
+pub(super) fn edited(text: &str, like: &str) -> Result<Option<String>, CliError> {
+    let file = Draft::new(text, like).map_err(|error| failed("no file to edit", &error))?;
     let editor = ["VISUAL", "EDITOR"]
         .into_iter()
         .filter_map(|variable| std::env::var(variable).ok())
@@ -23,13 +26,17 @@ pub(super) fn edited(text: &str, like: &str) -> Result<Option<String>, String> {
         .args(["-c", &format!("{editor} \"$1\""), &editor])
         .arg(&file.0)
         .status()
-        .map_err(|error| format!("{editor}: {error}"))?;
+        .map_err(|error| failed(&editor, &error))?;
     if !status.success() {
-        return Err(format!("{editor} ended with {status}; nothing was changed"));
+        let message = format!("{editor} ended with {status}; nothing was changed");
+        return Err(CliError::new(exit::IO, message));
     }
-    let written =
-        fs::read_to_string(&file.0).map_err(|error| format!("the edited text: {error}"))?;
+    let written = fs::read_to_string(&file.0).map_err(|error| failed("the edited text", &error))?;
     Ok((written != text).then_some(written))
+}
+
+fn failed(what: &str, error: &io::Error) -> CliError {
+    CliError::new(exit::IO, format!("{what}: {error}"))
 }
 
 /// A file of this process alone; removed when dropped.

@@ -221,7 +221,7 @@ impl Walk<'_> {
                 }
             }
             Ok(None) => "left as it was".clone_into(&mut self.message),
-            Err(reason) => self.message = reason,
+            Err(error) => error.message().clone_into(&mut self.message),
         }
         Ok(Next::Again)
     }
