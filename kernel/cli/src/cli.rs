@@ -1,5 +1,6 @@
 //! The command line, as clap reads it.
 
+mod proposals;
 mod skill;
 
 use std::path::PathBuf;
@@ -7,6 +8,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use proposals::{
+    ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalsArgs, RebaseArgs,
+    RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
+};
 pub(crate) use skill::{
     CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, PromptFormat,
     ReferenceArgs, RenderArgs, RulesArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs,

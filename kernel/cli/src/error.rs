@@ -140,6 +140,15 @@ impl From<skill_store::RegistryError> for CliError {
     }
 }
 
+impl From<skill_store::LedgerError> for CliError {
+    fn from(error: skill_store::LedgerError) -> Self {
+        let mut told = skill_store::RegistryError::from(error);
+        // The ledger names commands as this program's; its name is only known here.
+        told.hint = told.hint.replace("`skill ", "`skillhost skill ");
+        told.into()
+    }
+}
+
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         Self::new(exit::IO, error.to_string())

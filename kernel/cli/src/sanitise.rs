@@ -77,4 +77,62 @@ mod tests {
             assert!(!shown.contains(steers), "{code:x}");
         }
     }
+    /// Ways to steer a terminal: beginnings, what follows, ends.
+    fn escape_sequences() -> Vec<String> {
+        let mut sequences = Vec::new();
+        // Control sequences, introduced by ESC [ or by one C1 character.
+        let finals = "ABCDEFGHJKLMPSTXZ@`abcdefghilmnpqrstu";
+        for introducer in ["\u{1b}[", "\u{9b}"] {
+            for last in finals.chars() {
+                sequences.push(format!("{introducer}2;1{last}"));
+            }
+            for mode in [1, 5, 6, 7, 9, 25, 47, 1000, 1002, 1003, 1006, 1047, 1049, 2004, 2026] {
+                sequences.push(format!("{introducer}?{mode}h"));
+                sequences.push(format!("{introducer}?{mode}l"));
+            }
+        }
+        // Strings: operating system, device control, application, privacy, start of string.
+        let strings =
+            [("]", '\u{9d}'), ("P", '\u{90}'), ("_", '\u{9f}'), ("^", '\u{9e}'), ("X", '\u{98}')];
+        for (after_escape, single) in strings {
+            for end in ["\u{7}", "\u{1b}\\", "\u{9c}", ""] {
+                sequences.push(format!("\u{1b}{after_escape}0;owned{end}"));
+                sequences.push(format!("{single}52;c;b3duZWQ={end}"));
+            }
+        }
+        // Two and three characters: reset, index, charsets, keypad, saved cursors.
+        for short in
+            ["c", "D", "E", "H", "M", "N", "O", "Z", "7", "8", "=", ">", "#8", "(0", ")0", "%G"]
+        {
+            sequences.push(format!("\u{1b}{short}"));
+        }
+        // Alone: bell, backspace, return, shifts, cancel, delete and what turns the writing round.
+        for single in
+            "\u{7}\u{8}\u{b}\u{c}\r\u{e}\u{f}\u{18}\u{1a}\u{7f}\u{84}\u{85}\u{8d}\u{202e}\u{2066}"
+                .chars()
+        {
+            sequences.push(single.to_string());
+        }
+        sequences
+    }
+
+    #[test]
+    fn escape_sequences_are_shown_and_not_obeyed() {
+        let sequences = escape_sequences();
+        assert!(sequences.len() >= 200, "{}", sequences.len());
+        for sequence in &sequences {
+            let shown = sanitise(sequence);
+            let mut expected = String::new();
+            for character in sequence.chars() {
+                match character {
+                    ' '..='~' => expected.push(character),
+                    hidden => expected.push_str(&format!("\\u{{{:x}}}", u32::from(hidden))),
+                }
+            }
+            assert_eq!(shown, expected);
+            let json = escaped_in_json(serde_json::to_string(sequence).unwrap());
+            assert!(json.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{json}");
+            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), *sequence);
+        }
+    }
 }

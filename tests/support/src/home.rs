@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::built::{binary, profile_dir};
 use crate::process::{Background, Output};
+use crate::terminal::Terminal;
 
 /// A home with everything around it that a command may look at; removed when dropped.
 ///
@@ -161,6 +162,11 @@ impl TestHome {
     /// input is what the command says.
     pub fn start(&self, command: &mut Command) -> Background {
         Background::start(command, self.redactions())
+    }
+
+    /// Starts a command on a pseudo-terminal of a size in columns and rows.
+    pub fn on_terminal(&self, command: &mut Command, size: (u16, u16)) -> Terminal {
+        Terminal::start(command, size, self.redactions())
     }
 
     /// Replaces this home's and this machine's paths: `[HOME]`, `[OUTSIDE]` for the folder around

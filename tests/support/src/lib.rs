@@ -17,7 +17,9 @@
 mod built;
 mod home;
 mod process;
+mod terminal;
 
 pub use built::{binary, example_library, library, profile_dir};
 pub use home::TestHome;
 pub use process::{Background, Output};
+pub use terminal::{Left, Terminal};

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::home::redact;
 
 /// After this time a test is stuck. No test is meant to come near it, however slow the machine.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What a command printed and how it ended, with the paths of the home redacted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -51,7 +51,7 @@ pub use proposal::{
     Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
     ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
 };
-pub(crate) use stamp::rfc3339;
+pub use stamp::rfc3339;
 pub(crate) use standing::tree_digest;
 pub use version::{
     AuditEntry, AuditFilter, Standing, Version, VersionAuthor, VersionFile, VersionTree,

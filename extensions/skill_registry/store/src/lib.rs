@@ -84,7 +84,7 @@ pub use ledger::{
     Decision, Drift, FileState, Flag, Kept, Ledger, LedgerError, LedgerErrorKind, LedgerEvent,
     LedgerKeeper, LedgerNote, LintDelta, LintFinding, Proposal, ProposalEvent, ProposalFilter,
     ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased, SkillStats, Standing,
-    Version, VersionAuthor, VersionEvent, VersionFile, VersionTree,
+    Version, VersionAuthor, VersionEvent, VersionFile, VersionTree, rfc3339,
 };
 pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::LedgerCommand;
+
 /// Where the skills of a home come from.
 #[derive(Debug, Args)]
 pub(crate) struct SkillRoots {
@@ -129,6 +131,8 @@ pub(crate) enum SkillCommand {
     ReadProperties(ReferenceArgs),
     /// Print skills as a block for a system prompt
     ToPrompt(ToPromptArgs),
+    #[command(flatten)]
+    Ledger(LedgerCommand),
 }
 
 #[derive(Debug, Args)]

@@ -1,23 +1,36 @@
 //! `skillhost skill`: skills on disk, without a kernel. One file per command.
 
+mod approve;
+mod audit_log;
 mod batch;
+mod compare;
+mod consent;
 mod cost;
 mod declared;
+mod desk;
 mod doctor;
 mod fmt;
 mod graph;
+mod history;
 mod lint;
 mod loaded;
 mod new;
+mod page;
+mod proposals;
+mod rebase;
 mod reference;
+mod reject;
 mod render;
 mod report;
+mod review;
+mod rollback;
 mod rules;
+mod stats;
 mod stored;
 mod triads;
 mod validate;
 
-use crate::cli::SkillCommand;
+use crate::cli::{LedgerCommand, SkillCommand};
 use crate::output::Outcome;
 use crate::session::Session;
 
@@ -41,5 +54,21 @@ pub(super) fn skill(session: &Session, command: &SkillCommand) -> Outcome {
         SkillCommand::Triads(args) => triads::triads(session, args),
         SkillCommand::ReadProperties(args) => reference::read_properties(session, args),
         SkillCommand::ToPrompt(args) => reference::to_prompt(session, args),
+        SkillCommand::Ledger(command) => ledger(session, command),
+    }
+}
+
+fn ledger(session: &Session, command: &LedgerCommand) -> Outcome {
+    match command {
+        LedgerCommand::Proposals(args) => proposals::proposals(session, args),
+        LedgerCommand::Review(args) => review::review(session, args),
+        LedgerCommand::Approve(args) => approve::approve(session, args),
+        LedgerCommand::Reject(args) => reject::reject(session, args),
+        LedgerCommand::Rebase(args) => rebase::rebase(session, args),
+        LedgerCommand::History(args) => history::history(session, args),
+        LedgerCommand::Diff(args) => compare::diff(session, args),
+        LedgerCommand::Rollback(args) => rollback::rollback(session, args),
+        LedgerCommand::AuditLog(args) => audit_log::audit_log(session, args),
+        LedgerCommand::Stats(args) => stats::stats(session, args),
     }
 }

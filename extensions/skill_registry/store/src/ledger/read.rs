@@ -33,7 +33,7 @@ impl Ledger {
                 Ok(Some(work.complete(stored)))
             })
         })?;
-        found.ok_or_else(|| no_proposal(id))
+        found.ok_or_else(|| no_proposal(id, Vec::new()))
     }
 
     /// Returns lines of the audit log, the oldest first.

@@ -17,9 +17,13 @@ use crate::ledger::proposal::{FileState, Proposal};
 use crate::ledger::stamp::compact;
 use crate::lock::Held;
 use crate::proposal_file;
+use crate::snapshot::similar;
 
 /// How many characters of a proposal's id have to be given.
 const SHORTEST_PREFIX: usize = 6;
+
+/// How many ids, the newest, are compared with one that does not exist.
+const MOST_COMPARED: usize = 1_000;
 
 /// The open ledger.
 pub(super) struct Session<'l> {
@@ -179,7 +183,13 @@ impl Work<'_, '_> {
             Some(id) => self.proposal(&id)?,
             None => None,
         };
-        stored.ok_or_else(|| no_proposal(wanted))
+        match stored {
+            Some(stored) => Ok(stored),
+            None => {
+                let known = self.proposal_ids("", MOST_COMPARED)?;
+                Err(no_proposal(wanted, similar(wanted, known.iter().map(String::as_str))))
+            }
+        }
     }
 
     fn whole_id(&self, start: &str) -> Result<Option<String>, LedgerError> {
@@ -260,11 +270,11 @@ impl Work<'_, '_> {
     }
 }
 
-pub(super) fn no_proposal(id: &str) -> LedgerError {
+pub(super) fn no_proposal(id: &str, similar: Vec<String>) -> LedgerError {
     let shown: String = id.chars().take(64).collect();
     LedgerError::not_found(
         format!("there is no proposal `{shown}`"),
-        Vec::new(),
+        similar,
         "`skill proposals --all` lists them; give the id, the start of it or the number",
     )
 }

@@ -34,7 +34,8 @@ fn parts(ms: i64) -> Parts {
 }
 
 /// Writes a time, in milliseconds since 1970, as RFC 3339 wants it.
-pub(crate) fn rfc3339(ms: i64) -> String {
+#[must_use]
+pub fn rfc3339(ms: i64) -> String {
     let Parts { year, month, day, hour, minute, second, milli } = parts(ms);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }

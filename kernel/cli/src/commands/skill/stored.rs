@@ -1,16 +1,17 @@
 //! `skillhost skill`: skills of a home, without a kernel.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_store::{
-    Answer, Audience, ListArgs, Problem, ReadArgs, RegistryConfig, ResourceArgs, Root, Skill,
-    Snapshot, Store, StoreOptions, SystemClock, Trust, list_skills, matching, read_skill,
-    read_skill_resource,
+    Answer, Audience, Ledger, ListArgs, Problem, ReadArgs, RegistryConfig, ResourceArgs, Root,
+    Skill, SkillId, Snapshot, Standing, Store, StoreOptions, SystemClock, Trust, list_skills,
+    matching, read_skill, read_skill_resource,
 };
-use skillhost_kernel::{Installation, discover};
+use skillhost_kernel::{Home, Installation, discover};
 
 use super::declared;
 use crate::cli::SkillRoots;
@@ -31,13 +32,15 @@ pub(super) fn list(
     let store = open(session, roots)?;
     let tags = (!tag.is_empty()).then(|| tag.to_vec());
     let args = ListArgs { query: query.map(str::to_owned), limit: Some(usize::MAX), tags };
-    print_list(session.output, &store.snapshot(), &args)?;
+    let snapshot = store.snapshot();
+    print_list(session.output, &snapshot, &args, &standing(session, roots, &snapshot))?;
     Ok(exit::OK)
 }
 
 pub(super) fn show(session: &Session, id: &str, roots: &SkillRoots) -> Outcome {
     let store = open(session, roots)?;
-    show_skill(session.output, &store, &store.snapshot(), id)?;
+    let snapshot = store.snapshot();
+    show_skill(session.output, &store, &snapshot, id, &standing(session, roots, &snapshot))?;
     Ok(exit::OK)
 }
 
@@ -61,6 +64,32 @@ pub(super) fn open(session: &Session, roots: &SkillRoots) -> Result<Store, CliEr
         if roots.roots.is_empty() { home_options(session)? } else { named(session, roots)? };
     Store::open(options, Arc::new(SystemClock))
         .map_err(|error| CliError::usage(error.to_string()).hint("see: skillhost config"))
+}
+
+/// The ledger of a home.
+pub(super) fn ledger(home: &Home) -> Ledger {
+    Ledger::new(home.data_dir(REGISTRY), Arc::new(SystemClock))
+}
+
+/// Whose the skills of the home are that agents created; of skills in other roots nothing is known.
+fn standing(
+    session: &Session,
+    roots: &SkillRoots,
+    snapshot: &Snapshot,
+) -> HashMap<SkillId, Standing> {
+    let Some(home) = session.home().ok().filter(|_| roots.roots.is_empty()) else {
+        return HashMap::new();
+    };
+    let ledger = ledger(&home);
+    let standing = ledger.standing(snapshot);
+    for note in ledger.take_notes() {
+        session.output.note(note);
+    }
+    // Skills can be looked at where the ledger cannot be.
+    standing.unwrap_or_else(|error| {
+        session.output.note(format!("who created which skill is not known: {error}"));
+        HashMap::new()
+    })
 }
 
 fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError> {
@@ -96,9 +125,21 @@ fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
     Ok(config.options(home.root(), installation.and_then(|i| i.share_dir).as_deref()))
 }
 
-fn print_list(output: Output, snapshot: &Snapshot, args: &ListArgs) -> Result<(), CliError> {
+fn print_list(
+    output: Output,
+    snapshot: &Snapshot,
+    args: &ListArgs,
+    standing: &HashMap<SkillId, Standing>,
+) -> Result<(), CliError> {
+    let unapproved = |id: &SkillId| standing.get(id).is_some_and(|standing| !standing.approved);
     if output.json {
         let mut object = list_skills(snapshot, Audience::Operator, args).structured;
+        for skill in object["skills"].as_array_mut().into_iter().flatten() {
+            let id = skill["skill_id"].as_str().and_then(|id| SkillId::new(id).ok());
+            if id.is_some_and(|id| unapproved(&id)) {
+                skill["unapproved"] = true.into();
+            }
+        }
         object["problems"] = json!(snapshot.problems());
         return output.object(&object);
     }
@@ -125,10 +166,12 @@ fn print_list(output: Output, snapshot: &Snapshot, args: &ListArgs) -> Result<()
         line.extend(std::iter::repeat_n(' ', 2 + width.saturating_sub(id.chars().count())));
         line.push_str(&skill_format::description_short(skill.description()));
         let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
+        let unapproved = if unapproved(skill.id()) { ", unapproved" } else { "" };
         let tokens = skill.tokens().to_string();
-        for piece in
-            [" ", &*dim, "[~", &*tokens, " tokens, ", skill.source(), untrusted, "]", &*end, "\n"]
-        {
+        for piece in [" ", &*dim, "[~", &*tokens, " tokens, ", skill.source()] {
+            line.push_str(piece);
+        }
+        for piece in [untrusted, unapproved, "]", &*end, "\n"] {
             line.push_str(piece);
         }
         written(stdout.write_all(line.as_bytes()))?;
@@ -169,6 +212,7 @@ fn show_skill(
     store: &Store,
     snapshot: &Snapshot,
     id: &str,
+    standing: &HashMap<SkillId, Standing>,
 ) -> Result<(), CliError> {
     let args = ReadArgs { skill_id: id.to_owned() };
     let read = read_skill(store, snapshot, Audience::Operator, &args)?.structured;
@@ -182,11 +226,15 @@ fn show_skill(
         .filter(|problem| problem.path.starts_with(skill.dir()))
         .collect();
     let declared = declared::of(store, skill)?;
+    let standing = standing.get(skill.id());
     if output.json {
         let mut object = describe(skill);
         // Of most skills there is nothing to say here.
         if !declared.is_empty() {
             object["extended"] = json!(declared);
+        }
+        if let Some(standing) = standing {
+            object["standing"] = json!(standing);
         }
         if let Some(reasons) = read.get("ineligible") {
             object["ineligible"] = reasons.clone();
@@ -203,6 +251,9 @@ fn show_skill(
     output.line(format!("description  {}", shown(skill.description().trim_end())))?;
     output.line(format!("location     {}", shown(&skill.location().display().to_string())))?;
     output.line(format!("source       {} ({})", shown(skill.source()), trust_name(skill)))?;
+    for line in standing.map(told).into_iter().flatten() {
+        output.line(format!("standing     {}", shown(&line)))?;
+    }
     output.line(format!("digest       sha256 {}", text("digest")))?;
     output.line(format!("tokens       approx. {}", read["tokens"]))?;
     for (label, values) in [("tags", skill.tags()), ("requires", skill.requires())] {
@@ -237,6 +288,18 @@ fn trust_name(skill: &Skill) -> &'static str {
         Trust::Operator => "trusted",
         Trust::Untrusted => "untrusted: listed, cannot be bound, grants nothing",
     }
+}
+
+/// What is said of a skill that an agent created.
+fn told(standing: &Standing) -> Vec<String> {
+    let agent = &standing.author.agent_id;
+    if standing.approved {
+        return vec![format!("created by agent `{agent}`, approved as it is")];
+    }
+    vec![
+        format!("unapproved: created by agent `{agent}`, cannot be bound and grants nothing"),
+        format!("`skillhost skill approve` takes the digest {} for all of it", standing.digest),
+    ]
 }
 
 fn describe(skill: &Skill) -> Value {

@@ -1,0 +1,53 @@
+//! `skillhost skill audit-log`.
+
+use serde_json::{Value, json};
+use skill_store::{AuditEntry, AuditFilter, rfc3339};
+
+use super::desk::Desk;
+use crate::cli::AuditLogArgs;
+use crate::exit;
+use crate::output::{Outcome, json_text};
+use crate::session::Session;
+
+pub(super) fn audit_log(session: &Session, args: &AuditLogArgs) -> Outcome {
+    let desk = Desk::open(session)?;
+    let filter = AuditFilter {
+        skill: args.skill.as_deref(),
+        proposal: args.proposal.as_deref(),
+        since: args.since,
+        limit: Some(args.limit),
+    };
+    let entries = desk.ask(|ledger, _| ledger.audit(filter))?;
+    if session.output.json {
+        session.output.object(&json!({ "entries": entries }))?;
+        return Ok(exit::OK);
+    }
+    if entries.is_empty() {
+        session.output.note("nothing was done yet");
+        return Ok(exit::OK);
+    }
+    let rows: Vec<Vec<String>> = entries.iter().map(row).collect::<Result<_, _>>()?;
+    let header = ["#", "time", "what", "by", "via", "skill", "proposal", "version", "detail"];
+    session.output.table(&header, &rows)?;
+    Ok(exit::OK)
+}
+
+fn row(entry: &AuditEntry) -> std::io::Result<Vec<String>> {
+    let or_dash =
+        |text: Option<&str>| text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned();
+    let detail = match &entry.detail {
+        Value::Null => String::new(),
+        detail => json_text(detail)?,
+    };
+    Ok(vec![
+        entry.seq.to_string(),
+        rfc3339(entry.at_ms),
+        entry.action.clone(),
+        or_dash(Some(&entry.by)),
+        entry.via.clone(),
+        or_dash(entry.skill_id.as_deref()),
+        or_dash(entry.proposal.as_deref()),
+        entry.version.map_or_else(|| "-".to_owned(), |version| version.to_string()),
+        detail,
+    ])
+}

@@ -1,0 +1,88 @@
+//! A person's explicit yes.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use skill_store::Digest;
+
+use crate::error::CliError;
+use crate::exit;
+use crate::output::show;
+use crate::session::Session;
+
+/// How few digits of a digest still name one text.
+const FEWEST_DIGITS: usize = 12;
+
+/// What the command line says about a change.
+pub(super) struct Consent<'a> {
+    pub(super) yes: bool,
+    pub(super) digest: Option<&'a str>,
+    /// What to type without a terminal, up to `--yes`.
+    pub(super) command: String,
+    /// The command that prints the digest.
+    pub(super) look: String,
+}
+
+impl Consent<'_> {
+    /// Returns once a person has agreed to what the digest stands for. On a terminal it is shown
+    /// and asked for; elsewhere the command line has to name it.
+    pub(super) fn obtain(
+        &self,
+        session: &Session,
+        digest: Digest,
+        question: &str,
+        shown: impl FnOnce() -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        if let Some(named) = self.digest {
+            self.compare(named, digest)?;
+            if self.yes {
+                return Ok(());
+            }
+        }
+        if !interactive(session) {
+            let message = "without a terminal the digest of what is agreed to has to be given";
+            return Err(CliError::usage(message).hint(format!(
+                "look at it with `{}`, then: {} --yes --digest SHA",
+                show(&self.look),
+                show(&self.command)
+            )));
+        }
+        shown()?;
+        if ask(question)? {
+            return Ok(());
+        }
+        Err(CliError::new(exit::FINDINGS, "not agreed to; nothing was changed"))
+    }
+
+    fn compare(&self, named: &str, digest: Digest) -> Result<(), CliError> {
+        let named = named.to_ascii_lowercase();
+        let hexadecimal = named.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !hexadecimal || !(FEWEST_DIGITS..=64).contains(&named.len()) {
+            let message =
+                format!("a digest is {FEWEST_DIGITS} to 64 hexadecimal digits, not `{named}`");
+            return Err(
+                CliError::usage(message).hint(format!("`{}` prints the digest", show(&self.look)))
+            );
+        }
+        let whole = digest.to_string();
+        if whole.starts_with(&named) {
+            return Ok(());
+        }
+        Err(CliError::new(exit::CONFLICT, format!("the digest is {whole}, not {named}"))
+            .hint(format!("look at it again with `{}`: it is not what you saw", show(&self.look))))
+    }
+}
+
+/// Whether a person can be shown something and asked.
+pub(super) fn interactive(session: &Session) -> bool {
+    !session.output.json && io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Asks for a yes; everything else is a no.
+fn ask(question: &str) -> Result<bool, CliError> {
+    let mut stdout = anstream::stdout();
+    write!(stdout, "{} [y/N] ", show(question))?;
+    stdout.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

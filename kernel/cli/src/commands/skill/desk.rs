@@ -1,0 +1,107 @@
+//! Where a person decides: the ledger and the skills of a home, and the person's name.
+
+use std::sync::Arc;
+
+use nix::unistd::{Uid, User};
+use skill_store::{
+    Actor, Drift, Ledger, LedgerError, Proposal, ProposalFilter, ProposalSummary, SkillId,
+    Snapshot, Store,
+};
+
+use super::stored;
+use crate::cli::SkillRoots;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::session::Session;
+
+/// The ledger of a home together with its skills.
+pub(super) struct Desk {
+    ledger: Ledger,
+    store: Store,
+    output: Output,
+}
+
+impl Desk {
+    /// Opens the ledger of the session's home. What an earlier process could not end is ended now.
+    pub(super) fn open(session: &Session) -> Result<Self, CliError> {
+        let store = stored::open(session, &SkillRoots { roots: Vec::new() })?;
+        let desk = Self { ledger: stored::ledger(&session.home()?), store, output: session.output };
+        // Makes the texts of proposals again, where the database had to be rebuilt.
+        desk.ask(|ledger, skills| ledger.observe(skills, &[]))?;
+        Ok(desk)
+    }
+
+    /// Asks the ledger something, or has it do something; says what it noticed on the way.
+    pub(super) fn ask<T>(
+        &self,
+        work: impl FnOnce(&Ledger, &Snapshot) -> Result<T, LedgerError>,
+    ) -> Result<T, CliError> {
+        let (done, notes) = self.quietly(work);
+        for note in notes {
+            self.output.note(note);
+        }
+        done
+    }
+
+    /// As [`Desk::ask`], but returns what the ledger noticed.
+    pub(super) fn quietly<T>(
+        &self,
+        work: impl FnOnce(&Ledger, &Snapshot) -> Result<T, LedgerError>,
+    ) -> (Result<T, CliError>, Vec<String>) {
+        let done = work(&self.ledger, &self.store.snapshot());
+        let notes = self.ledger.take_notes().iter().map(ToString::to_string).collect();
+        (done.map_err(CliError::from), notes)
+    }
+
+    /// The skills as they are.
+    pub(super) fn skills(&self) -> Arc<Snapshot> {
+        self.store.snapshot()
+    }
+
+    /// Looks for skills that came or went since.
+    pub(super) fn look_again(&self) {
+        self.store.poll();
+    }
+
+    /// Lists proposals, after finding out which of them no longer fit their file.
+    pub(super) fn proposals(
+        &self,
+        filter: ProposalFilter<'_>,
+    ) -> Result<Vec<ProposalSummary>, CliError> {
+        let waiting = self.ask(|ledger, _| ledger.proposals(ProposalFilter::default()))?;
+        let mut skills: Vec<SkillId> =
+            waiting.iter().filter_map(|summary| SkillId::new(&summary.skill_id).ok()).collect();
+        skills.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        skills.dedup();
+        if !skills.is_empty()
+            && let Err(error) = self.ask(|ledger, snapshot| ledger.observe(snapshot, &skills))
+        {
+            self.output.note(format!("proposals may be out of date: {}", error.message()));
+        }
+        self.ask(|ledger, _| ledger.proposals(filter))
+    }
+
+    /// Returns a proposal and how its file has moved since it was made.
+    pub(super) fn proposal(&self, id: &str) -> Result<(Proposal, Drift), CliError> {
+        self.ask(|ledger, skills| with_drift(ledger, skills, id))
+    }
+}
+
+/// Reads a proposal and how its file has moved since it was made.
+pub(super) fn with_drift(
+    ledger: &Ledger,
+    skills: &Snapshot,
+    id: &str,
+) -> Result<(Proposal, Drift), LedgerError> {
+    let proposal = ledger.proposal(id)?;
+    let drift = ledger.drift(skills, &proposal);
+    Ok((proposal, drift))
+}
+
+/// The person at the keyboard; `via` says which command they decide with.
+pub(super) fn actor(via: &'static str) -> Actor {
+    let user = User::from_uid(Uid::current()).ok().flatten().map(|user| user.name);
+    let named = user.or_else(|| std::env::var("USER").ok()).filter(|name| !name.is_empty());
+    let name = named.map_or_else(|| "operator".to_owned(), |name| name.chars().take(64).collect());
+    Actor { name, via }
+}

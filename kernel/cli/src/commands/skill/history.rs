@@ -1,0 +1,50 @@
+//! `skillhost skill history`.
+
+use serde_json::json;
+use skill_store::{Version, VersionAuthor};
+
+use super::desk::Desk;
+use super::proposals::short_time;
+use crate::cli::HistoryArgs;
+use crate::exit;
+use crate::output::Outcome;
+use crate::session::Session;
+
+pub(super) fn history(session: &Session, args: &HistoryArgs) -> Outcome {
+    let desk = Desk::open(session)?;
+    let versions = desk.ask(|ledger, skills| ledger.history(skills, &args.skill))?;
+    if session.output.json {
+        session.output.object(&json!({ "skill_id": args.skill, "versions": versions }))?;
+        return Ok(exit::OK);
+    }
+    let rows: Vec<Vec<String>> = versions.iter().map(row).collect();
+    let header =
+        ["version", "recorded (UTC)", "digest", "files", "bytes", "by", "approved by", "reason"];
+    session.output.table(&header, &rows)?;
+    let partly = versions.iter().filter(|version| !version.complete).count();
+    if partly > 0 {
+        session.output.note(format!("of {partly} versions not every file is kept"));
+    }
+    Ok(exit::OK)
+}
+
+fn row(version: &Version) -> Vec<String> {
+    vec![
+        version.number.to_string(),
+        short_time(version.created_ms),
+        version.tree.short(),
+        version.files.to_string(),
+        version.bytes.to_string(),
+        author(&version.author),
+        version.approved_by.clone().unwrap_or_else(|| "-".to_owned()),
+        version.reason.clone().unwrap_or_default(),
+    ]
+}
+
+fn author(author: &VersionAuthor) -> String {
+    match author {
+        VersionAuthor::External => "(edited directly)".to_owned(),
+        VersionAuthor::Agent(author) => format!("agent {}", author.agent_id),
+        VersionAuthor::Person { name } => name.clone(),
+    }
+}

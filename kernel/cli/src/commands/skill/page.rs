@@ -1,0 +1,271 @@
+//! What a reviewer sees of a proposal, a version or a skill, as lines of a page.
+//!
+//! Everything on it comes from agents and files: a [`Span`] is sanitised when it is made, and texts
+//! stand behind a bar, so that none can pass for a part of the page.
+
+mod diff;
+mod text;
+
+use std::io::Write as _;
+
+use skill_store::{
+    Author, Drift, FileState, Flag, Proposal, VersionTree,
+    diff::{FuzzKind, FuzzNote},
+    rfc3339,
+};
+
+pub(super) use self::text::{Line, Span, wrapped, written_line};
+use super::compare::{Change, Difference};
+use crate::error::CliError;
+use crate::output::{BOLD, DIM, GREEN, Output, RED, YELLOW, written};
+
+/// Narrower than this, two columns are too narrow to be read.
+const TWO_COLUMNS: usize = 120;
+
+/// Lines from top to bottom.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) lines: Vec<Line>,
+}
+
+/// Prints a page; colours as standard output has them.
+pub(super) fn print(output: Output, page: &Page) -> Result<(), CliError> {
+    let colour = output.colour();
+    let mut stdout = output.buffered();
+    for line in &page.lines {
+        written(writeln!(stdout, "{}", written_line(line, colour).trim_end()))?;
+    }
+    written(stdout.flush())
+}
+
+/// Makes the page of a proposal; `columns` is the terminal's width, if there is one.
+pub(super) fn of(proposal: &Proposal, drift: &Drift, columns: Option<usize>) -> Page {
+    let summary = &proposal.summary;
+    let mut page = Page::default();
+    for flag in &summary.flags {
+        page.flag(flag);
+    }
+    if !summary.flags.is_empty() {
+        page.blank();
+    }
+    page.lines.push(vec![Span::new(BOLD, &format!("{}  {}", summary.skill_id, summary.path))]);
+    let times =
+        if summary.count > 1 { format!(", made {} times", summary.count) } else { String::new() };
+    page.field("proposal", &format!("{} (number {}){times}", summary.id, summary.seq));
+    page.field("state", summary.state.as_str());
+    page.field("proposed", &format!("{} by {}", rfc3339(summary.created_ms), who(&summary.author)));
+    if let Some(decided) = &proposal.decided {
+        page.field("decided", &format!("{} by {}", rfc3339(decided.at_ms), decided.by));
+        if let Some(reason) = &decided.reason {
+            page.quote("reason", reason);
+        }
+    }
+    page.field("digest", &summary.new_digest.to_string());
+    page.heading(&format!("Diff  +{} -{}", summary.added, summary.removed));
+    if proposal.new_text.is_none() {
+        page.warning("the new text was lost with the database; this is what is left of it");
+    }
+    page.diff(&proposal.diff, columns);
+    page.heading("Justification (by the agent)");
+    page.quoted(&proposal.justification);
+    page.heading("Evidence (by the agent)");
+    for item in &proposal.evidence {
+        page.quoted(item);
+        page.blank();
+    }
+    if proposal.evidence.is_empty() {
+        page.lines.push(vec![Span::new(DIM, "none")]);
+    }
+    page.checks(proposal);
+    page.base(proposal, drift);
+    page
+}
+
+/// Makes the page of a whole skill that an agent created.
+pub(super) fn of_tree(id: &str, author: &Author, tree: &VersionTree) -> Page {
+    let mut page = Page::default();
+    page.lines.push(vec![Span::new(BOLD, id)]);
+    page.field("created by", &who(author));
+    page.field("digest", &tree.version.tree.to_string());
+    for file in &tree.files {
+        let runs = if file.mode & 0o111 == 0 { "" } else { ", can be run" };
+        page.heading(&format!("{} ({} bytes{runs})", file.path, file.size));
+        match file.text() {
+            Some(text) => page.quoted(text),
+            None => page.warning(&format!("not text; sha256 {}", file.digest)),
+        }
+    }
+    page
+}
+
+fn who(author: &Author) -> String {
+    let mut text = format!("agent `{}`", author.agent_id);
+    for (label, id) in [("session", &author.session_id), ("turn", &author.turn_id)] {
+        if !id.is_empty() {
+            text.push_str(&format!(", {label} {id}"));
+        }
+    }
+    text
+}
+
+impl Page {
+    fn blank(&mut self) {
+        self.lines.push(Line::new());
+    }
+
+    fn heading(&mut self, text: &str) {
+        self.blank();
+        self.lines.push(vec![Span::new(BOLD, &format!("── {text}"))]);
+    }
+
+    fn field(&mut self, label: &str, text: &str) {
+        self.lines.push(vec![Span::new(DIM, &format!("{label:<11}")), Span::plain(text)]);
+    }
+
+    fn warning(&mut self, text: &str) {
+        self.lines.push(vec![Span::new(YELLOW, "! "), Span::plain(text)]);
+    }
+
+    /// A text of somebody else.
+    fn quoted(&mut self, text: &str) {
+        for line in text.trim_end().split('\n') {
+            self.lines.push(vec![Span::new(DIM, "│ "), Span::plain(line)]);
+        }
+    }
+
+    fn quote(&mut self, label: &str, text: &str) {
+        for (number, line) in text.trim_end().split('\n').enumerate() {
+            let label = if number == 0 { label } else { "" };
+            let bar = Span::new(DIM, &format!("{label:<11}│ "));
+            self.lines.push(vec![bar, Span::plain(line)]);
+        }
+    }
+
+    fn flag(&mut self, flag: &Flag) {
+        let (style, text) = match flag {
+            Flag::HiddenUnicode { count } => (
+                RED,
+                format!("HIDDEN UNICODE: {count} characters that are not seen; shown as \\u{{…}}"),
+            ),
+            Flag::PromptMarkup { found } => {
+                (RED, format!("PROMPT MARKUP: {found} can pass for words of the program itself"))
+            }
+            Flag::Frontmatter { fields } => (
+                YELLOW,
+                format!(
+                    "FRONTMATTER: changes {}, by which agents choose skills",
+                    fields.join(", ")
+                ),
+            ),
+            Flag::Code => (YELLOW, "CODE: the file is a program".to_owned()),
+            Flag::NewSkill => (YELLOW, "NEW SKILL: it does not exist yet".to_owned()),
+            // A flag this program is too old for is better shown raw than not at all.
+            other => (RED, format!("{other:?}")),
+        };
+        self.lines.push(vec![Span::new(style, "! "), Span::new(style, &text)]);
+    }
+
+    /// What the rules say of the text, and what it costs.
+    fn checks(&mut self, proposal: &Proposal) {
+        self.heading("Checks");
+        let lint = &proposal.lint;
+        for (style, mark, findings) in [(RED, "new ", &lint.new), (GREEN, "gone", &lint.gone)] {
+            for finding in findings {
+                let text = format!(
+                    " line {}: {} [{}, {:?}]",
+                    finding.line, finding.message, finding.rule, finding.severity
+                );
+                self.lines.push(vec![Span::new(style, mark), Span::plain(&text)]);
+            }
+        }
+        if lint.new.is_empty() && lint.gone.is_empty() {
+            self.lines.push(vec![Span::plain("no rule finds more or less than before")]);
+        }
+        let (before, after) = proposal.tokens;
+        let change = i64::from(after) - i64::from(before);
+        self.lines.push(vec![Span::plain(&format!("tokens {before} → {after} ({change:+})"))]);
+        for note in &proposal.fuzz {
+            self.warning(&fuzz(note));
+        }
+    }
+
+    /// Whether the proposal still fits, and whether its file is as it was written.
+    fn base(&mut self, proposal: &Proposal, drift: &Drift) {
+        self.heading("Base");
+        let id = &proposal.summary.id;
+        match drift {
+            Drift::Unchanged => {
+                self.lines.push(vec![Span::plain("the file is what the proposal was made for")]);
+            }
+            Drift::Moved { current: Some(digest), .. }
+                if *digest == proposal.summary.new_digest =>
+            {
+                self.lines.push(vec![Span::plain("the file says what was proposed")]);
+            }
+            Drift::Moved { mergeable: true, .. } => self.warning(&format!(
+                "the file has changed since; `skillhost skill rebase {id}` merges both changes"
+            )),
+            Drift::Moved { mergeable: false, .. } => {
+                self.warning("the file has changed since, in the same lines: it cannot be rebased");
+            }
+            Drift::Gone => self.warning("the skill is gone"),
+        }
+        let file = proposal.file.display();
+        match proposal.file_state {
+            FileState::AsWritten => self.field("file", &file.to_string()),
+            FileState::Edited => {
+                self.warning(&format!("{file} was edited by hand, which changes nothing"));
+            }
+            FileState::Missing => self.warning(&format!("{file} is missing; nothing is lost")),
+        }
+    }
+
+    /// A unified diff; in two columns where they fit.
+    fn diff(&mut self, text: &str, columns: Option<usize>) {
+        let rows = diff::rows(text);
+        match columns.filter(|columns| *columns >= TWO_COLUMNS) {
+            Some(columns) => self.lines.extend(diff::beside(&rows, columns)),
+            None => self.lines.extend(diff::unified(&rows)),
+        }
+    }
+
+    /// What differs in one file.
+    pub(super) fn difference(&mut self, file: &Difference, columns: Option<usize>) {
+        let what = match file.change {
+            Change::Added => "added",
+            Change::Removed => "removed",
+            Change::Changed => "changed",
+        };
+        self.lines.push(vec![Span::new(BOLD, &file.path), Span::new(DIM, &format!("  {what}"))]);
+        if file.mode {
+            self.warning("whether it can be run has changed");
+        }
+        match &file.diff {
+            Some(diff) => self.diff(diff, columns),
+            None => self.warning("not text"),
+        }
+        self.blank();
+    }
+}
+
+/// Says where the agent's diff was not taken literally.
+fn fuzz(note: &FuzzNote) -> String {
+    let what = match note.kind {
+        FuzzKind::Offset(lines) => format!("applied {lines:+} lines from where it says"),
+        FuzzKind::Context { ignored } => format!("{ignored} lines of context did not match"),
+        FuzzKind::Counts => "the line counts were wrong".to_owned(),
+        FuzzKind::NoNumbers => "it had no line numbers".to_owned(),
+        FuzzKind::Overlap => "its context overlaps the hunk before".to_owned(),
+        FuzzKind::Blanks { lines } => format!("{lines} empty lines had lost their blank"),
+        FuzzKind::Fences => "it was in a fence".to_owned(),
+        FuzzKind::Prose => "there was prose around it".to_owned(),
+        FuzzKind::FileName => "it names the file otherwise".to_owned(),
+        FuzzKind::LineEnds => "its line ends were others".to_owned(),
+        FuzzKind::FinalNewline => "it disagreed about the last newline".to_owned(),
+        other => format!("{other:?}"),
+    };
+    match note.hunk {
+        0 => format!("the agent's diff: {what}"),
+        hunk => format!("the agent's diff, hunk {hunk} at line {}: {what}", note.line),
+    }
+}

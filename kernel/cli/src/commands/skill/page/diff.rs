@@ -1,0 +1,240 @@
+//! A unified diff as lines of a page: as it is, or its two sides beside each other.
+
+use anstyle::{AnsiColor, Style};
+use skill_store::diff::words;
+
+use super::text::{Line, Span, columns, wrapped};
+use crate::output::DIM;
+
+const OLD: Style = AnsiColor::Red.on_default();
+const NEW: Style = AnsiColor::Green.on_default();
+const HUNK: Style = AnsiColor::Cyan.on_default();
+
+/// The columns of a line number.
+const NUMBER: usize = 5;
+
+/// What is between the two sides.
+const BETWEEN: &str = " │ ";
+
+/// A part of a diff.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Row<'d> {
+    /// The header of a hunk.
+    Hunk(&'d str),
+    /// A line that both sides have, with its numbers.
+    Same(usize, usize, &'d str),
+    /// Lines that became others; either side may have none.
+    Changed { old: Vec<(usize, &'d str)>, new: Vec<(usize, &'d str)> },
+    /// A remark, such as that the last line does not end.
+    Remark(&'d str),
+}
+
+/// Reads a diff of one file as the ledger writes it.
+pub(super) fn rows(diff: &str) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    let (mut old_number, mut new_number) = (0, 0);
+    // The lines with the file's names end where the first hunk begins.
+    let hunks = diff.split('\n').skip_while(|line| !line.starts_with("@@"));
+    for line in hunks.filter(|line| !line.is_empty()) {
+        let (mark, text) = line.split_at(1);
+        match mark {
+            "@" => {
+                (old_number, new_number) = starts(line);
+                rows.push(Row::Hunk(line));
+            }
+            "-" => {
+                if !matches!(rows.last(), Some(Row::Changed { new, .. }) if new.is_empty()) {
+                    rows.push(Row::Changed { old: Vec::new(), new: Vec::new() });
+                }
+                if let Some(Row::Changed { old, .. }) = rows.last_mut() {
+                    old.push((old_number, text));
+                }
+                old_number += 1;
+            }
+            "+" => {
+                if !matches!(rows.last(), Some(Row::Changed { .. })) {
+                    rows.push(Row::Changed { old: Vec::new(), new: Vec::new() });
+                }
+                if let Some(Row::Changed { new, .. }) = rows.last_mut() {
+                    new.push((new_number, text));
+                }
+                new_number += 1;
+            }
+            "\\" => rows.push(Row::Remark(line)),
+            _ => {
+                rows.push(Row::Same(old_number, new_number, text));
+                old_number += 1;
+                new_number += 1;
+            }
+        }
+    }
+    rows
+}
+
+/// The first lines of a hunk, from `@@ -3,4 +3,5 @@`.
+fn starts(header: &str) -> (usize, usize) {
+    let start = |mark: char| {
+        let numbers = header.split(' ').find_map(|word| word.strip_prefix(mark))?;
+        numbers.split(',').next()?.parse().ok()
+    };
+    (start('-').unwrap_or(1), start('+').unwrap_or(1))
+}
+
+/// The diff as it is, with the words marked that changed.
+pub(super) fn unified(rows: &[Row<'_>]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for row in rows {
+        match row {
+            Row::Hunk(text) => lines.push(vec![Span::new(HUNK, text)]),
+            Row::Remark(text) => lines.push(vec![Span::new(DIM, text)]),
+            Row::Same(_, _, text) => lines.push(vec![Span::plain(" "), Span::plain(text)]),
+            Row::Changed { old, new } => {
+                let (old, new) = marked(old, new);
+                for (style, mark, side) in [(OLD, "-", old), (NEW, "+", new)] {
+                    for (_, line) in side {
+                        lines.push([vec![Span::new(style, mark)], line].concat());
+                    }
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// The old text on the left, the new one on the right, each with its line numbers.
+pub(super) fn beside(rows: &[Row<'_>], width: usize) -> Vec<Line> {
+    let side = (width.saturating_sub(BETWEEN.chars().count())) / 2;
+    let mut lines = Vec::new();
+    for row in rows {
+        match row {
+            Row::Hunk(text) => lines.push(vec![Span::new(HUNK, text)]),
+            Row::Remark(text) => lines.push(vec![Span::new(DIM, text)]),
+            Row::Same(old, new, text) => {
+                let line = || vec![Span::plain(text)];
+                pair(&mut lines, Some((*old, line())), Some((*new, line())), side);
+            }
+            Row::Changed { old, new } => {
+                let (old, new) = marked(old, new);
+                let (mut old, mut new) = (old.into_iter(), new.into_iter());
+                loop {
+                    let cells = (old.next(), new.next());
+                    if cells == (None, None) {
+                        break;
+                    }
+                    pair(&mut lines, cells.0, cells.1, side);
+                }
+            }
+        }
+    }
+    lines
+}
+
+type Cell = (usize, Line);
+
+/// Puts two lines beside each other, on as many rows as the longer one takes.
+fn pair(lines: &mut Vec<Line>, old: Option<Cell>, new: Option<Cell>, side: usize) {
+    let (old, new) = (cell(old, side), cell(new, side));
+    for row in 0..old.len().max(new.len()) {
+        let mut line = old.get(row).cloned().unwrap_or_default();
+        let blanks = side.saturating_sub(columns(&line));
+        line.push(Span::plain(&" ".repeat(blanks)));
+        line.push(Span::new(DIM, BETWEEN));
+        line.extend(new.get(row).cloned().unwrap_or_default());
+        lines.push(line);
+    }
+}
+
+fn cell(cell: Option<Cell>, side: usize) -> Vec<Line> {
+    let Some((number, line)) = cell else { return Vec::new() };
+    let numbered = |(row, line): (usize, Line)| {
+        let number = if row == 0 { number.to_string() } else { String::new() };
+        let number = Span::new(DIM, &format!("{number:>width$} ", width = NUMBER - 1));
+        [vec![number], line].concat()
+    };
+    wrapped(&line, side.saturating_sub(NUMBER)).into_iter().enumerate().map(numbered).collect()
+}
+
+/// The lines of both sides, with what changed within a line marked where the lines match up.
+fn marked(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<Cell>, Vec<Cell>) {
+    let whole =
+        |style: Style, (number, text): &(usize, &str)| (*number, vec![Span::new(style, text)]);
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for (old, new) in old.iter().zip(new) {
+        let (before, after) = words(old.1, new.1);
+        // Where nothing is left of a line, marks would only be noise.
+        if before.iter().chain(&after).all(|segment| segment.changed) {
+            left.push(whole(OLD, old));
+            right.push(whole(NEW, new));
+            continue;
+        }
+        for (side, number, style, segments) in
+            [(&mut left, old.0, OLD, before), (&mut right, new.0, NEW, after)]
+        {
+            let strong = style.bold().underline();
+            let span = |segment: &skill_store::diff::Segment| {
+                Span::new(if segment.changed { strong } else { style }, &segment.text)
+            };
+            side.push((number, segments.iter().map(span).collect()));
+        }
+    }
+    left.extend(old.iter().skip(new.len()).map(|line| whole(OLD, line)));
+    right.extend(new.iter().skip(old.len()).map(|line| whole(NEW, line)));
+    (left, right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::written_line;
+    use super::*;
+
+    const DIFF: &str = "--- a/SKILL.md\n+++ b/SKILL.md\n@@ -3,4 +3,4 @@\n same\n-use `bd list`\n\
+                        --- gone\n+use `bd ready`\n\\ No newline at end of file\n";
+
+    #[test]
+    fn a_diff_is_read_by_its_marks() {
+        let expected = [
+            Row::Hunk("@@ -3,4 +3,4 @@"),
+            Row::Same(3, 3, "same"),
+            Row::Changed {
+                old: vec![(4, "use `bd list`"), (5, "-- gone")],
+                new: vec![(4, "use `bd ready`")],
+            },
+            Row::Remark("\\ No newline at end of file"),
+        ];
+        assert_eq!(rows(DIFF), expected);
+    }
+
+    #[test]
+    fn words_that_changed_are_marked() {
+        let text: Vec<String> =
+            unified(&rows(DIFF)).iter().map(|line| written_line(line, true)).collect();
+        let [red, green] = ["\u{1b}[31m", "\u{1b}[32m"];
+        assert_eq!(
+            text[2],
+            format!(
+                "{red}-\u{1b}[0m{red}use `bd \u{1b}[0m\u{1b}[1m\u{1b}[4m{red}list\u{1b}[0m{red}`\u{1b}[0m"
+            )
+        );
+        assert_eq!(
+            text[4],
+            format!(
+                "{green}+\u{1b}[0m{green}use `bd \u{1b}[0m\u{1b}[1m\u{1b}[4m{green}ready\u{1b}[0m{green}`\u{1b}[0m"
+            )
+        );
+    }
+
+    #[test]
+    fn two_columns_stay_beside_each_other() {
+        let text: Vec<String> =
+            beside(&rows(DIFF), 33).iter().map(|line| written_line(line, false)).collect();
+        let expected = [
+            "@@ -3,4 +3,4 @@",
+            "   3 same       │    3 same",
+            "   4 use `bd li │    4 use `bd re",
+            "     st`        │      ady`",
+            "   5 -- gone    │ ",
+            "\\ No newline at end of file",
+        ];
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,72 @@
+//! `skillhost skill proposals`.
+
+use serde_json::json;
+use skill_store::{Flag, ProposalFilter, ProposalState, rfc3339};
+
+use super::desk::Desk;
+use crate::cli::ProposalsArgs;
+use crate::exit;
+use crate::output::Outcome;
+use crate::session::Session;
+
+/// How much of a justification a list shows, in characters.
+const WIDEST: usize = 60;
+
+pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
+    let desk = Desk::open(session)?;
+    let filter = ProposalFilter { all: args.all, skill: args.skill.as_deref(), state: None };
+    let listed = desk.proposals(filter)?;
+    if session.output.json {
+        session.output.object(&json!({ "proposals": listed }))?;
+        return Ok(exit::OK);
+    }
+    if listed.is_empty() {
+        let which = if args.all { "no proposals" } else { "no proposals wait for a decision" };
+        session.output.note(which);
+        return Ok(exit::OK);
+    }
+    let rows: Vec<Vec<String>> = listed
+        .iter()
+        .map(|summary| {
+            let mut why: String = summary.justification_line.chars().take(WIDEST).collect();
+            if summary.flags.iter().any(alarming) {
+                why.insert_str(0, "(!) ");
+            }
+            let times =
+                if summary.count > 1 { format!(" ×{}", summary.count) } else { String::new() };
+            vec![
+                summary.seq.to_string(),
+                summary.id.clone(),
+                format!("{}{times}", summary.state),
+                summary.skill_id.clone(),
+                summary.path.clone(),
+                format!("+{} -{}", summary.added, summary.removed),
+                short_time(summary.created_ms),
+                summary.author.agent_id.clone(),
+                why,
+            ]
+        })
+        .collect();
+    let header =
+        ["#", "id", "state", "skill", "file", "lines", "proposed (UTC)", "by", "justification"];
+    session.output.table(&header, &rows)?;
+    let stale = listed.iter().filter(|summary| summary.state == ProposalState::Stale).count();
+    if stale > 0 {
+        session.output.note(format!(
+            "{stale} stale, as the file has changed since; `skillhost skill rebase ID` makes one fit again"
+        ));
+    }
+    Ok(exit::OK)
+}
+
+/// Whether a flag means that the text may not be what it looks like.
+fn alarming(flag: &Flag) -> bool {
+    matches!(flag, Flag::HiddenUnicode { .. } | Flag::PromptMarkup { .. })
+}
+
+/// A time to the minute, in UTC.
+pub(super) fn short_time(ms: i64) -> String {
+    let mut text = rfc3339(ms).replacen('T', " ", 1);
+    text.truncate("2026-11-22 03:30".len());
+    text
+}

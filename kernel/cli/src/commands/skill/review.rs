@@ -1,0 +1,64 @@
+//! `skillhost skill review`: proposals as pages; on a terminal one after the other, to be decided.
+
+mod editor;
+mod screen;
+mod walk;
+
+use serde::Serialize;
+use serde_json::json;
+use skill_store::{Drift, Proposal, ProposalFilter, ProposalState};
+
+use super::consent::interactive;
+use super::desk::Desk;
+use super::page;
+use crate::cli::ReviewArgs;
+use crate::error::CliError;
+use crate::exit;
+use crate::output::Outcome;
+use crate::session::Session;
+
+/// A proposal as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct Reviewed {
+    #[serde(flatten)]
+    proposal: Proposal,
+    base: Drift,
+}
+
+pub(super) fn review(session: &Session, args: &ReviewArgs) -> Outcome {
+    let desk = Desk::open(session)?;
+    let ids = match &args.id {
+        Some(id) => vec![desk.proposal(id)?.0.summary.id],
+        None => waiting(&desk)?,
+    };
+    if interactive(session) && !ids.is_empty() {
+        return walk::walk(session, &desk, &ids);
+    }
+    if session.output.json {
+        let reviewed = ids
+            .iter()
+            .map(|id| desk.proposal(id).map(|(proposal, base)| Reviewed { proposal, base }))
+            .collect::<Result<Vec<_>, _>>()?;
+        session.output.object(&json!({ "proposals": reviewed }))?;
+        return Ok(exit::OK);
+    }
+    if ids.is_empty() {
+        session.output.note("no proposals wait for a decision");
+    }
+    for (number, id) in ids.iter().enumerate() {
+        if number > 0 {
+            session.output.line(format!("\n{}\n", "═".repeat(80)))?;
+        }
+        let (proposal, drift) = desk.proposal(id)?;
+        page::print(session.output, &page::of(&proposal, &drift, session.output.width()))?;
+    }
+    Ok(exit::OK)
+}
+
+/// The proposals somebody has to decide about, the oldest first.
+fn waiting(desk: &Desk) -> Result<Vec<String>, CliError> {
+    let listed = desk.proposals(ProposalFilter::default())?;
+    let waits =
+        |state| matches!(state, ProposalState::Open | ProposalState::Stale | ProposalState::Failed);
+    Ok(listed.into_iter().filter(|summary| waits(summary.state)).map(|s| s.id).collect())
+}

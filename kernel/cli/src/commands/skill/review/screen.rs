@@ -1,0 +1,163 @@
+//! The terminal while proposals are walked through; given back as it was on every way out.
+
+use std::io::{self, Write as _};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use termimad::crossterm::cursor::{Hide, MoveTo, Show};
+use termimad::crossterm::event::{
+    self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEventKind, KeyModifiers,
+};
+use termimad::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use termimad::crossterm::{execute, queue};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::super::page::{Line, wrapped, written_line};
+use crate::exit;
+
+/// Whether the terminal is ours.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// What a person typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Input {
+    Key(KeyCode),
+    /// Ctrl-C.
+    Interrupt,
+    /// Text that was pasted, which is never a command.
+    Paste(String),
+    /// The terminal has another size.
+    Resized,
+}
+
+/// The terminal, taken until this is dropped.
+pub(super) struct Screen {
+    colour: bool,
+}
+
+impl Screen {
+    pub(super) fn take(colour: bool) -> io::Result<Self> {
+        static PREPARED: Once = Once::new();
+        PREPARED.call_once(|| {
+            let usual = std::panic::take_hook();
+            // The message has to be seen, so the terminal is given back before it is written.
+            std::panic::set_hook(Box::new(move |panic| {
+                give_back();
+                usual(panic);
+            }));
+            std::thread::spawn(end_by_signal);
+        });
+        take()?;
+        Ok(Self { colour })
+    }
+
+    /// Gives the terminal to something else for a while.
+    pub(super) fn lend<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
+        give_back();
+        let done = work();
+        take()?;
+        Ok(done)
+    }
+
+    /// The columns and rows of the terminal.
+    pub(super) fn size(&self) -> (usize, usize) {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+        match size.filter(|size| size.ws_col > 0 && size.ws_row > 0) {
+            Some(size) => (usize::from(size.ws_col), usize::from(size.ws_row)),
+            None => (80, 24),
+        }
+    }
+
+    /// Draws lines from the top and others at the bottom; what is too long is broken.
+    pub(super) fn draw(&self, top: &[Line], bottom: &[Line]) -> io::Result<()> {
+        let (width, height) = self.size();
+        let broken = |lines: &[Line]| -> Vec<Line> {
+            lines.iter().flat_map(|line| wrapped(line, width)).collect()
+        };
+        let (mut rows, bottom) = (broken(top), broken(bottom));
+        rows.resize(height.saturating_sub(bottom.len()), Line::new());
+        rows.extend(bottom);
+        let mut bytes = Vec::new();
+        for (row, line) in (0_u16..).zip(rows.iter().take(height)) {
+            queue!(bytes, MoveTo(0, row), Clear(ClearType::CurrentLine))?;
+            bytes.extend(written_line(line, self.colour).into_bytes());
+        }
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&bytes)?;
+        stdout.flush()
+    }
+
+    /// Waits for the person.
+    pub(super) fn input(&self) -> io::Result<Input> {
+        loop {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+                    match key.code {
+                        KeyCode::Char('c' | 'd') if control => return Ok(Input::Interrupt),
+                        _ if control => {}
+                        code => return Ok(Input::Key(code)),
+                    }
+                }
+                Event::Paste(text) => return Ok(Input::Paste(text)),
+                Event::Resize(..) => return Ok(Input::Resized),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn take() -> io::Result<()> {
+    TAKEN.store(true, Ordering::SeqCst);
+    let taken = enable_raw_mode()
+        .and_then(|()| execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Hide));
+    if taken.is_err() {
+        give_back();
+    }
+    taken
+}
+
+fn give_back() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        // There is nobody left to be told that it fails.
+        let _ = execute!(io::stdout(), DisableBracketedPaste, Show, LeaveAlternateScreen);
+        let _ = disable_raw_mode();
+    }
+}
+
+/// Ends the program by a signal, the terminal given back; what the ledger was doing is brought to
+/// its end at the next use. While an editor has the terminal, Ctrl-C is the editor's.
+fn end_by_signal() {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return;
+    };
+    runtime.block_on(async {
+        let listen = |kind| signal(kind).ok();
+        let (Some(mut interrupt), Some(mut terminate), Some(mut hangup)) = (
+            listen(SignalKind::interrupt()),
+            listen(SignalKind::terminate()),
+            listen(SignalKind::hangup()),
+        ) else {
+            return;
+        };
+        loop {
+            let code = tokio::select! {
+                _ = interrupt.recv() => exit::INTERRUPTED,
+                _ = terminate.recv() => 143,
+                _ = hangup.recv() => 129,
+            };
+            if code != exit::INTERRUPTED || TAKEN.load(Ordering::SeqCst) {
+                give_back();
+                std::process::exit(i32::from(code));
+            }
+        }
+    });
+}

@@ -1,0 +1,229 @@
+//! A command on a pseudo-terminal: what it shows, what a person types.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::home::redact;
+use crate::process::{DEADLINE, Output};
+
+/// A command that has a terminal for its input and output; killed when dropped before its end.
+pub struct Terminal {
+    child: Child,
+    keyboard: File,
+    /// The command's side, so that it can be asked how it was left.
+    line: File,
+    before: Termios,
+    shown: Receiver<Vec<u8>>,
+    bytes: Vec<u8>,
+    /// How much of the text was looked at.
+    seen: usize,
+    redactions: Vec<(String, &'static str)>,
+    deadline: Instant,
+}
+
+/// What a command left behind on its terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The exit code; everything it showed as standard output, without what steers the terminal.
+    pub output: Output,
+    /// Every byte it showed.
+    pub bytes: Vec<u8>,
+    /// Whether lines are read and echoed as before.
+    pub modes_restored: bool,
+}
+
+impl Terminal {
+    pub(crate) fn start(
+        command: &mut Command,
+        (columns, rows): (u16, u16),
+        redactions: Vec<(String, &'static str)>,
+    ) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("open a terminal");
+        grantpt(&terminal).expect("the terminal is ours");
+        unlockpt(&terminal).expect("the terminal is ours");
+        let name = ptsname(&terminal, Vec::new()).expect("a terminal has a name");
+        let name = name.to_str().expect("its name is ASCII").to_owned();
+        let flags = i32::try_from(OFlags::NOCTTY.bits()).expect("a flag of open");
+        let line = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&name);
+        let line = line.expect("open the command's side of a terminal");
+        let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&line, size).expect("a terminal has a size");
+        let before = tcgetattr(&line).expect("a terminal has modes");
+        let side = || line.try_clone().expect("a file can be shared");
+        let child = command
+            .env("TERM", "xterm-256color")
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
+        // The command keeps its side open until it is dropped.
+        command.stdin(std::process::Stdio::null());
+        command.stdout(std::process::Stdio::null());
+        command.stderr(std::process::Stdio::null());
+        let keyboard = File::from(terminal);
+        let mut screen = keyboard.try_clone().expect("a file can be shared");
+        let (sender, shown) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // It ends with an error once nobody has the other side open.
+            while let Ok(read @ 1..) = screen.read(&mut buffer) {
+                if sender.send(buffer[..read].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        let deadline = Instant::now() + DEADLINE;
+        Self {
+            child,
+            keyboard,
+            line,
+            before,
+            shown,
+            bytes: Vec::new(),
+            seen: 0,
+            redactions,
+            deadline,
+        }
+    }
+
+    /// Waits until a text is shown after what was waited for before.
+    ///
+    /// # Panics
+    /// When the command ends or the deadline passes first; the message has everything shown.
+    #[track_caller]
+    pub fn wait_for(&mut self, text: &str) {
+        loop {
+            let shown = plain(&self.bytes);
+            if let Some(at) = shown[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            match self.shown.recv_timeout(left.min(Duration::from_millis(50))) {
+                Ok(bytes) => self.bytes.extend(bytes),
+                Err(_) => {
+                    let ended = self.child.try_wait().expect("the process is ours").is_some();
+                    let over = ended || left.is_zero();
+                    assert!(
+                        !over,
+                        "{text:?} is not shown (ended: {ended}):\n{}",
+                        &shown[self.seen..]
+                    );
+                }
+            }
+        }
+    }
+
+    /// Types.
+    pub fn send(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("a terminal takes keys");
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the process is ours");
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Panics
+    /// When it does not come before the deadline.
+    #[track_caller]
+    #[must_use = "assert on what is left"]
+    pub fn finish(mut self) -> Left {
+        let status = loop {
+            self.bytes.extend(self.shown.try_iter().flatten());
+            match self.child.try_wait().expect("the process is ours") {
+                Some(status) => break status,
+                None if Instant::now() > self.deadline => {
+                    panic!("the command does not end; it showed:\n{}", plain(&self.bytes));
+                }
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let after = tcgetattr(&self.line).expect("a terminal has modes");
+        let modes = |termios: &Termios| {
+            (termios.input_modes, termios.output_modes, termios.control_modes, termios.local_modes)
+        };
+        let modes_restored = modes(&after) == modes(&self.before);
+        // What was shown last may still be on its way.
+        while let Ok(bytes) = self.shown.recv_timeout(Duration::from_millis(100)) {
+            self.bytes.extend(bytes);
+        }
+        let signal = || std::os::unix::process::ExitStatusExt::signal(&status).map(|s| -s);
+        let output = Output {
+            status: status.code().or_else(signal).expect("a code or a signal ends a process"),
+            stdout: redact(&plain(&self.bytes), &self.redactions),
+            stderr: String::new(),
+        };
+        Left { output, bytes: std::mem::take(&mut self.bytes), modes_restored }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // After `finish` there is nothing left to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The text without control sequences; moving the cursor begins a line.
+fn plain(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut plain = String::new();
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1b}' => {
+                if characters.next() != Some('[') {
+                    continue;
+                }
+                let end = characters.find(|character| ('@'..='~').contains(character));
+                if end == Some('H') {
+                    plain.push('\n');
+                }
+            }
+            '\r' => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::TestHome;
+
+    #[test]
+    fn a_program_on_a_terminal_is_seen_and_typed_to() {
+        let home = TestHome::new();
+        let script = "test -t 0 && test -t 1 && stty size; read -r word; \
+                      printf '\\033[31mgot\\033[2;1H%s\\033[0m\\n' \"$word\"; exit 3";
+        let mut command = home.command_of("sh".as_ref());
+        let mut shell = home.on_terminal(command.args(["-c", script]), (100, 30));
+        shell.wait_for("30 100");
+        shell.send("word\r");
+        let left = shell.finish();
+        assert_eq!(left.output.status, 3);
+        assert_eq!(left.output.stdout, "30 100\nword\ngot\nword\n");
+        assert!(left.modes_restored);
+    }
+
+    #[test]
+    fn a_terminal_that_is_left_raw_is_noticed() {
+        let home = TestHome::new();
+        let mut command = home.command_of("stty".as_ref());
+        assert!(!home.on_terminal(command.arg("raw"), (80, 24)).finish().modes_restored);
+    }
+}
