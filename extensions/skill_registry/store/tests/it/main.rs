@@ -10,7 +10,11 @@
 mod collect;
 mod collisions;
 #[cfg(test)]
+mod crash_worker;
+#[cfg(test)]
 mod desk;
+#[cfg(test)]
+mod dice;
 #[cfg(test)]
 mod diff_corpus;
 #[cfg(test)]
@@ -25,6 +29,8 @@ mod hostile_files;
 mod jail;
 #[cfg(test)]
 mod ledger;
+#[cfg(test)]
+mod ledger_crash;
 #[cfg(test)]
 mod ledger_database;
 #[cfg(test)]
