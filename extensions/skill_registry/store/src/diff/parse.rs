@@ -226,7 +226,7 @@ impl<'d> Parser<'d, '_> {
             if !is_side(line, side) {
                 break;
             }
-            sides.push(names::read(&line[side.len()..].trim_start_matches(' ')));
+            sides.push(names::read(line[side.len()..].trim_start_matches(' ')));
             self.at += 1;
         }
         let real: Vec<String> =
@@ -260,7 +260,7 @@ impl<'d> Parser<'d, '_> {
                     || fit != Fit::Other && names::fit(known, self.path) != Fit::Other
             };
             // A diff of thousands of files is refused by its first few.
-            if files.len() < 16 && !files.iter().any(|known| same(&known)) {
+            if files.len() < 16 && !files.iter().any(|known| same(known)) {
                 files.push(name);
             }
         }

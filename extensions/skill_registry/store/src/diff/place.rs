@@ -42,12 +42,15 @@ impl<'t> Base<'t> {
     }
 }
 
+/// How many lines of context were not compared, before and after.
+type Ignored = (usize, usize);
+
 /// Where a hunk applies.
 pub(super) struct Place {
     /// The first line of the base that is compared.
     pub(super) at: usize,
     /// How many lines of context are ignored at the start and at the end.
-    pub(super) ignored: (usize, usize),
+    pub(super) ignored: Ignored,
     pub(super) notes: Vec<FuzzKind>,
 }
 
@@ -177,9 +180,9 @@ impl<'b, 't> Search<'b, 't> {
         old: &Side<'_>,
         outer: &Outer,
         expected: Option<i64>,
-    ) -> Result<Option<(usize, (usize, usize))>, DiffError> {
+    ) -> Result<Option<(usize, Ignored)>, DiffError> {
         for ignored in 1..=MAX_IGNORED {
-            let mut found: Vec<(i64, (usize, usize))> = Vec::new();
+            let mut found: Vec<(i64, Ignored)> = Vec::new();
             for first in (0..=ignored).rev() {
                 let (lead, trail) = (first, ignored - first);
                 if lead > outer.lead || trail > outer.trail || ignored > old.ids.len() {

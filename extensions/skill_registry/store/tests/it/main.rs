@@ -32,6 +32,8 @@ mod ledger;
 #[cfg(test)]
 mod ledger_crash;
 #[cfg(test)]
+mod ledger_crowd;
+#[cfg(test)]
 mod ledger_database;
 #[cfg(test)]
 #[cfg(feature = "failpoints")]
@@ -42,6 +44,9 @@ mod ledger_races;
 mod ledger_skills;
 #[cfg(test)]
 mod ledger_states;
+#[cfg(test)]
+#[cfg(feature = "failpoints")]
+mod ledger_workflows;
 #[cfg(test)]
 mod links;
 #[cfg(test)]
