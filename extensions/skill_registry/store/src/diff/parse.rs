@@ -260,7 +260,7 @@ impl<'d> Parser<'d, '_> {
                     || fit != Fit::Other && names::fit(known, self.path) != Fit::Other
             };
             // A diff of thousands of files is refused by its first few.
-            if files.len() < 16 && !files.iter().any(|known| same(known)) {
+            if files.len() < 16 && !files.iter().any(same) {
                 files.push(name);
             }
         }
