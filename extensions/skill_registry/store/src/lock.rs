@@ -1,7 +1,8 @@
 //! One writer at a time, across processes and across copies of the program in one process.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,15 +20,21 @@ const TURN: &str = "turn";
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(4);
 
+/// How many bytes of names are read.
+const MOST_NAMES: u64 = 64 << 10;
+
 /// The lock, held until it is dropped.
 ///
-/// While it is held its file names the holder. A name that is found there by the next holder says
-/// that the one before did not come to the end.
+/// While it is held the last line of its file names the holder. Names that are found there by the
+/// next holder are of processes that did not come to the end; they stay until somebody has seen to
+/// what those left.
 #[derive(Debug)]
 pub(crate) struct Held {
     file: File,
-    /// The process that held it before, if that ended without letting go.
-    pub(crate) left_by: Option<String>,
+    /// The processes that held it before and ended without letting go.
+    pub(crate) left_by: Vec<String>,
+    /// How much of the file stays when this one lets go.
+    stays: Cell<u64>,
 }
 
 impl Held {
@@ -43,19 +50,23 @@ impl Held {
             return Err(busy(&path, &mut file, wait));
         }
         drop(turn);
-        let before = name_in(&mut file).map_err(failed)?;
-        let name = format!("{}\n", std::process::id());
+        let left_by = names_in(&mut file).map_err(failed)?;
+        let stays = file.seek(SeekFrom::End(0)).map_err(failed)?;
         // On a full disk the name is missing, and after a crash the next holder looks less closely.
-        let told = file.set_len(0).and_then(|()| file.rewind());
-        let _ = told.and_then(|()| file.write_all(name.as_bytes()));
-        Ok(Self { file, left_by: (!before.is_empty()).then_some(before) })
+        let _ = file.write_all(format!("{}\n", std::process::id()).as_bytes());
+        Ok(Self { file, left_by, stays: Cell::new(stays) })
+    }
+
+    /// Forgets those that ended without letting go: what they left is seen to.
+    pub(crate) fn settle(&self) {
+        self.stays.set(0);
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         // If this fails, the next holder looks more closely than it needs to.
-        let _ = self.file.set_len(0);
+        let _ = self.file.set_len(self.stays.get());
         let _ = self.file.unlock();
     }
 }
@@ -78,19 +89,20 @@ fn lock(file: &File, until: Instant) -> io::Result<bool> {
     }
 }
 
-/// Returns who is named in the file; a name that is none is what a crash can leave, too.
-fn name_in(file: &mut File) -> io::Result<String> {
-    let mut name = Vec::new();
+/// Returns who is named in the file; names that are none are what a crash can leave, too.
+fn names_in(file: &mut File) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
     file.rewind()?;
-    file.take(20).read_to_end(&mut name)?;
-    Ok(String::from_utf8_lossy(&name).trim_end().to_owned())
+    file.take(MOST_NAMES).read_to_end(&mut names)?;
+    Ok(String::from_utf8_lossy(&names).lines().map(str::to_owned).collect())
 }
 
 fn busy(path: &Path, file: &mut File, wait: Duration) -> LedgerError {
     // Only the message depends on it.
-    let holder = match name_in(file).unwrap_or_default().parse::<u32>() {
-        Ok(id) => format!("process {id}"),
-        Err(_) => "another process".to_owned(),
+    let named = names_in(file).unwrap_or_default().pop();
+    let holder = match named.and_then(|name| name.parse::<u32>().ok()) {
+        Some(id) => format!("process {id}"),
+        None => "another process".to_owned(),
     };
     LedgerError::new(
         LedgerErrorKind::Locked,
@@ -109,7 +121,7 @@ mod tests {
         let path = temp.path().join(LOCK);
         let wait = Duration::from_millis(20);
         let held = Held::take(temp.path(), wait).unwrap();
-        assert_eq!(held.left_by, None);
+        assert_eq!(held.left_by, [""; 0]);
         let error = Held::take(temp.path(), wait).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -120,15 +132,27 @@ mod tests {
             )
         );
         drop(held);
-        assert_eq!(Held::take(temp.path(), wait).unwrap().left_by, None);
+        assert_eq!(Held::take(temp.path(), wait).unwrap().left_by, [""; 0]);
     }
 
     #[test]
-    fn a_holder_that_died_is_noticed_once() {
+    fn holders_that_died_are_named_until_somebody_has_seen_to_it() {
         let temp = tempfile::tempdir().unwrap();
-        std::fs::write(temp.path().join(LOCK), "4711\n").unwrap();
-        let left_by = || Held::take(temp.path(), Duration::ZERO).unwrap().left_by.clone();
-        assert_eq!(left_by().as_deref(), Some("4711"));
-        assert_eq!(left_by(), None);
+        let path = temp.path().join(LOCK);
+        std::fs::write(&path, "4711\n").unwrap();
+        let take = || Held::take(temp.path(), Duration::ZERO).unwrap();
+        // The second one dies, the third one fails.
+        let held = take();
+        assert_eq!(held.left_by, ["4711"]);
+        let both = std::fs::read(&path).unwrap();
+        drop(held);
+        std::fs::write(&path, both).unwrap();
+        let own = std::process::id().to_string();
+        assert_eq!(take().left_by, ["4711", &own]);
+        let held = take();
+        assert_eq!(held.left_by, ["4711", &own]);
+        held.settle();
+        drop(held);
+        assert_eq!(take().left_by, [""; 0]);
     }
 }

@@ -13,14 +13,15 @@ use crate::ledger::session::Session;
 impl Session<'_> {
     /// Goes through the changes that are not closed. Where a process ended in the middle, also the
     /// files of the data directory are looked at.
-    pub(super) fn recover(&mut self, left_by: Option<&str>) -> Result<(), LedgerError> {
+    pub(super) fn recover(&mut self, left_by: &[String]) -> Result<(), LedgerError> {
         for intent in self.read(|work| work.pending_intents())? {
             self.resume(&intent)?;
         }
-        if let Some(left_by) = left_by {
+        if !left_by.is_empty() {
             sweep_data(&self.ledger.data_dir, left_by);
             sweep_data(&self.ledger.proposals_dir(), left_by);
             self.write_missing_files()?;
+            self.mirror_created()?;
         }
         Ok(())
     }
@@ -85,12 +86,14 @@ impl Session<'_> {
     }
 }
 
-/// Removes the temporary files of a process that is gone.
-fn sweep_data(dir: &Path, left_by: &str) {
-    let of_generation = format!(".generation.{left_by}.");
+/// Removes the temporary files of processes that are gone.
+fn sweep_data(dir: &Path, left_by: &[String]) {
+    let of_generation: Vec<_> = left_by.iter().map(|id| format!(".generation.{id}.")).collect();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let is_left = |name: &str| name.starts_with(".tmp-") || name.starts_with(&of_generation);
+        let is_left = |name: &str| {
+            name.starts_with(".tmp-") || of_generation.iter().any(|start| name.starts_with(start))
+        };
         if name.to_str().is_some_and(is_left) {
             // One that stays is in nobody's way.
             let _ = fs::remove_file(entry.path());

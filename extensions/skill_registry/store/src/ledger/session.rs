@@ -49,10 +49,10 @@ impl Ledger {
         let made = fault::step("dir.create").and_then(|()| fs::create_dir_all(&self.data_dir));
         made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
         let held = Held::take(&self.data_dir, self.wait)?;
-        let done = match self.attempt(held.left_by.as_deref(), None, &work) {
+        let done = match self.attempt(&held, None, &work) {
             Err(error) if error.is_corrupt() => {
                 let moved_to = self.move_aside()?;
-                self.attempt(None, Some(moved_to), &work)
+                self.attempt(&held, Some(moved_to), &work)
             }
             done => done,
         };
@@ -71,16 +71,18 @@ impl Ledger {
 
     fn attempt<T>(
         &self,
-        left_by: Option<&str>,
+        held: &Held,
         moved_to: Option<PathBuf>,
         work: &impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let (db, unused) = Db::open(&self.database(), self.wait, left_by.is_some())?;
+        let suspect = !held.left_by.is_empty();
+        let (db, unused) = Db::open(&self.database(), self.wait, suspect)?;
         let mut session = Session { ledger: self, db, stamp: self.stamp() };
         if unused {
             session.rebuild(moved_to)?;
         }
-        session.recover(left_by)?;
+        session.recover(&held.left_by)?;
+        held.settle();
         work(&mut session)
     }
 

@@ -228,6 +228,10 @@ impl Session<'_> {
             .collect();
         let path = self.ledger.data_dir.join(MIRROR);
         let text = json!(lines).to_string();
+        // Where the database knows of none, a copy that cannot be read stays for a person to look at.
+        if lines.is_empty() || fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+            return Ok(());
+        }
         if let Err(error) = write_file(&path, &text) {
             self.ledger.note(LedgerNote::FileNotWritten { path, reason: error.to_string() });
         }

@@ -60,8 +60,11 @@ impl Swap<'_> {
         let (inner, name) = match jail::open_parent(self.dir, self.path, make) {
             Ok(parent) => parent,
             Err(JailError::NotFound) if make => return Err(JailError::NotRegular),
-            Err(JailError::NotFound) if self.old.is_none() => return Ok(Swapped::Already),
-            Err(JailError::NotFound) => return Ok(Swapped::Conflict),
+            // The directory goes with the last file in it.
+            Err(JailError::NotFound) => {
+                self.remove_empty_directories();
+                return Ok(Swapped::Already);
+            }
             Err(error) => return Err(error),
         };
         let parent = inner.as_ref().unwrap_or(self.dir);
@@ -71,8 +74,9 @@ impl Swap<'_> {
         }
         let found = digest_of(parent, name)?;
         if found == self.wanted() {
-            if let Target::File { mode, .. } = self.new {
-                set_executable(parent, name, mode)?;
+            match self.new {
+                Target::File { mode, .. } => set_executable(parent, name, mode)?,
+                Target::Absent => self.remove_empty_directories(),
             }
             return Ok(Swapped::Already);
         }
@@ -180,12 +184,19 @@ impl Swap<'_> {
     fn remove_empty_directories(&self) {
         let mut path = self.path.as_str();
         while let Some((above, _)) = path.rsplit_once('/') {
-            let Ok(above_path) = RelPath::new(above) else { return };
-            let Ok((inner, name)) = jail::open_parent(self.dir, &above_path, false) else { return };
-            if inner.as_ref().unwrap_or(self.dir).remove_dir(name).is_err() {
-                return;
-            }
             path = above;
+            let Ok(above_path) = RelPath::new(above) else { return };
+            match jail::open_parent(self.dir, &above_path, false) {
+                Ok((inner, name)) => {
+                    let removed = inner.as_ref().unwrap_or(self.dir).remove_dir(name);
+                    if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+                        return;
+                    }
+                }
+                // A process that ended in the middle has removed it.
+                Err(JailError::NotFound) => {}
+                Err(_) => return,
+            }
         }
     }
 }

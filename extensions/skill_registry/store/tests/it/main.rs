@@ -10,7 +10,11 @@
 mod collect;
 mod collisions;
 #[cfg(test)]
+mod crash_worker;
+#[cfg(test)]
 mod desk;
+#[cfg(test)]
+mod dice;
 #[cfg(test)]
 mod diff_corpus;
 #[cfg(test)]
@@ -28,6 +32,10 @@ mod keep;
 #[cfg(test)]
 mod ledger;
 #[cfg(test)]
+mod ledger_crash;
+#[cfg(test)]
+mod ledger_crowd;
+#[cfg(test)]
 mod ledger_database;
 #[cfg(test)]
 #[cfg(feature = "failpoints")]
@@ -38,6 +46,9 @@ mod ledger_races;
 mod ledger_skills;
 #[cfg(test)]
 mod ledger_states;
+#[cfg(test)]
+#[cfg(feature = "failpoints")]
+mod ledger_workflows;
 #[cfg(test)]
 mod links;
 #[cfg(test)]

@@ -1,0 +1,257 @@
+//! Processes that are killed at any point: every text is the old or the new one, and none is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use skill_store::{
+    Digest, FileState, Ledger, LedgerNote, ProposalFilter, ProposalState, VersionAuthor,
+};
+
+use crate::crash_worker::{MARK, SKILLS, ledger, whole};
+use crate::desk::{Desk, agent, person};
+use crate::dice::Dice;
+use crate::scene::id;
+
+/// How many processes die in one place, one after the other.
+const CHAIN: usize = 20;
+
+/// What the dead have told.
+#[derive(Default)]
+struct Told {
+    /// Texts that may appear.
+    may: BTreeSet<Digest>,
+    /// Texts that must not go.
+    kept: BTreeSet<Digest>,
+    /// Versions by the proposals they came from.
+    applied: BTreeMap<String, u64>,
+    rejected: BTreeSet<String>,
+    back: BTreeSet<(String, u64)>,
+    created: BTreeSet<String>,
+    /// Skills that were edited while the ledger did not look.
+    unseen: BTreeSet<String>,
+    reads: i64,
+    done: usize,
+}
+
+impl Told {
+    fn hear(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let digest = || words[1].parse::<Digest>().unwrap();
+        match words[0] {
+            "ready" => {}
+            "done" => self.done += 1,
+            "may" => drop(self.may.insert(digest())),
+            "kept" => drop(self.kept.insert(digest())),
+            "applied" => drop(self.applied.insert(words[1].to_owned(), words[2].parse().unwrap())),
+            "rejected" => drop(self.rejected.insert(words[1].to_owned())),
+            "back" => drop(self.back.insert((words[1].to_owned(), words[2].parse().unwrap()))),
+            "created" => drop(self.created.insert(words[1].to_owned())),
+            "edit" => drop(self.unseen.insert(words[1].to_owned())),
+            "seen" => drop(self.unseen.remove(words[1])),
+            "read" => self.reads += words[1].parse::<i64>().unwrap(),
+            _ => panic!("{line}"),
+        }
+    }
+}
+
+/// Starts a worker and kills it; hears what it told.
+fn kill_one(desk: &Desk, dice: &mut Dice, told: &mut Told) {
+    let mut worker = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "crash_worker::child_that_works"])
+        .env("SKILL_STORE_TEST_CRASH_DESK", desk.scene.path(""))
+        .env("SKILL_STORE_TEST_SEED", dice.next().to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut left, delay) = (dice.below(14), Duration::from_micros(dice.below(9_000)));
+    for line in BufReader::new(worker.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        // The test program writes its own beginning of the first line.
+        let Some((_, line)) = line.split_once(MARK) else { continue };
+        told.hear(line);
+        if left == 0 {
+            thread::sleep(delay);
+            // What it told until then is still heard.
+            worker.kill().unwrap();
+        }
+        left = left.wrapping_sub(1);
+    }
+    worker.wait().unwrap();
+}
+
+/// Finds every file and every empty directory below one.
+fn walk(dir: &Path, files: &mut Vec<PathBuf>, empty: &mut Vec<PathBuf>) {
+    let entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    if entries.is_empty() {
+        empty.push(dir.to_owned());
+    }
+    for entry in entries {
+        if entry.is_dir() { walk(&entry, files, empty) } else { files.push(entry) }
+    }
+}
+
+fn rows<T: rusqlite::types::FromSql>(conn: &Connection, sql: &str) -> Vec<T> {
+    let mut statement = conn.prepare(sql).unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+/// Checks the database by itself, and that it has every text that must be there.
+#[track_caller]
+fn assert_database(desk: &Desk, told: &Told, on_disk: &BTreeSet<Digest>, what: &str) {
+    let conn = Connection::open(desk.data("registry.sqlite3")).unwrap();
+    assert_eq!(rows::<String>(&conn, "PRAGMA integrity_check"), ["ok"], "{what}");
+    assert_eq!(rows::<String>(&conn, "PRAGMA foreign_key_check"), [""; 0], "{what}");
+    let pending = "SELECT id FROM intents WHERE state = 'pending'";
+    assert_eq!(rows::<String>(&conn, pending), [""; 0], "{what}");
+    let mut statement = conn.prepare("SELECT digest, content FROM blobs").unwrap();
+    let blobs = statement
+        .query_map([], |row| Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, Vec<u8>>(1)?)))
+        .unwrap();
+    let mut kept = on_disk.clone();
+    for blob in blobs {
+        let (digest, content) = blob.unwrap();
+        assert_eq!(Digest::of(&content), Digest::from(digest), "{what}");
+        kept.insert(Digest::from(digest));
+    }
+    let lost: Vec<_> = told.kept.difference(&kept).collect();
+    assert!(lost.is_empty(), "{what}: texts are lost: {lost:?}");
+    let reads = rows::<i64>(&conn, "SELECT count(*) FROM activations")[0];
+    // The last batch may have come in before it could be told.
+    assert!(reads >= told.reads && reads % 2 == 0, "{what}: {reads} of {}", told.reads);
+}
+
+/// Checks everything about a place where processes died.
+#[track_caller]
+fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, told: &mut Told, what: &str) {
+    let all = || ProposalFilter { all: true, ..ProposalFilter::default() };
+    let proposals = ledger.proposals(all()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    for note in ledger.take_notes() {
+        let repaired = matches!(note, LedgerNote::Finished { .. } | LedgerNote::Swept { .. });
+        assert!(repaired, "{what}: {note}");
+    }
+    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "{what}");
+    // A rebased text is made by the ledger alone.
+    told.may.extend(proposals.iter().map(|proposal| proposal.new_digest));
+
+    let (mut files, mut empty) = (Vec::new(), Vec::new());
+    walk(&desk.scene.path("skills"), &mut files, &mut empty);
+    let on_disk: BTreeSet<_> =
+        files.iter().map(|file| Digest::of(&fs::read(file).unwrap())).collect();
+    let torn: Vec<_> = on_disk.difference(&told.may).collect();
+    assert!(torn.is_empty(), "{what}: texts that nobody wrote: {torn:?}");
+    if told.unseen.is_empty() {
+        assert_eq!(empty, Vec::<PathBuf>::new(), "{what}");
+    }
+    if !desk.data("registry.sqlite3").exists() {
+        // It died before it had asked anything of the ledger.
+        assert!(told.kept.is_subset(&on_disk), "{what}");
+        return;
+    }
+    assert_database(desk, told, &on_disk, what);
+
+    let mut applied = BTreeMap::new();
+    let snapshot = desk.snapshot();
+    for skill in SKILLS {
+        let before = ledger.version(skill, None).map_or(0, |last| last.version.number);
+        let versions = ledger.history(&snapshot, skill).unwrap();
+        // What lies there is what was recorded last, as a whole, unless somebody edited it.
+        if before > 0 && !told.unseen.contains(skill) {
+            assert_eq!(versions.len() as u64, before, "{what}: {skill} is torn");
+        }
+        let numbers: Vec<u64> = versions.iter().map(|version| version.number).collect();
+        assert_eq!(numbers, (1..=versions.len() as u64).collect::<Vec<_>>(), "{what}");
+        for version in &versions {
+            if let Some(proposal) = &version.proposal {
+                let twice = applied.insert(proposal.clone(), version.number);
+                assert_eq!(twice, None, "{what}: {proposal} was applied twice");
+            }
+        }
+        for (_, number) in told.back.iter().filter(|(back, _)| back == skill) {
+            let author = &versions[*number as usize - 1].author;
+            assert_eq!(*author, VersionAuthor::Person { name: "ada".to_owned() }, "{what}");
+        }
+    }
+    told.unseen.clear();
+    for (proposal, version) in &told.applied {
+        assert_eq!(applied.get(proposal), Some(version), "{what}: {proposal}");
+    }
+    for summary in ledger.proposals(all()).unwrap() {
+        let (id, state) = (&summary.id, summary.state);
+        assert!(state != ProposalState::Approved && state != ProposalState::Failed, "{what}: {id}");
+        assert_eq!(state == ProposalState::Applied, applied.contains_key(id), "{what}: {id}");
+        if told.rejected.contains(id) {
+            assert_eq!(state, ProposalState::Rejected, "{what}: {id}");
+        }
+        let proposal = ledger.proposal(id).unwrap();
+        assert_eq!(proposal.file_state, FileState::AsWritten, "{what}: {id}");
+        let text = proposal.new_text.expect("a text is kept");
+        assert_eq!(Digest::of(text.as_bytes()), summary.new_digest, "{what}: {id}");
+    }
+    let standing = ledger.standing(&snapshot).unwrap();
+    for skill in &told.created {
+        assert!(standing.contains_key(&id(skill)), "{what}: {skill}");
+    }
+    assert_eq!(ledger.take_notes(), [], "{what}");
+}
+
+/// Kills processes at that many points, in several places.
+fn kill(points: usize, seed: u64) {
+    let (mut dice, mut killed) = (Dice::new(seed), 0);
+    let (mut done, mut applied, mut repaired_twice) = (0, 0, 0);
+    while killed < points {
+        let desk = Desk::empty();
+        let mut told = Told::default();
+        for skill in SKILLS {
+            let text = whole(skill, "SKILL.md", "0", "0", 8);
+            desk.write(skill, &text);
+            told.may.insert(Digest::of(text.as_bytes()));
+            told.kept.insert(Digest::of(text.as_bytes()));
+        }
+        let ledger = ledger(&desk);
+        for _ in 0..CHAIN {
+            let what = format!("seed {seed}, kill {killed}");
+            kill_one(&desk, &mut dice, &mut told);
+            killed += 1;
+            if dice.below(5) == 0 {
+                // The next one repairs, and may be killed while it does.
+                kill_one(&desk, &mut dice, &mut told);
+                (killed, repaired_twice) = (killed + 1, repaired_twice + 1);
+            }
+            assert_nothing_lost(&desk, &ledger, &mut told, &what);
+            if killed >= points {
+                break;
+            }
+        }
+        (done, applied) = (done + told.done, applied + told.applied.len());
+        // It is as good as new.
+        let mut wish = crate::desk::wish("beads", &format!("after {killed}"));
+        wish.justification = "It is the last one.".to_owned();
+        let last = ledger.propose(&desk.snapshot(), &agent(), &wish).unwrap().proposal;
+        let digest = last.new_digest;
+        ledger.approve(&desk.snapshot(), &person(), &last.id, digest, None).unwrap();
+        assert_eq!(desk.file("beads/SKILL.md"), wish.new_content);
+    }
+    if std::env::var_os("SKILL_STORE_TEST_NUMBERS").is_some() {
+        let numbers = format!(
+            "{killed} killed ({repaired_twice} before a repair), {done} deeds, {applied} applied"
+        );
+        fs::write(std::env::var_os("SKILL_STORE_TEST_NUMBERS").unwrap(), numbers).unwrap();
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    kill(40, 1);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn six_hundred_killed_processes_lose_nothing() {
+    kill(600, 2);
+}
