@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::phrase::{Phrases, Word, words};
+use crate::body::phrase::{Phrases, Word, words};
+use crate::body::{Kind, Passage};
 use crate::profile::{Level, Levels};
-use crate::prose::{Kind, Passage};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
@@ -108,7 +108,7 @@ Count with tallies. If there are more than 1,000 beads, use a scale instead.
 };
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    let passages = &skill.prose().passages;
+    let passages = &skill.markdown().passages;
     for (index, passage) in passages.iter().enumerate() {
         if passage.quoted || passage.kind != Kind::Text {
             continue;
@@ -125,8 +125,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 
 /// Returns where a passage offers a choice that it does not decide.
 fn menu(passage: &Passage) -> Option<usize> {
-    let lower = passage.text.to_ascii_lowercase();
-    let words = words(&lower);
+    let text = &passage.text;
+    if !OPEN.may_be_in(text) && !OFFER.may_be_in(text) {
+        return None;
+    }
+    let lower = text.to_ascii_lowercase();
+    let words: Vec<Word<'_>> = words(&lower).collect();
     let decided = |words: &[Word<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
     if let Some((first, count)) = OPEN.find(&words) {
         let quoted = lower[..words[first].at].ends_with(['"', '\u{201C}', '\'']);
@@ -146,6 +150,9 @@ fn menu(passage: &Passage) -> Option<usize> {
 /// Returns where a list of options starts: three or more names behind a label such as `Options:`.
 fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
     let label = &passages[index];
+    if label.listed || !label.text.trim_end().ends_with(':') {
+        return None;
+    }
     let lower = label.text.to_ascii_lowercase();
     let title = lower.trim().strip_suffix(':')?;
     let (kind, noun) = title.rsplit_once(' ').unwrap_or(("", title));
@@ -154,7 +161,7 @@ fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
             || (!kind.is_empty() && matches!(noun, "tools" | "libraries" | "frameworks")));
     // Behind a question, the options are the answers that the user can give.
     let is_question = index > 0 && passages[index - 1].text.contains('?');
-    if label.listed || !is_label || is_question {
+    if !is_label || is_question {
         return None;
     }
     let rest = &passages[index + 1..];
@@ -166,7 +173,7 @@ fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
     });
     let decided = rest.iter().take(count + 2).any(|passage| {
         let lower = passage.text.to_ascii_lowercase();
-        words(&lower).iter().any(|word| DECIDES.contains(&word.text))
+        words(&lower).any(|word| DECIDES.contains(&word.text))
     });
     (count >= 3 && named && !decided).then_some(0)
 }

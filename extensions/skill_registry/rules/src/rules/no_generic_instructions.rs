@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::phrase::{Phrases, Word, words};
+use crate::body::phrase::{Phrases, Word, words};
+use crate::body::{Kind, Passage};
 use crate::profile::{Level, Levels};
-use crate::prose::{Kind, Passage};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
@@ -105,20 +105,23 @@ Count the beads. If two counts differ, count a third time and report all three n
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let mut about_use = false;
-    for passage in &skill.prose().passages {
-        if matches!(passage.kind, Kind::Heading(_)) {
+    for passage in &skill.markdown().passages {
+        if passage.kind == Kind::Heading {
             let lower = passage.text.to_ascii_lowercase();
             about_use = lower.contains("when ") || lower.contains("use case");
         }
         if passage.quoted || passage.kind != Kind::Text || about_use {
             continue;
         }
-        let lower = passage.text.to_ascii_lowercase();
-        let words = words(&lower);
-        if passage.listed && is_empty_advice(&words) {
+        if passage.listed && is_empty_advice(&passage.text) {
             report(skill, findings, passage, 0..passage.text.trim_end().len());
             continue;
         }
+        if !PHRASES.may_be_in(&passage.text) {
+            continue;
+        }
+        let lower = passage.text.to_ascii_lowercase();
+        let words: Vec<Word<'_>> = words(&lower).collect();
         let mut from = 0;
         while let Some((first, count)) = PHRASES.find(&words[from..]) {
             let first = from + first;
@@ -145,20 +148,21 @@ fn report(
 
 /// Tells whether a list item is a verb with an adverb that fits any of them, as in `Test
 /// thoroughly`.
-fn is_empty_advice(words: &[Word<'_>]) -> bool {
-    let adverb = |word: &str| {
-        matches!(
-            word,
-            "appropriately"
-                | "properly"
-                | "thoroughly"
-                | "carefully"
-                | "gracefully"
-                | "correctly"
-                | "regularly"
-        )
+fn is_empty_advice(text: &str) -> bool {
+    let mut words = words(text);
+    let (Some(_), Some(second), None) = (words.next(), words.next(), words.next()) else {
+        return false;
     };
-    words.len() == 2 && !words[1].apart && adverb(words[1].text)
+    let adverbs = [
+        "appropriately",
+        "properly",
+        "thoroughly",
+        "carefully",
+        "gracefully",
+        "correctly",
+        "regularly",
+    ];
+    !second.apart && adverbs.iter().any(|adverb| second.text.eq_ignore_ascii_case(adverb))
 }
 
 /// Tells whether a phrase is meant as an instruction and nothing specific follows it.

@@ -1,7 +1,7 @@
 //! `prompt-markup`: text that breaks or imitates the prompt it is put into.
 
+use crate::body::Kind;
 use crate::profile::{Level, Levels};
-use crate::prose::Kind;
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
@@ -48,7 +48,7 @@ const TOKENS: [&str; 10] = [
     "<<sys>>",
 ];
 
-/// What a body should not say outside code, and why.
+/// What a body should not say outside code, and why. Each starts with `<`.
 const BREAKS: [(&str, &str); 4] = [
     ("<|im_start|>", "starts a turn for some models"),
     ("<|im_end|>", "ends a turn for some models"),
@@ -125,7 +125,10 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             findings.add(skill.place_of(field), message, HELP);
         }
     }
-    for passage in skill.prose().passages.iter().filter(|it| it.kind != Kind::Cell) {
+    for passage in skill.markdown().passages.iter().filter(|it| it.kind != Kind::Cell) {
+        if !passage.text.contains('<') {
+            continue;
+        }
         let lower = passage.text.to_ascii_lowercase();
         let code_before = |at: usize| lower[..at].matches('`').count() % 2 == 1;
         let found = BREAKS.iter().find_map(|(token, what)| {

@@ -45,7 +45,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }
-    let prose = skill.prose();
+    let markdown = skill.markdown();
     let mut start = skill.parsed().body_start;
     let mut edits = Vec::new();
     for line in skill.body().split_inclusive('\n') {
@@ -54,12 +54,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         let range = start + kept..start + content.len();
         start += line.len();
         let breaks = || {
-            let next = prose.breaks.partition_point(|found| found.end <= range.start);
-            prose.breaks.get(next).is_some_and(|found| found.start < range.end)
+            let next = markdown.breaks.partition_point(|found| found.end <= range.start);
+            markdown.breaks.get(next).is_some_and(|found| found.start < range.end)
         };
         // Behind the closing `#` of a heading, blanks decide for some readers whether it is one.
         let closes_heading = content[..kept].ends_with('#');
-        if !closes_heading && !range.is_empty() && !prose.is_opaque(range.start) && !breaks() {
+        if !closes_heading && !range.is_empty() && !markdown.is_opaque(range.start) && !breaks() {
             edits.push(Edit { range, replacement: String::new() });
         }
     }
