@@ -37,6 +37,8 @@ pub(crate) struct Markdown {
 pub(crate) struct Passage {
     pub(crate) kind: Kind,
     pub(crate) text: String,
+    /// The text with its ASCII letters in lower case; offsets are the same.
+    pub(crate) lower: String,
     /// Whether it stands in a block quote.
     pub(crate) quoted: bool,
     /// Whether it stands in a list.
@@ -223,9 +225,14 @@ impl Reader {
     fn flush(&mut self) {
         let kind = self.kind.replace(Kind::Text).unwrap_or(Kind::Text);
         if !self.text.trim_start().is_empty() {
-            let (text, pieces) = (self.text.clone(), self.pieces.clone());
-            let (quoted, listed) = (self.quotes > 0, self.lists > 0);
-            self.markdown.passages.push(Passage { kind, text, quoted, listed, pieces });
+            self.markdown.passages.push(Passage {
+                kind,
+                text: self.text.clone(),
+                lower: self.text.to_ascii_lowercase(),
+                quoted: self.quotes > 0,
+                listed: self.lists > 0,
+                pieces: self.pieces.clone(),
+            });
         }
         self.text.clear();
         self.pieces.clear();

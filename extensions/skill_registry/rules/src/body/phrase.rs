@@ -1,8 +1,8 @@
 //! Finds phrases in English prose.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use aho_corasick::{AhoCorasick, BuildError};
+use aho_corasick::{AhoCorasick, MatchKind};
 
 /// A word of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,13 +70,14 @@ impl Phrases {
             // Long words are rare.
             phrase.iter().max_by_key(|any| any.iter().map(|word| word.len()).min())
         });
-        let telling = any_of(telling.flatten());
+        let telling: BTreeSet<_> = telling.flatten().collect();
+        let telling = any_of(telling);
         Self { by_first, phrases, telling }
     }
 
-    /// Tells whether a text in any case can have one of the phrases.
-    pub(crate) fn may_be_in(&self, text: &str) -> bool {
-        self.telling.is_match(text)
+    /// Tells whether a text that is in lower case can have one of the phrases.
+    pub(crate) fn may_be_in(&self, lower: &str) -> bool {
+        self.telling.is_match(lower)
     }
 
     /// Returns the first phrase of the text, the longest if several start there: the index of its
@@ -102,19 +103,12 @@ impl Phrases {
     }
 }
 
-/// Returns a search for any of some short texts, upper and lower case of ASCII being the same.
-pub(crate) fn any_of(texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> AhoCorasick {
-    built(AhoCorasick::builder().ascii_case_insensitive(true).build(texts))
-}
-
-/// Returns a search for any of some short texts as they stand; the fastest there is.
-pub(crate) fn any_of_exactly(texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> AhoCorasick {
-    built(AhoCorasick::new(texts))
-}
-
+/// Returns a search that tells whether any of some short texts stands in another one.
 #[expect(clippy::expect_used, reason = "only gigabytes of text are too much to search for")]
-fn built(search: Result<AhoCorasick, BuildError>) -> AhoCorasick {
-    search.expect("the texts are constants, few and short")
+pub(crate) fn any_of<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> AhoCorasick {
+    // The other kinds of match, which nobody asks for here, cannot look at many bytes at a time.
+    let builder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(texts);
+    builder.expect("the texts are constants, few and short")
 }
 
 #[cfg(test)]
@@ -136,7 +130,7 @@ mod tests {
         let phrases = Phrases::new(&["use|take it", "use it when", "any * here"]);
         let find = |text: &str| {
             let found = phrases.find(&words(text).collect::<Vec<_>>());
-            assert!(found.is_none() || phrases.may_be_in(&text.to_uppercase()), "{text}");
+            assert!(found.is_none() || phrases.may_be_in(text), "{text}");
             found
         };
         assert!(!phrases.may_be_in("it was any thing"));

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::body::phrase::any_of_exactly;
+use crate::body::phrase::any_of;
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -19,8 +19,7 @@ const HOMES: [(&str, char); 5] = [
 ];
 
 /// Any of them: few bodies have one.
-static STARTS: LazyLock<AhoCorasick> =
-    LazyLock::new(|| any_of_exactly(HOMES.map(|(home, _)| home)));
+static STARTS: LazyLock<AhoCorasick> = LazyLock::new(|| any_of(HOMES.map(|(home, _)| home)));
 
 /// How many home directories are reported.
 const MOST: usize = 20;

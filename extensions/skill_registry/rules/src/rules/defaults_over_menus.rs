@@ -125,12 +125,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 
 /// Returns where a passage offers a choice that it does not decide.
 fn menu(passage: &Passage) -> Option<usize> {
-    let text = &passage.text;
-    if !OPEN.may_be_in(text) && !OFFER.may_be_in(text) {
+    let lower = &*passage.lower;
+    let offers = || lower.contains(" or ") && OFFER.may_be_in(lower);
+    if !OPEN.may_be_in(lower) && !offers() {
         return None;
     }
-    let lower = text.to_ascii_lowercase();
-    let words: Vec<Word<'_>> = words(&lower).collect();
+    let words: Vec<Word<'_>> = words(lower).collect();
     let decided = |words: &[Word<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
     if let Some((first, count)) = OPEN.find(&words) {
         let quoted = lower[..words[first].at].ends_with(['"', '\u{201C}', '\'']);
@@ -153,8 +153,7 @@ fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
     if label.listed || !label.text.trim_end().ends_with(':') {
         return None;
     }
-    let lower = label.text.to_ascii_lowercase();
-    let title = lower.trim().strip_suffix(':')?;
+    let title = label.lower.trim().strip_suffix(':')?;
     let (kind, noun) = title.rsplit_once(' ').unwrap_or(("", title));
     let is_label = matches!(kind, "" | "popular" | "common" | "available" | "possible" | "good")
         && (matches!(noun, "options" | "choices" | "alternatives")
@@ -171,9 +170,9 @@ fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
         let name = name.split(" - ").next().unwrap_or_default();
         !item.text.starts_with('`') && name.split_whitespace().count() <= 3
     });
-    let decided = rest.iter().take(count + 2).any(|passage| {
-        let lower = passage.text.to_ascii_lowercase();
-        words(&lower).any(|word| DECIDES.contains(&word.text))
-    });
+    let decided = rest
+        .iter()
+        .take(count + 2)
+        .any(|passage| words(&passage.lower).any(|word| DECIDES.contains(&word.text)));
     (count >= 3 && named && !decided).then_some(0)
 }

@@ -167,10 +167,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 fn has_trigger(description: &str) -> bool {
     let folded = description.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let padded = format!("{folded} ");
-    ANY_TRIGGER.find_overlapping_iter(&padded).any(|found| {
-        let before = &padded[..found.start()];
-        !TRIGGERS[found.pattern()].is_ascii() || !before.ends_with(|c: char| c.is_alphanumeric())
-    })
+    let stands_in = |trigger: &&str| {
+        padded.match_indices(trigger).any(|(at, _)| {
+            !trigger.is_ascii() || !padded[..at].ends_with(|c: char| c.is_alphanumeric())
+        })
+    };
+    ANY_TRIGGER.is_match(&padded) && TRIGGERS.iter().any(stands_in)
 }
 
 fn is_about_use(heading: &str) -> bool {

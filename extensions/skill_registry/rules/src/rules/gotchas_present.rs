@@ -124,27 +124,28 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 }
 
 fn warns(passage: &Passage) -> bool {
-    let text = &passage.text;
+    let lower = &*passage.lower;
     if passage.kind == Kind::Heading {
-        return TITLES.may_be_in(text) && has_phrase(&TITLES, text, usize::MAX);
+        return has_phrase(&TITLES, lower, usize::MAX);
     }
-    let label = text.split_once(':').map_or(&**text, |(label, _)| label);
-    names_file(text) || (LABELS.may_be_in(label) && has_phrase(&LABELS, label, 4))
+    let label = lower.split_once(':').map_or(lower, |(label, _)| label);
+    names_file(lower) || has_phrase(&LABELS, label, 4)
 }
 
 /// Tells whether a text of at most so many words has one of some phrases.
-fn has_phrase(phrases: &Phrases, text: &str, most: usize) -> bool {
-    let lower = text.to_ascii_lowercase();
-    let words: Vec<_> = words(&lower).take(most.saturating_add(1)).collect();
+fn has_phrase(phrases: &Phrases, lower: &str, most: usize) -> bool {
+    if !phrases.may_be_in(lower) {
+        return false;
+    }
+    let words: Vec<_> = words(lower).take(most.saturating_add(1)).collect();
     words.len() <= most && phrases.find(&words).is_some()
 }
 
 /// Tells whether a text names a file that is about what goes wrong.
-fn names_file(text: &str) -> bool {
-    if !FILES.is_match(text) {
+fn names_file(lower: &str) -> bool {
+    if !FILES.is_match(lower) {
         return false;
     }
-    let mut code = text.split('`').skip(1).step_by(2);
-    code.any(|code| code.contains('.') && FILES.is_match(code))
-        || text.to_ascii_lowercase().contains(".md")
+    let mut code = lower.split('`').skip(1).step_by(2);
+    code.any(|code| code.contains('.') && FILES.is_match(code)) || lower.contains(".md")
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::body::phrase::any_of_exactly;
+use crate::body::phrase::any_of;
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -26,8 +26,7 @@ const KEYS: [(&str, usize, &str); 12] = [
 ];
 
 /// How any of them starts: few texts have one.
-static STARTS: LazyLock<AhoCorasick> =
-    LazyLock::new(|| any_of_exactly(KEYS.map(|(start, ..)| start)));
+static STARTS: LazyLock<AhoCorasick> = LazyLock::new(|| any_of(KEYS.map(|(start, ..)| start)));
 
 pub(super) static RULE: Rule = Rule {
     id: "hardcoded-secret",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::body::invisible::{Hidden, hidden};
+use crate::body::invisible::{Hidden, has_invisible, hidden};
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -52,7 +52,7 @@ Count the beads.
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let text = skill.text();
-    if text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
+    if !has_invisible(text) {
         return;
     }
     let mut start = 0;

@@ -107,21 +107,20 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let mut about_use = false;
     for passage in &skill.markdown().passages {
         if passage.kind == Kind::Heading {
-            let lower = passage.text.to_ascii_lowercase();
+            let lower = &passage.lower;
             about_use = lower.contains("when ") || lower.contains("use case");
         }
         if passage.quoted || passage.kind != Kind::Text || about_use {
             continue;
         }
-        if passage.listed && is_empty_advice(&passage.text) {
+        if passage.listed && is_empty_advice(&passage.lower) {
             report(skill, findings, passage, 0..passage.text.trim_end().len());
             continue;
         }
-        if !PHRASES.may_be_in(&passage.text) {
+        if !PHRASES.may_be_in(&passage.lower) {
             continue;
         }
-        let lower = passage.text.to_ascii_lowercase();
-        let words: Vec<Word<'_>> = words(&lower).collect();
+        let words: Vec<Word<'_>> = words(&passage.lower).collect();
         let mut from = 0;
         while let Some((first, count)) = PHRASES.find(&words[from..]) {
             let first = from + first;
@@ -148,21 +147,22 @@ fn report(
 
 /// Tells whether a list item is a verb with an adverb that fits any of them, as in `Test
 /// thoroughly`.
-fn is_empty_advice(text: &str) -> bool {
-    let mut words = words(text);
+fn is_empty_advice(lower: &str) -> bool {
+    let mut words = words(lower);
     let (Some(_), Some(second), None) = (words.next(), words.next(), words.next()) else {
         return false;
     };
-    let adverbs = [
-        "appropriately",
-        "properly",
-        "thoroughly",
-        "carefully",
-        "gracefully",
-        "correctly",
-        "regularly",
-    ];
-    !second.apart && adverbs.iter().any(|adverb| second.text.eq_ignore_ascii_case(adverb))
+    let is_adverb = matches!(
+        second.text,
+        "appropriately"
+            | "properly"
+            | "thoroughly"
+            | "carefully"
+            | "gracefully"
+            | "correctly"
+            | "regularly"
+    );
+    is_adverb && !second.apart
 }
 
 /// Tells whether a phrase is meant as an instruction and nothing specific follows it.
