@@ -22,7 +22,8 @@ pub enum Scope {
     /// are errors in the profile.
     #[default]
     Validate,
-    /// Is it good? Every rule.
+    /// Is it good? Every rule, but nothing twice: of the length of a body, `context-budget` tells
+    /// unless that is an error.
     Lint,
 }
 
@@ -69,11 +70,15 @@ pub fn needs_files(options: Options) -> bool {
     RULES.iter().any(|rule| rule.reach == Reach::Folder && applies(rule, options).is_some())
 }
 
+/// Validation rules of which `context-budget` tells as much.
+const TOLD_BY_CONTEXT_BUDGET: [&str; 2] = ["body.maxLines", "body.maxTokens"];
+
 /// Returns the severity a rule's findings have; nothing if it is not asked.
 fn applies(rule: &Rule, options: Options) -> Option<Severity> {
     let level = rule.levels.in_profile(options.profile);
     let asked = match options.scope {
-        Scope::Lint => true,
+        // What is advice, the lint rule of the same says better.
+        Scope::Lint => level == Level::Error || !TOLD_BY_CONTEXT_BUDGET.contains(&rule.id),
         Scope::Validate => {
             rule.group == Group::Validation && (rule.reach == Reach::Head || level == Level::Error)
         }
@@ -207,6 +212,22 @@ mod tests {
             let any = report.findings.iter().any(|it| it.diagnostic.rule == "reference.traversal");
             assert_eq!((any, needs_files(options)), (asked, asked), "{options:?}");
         }
+    }
+
+    #[test]
+    fn the_length_of_a_body_is_told_once() {
+        let line = "Count the beads.\n";
+        let text = format!("---\nname: x\ndescription: y\n---\n{}", line.repeat(501));
+        let told = |profile, scope| {
+            let report = found(text.as_bytes(), Options { profile, scope });
+            let rules = report.findings.into_iter().map(|it| it.diagnostic.rule);
+            let about = |id: &&str| id.starts_with("body.") || *id == "context-budget";
+            rules.filter(about).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Profile::Spec, Scope::Validate), ["body.maxLines"]);
+        assert_eq!(told(Profile::Spec, Scope::Lint), ["context-budget"]);
+        assert_eq!(told(Profile::SeedStrict, Scope::Validate), ["body.maxLines"]);
+        assert_eq!(told(Profile::SeedStrict, Scope::Lint), ["body.maxLines"]);
     }
 
     #[test]

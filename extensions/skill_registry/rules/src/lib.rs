@@ -4,6 +4,7 @@
 //! [`Subject`] (decoded, parsed, the rest made when a rule asks for it) → every [`Rule`] that is
 //! on in the [`Profile`] → [`Report`].
 
+mod body;
 mod catalog;
 mod check;
 mod eligibility;
@@ -13,14 +14,9 @@ mod fix;
 pub mod fmt;
 pub mod graph;
 mod input;
-mod invisible;
-mod local_links;
-mod markdown;
-mod phrase;
 pub mod predicates;
 mod profile;
 mod properties;
-mod prose;
 pub mod reference;
 pub mod role;
 mod rule;
@@ -38,7 +34,6 @@ pub use check::{
 pub use eligibility::{Eligibility, Reason, ToolAvailable, eligibility, unchecked_tools};
 pub use fix::{Fixed, apply, fix};
 pub use input::{EntryKind, FileEntry, SkillInput};
-pub use markdown::{CodeBlock, CodeSpan, Heading, Link, Markdown};
 pub use profile::{Level, Levels, Profile};
 pub use properties::{Properties, properties};
 pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};

@@ -9,11 +9,11 @@ use skill_format::{
     fences, tree,
 };
 
+use crate::body::Markdown;
+use crate::body::local_links::{LocalLink, local_links};
 use crate::extended::{self, Reading};
 use crate::input::{FileEntry, SkillInput};
-use crate::markdown::Markdown;
 use crate::profile::Profile;
-use crate::prose::Prose;
 use crate::strict;
 
 /// A skill under examination. What is expensive is made when a rule first asks for it.
@@ -26,7 +26,7 @@ pub struct Subject<'a> {
     fences: OnceCell<Option<Fences>>,
     tree: OnceCell<Option<Mapping>>,
     markdown: OnceCell<Markdown>,
-    prose: OnceCell<Prose>,
+    local_links: OnceCell<Vec<LocalLink>>,
     line_starts: OnceCell<Vec<usize>>,
     extended: OnceCell<Option<Reading>>,
     /// The offset last asked for and its column: places are mostly asked for in order, and then
@@ -65,7 +65,7 @@ impl<'a> Subject<'a> {
             fences,
             tree: OnceCell::new(),
             markdown: OnceCell::new(),
-            prose: OnceCell::new(),
+            local_links: OnceCell::new(),
             line_starts: OnceCell::new(),
             extended: OnceCell::new(),
             last_place: Cell::new((0, 1)),
@@ -158,23 +158,21 @@ impl<'a> Subject<'a> {
         if body.is_empty() { 0 } else { newlines(body) + 1 }
     }
 
-    /// Returns what there is in the body: links, headings, code.
-    #[must_use]
-    pub fn markdown(&self) -> &Markdown {
-        self.markdown
-            .get_or_init(|| Markdown::read(&self.text, self.parsed.body_start, self.body_line()))
+    /// Returns what the body consists of.
+    pub(crate) fn markdown(&self) -> &Markdown {
+        self.markdown.get_or_init(|| Markdown::read(&self.text, self.parsed.body_start))
     }
 
-    /// Returns the body's text without markup.
-    pub(crate) fn prose(&self) -> &Prose {
-        self.prose.get_or_init(|| Prose::read(&self.text, self.parsed.body_start))
+    /// Returns the paths that the body names.
+    pub(crate) fn local_links(&self) -> &[LocalLink] {
+        self.local_links.get_or_init(|| local_links(self))
     }
 
     /// Returns where an offset in the text of the file is.
     pub(crate) fn span_at(&self, offset: usize) -> Span {
         let starts = self.line_starts.get_or_init(|| {
-            let ends = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-            std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect()
+            let ends = memchr::memchr_iter(b'\n', self.text.as_bytes());
+            std::iter::once(0).chain(ends.map(|at| at + 1)).collect()
         });
         let line = starts.partition_point(|start| *start <= offset);
         let start = starts[line - 1];
@@ -245,24 +243,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Counts line ends, many bytes at a time: every `validate` counts those of every body.
+/// Counts line ends.
 fn newlines(text: &str) -> usize {
-    // As many as a byte can count.
-    const CHUNK: usize = u8::MAX as usize;
-    let count = |chunk: &[u8]| chunk.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>();
-    text.as_bytes().chunks(CHUNK).map(|chunk| usize::from(count(chunk))).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn line_ends_are_counted_beyond_a_chunk() {
-        for text in ["", "\n", "a\nb", "é\r\n"] {
-            assert_eq!(newlines(text), text.matches('\n').count(), "{text:?}");
-        }
-        assert_eq!(newlines(&"\n".repeat(1_000)), 1_000);
-        assert_eq!(newlines(&"ab\n".repeat(1_000)), 1_000);
-    }
+    memchr::memchr_iter(b'\n', text.as_bytes()).count()
 }

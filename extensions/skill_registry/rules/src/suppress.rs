@@ -154,9 +154,9 @@ fn is_comment(
 
 fn in_body(skill: &Subject<'_>, suppressions: &mut Vec<Suppression>) {
     let text = skill.text();
-    let prose = skill.prose();
+    let markdown = skill.markdown();
     let mut done = 0;
-    for range in &prose.html {
+    for range in &markdown.html {
         for (at, _) in text[range.clone()].match_indices("<!--") {
             let open = range.start + at;
             let comment = text[open + 4..].trim_start();
@@ -169,8 +169,8 @@ fn in_body(skill: &Subject<'_>, suppressions: &mut Vec<Suppression>) {
             done = end;
             let alone = is_alone(text, open, end);
             let lines = if alone {
-                let next = prose.blocks.partition_point(|block| block.start < end);
-                prose.blocks.get(next).map_or(0..0, |block| lines_of(skill, block))
+                let next = markdown.blocks.partition_point(|block| block.start < end);
+                markdown.blocks.get(next).map_or(0..0, |block| lines_of(skill, block))
             } else {
                 lines_of(skill, &(open..end))
             };

@@ -24,9 +24,10 @@ fn finds_in_catalog(rule: &Rule, examples: &Examples) -> bool {
 
 fn finds(rule: &Rule, skill: &ExampleSkill, examples: &Examples) -> bool {
     let entries = skill.entries();
-    let options = Options { profile: examples.profile, scope: Scope::Lint };
-    let report = check(&skill.input(&entries), options);
-    report.findings.iter().any(|found| found.diagnostic.rule == rule.id)
+    [Scope::Lint, Scope::Validate].into_iter().any(|scope| {
+        let report = check(&skill.input(&entries), Options { profile: examples.profile, scope });
+        report.findings.iter().any(|found| found.diagnostic.rule == rule.id)
+    })
 }
 
 #[test]

@@ -59,6 +59,7 @@ pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
     let mut first_of: HashMap<&[u32], usize> = HashMap::with_capacity(sets.len());
     let mut by_word: Vec<Vec<usize>> = vec![Vec::new(); weights.len()];
     let mut compared_with = vec![usize::MAX; sets.len()];
+    let totals: Vec<f64> = sets.iter().map(|set| weigh(set, &weights)).collect();
     for (index, set) in sets.iter().enumerate() {
         if set.len() < FEWEST_WORDS {
             continue;
@@ -75,6 +76,10 @@ pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
                     continue;
                 }
                 compared_with[other] = index;
+                let least = least_shared(totals[index], totals[other]);
+                if !may_share(set, &sets[other], &weights, totals[index] - least) {
+                    continue;
+                }
                 let shared = likeness(set, &sets[other], &weights);
                 let better = shared >= ALIKE && best.is_none_or(|(most, _)| shared > most);
                 if better && !are_told(index, other) {
@@ -174,10 +179,34 @@ fn singular(word: &str) -> &str {
     }
 }
 
+fn weigh(words: &[u32], weights: &[f64]) -> f64 {
+    words.iter().map(|&word| weights[word as usize]).sum()
+}
+
+/// Returns the weight that two sets which are alike share at least, a little rounded down.
+fn least_shared(left: f64, right: f64) -> f64 {
+    ALIKE / (1.0 + ALIKE) * (left + right) - 1e-6
+}
+
+/// Tells whether `right` lacks words of `left` that weigh at most so much. The rare words, which
+/// weigh most, come first, so that for most sets that is known after a few of them.
+fn may_share(left: &[u32], right: &[u32], weights: &[f64], mut slack: f64) -> bool {
+    let mut right = right.iter().peekable();
+    for word in left {
+        while right.next_if(|other| *other < word).is_some() {}
+        if right.next_if_eq(&word).is_none() {
+            slack -= weights[*word as usize];
+            if slack < 0.0 {
+                return false;
+            }
+        }
+    }
+    true
+}
+
 /// Returns the rarest words of a set: two sets that are alike share one of them.
 fn rarest<'a>(set: &'a [u32], weights: &[f64]) -> &'a [u32] {
-    let weigh = |words: &[u32]| words.iter().map(|&word| weights[word as usize]).sum::<f64>();
-    let total = weigh(set);
+    let total = weigh(set, weights);
     let mut rest = total;
     let enough = set.iter().position(|&word| {
         let before = rest;
@@ -293,6 +322,9 @@ mod tests {
         for (index, set) in sets.iter().enumerate() {
             for other in &sets[..index] {
                 let alike = likeness(set, other, &weights) >= ALIKE;
+                let (one, two) = (weigh(set, &weights), weigh(other, &weights));
+                let slack = one - least_shared(one, two);
+                assert!(!alike || may_share(set, other, &weights, slack), "{index}");
                 let first = rarest(set, &weights);
                 let shares = rarest(other, &weights).iter().any(|word| first.contains(word));
                 assert!(!alike || shares, "{index}");

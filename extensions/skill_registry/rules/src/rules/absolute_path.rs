@@ -1,5 +1,10 @@
 //! `absolute-path`: a path that exists on the author's machine only.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
+use crate::body::phrase::any_of;
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -12,6 +17,9 @@ const HOMES: [(&str, char); 5] = [
     ("C:\\\\Users\\\\", '\\'),
     ("C:/Users/", '/'),
 ];
+
+/// Any of them: few bodies have one.
+static STARTS: LazyLock<AhoCorasick> = LazyLock::new(|| any_of(HOMES.map(|(home, _)| home)));
 
 /// How many home directories are reported.
 const MOST: usize = 20;
@@ -98,6 +106,9 @@ print(42)
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let start = skill.parsed().body_start;
     let body = skill.body();
+    if !STARTS.is_match(body) {
+        return;
+    }
     let mut seen = Vec::new();
     for (home, separator) in HOMES {
         for (at, _) in body.match_indices(home) {

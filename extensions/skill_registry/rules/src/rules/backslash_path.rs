@@ -1,5 +1,7 @@
 //! `backslash-path`: a link or a path of the skill with backslashes.
 
+use std::ops::Range;
+
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -49,18 +51,20 @@ Hold the jar against the light.
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let markdown = skill.markdown();
-    let spans = markdown.code_spans.iter().map(|code| (&code.range, code.span, &*code.text));
-    let links = markdown.links.iter().map(|link| (&link.range, link.span, &*link.target));
-    for (range, place, path) in spans.chain(links) {
+    let text = |range: &Range<usize>| &skill.text()[range.clone()];
+    let spans = markdown.code_spans.iter().map(|code| (&code.range, text(&code.content)));
+    let links = markdown.links.iter().map(|link| (&link.range, &*link.target));
+    for (range, path) in spans.chain(links) {
         let path = path.strip_prefix(".\\").unwrap_or(path);
         let names_file = FOLDERS.iter().any(|folder| path.starts_with(folder))
-            && path.chars().all(|c| c.is_alphanumeric() || "\\/._-".contains(c));
-        let source = &skill.text()[range.clone()];
-        let Some(start) = names_file.then(|| source.rfind(path)).flatten() else { continue };
+            && path
+                .chars()
+                .all(|c| c.is_alphanumeric() || matches!(c, '\\' | '/' | '.' | '_' | '-'));
+        let Some(start) = names_file.then(|| text(range).rfind(path)).flatten() else { continue };
         let start = range.start + start;
         let edit = Edit { range: start..start + path.len(), replacement: path.replace('\\', "/") };
         findings.add_fixable(
-            place,
+            skill.span_at(range.start),
             format!("`{path}` is written with backslashes"),
             "write it with slashes",
             vec![edit],

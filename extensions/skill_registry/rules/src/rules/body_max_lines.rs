@@ -20,7 +20,8 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Counts the lines of the body, without blank ones before and after the rest.
+Counts the lines of the body, without blank ones before and after the rest. Where that is only
+advice, `lint` leaves it to the rule `context-budget`.
 
 ## Why is this bad?
 All of the body is loaded when the skill is used. The specification recommends at most 500 lines

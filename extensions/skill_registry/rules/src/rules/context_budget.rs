@@ -2,6 +2,7 @@
 
 use skill_format::{Span, TokenCount};
 
+use super::body_max_lines;
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -19,7 +20,8 @@ pub(super) static RULE: Rule = Rule {
     docs: r"
 ## What it does
 Counts the lines of the body and estimates its tokens: a quarter of its characters. More than 500
-lines or 5,000 tokens are reported, as the SkillsCraft specification reference recommends.
+lines or 5,000 tokens are reported, as the SkillsCraft specification reference recommends. Of the
+lines nothing is said in a profile in which `body.maxLines` is an error.
 
 ## Why is this bad?
 A client puts the whole body into the context of the model when it loads the skill. What most tasks
@@ -56,8 +58,9 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     }
     let body = skill.body();
     let lines = skill.body_lines();
+    let is_error = body_max_lines::RULE.levels.in_profile(skill.profile()) == Level::Error;
     let tokens = TokenCount::of(body).get();
-    let message = match (lines > MOST_LINES, tokens > MOST_TOKENS) {
+    let message = match (lines > MOST_LINES && !is_error, tokens > MOST_TOKENS) {
         (false, false) => return,
         (true, false) => format!("the body has {lines} lines, more than {MOST_LINES}"),
         (false, true) => {

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::phrase::{Phrases, Word, words};
+use crate::body::phrase::{Phrases, Word, words};
+use crate::body::{Kind, Passage};
 use crate::profile::{Level, Levels};
-use crate::prose::{Kind, Passage};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
@@ -108,7 +108,7 @@ Count with tallies. If there are more than 1,000 beads, use a scale instead.
 };
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    let passages = &skill.prose().passages;
+    let passages = &skill.markdown().passages;
     for (index, passage) in passages.iter().enumerate() {
         if passage.quoted || passage.kind != Kind::Text {
             continue;
@@ -125,8 +125,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 
 /// Returns where a passage offers a choice that it does not decide.
 fn menu(passage: &Passage) -> Option<usize> {
-    let lower = passage.text.to_ascii_lowercase();
-    let words = words(&lower);
+    let lower = &*passage.lower;
+    let offers = || lower.contains(" or ") && OFFER.may_be_in(lower);
+    if !OPEN.may_be_in(lower) && !offers() {
+        return None;
+    }
+    let words: Vec<Word<'_>> = words(lower).collect();
     let decided = |words: &[Word<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
     if let Some((first, count)) = OPEN.find(&words) {
         let quoted = lower[..words[first].at].ends_with(['"', '\u{201C}', '\'']);
@@ -146,15 +150,17 @@ fn menu(passage: &Passage) -> Option<usize> {
 /// Returns where a list of options starts: three or more names behind a label such as `Options:`.
 fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
     let label = &passages[index];
-    let lower = label.text.to_ascii_lowercase();
-    let title = lower.trim().strip_suffix(':')?;
+    if label.listed || !label.text.trim_end().ends_with(':') {
+        return None;
+    }
+    let title = label.lower.trim().strip_suffix(':')?;
     let (kind, noun) = title.rsplit_once(' ').unwrap_or(("", title));
     let is_label = matches!(kind, "" | "popular" | "common" | "available" | "possible" | "good")
         && (matches!(noun, "options" | "choices" | "alternatives")
             || (!kind.is_empty() && matches!(noun, "tools" | "libraries" | "frameworks")));
     // Behind a question, the options are the answers that the user can give.
     let is_question = index > 0 && passages[index - 1].text.contains('?');
-    if label.listed || !is_label || is_question {
+    if !is_label || is_question {
         return None;
     }
     let rest = &passages[index + 1..];
@@ -164,9 +170,9 @@ fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
         let name = name.split(" - ").next().unwrap_or_default();
         !item.text.starts_with('`') && name.split_whitespace().count() <= 3
     });
-    let decided = rest.iter().take(count + 2).any(|passage| {
-        let lower = passage.text.to_ascii_lowercase();
-        words(&lower).iter().any(|word| DECIDES.contains(&word.text))
-    });
+    let decided = rest
+        .iter()
+        .take(count + 2)
+        .any(|passage| words(&passage.lower).any(|word| DECIDES.contains(&word.text)));
     (count >= 3 && named && !decided).then_some(0)
 }

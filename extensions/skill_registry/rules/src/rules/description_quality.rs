@@ -1,6 +1,10 @@
 //! `description-quality`: a description by which no model can tell when to load the skill.
 
-use crate::phrase::words;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
+use crate::body::phrase::{any_of, words};
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -89,6 +93,8 @@ const TRIGGERS: &[&str] = &[
     "경우",
 ];
 
+static ANY_TRIGGER: LazyLock<AhoCorasick> = LazyLock::new(|| any_of(TRIGGERS));
+
 pub(super) static RULE: Rule = Rule {
     id: "description-quality",
     group: Group::Lint,
@@ -144,12 +150,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         return;
     }
     if frontmatter.when_to_use.is_none() && !has_trigger(description) {
-        let section = skill.prose().headings().find(|(_, text, _)| is_about_use(text));
+        let section = skill.markdown().headings().find(|heading| is_about_use(&heading.text));
         let help = match section {
-            Some((_, _, at)) => format!(
+            Some(heading) => format!(
                 "move the gist of the section on line {} into the description; models see the \
                  body only after they have loaded the skill",
-                skill.span_at(at).line
+                skill.span_at(heading.place(0)).line
             ),
             None => "add \"Use when the user asks to …\"".to_owned(),
         };
@@ -161,11 +167,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 fn has_trigger(description: &str) -> bool {
     let folded = description.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let padded = format!("{folded} ");
-    TRIGGERS.iter().any(|trigger| {
+    let stands_in = |trigger: &&str| {
         padded.match_indices(trigger).any(|(at, _)| {
             !trigger.is_ascii() || !padded[..at].ends_with(|c: char| c.is_alphanumeric())
         })
-    })
+    };
+    ANY_TRIGGER.is_match(&padded) && TRIGGERS.iter().any(stands_in)
 }
 
 fn is_about_use(heading: &str) -> bool {
@@ -177,8 +184,7 @@ fn is_about_use(heading: &str) -> bool {
 fn repeats_name(name: &str, description: &str) -> bool {
     let name = name.to_lowercase();
     let lower = description.to_lowercase();
-    let words = words(&lower);
-    let mut parts = words.iter().flat_map(|word| word.text.split('-')).filter(|word| {
+    let mut parts = words(&lower).flat_map(|word| word.text.split('-')).filter(|word| {
         !matches!(*word, "" | "a" | "an" | "the" | "skill" | "for" | "of" | "and" | "this" | "is")
     });
     let first = parts.next();

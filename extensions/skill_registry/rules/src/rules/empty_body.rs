@@ -2,6 +2,7 @@
 
 use skill_format::Span;
 
+use crate::body::Kind;
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -47,10 +48,10 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }
-    let prose = skill.prose();
-    let says_something = prose.headings().count() < prose.passages.len()
-        || !prose.code.is_empty()
-        || skill.markdown().links.iter().any(|link| link.is_image);
+    let markdown = skill.markdown();
+    let says_something = markdown.passages.iter().any(|passage| passage.kind != Kind::Heading)
+        || !markdown.code_blocks.is_empty()
+        || markdown.links.iter().any(|link| link.is_image);
     if !says_something {
         findings.add(
             Span { line: skill.body_line().saturating_sub(1), column: 0 },

@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use skill_format::Span;
 
-use crate::phrase::{Phrases, words};
+use crate::body::phrase::{Phrases, any_of, words};
+use crate::body::{Kind, Passage};
 use crate::profile::{Level, Levels};
-use crate::prose::{Kind, Passage};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
@@ -46,6 +47,19 @@ static LABELS: LazyLock<Phrases> = LazyLock::new(|| {
         "red flags",
         "known issues|limitations",
         "troubleshooting|important|anti-patterns",
+    ])
+});
+
+/// What files about it have in their names.
+static FILES: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    any_of([
+        "gotcha",
+        "caveat",
+        "pitfall",
+        "troubleshoot",
+        "anti-pattern",
+        "antipattern",
+        "mistake",
     ])
 });
 
@@ -99,7 +113,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         return;
     }
     let lines = skill.body_lines();
-    if lines <= SMALL || skill.prose().passages.iter().any(warns) {
+    if lines <= SMALL || skill.markdown().passages.iter().any(warns) {
         return;
     }
     findings.add(
@@ -110,18 +124,28 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 }
 
 fn warns(passage: &Passage) -> bool {
-    let lower = passage.text.to_ascii_lowercase();
-    if matches!(passage.kind, Kind::Heading(_)) {
-        return TITLES.find(&words(&lower)).is_some();
+    let lower = &*passage.lower;
+    if passage.kind == Kind::Heading {
+        return has_phrase(&TITLES, lower, usize::MAX);
     }
-    let file = |name: &str| {
-        ["gotcha", "caveat", "pitfall", "troubleshoot", "anti-pattern", "antipattern", "mistake"]
-            .iter()
-            .any(|it| name.contains(it))
-    };
-    let named = lower.split('`').skip(1).step_by(2).any(|code| code.contains('.') && file(code))
-        || (lower.contains(".md") && file(&lower));
-    let label = lower.split_once(':').map_or(&*lower, |(label, _)| label);
-    let short = words(label);
-    named || (short.len() <= 4 && LABELS.find(&short).is_some())
+    let label = lower.split_once(':').map_or(lower, |(label, _)| label);
+    names_file(lower) || has_phrase(&LABELS, label, 4)
+}
+
+/// Tells whether a text of at most so many words has one of some phrases.
+fn has_phrase(phrases: &Phrases, lower: &str, most: usize) -> bool {
+    if !phrases.may_be_in(lower) {
+        return false;
+    }
+    let words: Vec<_> = words(lower).take(most.saturating_add(1)).collect();
+    words.len() <= most && phrases.find(&words).is_some()
+}
+
+/// Tells whether a text names a file that is about what goes wrong.
+fn names_file(lower: &str) -> bool {
+    if !FILES.is_match(lower) {
+        return false;
+    }
+    let mut code = lower.split('`').skip(1).step_by(2);
+    code.any(|code| code.contains('.') && FILES.is_match(code)) || lower.contains(".md")
 }

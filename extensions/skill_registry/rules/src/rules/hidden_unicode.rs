@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::invisible::{Hidden, hidden};
+use crate::body::invisible::{Hidden, has_invisible, hidden};
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -52,7 +52,7 @@ Count the beads.
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let text = skill.text();
-    if text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
+    if !has_invisible(text) {
         return;
     }
     let mut start = 0;
@@ -107,7 +107,7 @@ fn is_removable(skill: &Subject<'_>, range: &Range<usize>) -> bool {
     let before = text[..range.start].chars().next_back();
     let after = text[range.end..].chars().next();
     range.start >= skill.parsed().body_start
-        && !skill.prose().is_opaque(range.start)
+        && !skill.markdown().is_opaque(range.start)
         && plain(before)
         && plain(after)
         && (before, after) != (Some(' '), Some(' '))

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::phrase::{Phrases, Word, words};
+use crate::body::phrase::{Phrases, Word, words};
+use crate::body::{Kind, Passage};
 use crate::profile::{Level, Levels};
-use crate::prose::{Kind, Passage};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
@@ -105,20 +105,22 @@ Count the beads. If two counts differ, count a third time and report all three n
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let mut about_use = false;
-    for passage in &skill.prose().passages {
-        if matches!(passage.kind, Kind::Heading(_)) {
-            let lower = passage.text.to_ascii_lowercase();
+    for passage in &skill.markdown().passages {
+        if passage.kind == Kind::Heading {
+            let lower = &passage.lower;
             about_use = lower.contains("when ") || lower.contains("use case");
         }
         if passage.quoted || passage.kind != Kind::Text || about_use {
             continue;
         }
-        let lower = passage.text.to_ascii_lowercase();
-        let words = words(&lower);
-        if passage.listed && is_empty_advice(&words) {
+        if passage.listed && is_empty_advice(&passage.lower) {
             report(skill, findings, passage, 0..passage.text.trim_end().len());
             continue;
         }
+        if !PHRASES.may_be_in(&passage.lower) {
+            continue;
+        }
+        let words: Vec<Word<'_>> = words(&passage.lower).collect();
         let mut from = 0;
         while let Some((first, count)) = PHRASES.find(&words[from..]) {
             let first = from + first;
@@ -145,20 +147,22 @@ fn report(
 
 /// Tells whether a list item is a verb with an adverb that fits any of them, as in `Test
 /// thoroughly`.
-fn is_empty_advice(words: &[Word<'_>]) -> bool {
-    let adverb = |word: &str| {
-        matches!(
-            word,
-            "appropriately"
-                | "properly"
-                | "thoroughly"
-                | "carefully"
-                | "gracefully"
-                | "correctly"
-                | "regularly"
-        )
+fn is_empty_advice(lower: &str) -> bool {
+    let mut words = words(lower);
+    let (Some(_), Some(second), None) = (words.next(), words.next(), words.next()) else {
+        return false;
     };
-    words.len() == 2 && !words[1].apart && adverb(words[1].text)
+    let is_adverb = matches!(
+        second.text,
+        "appropriately"
+            | "properly"
+            | "thoroughly"
+            | "carefully"
+            | "gracefully"
+            | "correctly"
+            | "regularly"
+    );
+    is_adverb && !second.apart
 }
 
 /// Tells whether a phrase is meant as an instruction and nothing specific follows it.

@@ -1,11 +1,11 @@
 //! `placeholder-text`: what a template said and nobody replaced.
 
+use crate::body::{Kind, Passage};
 use crate::profile::{Level, Levels};
-use crate::prose::{Kind, Passage};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
-/// How texts of templates start. Lower case.
+/// How texts of templates start, in any case.
 const TEMPLATES: [&str; 10] = [
     "lorem ipsum",
     "insert instructions below",
@@ -67,7 +67,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         let message = format!("the description still has the placeholder `{found}`");
         findings.add(skill.place_of("description"), message, HELP);
     }
-    for passage in skill.prose().passages.iter().filter(|passage| is_instruction(passage)) {
+    for passage in skill.markdown().passages.iter().filter(|passage| is_instruction(passage)) {
         if let Some((at, found)) = placeholder(&passage.text) {
             let place = skill.span_at(passage.place(at));
             findings.add(place, format!("`{found}` is a placeholder"), HELP);
@@ -90,7 +90,8 @@ fn placeholder(text: &str) -> Option<(usize, &str)> {
     if let Some(label) = label {
         return Some((start, label));
     }
-    let lower = text.to_ascii_lowercase();
-    let found = TEMPLATES.into_iter().find(|template| lower[start..].starts_with(template));
-    Some((start, &text[start..start + found?.len()]))
+    TEMPLATES.into_iter().find_map(|template| {
+        let found = text.get(start..start + template.len())?;
+        found.eq_ignore_ascii_case(template).then_some((start, found))
+    })
 }

@@ -1,7 +1,12 @@
 //! `prompt-markup`: text that breaks or imitates the prompt it is put into.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
+use crate::body::Kind;
+use crate::body::phrase::any_of;
 use crate::profile::{Level, Levels};
-use crate::prose::Kind;
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
 
@@ -48,7 +53,7 @@ const TOKENS: [&str; 10] = [
     "<<sys>>",
 ];
 
-/// What a body should not say outside code, and why.
+/// What a body should not say outside code, and why. Each starts with `<`.
 const BREAKS: [(&str, &str); 4] = [
     ("<|im_start|>", "starts a turn for some models"),
     ("<|im_end|>", "ends a turn for some models"),
@@ -69,6 +74,12 @@ const LINES: [&str; 8] = [
 ];
 
 const ROLES: [&str; 5] = ["system:", "assistant:", "human:", "user:", "developer:"];
+
+/// Elements, tokens and lines have one of these: few texts do.
+static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let short = ["<", "[inst]", "[/inst]"];
+    any_of(short.iter().chain(&LINES))
+});
 
 pub(super) static RULE: Rule = Rule {
     id: "prompt-markup",
@@ -125,8 +136,11 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             findings.add(skill.place_of(field), message, HELP);
         }
     }
-    for passage in skill.prose().passages.iter().filter(|it| it.kind != Kind::Cell) {
-        let lower = passage.text.to_ascii_lowercase();
+    for passage in skill.markdown().passages.iter().filter(|it| it.kind != Kind::Cell) {
+        let lower = &passage.lower;
+        if memchr::memchr(b'<', lower.as_bytes()).is_none() {
+            continue;
+        }
         let code_before = |at: usize| lower[..at].matches('`').count() % 2 == 1;
         let found = BREAKS.iter().find_map(|(token, what)| {
             let at = lower.find(token).filter(|at| !code_before(*at))?;
@@ -141,18 +155,23 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 /// Returns what in a text can pass for a part of a prompt.
 fn markup(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
+    if !ANY.is_match(&lower) {
+        return role(&lower);
+    }
     let tag = |tag: String| lower.contains(&tag).then_some(tag);
     let ours =
         OURS.iter().find_map(|name| tag(format!("<{name}")).or_else(|| tag(format!("</{name}"))));
     let element = ours.or_else(|| ELEMENTS.iter().find_map(|name| tag(format!("</{name}>"))));
     let fixed =
         || TOKENS.iter().chain(&LINES).find(|it| lower.contains(**it)).map(|it| (*it).to_owned());
-    let role = || {
-        let line = lower.lines().map(str::trim_start).skip(1).find_map(|line| {
-            ROLES.iter().find(|role| line.starts_with(**role)).map(|it| (*it).to_owned())
-        });
-        let first = ROLES.iter().find(|role| lower.trim_start().starts_with(**role));
-        line.or_else(|| first.map(|it| (*it).to_owned()))
-    };
-    element.or_else(fixed).or_else(role)
+    element.or_else(fixed).or_else(|| role(&lower))
+}
+
+/// Returns the name of a speaker that a line starts with; of several, the first line's last.
+fn role(lower: &str) -> Option<String> {
+    let line = lower.lines().map(str::trim_start).skip(1).find_map(|line| {
+        ROLES.iter().find(|role| line.starts_with(**role)).map(|it| (*it).to_owned())
+    });
+    let first = ROLES.iter().find(|role| lower.trim_start().starts_with(**role));
+    line.or_else(|| first.map(|it| (*it).to_owned()))
 }

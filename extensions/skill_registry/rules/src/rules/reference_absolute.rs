@@ -1,6 +1,6 @@
 //! `reference.absolute`: a link is an absolute path.
 
-use crate::local_links::{Place, local_links};
+use crate::body::local_links::Place;
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -45,10 +45,14 @@ See [the guide](references/guide.md).
 };
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    for link in local_links(skill) {
-        if let Place::Absolute(target) = link.place {
+    for link in skill.local_links() {
+        if let Place::Absolute(target) = &link.place {
             let message = format!("`{target}` is an absolute path");
-            findings.add(link.span, message, "write the path relative to the skill's directory");
+            findings.add(
+                skill.span_at(link.at),
+                message,
+                "write the path relative to the skill's directory",
+            );
         }
     }
 }

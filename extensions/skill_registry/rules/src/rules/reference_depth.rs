@@ -1,6 +1,6 @@
 //! `reference.depth`: a reference is more than one level deep.
 
-use crate::local_links::{Place, local_links};
+use crate::body::local_links::Place;
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -50,11 +50,11 @@ See [the guide](references/glass-jars.md).
 };
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    for link in local_links(skill) {
+    for link in skill.local_links() {
         let Place::Inside(path) = &link.place else { continue };
         if path.strip_prefix("references/").is_some_and(|rest| rest.contains('/')) {
             let message = format!("`{path}` is more than one level deep");
-            findings.add(link.span, message, "move the file up into references/");
+            findings.add(skill.span_at(link.at), message, "move the file up into references/");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::local_links::{Place, local_links};
+use crate::body::local_links::Place;
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -55,20 +55,23 @@ See [the guide](references/guide.md).
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let Some(files) = skill.files() else { return };
+    if skill.local_links().is_empty() {
+        return;
+    }
     let mut known: HashSet<&str> = HashSet::new();
     for file in files {
         known.insert(&file.path);
         // A list of files alone does not name the folders that they are in.
         known.extend(file.path.match_indices('/').map(|(at, _)| &file.path[..at]));
     }
-    for link in local_links(skill) {
+    for link in skill.local_links() {
         let Place::Inside(path) = &link.place else { continue };
         let folder = path.split('/').next().unwrap_or_default();
         // Code may name files of the reader's project; a folder of the skill tells them apart.
         let meant = !link.is_code || known.contains(folder);
         if meant && !path.is_empty() && !known.contains(path.as_str()) {
             let message = format!("there is no file `{path}` in the skill");
-            findings.add(link.span, message, "add the file, or correct the path");
+            findings.add(skill.span_at(link.at), message, "add the file, or correct the path");
         }
     }
 }

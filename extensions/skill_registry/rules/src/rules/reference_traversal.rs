@@ -2,8 +2,8 @@
 
 use skill_format::Span;
 
+use crate::body::local_links::Place;
 use crate::input::EntryKind;
-use crate::local_links::{Place, local_links};
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
 use crate::subject::Subject;
@@ -55,10 +55,14 @@ See [the guide](references/../references/guide.md).
 };
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    for link in local_links(skill) {
-        if let Place::Outside(target) = link.place {
+    for link in skill.local_links() {
+        if let Place::Outside(target) = &link.place {
             let message = format!("`{target}` leads out of the skill");
-            findings.add(link.span, message, "copy the file into the skill and link to it there");
+            findings.add(
+                skill.span_at(link.at),
+                message,
+                "copy the file into the skill and link to it there",
+            );
         }
     }
     for file in skill.files().unwrap_or_default() {

@@ -60,7 +60,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let Some(files) = skill.files() else { return };
     let is_idle = |file: &&FileEntry| file.kind == EntryKind::File && file.mode & 0o111 == 0;
     let mut idle: HashSet<&str> = files.iter().filter(is_idle).map(|file| &*file.path).collect();
-    for code in &skill.prose().code {
+    // A path that is run has a folder.
+    idle.retain(|path| path.contains('/'));
+    if idle.is_empty() {
+        return;
+    }
+    for code in &skill.markdown().code_blocks {
         let mut at = code.range.start;
         for line in skill.text()[code.range.clone()].split_inclusive('\n') {
             let start = at + (line.len() - line.trim_start().len());

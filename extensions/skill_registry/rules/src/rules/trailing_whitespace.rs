@@ -45,21 +45,26 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }
-    let prose = skill.prose();
-    let mut start = skill.parsed().body_start;
+    let markdown = skill.markdown();
+    let body = skill.body();
     let mut edits = Vec::new();
-    for line in skill.body().split_inclusive('\n') {
-        let content = line.trim_end_matches(['\n', '\r']);
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', body.as_bytes()).chain([body.len()]) {
+        let content = body[start..end].trim_end_matches('\r');
+        let line = skill.parsed().body_start + start;
+        start = (end + 1).min(body.len());
+        if !content.ends_with([' ', '\t']) {
+            continue;
+        }
         let kept = content.trim_end_matches([' ', '\t']).len();
-        let range = start + kept..start + content.len();
-        start += line.len();
+        let range = line + kept..line + content.len();
         let breaks = || {
-            let next = prose.breaks.partition_point(|found| found.end <= range.start);
-            prose.breaks.get(next).is_some_and(|found| found.start < range.end)
+            let next = markdown.breaks.partition_point(|found| found.end <= range.start);
+            markdown.breaks.get(next).is_some_and(|found| found.start < range.end)
         };
         // Behind the closing `#` of a heading, blanks decide for some readers whether it is one.
         let closes_heading = content[..kept].ends_with('#');
-        if !closes_heading && !range.is_empty() && !prose.is_opaque(range.start) && !breaks() {
+        if !closes_heading && !markdown.is_opaque(range.start) && !breaks() {
             edits.push(Edit { range, replacement: String::new() });
         }
     }

@@ -48,7 +48,7 @@ Report the number.
 };
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    for code in skill.prose().code.iter().filter(|code| code.unclosed) {
+    for code in skill.markdown().code_blocks.iter().filter(|code| code.is_unclosed) {
         findings.add(
             skill.span_at(code.range.start),
             "this block of code runs to the end of the file",

@@ -31,11 +31,23 @@ impl Hidden {
     }
 }
 
+/// Tells whether a text has a character that is hidden unless it belongs where it stands.
+pub(crate) fn has_invisible(text: &str) -> bool {
+    // Most of most texts is ASCII and can be passed over many bytes at a time.
+    const CHUNK: usize = 64;
+    text.as_bytes().chunks(CHUNK).enumerate().any(|(number, chunk)| {
+        let odd = chunk.iter().fold(false, |any, &byte| any | is_odd_ascii(byte));
+        let hides = |at: usize| text[at..].chars().next().is_some_and(|c| kind(c).is_some());
+        let mut starts = (number * CHUNK..).zip(chunk).filter(|(_, byte)| **byte >= 0xC0);
+        odd || (!chunk.is_ascii() && starts.any(|(at, _)| hides(at)))
+    })
+}
+
 /// Returns the hidden characters of a line that have no business there, in order; a run of one
 /// kind is one range.
 pub(crate) fn hidden(line: &str) -> Vec<(Range<usize>, Hidden)> {
     let mut found: Vec<(Range<usize>, Hidden)> = Vec::new();
-    if line.is_ascii() && !line.bytes().any(is_odd_control) {
+    if !has_invisible(line) {
         return found;
     }
     let right_to_left = line.chars().any(is_right_to_left);
@@ -85,13 +97,14 @@ fn kind(c: char) -> Option<Hidden> {
             Hidden::Control
         }
         '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}' => Hidden::Selector,
-        c if u8::try_from(c).map_or(c.is_control(), is_odd_control) => Hidden::Control,
+        '\u{80}'..='\u{9F}' => Hidden::Control,
+        c if u8::try_from(c).is_ok_and(is_odd_ascii) => Hidden::Control,
         _ => return None,
     })
 }
 
-fn is_odd_control(byte: u8) -> bool {
-    (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')) || (0x7F..0xA0).contains(&byte)
+fn is_odd_ascii(byte: u8) -> bool {
+    (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')) || byte == 0x7F
 }
 
 fn is_mark(c: char) -> bool {

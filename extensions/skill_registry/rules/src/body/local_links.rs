@@ -1,6 +1,6 @@
 //! The paths that a body names: where its links and its inline code lead within the file system.
 
-use skill_format::Span;
+use std::borrow::Cow;
 
 use crate::subject::Subject;
 
@@ -9,8 +9,8 @@ use crate::subject::Subject;
 pub(crate) struct LocalLink {
     /// Where it leads.
     pub(crate) place: Place,
-    /// Where it stands.
-    pub(crate) span: Span,
+    /// The byte of the file at which it stands.
+    pub(crate) at: usize,
     /// Whether it is inline code, not a link.
     pub(crate) is_code: bool,
 }
@@ -33,18 +33,22 @@ const FOLDERS: [&str; 3] = ["assets/", "references/", "scripts/"];
 /// one of the specification's folders in front, in the order of the file.
 pub(crate) fn local_links(skill: &Subject<'_>) -> Vec<LocalLink> {
     let markdown = skill.markdown();
-    let links = markdown.links.iter().filter_map(|link| {
-        Some(LocalLink { place: place(&link.target)?, span: link.span, is_code: false })
-    });
-    let code = markdown.code_spans.iter().filter_map(|code| {
-        let path = code.text.strip_prefix("./").unwrap_or(&code.text);
+    let mut all = Vec::new();
+    for link in &markdown.links {
+        if let Some(place) = place(&link.target) {
+            all.push(LocalLink { place, at: link.range.start, is_code: false });
+        }
+    }
+    for code in &markdown.code_spans {
+        let text = &skill.text()[code.content.clone()];
+        let path = text.strip_prefix("./").unwrap_or(text);
         let is_path = FOLDERS.iter().any(|folder| path.starts_with(folder))
-            && path.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c))
-            && !path.contains("...");
-        is_path.then(|| Some(LocalLink { place: place(path)?, span: code.span, is_code: true }))?
-    });
-    let mut all: Vec<_> = links.chain(code).collect();
-    all.sort_by_key(|link| link.span);
+            && path.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-'));
+        if let Some(place) = is_path.then(|| place(path)).flatten() {
+            all.push(LocalLink { place, at: code.range.start, is_code: true });
+        }
+    }
+    all.sort_by_key(|link| link.at);
     all
 }
 
@@ -53,19 +57,20 @@ pub(crate) fn local_links(skill: &Subject<'_>) -> Vec<LocalLink> {
 fn place(target: &str) -> Option<Place> {
     let end = target.find(['#', '?']).unwrap_or(target.len());
     let path = decoded(&target[..end]);
-    let is_placeholder = path.contains(['{', '}', '<', '>', '$', '*', '|', '\n']);
+    let stands_in = |byte| matches!(byte, b'{' | b'}' | b'<' | b'>' | b'$' | b'*' | b'|' | b'\n');
+    let is_placeholder = path.bytes().any(stands_in);
     if path.is_empty() || is_placeholder || path.contains("...") || path.starts_with("//") {
         return None;
     }
     match path.split_once(':') {
         Some((drive, _)) if drive.len() == 1 && drive.as_bytes()[0].is_ascii_alphabetic() => {
-            return Some(Place::Absolute(path));
+            return Some(Place::Absolute(path.into_owned()));
         }
         Some((scheme, _)) if is_scheme(scheme) => return None,
         _ => {}
     }
     if path.starts_with('/') || path.starts_with("~/") {
-        return Some(Place::Absolute(path));
+        return Some(Place::Absolute(path.into_owned()));
     }
     let mut components: Vec<&str> = Vec::new();
     for component in path.split('/') {
@@ -73,7 +78,7 @@ fn place(target: &str) -> Option<Place> {
             "" | "." => {}
             ".." => {
                 if components.pop().is_none() {
-                    return Some(Place::Outside(path));
+                    return Some(Place::Outside(path.into_owned()));
                 }
             }
             component => components.push(component),
@@ -84,11 +89,14 @@ fn place(target: &str) -> Option<Place> {
 
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
 }
 
 /// Undoes percent-encoding; what is not valid stays as it is.
-fn decoded(target: &str) -> String {
+fn decoded(target: &str) -> Cow<'_, str> {
+    if !target.contains('%') {
+        return Cow::Borrowed(target);
+    }
     let bytes = target.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -110,7 +118,7 @@ fn decoded(target: &str) -> String {
             }
         }
     }
-    String::from_utf8(out).unwrap_or_else(|_| target.to_owned())
+    String::from_utf8(out).map_or(Cow::Borrowed(target), Cow::Owned)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Finds phrases in English prose.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+
+use aho_corasick::{AhoCorasick, MatchKind};
 
 /// A word of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,30 +16,29 @@ pub(crate) struct Word<'a> {
 }
 
 /// Splits a text that is in lower case into words; code in backticks is not one.
-pub(crate) fn words(lower: &str) -> Vec<Word<'_>> {
-    let mut words = Vec::new();
-    let mut start = None;
+pub(crate) fn words(lower: &str) -> impl Iterator<Item = Word<'_>> {
+    let mut chars = lower.char_indices();
     let mut apart = false;
     let mut in_code = false;
-    for (at, c) in lower.char_indices() {
-        let of_word = !in_code && (c.is_alphanumeric() || matches!(c, '\'' | '\u{2019}' | '-'));
-        match (start, of_word) {
-            (None, true) => start = Some(at),
-            (Some(first), false) => {
-                words.push(Word { text: &lower[first..at], at: first, apart });
-                (start, apart) = (None, false);
+    std::iter::from_fn(move || {
+        let mut start = None;
+        for (at, c) in chars.by_ref() {
+            let of_word = !in_code && (c.is_alphanumeric() || matches!(c, '\'' | '\u{2019}' | '-'));
+            if of_word {
+                start = start.or(Some(at));
+                continue;
             }
-            _ => {}
+            let parts = !c.is_whitespace();
+            in_code ^= c == '`';
+            if let Some(first) = start {
+                let word = Word { text: &lower[first..at], at: first, apart };
+                apart = parts;
+                return Some(word);
+            }
+            apart |= parts;
         }
-        if c == '`' {
-            in_code = !in_code;
-        }
-        apart |= !of_word && !c.is_whitespace();
-    }
-    if let Some(first) = start {
-        words.push(Word { text: &lower[first..], at: first, apart });
-    }
-    words
+        start.map(|first| Word { text: &lower[first..], at: first, apart })
+    })
 }
 
 /// A set of phrases that is searched for in one pass.
@@ -48,6 +49,9 @@ pub(crate) fn words(lower: &str) -> Vec<Word<'_>> {
 pub(crate) struct Phrases {
     by_first: HashMap<&'static str, Vec<usize>>,
     phrases: Vec<Vec<Vec<&'static str>>>,
+    /// Of every phrase, the alternatives for one of its words: a text with none of them has no
+    /// phrase, and that is known before it is split into words.
+    telling: AhoCorasick,
 }
 
 impl Phrases {
@@ -62,7 +66,18 @@ impl Phrases {
                 by_first.entry(first).or_default().push(index);
             }
         }
-        Self { by_first, phrases }
+        let telling = phrases.iter().filter_map(|phrase| {
+            // Long words are rare.
+            phrase.iter().max_by_key(|any| any.iter().map(|word| word.len()).min())
+        });
+        let telling: BTreeSet<_> = telling.flatten().collect();
+        let telling = any_of(telling);
+        Self { by_first, phrases, telling }
+    }
+
+    /// Tells whether a text that is in lower case can have one of the phrases.
+    pub(crate) fn may_be_in(&self, lower: &str) -> bool {
+        self.telling.is_match(lower)
     }
 
     /// Returns the first phrase of the text, the longest if several start there: the index of its
@@ -72,7 +87,7 @@ impl Phrases {
     }
 
     /// Returns the number of words of the longest phrase that starts at a word.
-    pub(crate) fn at(&self, words: &[Word<'_>], at: usize) -> Option<usize> {
+    fn at(&self, words: &[Word<'_>], at: usize) -> Option<usize> {
         let candidates = self.by_first.get(words[at].text)?;
         let lengths = candidates.iter().filter_map(|&index| {
             let phrase = &self.phrases[index];
@@ -88,6 +103,14 @@ impl Phrases {
     }
 }
 
+/// Returns a search that tells whether any of some short texts stands in another one.
+#[expect(clippy::expect_used, reason = "only gigabytes of text are too much to search for")]
+pub(crate) fn any_of<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> AhoCorasick {
+    // The other kinds of match, which nobody asks for here, cannot look at many bytes at a time.
+    let builder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(texts);
+    builder.expect("the texts are constants, few and short")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +118,7 @@ mod tests {
     #[test]
     fn words_know_what_parts_them() {
         let words = words("don't stop, re-run `the code` now");
-        let seen: Vec<_> = words.iter().map(|word| (word.text, word.at, word.apart)).collect();
+        let seen: Vec<_> = words.map(|word| (word.text, word.at, word.apart)).collect();
         assert_eq!(
             seen,
             [("don't", 0, false), ("stop", 6, false), ("re-run", 12, true), ("now", 30, true)]
@@ -105,7 +128,12 @@ mod tests {
     #[test]
     fn the_longest_of_the_first_phrases_is_found() {
         let phrases = Phrases::new(&["use|take it", "use it when", "any * here"]);
-        let find = |text: &str| phrases.find(&words(text));
+        let find = |text: &str| {
+            let found = phrases.find(&words(text).collect::<Vec<_>>());
+            assert!(found.is_none() || phrases.may_be_in(text), "{text}");
+            found
+        };
+        assert!(!phrases.may_be_in("it was any thing"));
         assert_eq!(find("you use it when asked"), Some((1, 3)));
         assert_eq!(find("you take it when asked"), Some((1, 2)));
         assert_eq!(find("use, it"), None);
