@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -64,15 +64,33 @@ impl Told {
     }
 }
 
-/// Starts a worker and kills it; hears what it told.
-fn kill_one(desk: &Desk, dice: &mut Dice, told: &mut Told) {
-    let mut worker = Command::new(std::env::current_exe().unwrap())
+fn start(desk: &Desk, dice: &mut Dice, edits: bool) -> Child {
+    Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash_worker::child_that_works"])
         .env("SKILL_STORE_TEST_CRASH_DESK", desk.scene.path(""))
         .env("SKILL_STORE_TEST_SEED", dice.next().to_string())
+        .env("SKILL_STORE_TEST_EDITS", edits.to_string())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Starts a worker and kills it; hears what it told.
+fn kill_one(desk: &Desk, dice: &mut Dice, told: &mut Told) {
+    let worker = start(desk, dice, true);
+    kill(worker, dice, told);
+}
+
+/// Starts two workers and kills one, and then the other, who repairs and goes on. Neither edits:
+/// what one of them overwrites of the other's edits could not be blamed on the ledger.
+fn kill_two(desk: &Desk, dice: &mut Dice, told: &mut Told) {
+    let other = start(desk, dice, false);
+    let one = start(desk, dice, false);
+    kill(one, dice, told);
+    kill(other, dice, told);
+}
+
+fn kill(mut worker: Child, dice: &mut Dice, told: &mut Told) {
     let (mut left, share) = (dice.below(14), dice.below(200) as u32);
     let start = Instant::now();
     for line in BufReader::new(worker.stdout.take().unwrap()).lines() {
@@ -211,9 +229,10 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, told: &mut Told, what: &str
 }
 
 /// Kills processes at that many points, in several places.
-fn kill(points: usize, seed: u64) {
+fn kill_many(points: usize, seed: u64) {
     let (mut dice, mut killed) = (Dice::new(seed), 0);
-    let (mut done, mut applied, mut finished, mut in_repair) = (0, 0, 0, 0);
+    let (mut done, mut applied, mut finished) = (0, 0, 0);
+    let (mut in_repair, mut together) = (0, 0);
     while killed < points {
         let desk = Desk::empty();
         let mut told = Told::default();
@@ -226,12 +245,21 @@ fn kill(points: usize, seed: u64) {
         let ledger = ledger(&desk);
         for _ in 0..CHAIN {
             let what = format!("seed {seed}, kill {killed}");
-            kill_one(&desk, &mut dice, &mut told);
-            killed += 1;
-            if dice.below(5) == 0 {
-                // The next one repairs, and may be killed while it does.
-                kill_one(&desk, &mut dice, &mut told);
-                (killed, in_repair) = (killed + 1, in_repair + 1);
+            match dice.below(8) {
+                0 => {
+                    // The next one repairs, and may be killed while it does.
+                    kill_one(&desk, &mut dice, &mut told);
+                    kill_one(&desk, &mut dice, &mut told);
+                    (killed, in_repair) = (killed + 2, in_repair + 1);
+                }
+                1 => {
+                    kill_two(&desk, &mut dice, &mut told);
+                    (killed, together) = (killed + 2, together + 2);
+                }
+                _ => {
+                    kill_one(&desk, &mut dice, &mut told);
+                    killed += 1;
+                }
             }
             assert_nothing_lost(&desk, &ledger, &mut told, &what);
             if killed >= points {
@@ -250,7 +278,7 @@ fn kill(points: usize, seed: u64) {
     }
     if let Some(path) = std::env::var_os("SKILL_STORE_TEST_NUMBERS") {
         let numbers = format!(
-            "{killed} killed ({in_repair} before anybody had repaired), {done} deeds, \
+            "{killed} killed ({in_repair} before anybody had repaired, {together} beside another), {done} deeds, \
              {applied} applied, {finished} changes finished afterwards"
         );
         fs::write(path, numbers).unwrap();
@@ -259,11 +287,11 @@ fn kill(points: usize, seed: u64) {
 
 #[test]
 fn a_killed_process_loses_nothing() {
-    kill(40, 1);
+    kill_many(40, 1);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn six_hundred_killed_processes_lose_nothing() {
-    kill(600, 2);
+    kill_many(600, 2);
 }
