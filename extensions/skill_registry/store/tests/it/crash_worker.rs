@@ -50,6 +50,8 @@ struct Worker<'a> {
     dice: Dice,
     nth: u64,
     seed: u64,
+    /// Whether it edits files directly, too.
+    edits: bool,
 }
 
 impl Worker<'_> {
@@ -154,6 +156,9 @@ impl Worker<'_> {
 
     /// Saves a file as editors do; what was there before is known to the ledger.
     fn edit(&mut self) -> Result<(), LedgerError> {
+        if !self.edits {
+            return self.propose();
+        }
         let (skill, file) = self.target();
         self.ledger.observe(&self.desk.snapshot(), &[id(skill)])?;
         let text = self.reworded(skill, file);
@@ -211,12 +216,12 @@ impl Worker<'_> {
             _ if self.dice.below(2) == 0 => self.create(),
             _ => self.activate(),
         };
-        use LedgerErrorKind::{Conflict, Invalid, NotFound, Quota, Stale, State};
+        use LedgerErrorKind::{Conflict, Digest, Invalid, NotFound, Quota, Stale, State};
         match done {
             Err(error)
                 if !matches!(
                     error.reason(),
-                    Conflict | Invalid | NotFound | Quota | Stale | State
+                    Conflict | Digest | Invalid | NotFound | Quota | Stale | State
                 ) =>
             {
                 tell(&format!("broken {error}"));
@@ -245,9 +250,10 @@ fn replace_line(text: &str, start: &str, rest: &str) -> String {
 fn child_that_works() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_CRASH_DESK") else { return };
     let seed = std::env::var("SKILL_STORE_TEST_SEED").unwrap().parse().unwrap();
+    let edits = std::env::var("SKILL_STORE_TEST_EDITS").unwrap() == "true";
     let desk = Desk::at(place.into());
     let ledger = ledger(&desk);
-    let mut worker = Worker { desk: &desk, ledger, dice: Dice::new(seed), nth: 0, seed };
+    let mut worker = Worker { desk: &desk, ledger, dice: Dice::new(seed), nth: 0, seed, edits };
     tell("ready");
     // Nobody waits for a process that was not killed for so long.
     for _ in 0..1_000 {
