@@ -100,6 +100,22 @@ impl Demo {
         expect(&text, "• `house-greeting` — Greets people")?;
         running.stop()?;
 
+        title("8. Skills are checked and mended; no kernel and no home are needed for that");
+        self.skill_file(
+            "---\ndescription: Greets people: before noon, or at night. Use when greeting someone.\n\
+             name: house-greeting\ntags: [manners]\n---\n\nSay good morning before noon.\n",
+        )?;
+        let folder = self.home.join("sandbox/skills/house-greeting");
+        let folder = folder.to_str().ok_or("a temporary folder whose name is not UTF-8")?;
+        let text = self.call_for(1, ["skill", "validate", folder])?;
+        print!("{text}");
+        expect(&text, "error[frontmatter.recovered]")?;
+        self.skillhost(["skill", "fmt", "--portable", folder])?;
+        let text = self.skillhost(["skill", "validate", folder])?;
+        expect(&text, "1 skill: valid")?;
+        let text = self.skillhost(["skill", "cost", folder])?;
+        expect(&text, "tokens of o200k_base")?;
+
         println!("\nEverything happened. What a user would try next:");
         let binary = self.binary.display();
         println!("  {binary} init ~/skillhost");
@@ -145,9 +161,14 @@ impl Demo {
 
     /// Runs a command and prints it.
     fn call<const N: usize>(&self, arguments: [&str; N]) -> Result<String> {
+        self.call_for(0, arguments)
+    }
+
+    /// Runs a command that is to end with an exit code, and prints it.
+    fn call_for<const N: usize>(&self, code: i32, arguments: [&str; N]) -> Result<String> {
         println!("$ skillhost {}", arguments.join(" "));
         let output = self.command(arguments).stderr(Stdio::inherit()).output()?;
-        if !output.status.success() {
+        if output.status.code() != Some(code) {
             return Err(format!("skillhost {}: {}", arguments.join(" "), output.status).into());
         }
         Ok(String::from_utf8(output.stdout)?)

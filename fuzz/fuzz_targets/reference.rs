@@ -1,0 +1,14 @@
+//! The reference validator over again: its own YAML, its properties and its prompt.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use skill_rules::reference::load;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(skill) = load(bytes) {
+        let _ = skill.validate("beads");
+        if let Ok(properties) = skill.properties() {
+            let _ = properties.to_json();
+        }
+    }
+});
