@@ -248,6 +248,18 @@ mod tests {
             assert_eq!(super::rule(rule.id).map(|found| found.id), Some(rule.id));
         }
     }
+
+    #[test]
+    fn no_lint_rule_finds_errors() {
+        use crate::{Group, Level, Profile};
+        let lint = RULES.iter().filter(|rule| rule.group == Group::Lint);
+        let is_error = |rule: &&&Rule| {
+            Profile::ALL.iter().any(|profile| rule.levels.in_profile(*profile) == Level::Error)
+        };
+        let errors: Vec<_> = lint.filter(is_error).map(|rule| rule.id).collect();
+        assert_eq!(errors, [""; 0]);
+    }
+
     #[test]
     fn ids_are_guessed_from_what_was_typed() {
         assert_eq!(similar_rules("name.formt").first(), Some(&"name.format"));

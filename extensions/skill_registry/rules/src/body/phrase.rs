@@ -1,5 +1,6 @@
 //! Finds phrases in English prose.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -41,6 +42,14 @@ pub(crate) fn words(lower: &str) -> impl Iterator<Item = Word<'_>> {
     })
 }
 
+/// Splits a text that is in lower case into a list of words.
+pub(crate) fn word_list(lower: &str) -> Vec<Word<'_>> {
+    // English words have about five letters and a blank.
+    let mut list = Vec::with_capacity(lower.len() / 4);
+    list.extend(words(lower));
+    list
+}
+
 /// A set of phrases that is searched for in one pass.
 ///
 /// A phrase is words with one blank between them. A word may list alternatives, as in
@@ -49,9 +58,13 @@ pub(crate) fn words(lower: &str) -> impl Iterator<Item = Word<'_>> {
 pub(crate) struct Phrases {
     by_first: HashMap<&'static str, Vec<usize>>,
     phrases: Vec<Vec<Vec<&'static str>>>,
-    /// Of every phrase, the alternatives for one of its words: a text with none of them has no
-    /// phrase, and that is known before it is split into words.
-    telling: AhoCorasick,
+    /// The lengths of the words that phrases start with, as bits, by the byte they start with: most
+    /// words of a text have none of them.
+    lengths: [u64; 256],
+    /// Of every phrase, the alternatives for its longest word and for the next: long words are
+    /// rare. A text with none of either has no phrase, and that is known before it is split into
+    /// words.
+    telling: [AhoCorasick; 2],
 }
 
 impl Phrases {
@@ -61,23 +74,28 @@ impl Phrases {
             .map(|phrase| phrase.split(' ').map(|word| word.split('|').collect()).collect())
             .collect();
         let mut by_first: HashMap<_, Vec<usize>> = HashMap::new();
+        let mut lengths = [0; 256];
         for (index, phrase) in phrases.iter().enumerate() {
             for &first in phrase.first().into_iter().flatten() {
                 by_first.entry(first).or_default().push(index);
+                let (letter, length) = shape(first);
+                lengths[letter] |= length;
             }
         }
-        let telling = phrases.iter().filter_map(|phrase| {
-            // Long words are rare.
-            phrase.iter().max_by_key(|any| any.iter().map(|word| word.len()).min())
+        let telling = [0, 1].map(|nth| {
+            let alternatives = phrases.iter().filter_map(|phrase| {
+                let mut by_length: Vec<_> = phrase.iter().collect();
+                by_length.sort_by_key(|any| any.iter().map(|word| Reverse(word.len())).max());
+                by_length.get(nth).or(by_length.first()).copied()
+            });
+            any_of(alternatives.flatten().copied().collect::<BTreeSet<_>>())
         });
-        let telling: BTreeSet<_> = telling.flatten().collect();
-        let telling = any_of(telling);
-        Self { by_first, phrases, telling }
+        Self { by_first, phrases, lengths, telling }
     }
 
     /// Tells whether a text that is in lower case can have one of the phrases.
     pub(crate) fn may_be_in(&self, lower: &str) -> bool {
-        self.telling.is_match(lower)
+        self.telling.iter().all(|any| any.is_match(lower))
     }
 
     /// Returns the first phrase of the text, the longest if several start there: the index of its
@@ -88,7 +106,12 @@ impl Phrases {
 
     /// Returns the number of words of the longest phrase that starts at a word.
     fn at(&self, words: &[Word<'_>], at: usize) -> Option<usize> {
-        let candidates = self.by_first.get(words[at].text)?;
+        let first = words[at].text;
+        let (letter, length) = shape(first);
+        if self.lengths[letter] & length == 0 {
+            return None;
+        }
+        let candidates = self.by_first.get(first)?;
         let lengths = candidates.iter().filter_map(|&index| {
             let phrase = &self.phrases[index];
             let slice = words.get(at..at + phrase.len())?;
@@ -101,6 +124,12 @@ impl Phrases {
         });
         lengths.max()
     }
+}
+
+/// Returns the byte that a word starts with and its length as a bit; long words share one.
+fn shape(word: &str) -> (usize, u64) {
+    let letter = word.bytes().next().map_or(0, usize::from);
+    (letter, 1 << word.len().min(63))
 }
 
 /// Returns a search that tells whether any of some short texts stands in another one.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::body::phrase::{Phrases, Word, words};
+use crate::body::phrase::{Phrases, Word, word_list, words};
 use crate::body::{Kind, Passage};
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
@@ -130,7 +130,7 @@ fn menu(passage: &Passage) -> Option<usize> {
     if !OPEN.may_be_in(lower) && !offers() {
         return None;
     }
-    let words: Vec<Word<'_>> = words(lower).collect();
+    let words = word_list(lower);
     let decided = |words: &[Word<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
     if let Some((first, count)) = OPEN.find(&words) {
         let quoted = lower[..words[first].at].ends_with(['"', '\u{201C}', '\'']);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::body::phrase::{Phrases, Word, words};
+use crate::body::phrase::{Phrases, Word, word_list, words};
 use crate::body::{Kind, Passage};
 use crate::profile::{Level, Levels};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
@@ -120,7 +120,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         if !PHRASES.may_be_in(&passage.lower) {
             continue;
         }
-        let words: Vec<Word<'_>> = words(&passage.lower).collect();
+        let words = word_list(&passage.lower);
         let mut from = 0;
         while let Some((first, count)) = PHRASES.find(&words[from..]) {
             let first = from + first;
