@@ -15,12 +15,15 @@ use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 use crate::home::redact;
 use crate::process::{DEADLINE, Output};
 
+/// How long the last words of a command may be on their way to the test.
+const LATE: Duration = Duration::from_secs(2);
+
 /// A command that has a terminal for its input and output; killed when dropped before its end.
 pub struct Terminal {
     child: Child,
     keyboard: File,
     /// The command's side, so that it can be asked how it was left.
-    line: File,
+    line: Option<File>,
     before: Termios,
     shown: Receiver<Vec<u8>>,
     bytes: Vec<u8>,
@@ -86,7 +89,7 @@ impl Terminal {
         Self {
             child,
             keyboard,
-            line,
+            line: Some(line),
             before,
             shown,
             bytes: Vec::new(),
@@ -113,12 +116,15 @@ impl Terminal {
                 Ok(bytes) => self.bytes.extend(bytes),
                 Err(_) => {
                     let ended = self.child.try_wait().expect("the process is ours").is_some();
-                    let over = ended || left.is_zero();
-                    assert!(
-                        !over,
-                        "{text:?} is not shown (ended: {ended}):\n{}",
-                        &shown[self.seen..]
-                    );
+                    // What it showed last may have come just now.
+                    let late: Vec<u8> = match ended {
+                        true => self.shown.recv_timeout(LATE).unwrap_or_default(),
+                        false => Vec::new(),
+                    };
+                    let over = (ended && late.is_empty()) || left.is_zero();
+                    let since = &shown[self.seen..];
+                    assert!(!over, "{text:?} is not shown (ended: {ended}):\n{since}");
+                    self.bytes.extend(late);
                 }
             }
         }
@@ -151,13 +157,15 @@ impl Terminal {
                 None => std::thread::sleep(Duration::from_millis(5)),
             }
         };
-        let after = tcgetattr(&self.line).expect("a terminal has modes");
+        let line = self.line.take().expect("only finish takes it");
+        let after = tcgetattr(&line).expect("a terminal has modes");
         let modes = |termios: &Termios| {
             (termios.input_modes, termios.output_modes, termios.control_modes, termios.local_modes)
         };
         let modes_restored = modes(&after) == modes(&self.before);
-        // What was shown last may still be on its way.
-        while let Ok(bytes) = self.shown.recv_timeout(Duration::from_millis(100)) {
+        // Once nobody has the command's side open, what is left of its output ends.
+        drop(line);
+        while let Ok(bytes) = self.shown.recv_timeout(DEADLINE) {
             self.bytes.extend(bytes);
         }
         let signal = || std::os::unix::process::ExitStatusExt::signal(&status).map(|s| -s);

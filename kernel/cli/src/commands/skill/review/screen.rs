@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use termimad::crossterm::cursor::{Hide, MoveTo, Show};
 use termimad::crossterm::event::{
@@ -47,7 +48,10 @@ impl Screen {
                 give_back();
                 usual(panic);
             }));
-            std::thread::spawn(end_by_signal);
+            let (listening, listens) = channel();
+            std::thread::spawn(move || end_by_signal(&listening));
+            // Before the terminal is taken: a signal must not end the program with it.
+            let _ = listens.recv();
         });
         take()?;
         Ok(Self { colour })
@@ -135,7 +139,7 @@ fn give_back() {
 
 /// Ends the program by a signal, the terminal given back; what the ledger was doing is brought to
 /// its end at the next use. While an editor has the terminal, Ctrl-C is the editor's.
-fn end_by_signal() {
+fn end_by_signal(listening: &Sender<()>) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
     };
@@ -148,6 +152,7 @@ fn end_by_signal() {
         ) else {
             return;
         };
+        let _ = listening.send(());
         loop {
             let code = tokio::select! {
                 _ = interrupt.recv() => exit::INTERRUPTED,
