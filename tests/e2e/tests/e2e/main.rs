@@ -16,6 +16,7 @@ mod cost;
 mod doctor;
 mod ext;
 mod graph;
+mod improvement;
 mod install;
 mod lint_cli;
 mod paths;
