@@ -48,7 +48,8 @@ pub(crate) fn measure() -> Mutants {
         }
         let text: String = text.into_iter().collect();
         let bytes = text.as_bytes();
-        let input = SkillInput { dir_name: "beads", file_name: None, bytes, files: None };
+        let file_name = Some("SKILL.md");
+        let input = SkillInput { dir_name: "beads", file_name, bytes, files: None };
         let profile = Profile::ALL[number % Profile::ALL.len()];
         let start = Instant::now();
         let report = check(&input, Options { profile, scope: Scope::Lint });
