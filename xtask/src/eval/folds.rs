@@ -69,11 +69,8 @@ pub(super) fn by_source(queries: &[Query], measures: &[Measures]) -> Measures {
     for (query, measures) in queries.iter().zip(measures) {
         sources.entry(&query.source).or_default().push(measures);
     }
-    let means: Vec<Measures> = sources
-        .into_values()
-        .filter(|all| all.len() * 2 >= OWN_FOLD)
-        .map(Measures::mean)
-        .collect();
+    let means: Vec<Measures> =
+        sources.into_values().filter(|all| all.len() * 2 >= OWN_FOLD).map(Measures::mean).collect();
     Measures::mean(&means)
 }
 
@@ -147,7 +144,8 @@ mod tests {
             (0..6).map(|n| format!("Keeps every {} in a large field", words[n])).collect();
         let others: Vec<String> = words.iter().map(|word| format!("x-{word}s-y-z")).collect();
         let short: Vec<String> = words.iter().map(|word| format!("{word} {word} field")).collect();
-        let document = |id, description| Document { id, name: id, description, ..Document::default() };
+        let document =
+            |id, description| Document { id, name: id, description, ..Document::default() };
         let documents = (0..6)
             .flat_map(|n| [document(&*names[n], &*texts[n]), document(&*others[n], &*short[n])]);
         let index = Index::build(Analysis::Standard, documents);

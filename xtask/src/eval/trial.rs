@@ -13,17 +13,13 @@ const LIMIT: usize = 100;
 
 /// Builds an index over some skills of a catalog.
 pub(super) fn index(analysis: Analysis, skills: &[Skill], chosen: &[usize]) -> Index {
-    let tags: Vec<Vec<&str>> =
-        chosen.iter().map(|&at| skills[at].tags.iter().map(String::as_str).collect()).collect();
-    let headings: Vec<Vec<&str>> =
-        chosen.iter().map(|&at| skills[at].headings.iter().map(String::as_str).collect()).collect();
-    let documents = chosen.iter().enumerate().map(|(number, &at)| Document {
+    let documents = chosen.iter().map(|&at| Document {
         id: &skills[at].id,
         name: &skills[at].name,
         description: &skills[at].description,
         when_to_use: &skills[at].when_to_use,
-        tags: &tags[number],
-        headings: &headings[number],
+        tags: skills[at].tags.iter().map(String::as_str).collect(),
+        headings: skills[at].headings.iter().map(String::as_str).collect(),
         body: &skills[at].body,
     });
     Index::build(analysis, documents)
@@ -48,7 +44,7 @@ pub(super) fn measures<'a>(
 }
 
 /// How long queries take.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) median: Duration,
     pub(super) p99: Duration,
@@ -107,7 +103,8 @@ mod tests {
             description: description.into(),
             ..Skill::default()
         };
-        let skills = [skill("a", "Count beads."), skill("b", "Count pearls, beads."), skill("c", "")];
+        let skills =
+            [skill("a", "Count beads."), skill("b", "Count pearls, beads."), skill("c", "")];
         let query = Query {
             id: "q".into(),
             query: "count beads".into(),
