@@ -28,7 +28,7 @@ pub fn matching<'s>(
             Some(query) => matched_fields(skill, query),
             None => Vec::new(),
         };
-        let matches = (query.is_none() || !fields.is_empty()) && has_tags(skill, &tags);
+        let matches = (query.is_none() || !fields.is_empty()) && skill.has_tags(&tags);
         matches.then_some((&**skill, fields))
     })
 }
@@ -152,11 +152,4 @@ fn matched_fields(skill: &Skill, query: &str) -> Vec<&'static str> {
         fields.push("tags");
     }
     fields
-}
-
-fn has_tags(skill: &Skill, wanted: &[String]) -> bool {
-    wanted.iter().all(|wanted| {
-        let wanted = wanted.trim().to_lowercase();
-        skill.tags().iter().any(|tag| tag.to_lowercase() == wanted)
-    })
 }
