@@ -87,8 +87,7 @@ impl Built {
         let changes = self.changes(snapshot);
         let texts: Vec<Text> =
             changes.put.iter().map(|skill| Text::read(store, skill, BODY_CHARS)).collect();
-        let pieces: Vec<(Vec<&str>, Vec<&str>)> = texts.iter().map(Text::lists).collect();
-        let documents = texts.iter().zip(&pieces).map(|(text, lists)| text.document(lists));
+        let documents = texts.iter().map(Text::document);
         let index = if texts.len() == snapshot.skills().len() {
             Index::build(Analysis::Standard, documents)
         } else {
@@ -132,19 +131,14 @@ impl Built {
 
 /// Makes an index of what a listing says of the skills; reads nothing.
 pub(super) fn names_alone(snapshot: &Snapshot) -> Index {
-    let lists: Vec<(String, Vec<&str>)> = snapshot
-        .skills()
-        .iter()
-        .map(|skill| (called(skill), skill.tags().iter().map(|tag| &**tag).collect()))
-        .collect();
-    let documents = snapshot.skills().iter().zip(&lists).map(|(skill, (name, tags))| Document {
+    let names: Vec<String> = snapshot.skills().iter().map(|skill| called(skill)).collect();
+    let documents = snapshot.skills().iter().zip(&names).map(|(skill, name)| Document {
         id: skill.id.as_str(),
         name,
         description: skill.description(),
         when_to_use: skill.when_to_use().unwrap_or_default(),
-        tags,
-        headings: &[],
-        body: "",
+        tags: skill.tags().iter().map(|tag| &**tag).collect(),
+        ..Document::default()
     });
     Index::build(Analysis::Standard, documents)
 }

@@ -40,20 +40,14 @@ impl Text {
         text
     }
 
-    /// Returns the tags and the headings, as [`Text::document`] takes them.
-    pub(super) fn lists(&self) -> (Vec<&str>, Vec<&str>) {
-        let tags = self.skill.tags().iter().map(|tag| &**tag).collect();
-        (tags, self.headings.iter().map(String::as_str).collect())
-    }
-
-    pub(super) fn document<'t>(&'t self, lists: &'t (Vec<&'t str>, Vec<&'t str>)) -> Document<'t> {
+    pub(super) fn document(&self) -> Document<'_> {
         Document {
             id: self.skill.id.as_str(),
             name: &self.name,
             description: self.skill.description(),
             when_to_use: self.skill.when_to_use().unwrap_or_default(),
-            tags: &lists.0,
-            headings: &lists.1,
+            tags: self.skill.tags().iter().map(|tag| &**tag).collect(),
+            headings: self.headings.iter().map(String::as_str).collect(),
             body: &self.body,
         }
     }
