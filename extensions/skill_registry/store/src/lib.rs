@@ -98,9 +98,9 @@ pub use snapshot::{Audience, SharedCatalog, Snapshot};
 pub use source::{SkillSource, SourceState};
 pub use store::{PollReport, Store};
 pub use tools::{
-    Answer, Content, ListArgs, Read, ReadArgs, ResourceArgs, ToolDescription, list_skills,
-    matching, propose_skill_update, read_skill, read_skill_resource, skill_content,
-    tool_descriptions,
+    Answer, Content, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn, ToolDescription,
+    list_skills, matching, propose_skill_update, read_skill, read_skill_resource, search_skills,
+    skill_content, tool_descriptions,
 };
 
 pub use skill_search::{Cosines, Explanation, Ranker, Semantics};
