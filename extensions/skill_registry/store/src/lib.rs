@@ -60,6 +60,7 @@ mod reading;
 mod replace;
 mod resolve;
 mod roots;
+mod search;
 mod signature;
 mod skill;
 mod skill_yaml;
@@ -90,15 +91,18 @@ pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
 pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;
+pub use search::{Ask, Ranked, RankedBy, RankedSkill, Searched, Searcher};
 pub use skill::Skill;
 pub use skill_yaml::{SkillYamlError, read_skill_yaml};
 pub use snapshot::{Audience, SharedCatalog, Snapshot};
 pub use source::{SkillSource, SourceState};
 pub use store::{PollReport, Store};
 pub use tools::{
-    Answer, Content, ListArgs, Read, ReadArgs, ResourceArgs, ToolDescription, list_skills,
-    matching, propose_skill_update, read_skill, read_skill_resource, skill_content,
-    tool_descriptions,
+    Answer, Content, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn, ToolDescription,
+    list_skills, matching, propose_skill_update, read_skill, read_skill_resource, search_skills,
+    skill_content, tool_descriptions,
 };
+
+pub use skill_search::{Cosines, Explanation, Ranker, Semantics};
 
 pub use skill_format::{Digest, FILE_LIMIT, SkillId, TokenCount};

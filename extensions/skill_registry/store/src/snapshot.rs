@@ -190,7 +190,7 @@ impl Snapshot {
         })
     }
 
-    fn winner(&self, id: &str) -> Option<&Arc<Skill>> {
+    pub(crate) fn winner(&self, id: &str) -> Option<&Arc<Skill>> {
         let at = self.skills.binary_search_by(|skill| skill.id.as_str().cmp(id)).ok()?;
         Some(&self.skills[at])
     }

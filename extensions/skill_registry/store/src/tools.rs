@@ -24,12 +24,14 @@ mod list;
 mod propose;
 mod read;
 mod resource;
+mod search;
 mod spec;
 
 pub use list::{list_skills, matching};
 pub use propose::propose_skill_update;
 pub use read::read_skill;
 pub use resource::read_skill_resource;
+pub use search::{SearchIn, search_skills};
 pub use spec::{ToolDescription, tool_descriptions};
 
 /// What a tool answers.
@@ -56,9 +58,10 @@ pub struct Read {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListArgs {
-    /// Only skills in whose id, name, description or tags this text occurs, whatever the case.
+    /// What the skills are to fit; for [`list_skills`] a text that occurs in their id, name,
+    /// description or tags, whatever the case.
     pub query: Option<String>,
-    /// At most this many skills; 100 if it is not given.
+    /// At most this many skills; if it is not given, 100, or 10 of those that fit a query.
     pub limit: Option<usize>,
     /// Only skills that have all of these tags, whatever the case.
     pub tags: Option<Vec<String>>,

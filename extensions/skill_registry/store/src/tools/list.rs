@@ -28,12 +28,12 @@ pub fn matching<'s>(
             Some(query) => matched_fields(skill, query),
             None => Vec::new(),
         };
-        let matches = (query.is_none() || !fields.is_empty()) && has_tags(skill, &tags);
+        let matches = (query.is_none() || !fields.is_empty()) && skill.has_tags(&tags);
         matches.then_some((&**skill, fields))
     })
 }
 
-fn has_query(args: &ListArgs) -> bool {
+pub(super) fn has_query(args: &ListArgs) -> bool {
     args.query.as_deref().is_some_and(|query| !query.trim().is_empty())
 }
 
@@ -48,8 +48,8 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> 
     for (skill, fields) in matching(snapshot, audience, args) {
         matched += 1;
         if listed.len() < limit {
-            let line = Line { unapproved: snapshot.unapproved(skill), ..Line::of(skill) };
-            line.write(&mut text);
+            let line = Line::of(snapshot, skill);
+            line.write(&mut text, "");
             let mut value = line.value();
             if has_query(args) {
                 value["matched"] = json!(fields);
@@ -85,19 +85,20 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> 
 }
 
 /// One skill of the list.
-struct Line<'s> {
+pub(super) struct Line<'s> {
     skill: &'s Skill,
     description: String,
     unapproved: Option<&'s CreatedSkill>,
 }
 
 impl<'s> Line<'s> {
-    fn of(skill: &'s Skill) -> Self {
+    pub(super) fn of(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
         let description = description_short(skill.description());
-        Self { skill, description, unapproved: None }
+        Self { skill, description, unapproved: snapshot.unapproved(skill) }
     }
 
-    fn write(&self, text: &mut String) {
+    /// Writes the line; `more` stands behind everything else.
+    pub(super) fn write(&self, text: &mut String, more: &str) {
         let skill = self.skill;
         text.push_str(&format!(
             "• `{}` — {} [",
@@ -114,10 +115,11 @@ impl<'s> Line<'s> {
         if let Some(created) = self.unapproved {
             text.push_str(&format!(", unapproved, created by {}", created.by()));
         }
+        text.push_str(more);
         text.push_str("]\n");
     }
 
-    fn value(&self) -> Value {
+    pub(super) fn value(&self) -> Value {
         let skill = self.skill;
         let mut value = json!({
             "skill_id": skill.id,
@@ -152,11 +154,4 @@ fn matched_fields(skill: &Skill, query: &str) -> Vec<&'static str> {
         fields.push("tags");
     }
     fields
-}
-
-fn has_tags(skill: &Skill, wanted: &[String]) -> bool {
-    wanted.iter().all(|wanted| {
-        let wanted = wanted.trim().to_lowercase();
-        skill.tags().iter().any(|tag| tag.to_lowercase() == wanted)
-    })
 }

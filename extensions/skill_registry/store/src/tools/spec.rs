@@ -39,16 +39,22 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience) -> Vec<ToolDes
     ]
 }
 
-const LIST: &str = "Lists the available skills: id, description, tags, tokens. Use it when the \
-    catalog in the prompt is cut or to look for a skill.";
+const LIST: &str = "Lists the available skills: id, description, tags, tokens. With a query, \
+    finds the skills that fit a task, the best first. Use it when the catalog in the prompt is cut \
+    or none of its skills seems to fit.";
 
 fn list_schema() -> Value {
     let properties = json!({
         "query": {
             "type": "string",
-            "description": "Only skills whose id, name, description or tags contain this text",
+            "description": "The task in a few plain words, e.g. `fill in a PDF form`; all texts of \
+                the skills are searched. \"exact phrase\" and prefix* narrow the result",
         },
-        "limit": { "type": "integer", "minimum": 1, "description": "At most this many" },
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "At most this many; 10 with a query, else 100",
+        },
         "tags": {
             "type": "array",
             "items": { "type": "string" },
