@@ -91,7 +91,7 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("skill-format", &[]),
         ("skill-rules", &["skill-format"]),
         ("skill-search", &[]),
-        ("skill-store", &["skill-format", "skill-rules"]),
+        ("skill-store", &["skill-format", "skill-rules", "skill-search"]),
         ("skill-tokens", &[]),
         ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
         ("xtask", &[]),
