@@ -6,7 +6,9 @@ use skill_format::{description_short, sanitise_line};
 use crate::created::CreatedSkill;
 use crate::options::Trust;
 use crate::skill::Skill;
-use crate::snapshot::{Audience, Snapshot};
+use crate::scope::Audience;
+use crate::snapshot::Snapshot;
+use crate::state::SkillState;
 
 use super::{Answer, ListArgs};
 
@@ -17,7 +19,7 @@ const DEFAULT_LIMIT: usize = 100;
 /// with each the fields in which the query occurs.
 pub fn matching<'s>(
     snapshot: &'s Snapshot,
-    audience: Audience,
+    audience: Audience<'_>,
     args: &ListArgs,
 ) -> impl Iterator<Item = (&'s Skill, Vec<&'static str>)> {
     let query = args.query.as_deref().map(|query| query.trim().to_lowercase());
@@ -39,7 +41,7 @@ fn has_query(args: &ListArgs) -> bool {
 
 /// Lists the skills an audience is shown, sorted by id.
 #[must_use]
-pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> Answer {
+pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs) -> Answer {
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let total = snapshot.visible(audience).count();
     let mut matched = 0;
@@ -48,7 +50,7 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> 
     for (skill, fields) in matching(snapshot, audience, args) {
         matched += 1;
         if listed.len() < limit {
-            let line = Line { unapproved: snapshot.unapproved(skill), ..Line::of(skill) };
+            let line = Line::of(snapshot, skill);
             line.write(&mut text);
             let mut value = line.value();
             if has_query(args) {
@@ -89,12 +91,14 @@ struct Line<'s> {
     skill: &'s Skill,
     description: String,
     unapproved: Option<&'s CreatedSkill>,
+    state: SkillState,
 }
 
 impl<'s> Line<'s> {
-    fn of(skill: &'s Skill) -> Self {
+    fn of(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
         let description = description_short(skill.description());
-        Self { skill, description, unapproved: None }
+        let (unapproved, state) = (snapshot.unapproved(skill), snapshot.state(skill));
+        Self { skill, description, unapproved, state }
     }
 
     fn write(&self, text: &mut String) {
@@ -114,6 +118,9 @@ impl<'s> Line<'s> {
         if let Some(created) = self.unapproved {
             text.push_str(&format!(", unapproved, created by {}", created.by()));
         }
+        if self.state != SkillState::On {
+            text.push_str(&format!(", {}", self.state.as_str()));
+        }
         text.push_str("]\n");
     }
 
@@ -130,6 +137,10 @@ impl<'s> Line<'s> {
         });
         if let Some(created) = self.unapproved {
             value["unapproved"] = json!(created);
+        }
+        // Of most skills there is nothing to say here.
+        if self.state != SkillState::On {
+            value["state"] = json!(self.state);
         }
         value
     }
