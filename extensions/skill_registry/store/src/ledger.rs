@@ -49,6 +49,7 @@ pub use error::{LedgerError, LedgerErrorKind};
 pub use event::{LedgerEvent, ProposalEvent, VersionEvent};
 pub use keep::{Kept, LedgerKeeper};
 pub use note::LedgerNote;
+pub(crate) use place::unknown_to;
 pub use proposal::{
     Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
     ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,

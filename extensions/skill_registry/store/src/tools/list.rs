@@ -5,8 +5,10 @@ use skill_format::{description_short, sanitise_line};
 
 use crate::created::CreatedSkill;
 use crate::options::Trust;
+use crate::scope::Audience;
 use crate::skill::Skill;
-use crate::snapshot::{Audience, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::state::SkillState;
 
 use super::{Answer, ListArgs};
 
@@ -17,7 +19,7 @@ const DEFAULT_LIMIT: usize = 100;
 /// with each the fields in which the query occurs.
 pub fn matching<'s>(
     snapshot: &'s Snapshot,
-    audience: Audience,
+    audience: Audience<'_>,
     args: &ListArgs,
 ) -> impl Iterator<Item = (&'s Skill, Vec<&'static str>)> {
     let query = args.query.as_deref().map(|query| query.trim().to_lowercase());
@@ -39,7 +41,7 @@ pub(super) fn has_query(args: &ListArgs) -> bool {
 
 /// Lists the skills an audience is shown, sorted by id.
 #[must_use]
-pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> Answer {
+pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs) -> Answer {
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let total = snapshot.visible(audience).count();
     let mut matched = 0;
@@ -89,12 +91,14 @@ pub(super) struct Line<'s> {
     skill: &'s Skill,
     description: String,
     unapproved: Option<&'s CreatedSkill>,
+    state: SkillState,
 }
 
 impl<'s> Line<'s> {
     pub(super) fn of(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
         let description = description_short(skill.description());
-        Self { skill, description, unapproved: snapshot.unapproved(skill) }
+        let (unapproved, state) = (snapshot.unapproved(skill), snapshot.state(skill));
+        Self { skill, description, unapproved, state }
     }
 
     /// Writes the line; `more` stands behind everything else.
@@ -115,6 +119,9 @@ impl<'s> Line<'s> {
         if let Some(created) = self.unapproved {
             text.push_str(&format!(", unapproved, created by {}", created.by()));
         }
+        if self.state != SkillState::On {
+            text.push_str(&format!(", {}", self.state.as_str()));
+        }
         text.push_str(more);
         text.push_str("]\n");
     }
@@ -132,6 +139,10 @@ impl<'s> Line<'s> {
         });
         if let Some(created) = self.unapproved {
             value["unapproved"] = json!(created);
+        }
+        // Of most skills there is nothing to say here.
+        if self.state != SkillState::On {
+            value["state"] = json!(self.state);
         }
         value
     }

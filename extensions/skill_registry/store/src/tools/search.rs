@@ -6,9 +6,10 @@ use serde_json::json;
 use skill_format::sanitise_line;
 use skill_search::{Ranker, Semantics};
 
+use crate::scope::Audience;
 use crate::search::{Ask, Ranked, RankedBy, Searched, Searcher};
 use crate::skill::Skill;
-use crate::snapshot::{Audience, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::store::Store;
 
 use super::list::{Line, has_query, list_skills};
@@ -40,7 +41,7 @@ pub struct SearchIn<'a> {
 ///
 /// Phrases (`"…"`) and beginnings of words (`word*`) in the query are insisted on.
 #[must_use]
-pub fn search_skills(search: &SearchIn<'_>, audience: Audience, args: &ListArgs) -> Answer {
+pub fn search_skills(search: &SearchIn<'_>, audience: Audience<'_>, args: &ListArgs) -> Answer {
     let SearchIn { store, snapshot, searcher, ranker, semantics } = *search;
     let Some(query) = args.query.as_deref().filter(|_| has_query(args)) else {
         return list_skills(snapshot, audience, args);
@@ -49,14 +50,14 @@ pub fn search_skills(search: &SearchIn<'_>, audience: Audience, args: &ListArgs)
         query,
         limit: args.limit.unwrap_or(DEFAULT_LIMIT),
         tags: args.tags.as_deref().unwrap_or_default(),
-        admits: &|skill: &Skill| audience == Audience::Operator || skill.model_invocable(),
+        admits: &|skill: &Skill| snapshot.is_shown(audience, skill),
         ranker,
         semantics,
     };
     answer(snapshot, audience, &searcher.find(store, snapshot, &ask))
 }
 
-fn answer(snapshot: &Snapshot, audience: Audience, found: &Searched) -> Answer {
+fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answer {
     let Ranked { hits, matched, by } = &found.ranked;
     let total = snapshot.visible(audience).count();
     let mut text = heading(*matched, total);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::snapshot::{Audience, Snapshot};
+use crate::scope::Audience;
+use crate::snapshot::Snapshot;
 
 /// Up to this many ids are enumerated in the schema of `skill_id`.
 const ENUM_LIMIT: usize = 200;
@@ -22,7 +23,7 @@ pub struct ToolDescription {
 
 /// Describes the registry's tools for an audience.
 #[must_use]
-pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience) -> Vec<ToolDescription> {
+pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolDescription> {
     let skill_id = skill_id_schema(snapshot, audience);
     let reads =
         |name, description, schema| ToolDescription { name, description, schema, read_only: true };
@@ -127,12 +128,12 @@ fn object(properties: &Value, required: &[&str]) -> Value {
     })
 }
 
-fn skill_id_schema(snapshot: &Snapshot, audience: Audience) -> Value {
+fn skill_id_schema(snapshot: &Snapshot, audience: Audience<'_>) -> Value {
     let mut schema = json!({ "type": "string", "description": "The skill, as in the catalog" });
     let ids: Vec<_> =
         snapshot.visible(audience).take(ENUM_LIMIT + 1).map(|skill| skill.id().as_str()).collect();
     // An empty enum would allow nothing and is not valid everywhere.
-    if (1..=ENUM_LIMIT).contains(&ids.len()) && audience == Audience::Model {
+    if (1..=ENUM_LIMIT).contains(&ids.len()) && audience != Audience::Operator {
         schema["enum"] = json!(ids);
     }
     schema
