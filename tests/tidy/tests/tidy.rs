@@ -87,6 +87,7 @@ fn crates_depend_on_each_other_only_as_drawn() {
             ],
         ),
         ("skillhost-echo", &["skillhost-sdk"]),
+        ("skillhost-embedding", &["skillhost-sdk", "word-vectors"]),
         ("word-vectors", &[]),
         ("skill-format", &[]),
         ("skill-rules", &["skill-format"]),
