@@ -89,6 +89,7 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("skillhost-echo", &["skillhost-sdk"]),
         ("skill-format", &[]),
         ("skill-rules", &["skill-format"]),
+        ("skill-search", &[]),
         ("skill-store", &["skill-format", "skill-rules"]),
         ("skill-tokens", &[]),
         ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
@@ -226,6 +227,7 @@ fn pure_crates_cannot_do_io() {
         "kernel/manifest",
         "extensions/skill_registry/format",
         "extensions/skill_registry/rules",
+        "extensions/skill_registry/search",
         "extensions/skill_registry/tokens",
     ] {
         let text = read(&Path::new(folder).join("clippy.toml"));

@@ -5,6 +5,7 @@ mod skill_yaml;
 use serde::Serialize;
 use skill_format::{Diagnostic, Severity};
 
+use crate::extended;
 use crate::input::SkillInput;
 use crate::profile::{Level, Profile};
 use crate::reference;
@@ -108,9 +109,13 @@ pub fn check_subject(subject: &Subject<'_>, scope: Scope) -> Report {
         if by_reference && rule.group == Group::Validation {
             continue;
         }
-        let (Check::LoadingAnd(find) | Check::Skill(find)) = rule.check else { continue };
-        if let Some(severity) = applies(rule, options).filter(|_| makes_sense(rule.id, standing)) {
-            find(subject, &mut Findings::new(rule, severity, &mut findings));
+        let severity = applies(rule, options).filter(|_| makes_sense(rule.id, standing));
+        let Some(severity) = severity else { continue };
+        let found = &mut Findings::new(rule, severity, &mut findings);
+        match rule.check {
+            Check::LoadingAnd(find) | Check::Skill(find) => find(subject, found),
+            Check::Declared => extended::report(rule.id, subject, found),
+            Check::Loading | Check::Reading | Check::Suppression | Check::Catalog => {}
         }
     }
     if scope == Scope::Lint && standing == Standing::Whole {

@@ -61,6 +61,8 @@ pub enum Check {
     LoadingAnd(fn(&Subject<'_>, &mut Findings<'_>)),
     /// The function finds it.
     Skill(fn(&Subject<'_>, &mut Findings<'_>)),
+    /// Reading what the frontmatter declares (`crate::extended`) finds it, under the rule's id.
+    Declared,
     /// Reading the disk finds it, before there is anything to check.
     Reading,
     /// What the other rules found shows it: see the suppressions.

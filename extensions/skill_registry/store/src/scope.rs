@@ -77,10 +77,9 @@ impl OwnedScope {
             CatalogScope::All => OwnedCatalog::All,
             CatalogScope::Declared => OwnedCatalog::Declared,
             CatalogScope::None => OwnedCatalog::None,
-            CatalogScope::Globs { include, exclude } => OwnedCatalog::Globs {
-                include: Globs::new(include),
-                exclude: Globs::new(exclude),
-            },
+            CatalogScope::Globs { include, exclude } => {
+                OwnedCatalog::Globs { include: Globs::new(include), exclude: Globs::new(exclude) }
+            }
         };
         Self { bound: scope.bound.into(), catalog }
     }

@@ -210,13 +210,18 @@ impl Snapshot {
         all.iter().chain(listed.iter().map(|at| &self.skills[*at as usize]))
     }
 
+    /// Tells whether an audience is shown a skill.
+    #[must_use]
+    pub fn shows(&self, audience: Audience<'_>, skill: &Skill) -> bool {
+        audience.scope().is_none_or(|scope| self.view(scope).lists(self, skill))
+    }
+
     /// Tells whether an audience may read a skill: it is shown it, or it is bound to it.
     #[must_use]
     pub fn is_readable(&self, audience: Audience<'_>, skill: &Skill) -> bool {
         let Some(scope) = audience.scope() else { return true };
         let view = self.view(scope);
-        view.lists(self, skill)
-            || view.binds(self, skill) && self.state(skill) != SkillState::Off
+        view.lists(self, skill) || view.binds(self, skill) && self.state(skill) != SkillState::Off
     }
 
     /// Returns the skills whose body is called large: more than [`LARGE_SKILL`] tokens.

@@ -1,6 +1,7 @@
 //! What an operator's settings say of single skills.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use globset::{Glob, GlobMatcher};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,12 @@ pub struct Unmatched {
     pub pattern: String,
     /// Why it has no effect.
     pub reason: String,
+}
+
+impl fmt::Display for Unmatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` has no effect: {}", self.pattern, self.reason)
+    }
 }
 
 /// The states of the settings, ready to be asked.
@@ -165,8 +172,7 @@ mod tests {
 
     #[test]
     fn every_state_has_one_name() {
-        let states =
-            [SkillState::On, SkillState::NameOnly, SkillState::UserOnly, SkillState::Off];
+        let states = [SkillState::On, SkillState::NameOnly, SkillState::UserOnly, SkillState::Off];
         assert!(states.is_sorted());
         for state in states {
             assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());

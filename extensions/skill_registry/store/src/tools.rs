@@ -15,8 +15,8 @@ use crate::error::{ErrorKind, RegistryError};
 use crate::ledger::tree_digest;
 use crate::options::Trust;
 use crate::problem::Problem;
-use crate::skill::Skill;
 use crate::scope::Audience;
+use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::source::{SkillSource, SourceState};
 use crate::state::SkillState;
@@ -26,12 +26,14 @@ mod list;
 mod propose;
 mod read;
 mod resource;
+mod search;
 mod spec;
 
 pub use list::{list_skills, matching};
 pub use propose::propose_skill_update;
 pub use read::read_skill;
 pub use resource::read_skill_resource;
+pub use search::{SearchIn, search_skills};
 pub use spec::{ToolDescription, tool_descriptions};
 
 /// What a tool answers.
@@ -58,9 +60,10 @@ pub struct Read {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListArgs {
-    /// Only skills in whose id, name, description or tags this text occurs, whatever the case.
+    /// What the skills are to fit; for [`list_skills`] a text that occurs in their id, name,
+    /// description or tags, whatever the case.
     pub query: Option<String>,
-    /// At most this many skills; 100 if it is not given.
+    /// At most this many skills; if it is not given, 100, or 10 of those that fit a query.
     pub limit: Option<usize>,
     /// Only skills that have all of these tags, whatever the case.
     pub tags: Option<Vec<String>>,
@@ -88,6 +91,14 @@ pub struct ResourceArgs {
     /// At most this many bytes; a page if it is not given or larger.
     #[serde(default)]
     pub limit: Option<u64>,
+}
+
+/// The arguments of `explain_catalog`; whose catalog it is, the call's context says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainArgs {
+    /// What the user says.
+    pub prompt: String,
 }
 
 /// A skill as it is bound into an agent's instructions.
@@ -122,7 +133,9 @@ pub fn skill_content(
         let setting = snapshot.setting(skill).unwrap_or_default();
         return Err(RegistryError::new(
             ErrorKind::Denied,
-            format!("`{id}` is off: skillhost.yaml has extensions.skill_registry.skills.{setting}: off"),
+            format!(
+                "`{id}` is off: skillhost.yaml has extensions.skill_registry.skills.{setting}: off"
+            ),
             format!("run `skillhost skill enable {}`, or do not bind the skill", skill.id()),
         ));
     }

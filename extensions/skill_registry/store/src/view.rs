@@ -82,8 +82,7 @@ impl View {
 
     /// Tells whether a skill is offered: in the catalog, in lists and in hints.
     pub(crate) fn lists(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
-        snapshot.state(skill) <= SkillState::NameOnly
-            && self.has(snapshot, skill)
+        snapshot.state(skill) <= SkillState::NameOnly && self.has(snapshot, skill)
     }
 
     /// Tells whether a skill is offered and has its id to itself, as all have that are listed.
@@ -107,9 +106,8 @@ impl View {
 
     /// Tells whether a skill is one of the agent's own.
     pub(crate) fn binds(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
-        let is_it = |name: &String| {
-            snapshot.get(name).is_some_and(|bound| std::ptr::eq(&**bound, skill))
-        };
+        let is_it =
+            |name: &String| snapshot.get(name).is_some_and(|bound| std::ptr::eq(&**bound, skill));
         self.scope.bound.iter().any(is_it)
     }
 
@@ -161,8 +159,10 @@ impl View {
     }
 
     fn render(&self, snapshot: &Snapshot, budget_chars: usize) -> Option<SharedCatalog> {
-        let described: Vec<(&str, Cow<'_, str>)> =
-            self.skills(snapshot).map(|skill| (skill.id().as_str(), snapshot.line_of(skill))).collect();
+        let described: Vec<(&str, Cow<'_, str>)> = self
+            .skills(snapshot)
+            .map(|skill| (skill.id().as_str(), snapshot.line_of(skill)))
+            .collect();
         let items: Vec<CatalogItem<'_>> =
             described.iter().map(|(id, description)| CatalogItem { id, description }).collect();
         let catalog = skill_format::catalog(&items, budget_chars)?;

@@ -1,9 +1,7 @@
 //! `composition.type`: a part of the composition has the wrong type.
 
-use crate::extended;
 use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::rule::{Check, Group, Reach, Rule};
 
 pub(super) static RULE: Rule = Rule {
     id: "composition.type",
@@ -59,9 +57,5 @@ metadata:
 Say hello.
 ```
 "#,
-    check: Check::Skill(check),
+    check: Check::Declared,
 };
-
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    extended::report(RULE.id, skill, findings);
-}

@@ -1,9 +1,7 @@
 //! `security.unknownField`: the security manifest has a field that is not used.
 
-use crate::extended;
 use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::rule::{Check, Group, Reach, Rule};
 
 pub(super) static RULE: Rule = Rule {
     id: "security.unknownField",
@@ -52,9 +50,5 @@ metadata:
 Read the log and tell the story.
 ```
 "#,
-    check: Check::Skill(check),
+    check: Check::Declared,
 };
-
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    extended::report(RULE.id, skill, findings);
-}

@@ -1,9 +1,7 @@
 //! `tests.value`: the type of an assertion is none of those there are.
 
-use crate::extended;
 use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::rule::{Check, Group, Reach, Rule};
 
 pub(super) static RULE: Rule = Rule {
     id: "tests.value",
@@ -62,9 +60,5 @@ metadata:
 Say hello.
 ```
 "#,
-    check: Check::Skill(check),
+    check: Check::Declared,
 };
-
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    extended::report(RULE.id, skill, findings);
-}

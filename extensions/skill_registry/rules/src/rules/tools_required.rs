@@ -1,9 +1,7 @@
 //! `tools.required`: a tool dependency lacks a field.
 
-use crate::extended;
 use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::rule::{Check, Group, Reach, Rule};
 
 pub(super) static RULE: Rule = Rule {
     id: "tools.required",
@@ -55,9 +53,5 @@ metadata:
 Read the log and tell the story.
 ```
 "#,
-    check: Check::Skill(check),
+    check: Check::Declared,
 };
-
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    extended::report(RULE.id, skill, findings);
-}

@@ -8,8 +8,8 @@ use crate::jail::{self, JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::swap::TEMPORARY;
 use crate::options::Trust;
-use crate::skill::{Skill, SkillFile};
 use crate::scope::Audience;
+use crate::skill::{Skill, SkillFile};
 use crate::snapshot::Snapshot;
 
 /// A skill's directory.

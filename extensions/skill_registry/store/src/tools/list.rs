@@ -5,8 +5,8 @@ use skill_format::{description_short, sanitise_line};
 
 use crate::created::CreatedSkill;
 use crate::options::Trust;
-use crate::skill::Skill;
 use crate::scope::Audience;
+use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::state::SkillState;
 
@@ -30,12 +30,12 @@ pub fn matching<'s>(
             Some(query) => matched_fields(skill, query),
             None => Vec::new(),
         };
-        let matches = (query.is_none() || !fields.is_empty()) && has_tags(skill, &tags);
+        let matches = (query.is_none() || !fields.is_empty()) && skill.has_tags(&tags);
         matches.then_some((&**skill, fields))
     })
 }
 
-fn has_query(args: &ListArgs) -> bool {
+pub(super) fn has_query(args: &ListArgs) -> bool {
     args.query.as_deref().is_some_and(|query| !query.trim().is_empty())
 }
 
@@ -51,7 +51,7 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs)
         matched += 1;
         if listed.len() < limit {
             let line = Line::of(snapshot, skill);
-            line.write(&mut text);
+            line.write(&mut text, "");
             let mut value = line.value();
             if has_query(args) {
                 value["matched"] = json!(fields);
@@ -87,7 +87,7 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs)
 }
 
 /// One skill of the list.
-struct Line<'s> {
+pub(super) struct Line<'s> {
     skill: &'s Skill,
     description: String,
     unapproved: Option<&'s CreatedSkill>,
@@ -95,13 +95,14 @@ struct Line<'s> {
 }
 
 impl<'s> Line<'s> {
-    fn of(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
+    pub(super) fn of(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
         let description = description_short(skill.description());
         let (unapproved, state) = (snapshot.unapproved(skill), snapshot.state(skill));
         Self { skill, description, unapproved, state }
     }
 
-    fn write(&self, text: &mut String) {
+    /// Writes the line; `more` stands behind everything else.
+    pub(super) fn write(&self, text: &mut String, more: &str) {
         let skill = self.skill;
         text.push_str(&format!(
             "• `{}` — {} [",
@@ -121,10 +122,11 @@ impl<'s> Line<'s> {
         if self.state != SkillState::On {
             text.push_str(&format!(", {}", self.state.as_str()));
         }
+        text.push_str(more);
         text.push_str("]\n");
     }
 
-    fn value(&self) -> Value {
+    pub(super) fn value(&self) -> Value {
         let skill = self.skill;
         let mut value = json!({
             "skill_id": skill.id,
@@ -163,11 +165,4 @@ fn matched_fields(skill: &Skill, query: &str) -> Vec<&'static str> {
         fields.push("tags");
     }
     fields
-}
-
-fn has_tags(skill: &Skill, wanted: &[String]) -> bool {
-    wanted.iter().all(|wanted| {
-        let wanted = wanted.trim().to_lowercase();
-        skill.tags().iter().any(|tag| tag.to_lowercase() == wanted)
-    })
 }

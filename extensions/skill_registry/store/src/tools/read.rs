@@ -10,9 +10,9 @@ use skill_rules::{Eligibility, Reason, eligibility};
 
 use crate::error::RegistryError;
 use crate::jail::{self, RelPath};
+use crate::scope::Audience;
 use crate::skill::{Skill, SkillFile};
 use crate::skill_yaml;
-use crate::scope::Audience;
 use crate::snapshot::Snapshot;
 use crate::source::SourceState;
 use crate::state::SkillState;
@@ -111,9 +111,8 @@ fn missing(
 ) -> Vec<Reason> {
     let beside = skill_yaml.map(|text| Reading::of_skill_yaml(text, "").extended);
     let extended = Extended::of_frontmatter(frontmatter).or(beside.unwrap_or_default());
-    let is_there = |id: &str| {
-        snapshot.get(id).is_some_and(|skill| snapshot.state(skill) != SkillState::Off)
-    };
+    let is_there =
+        |id: &str| snapshot.get(id).is_some_and(|skill| snapshot.state(skill) != SkillState::Off);
     match eligibility(requires, &extended, &is_there, None) {
         Eligibility::Eligible => Vec::new(),
         Eligibility::Ineligible(reasons) => reasons,
