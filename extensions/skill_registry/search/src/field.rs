@@ -9,6 +9,8 @@ pub(crate) const FIELDS: usize = 5;
 pub(crate) const NAME: usize = 0;
 /// The description with when_to_use.
 pub(crate) const DESCRIPTION: usize = 1;
+/// The tags.
+pub(crate) const TAGS: usize = 2;
 /// The headings of the body.
 pub(crate) const HEADINGS: usize = 3;
 /// The beginning of the body.

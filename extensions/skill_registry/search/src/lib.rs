@@ -37,6 +37,7 @@ mod query;
 mod ranker;
 mod request;
 mod search;
+mod segment;
 mod weights;
 
 pub use analysis::Analysis;

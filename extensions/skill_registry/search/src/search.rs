@@ -1,101 +1,153 @@
 //! The two stages: candidates, then their order.
 
-use std::collections::HashSet;
+mod candidates;
+mod measure;
+mod pairs;
+mod sections;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::explain::{Contribution, ExplainedHit, Explanation, QueryTerm, TermMatch};
 use crate::features::Candidates;
-use crate::field::{BODY, DESCRIPTION, FIELDS, HEADINGS, NAME};
-use crate::index::{Analysed, State};
+use crate::index::{State, Tables};
 use crate::query::Query;
-use crate::{Constants, Fields, Hit, Index, Measures, Model, Request};
+use crate::segment::Counts;
+use crate::{Fields, Hit, Index, Measures, Model, Request};
 
-/// How many candidates the first stage gives.
-const CANDIDATES: usize = 100;
+/// A query as the index sees it.
+pub(crate) struct Asked<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) tables: Cow<'a, Tables>,
+    pub(crate) query: Query,
+    pub(crate) terms: Vec<Term>,
+}
 
-/// How many candidates the nearness of meanings adds at most.
-const NEAREST: usize = 20;
+/// A term of the query as the index sees it.
+pub(crate) struct Term {
+    /// Its number in each segment.
+    pub(crate) numbers: [Option<u32>; 2],
+    /// How many documents have it in a field.
+    pub(crate) frequency: u32,
+    /// g: how much it says that a document has it.
+    pub(crate) rarity: f64,
+    /// u: the square root of how often the query has it, times g.
+    pub(crate) weight: f64,
+}
 
 /// A candidate and what is measured of it.
 pub(crate) struct Candidate {
-    pub(crate) id: Arc<str>,
+    pub(crate) slot: u32,
     pub(crate) measures: Measures,
-    /// For each term of the query the fields that have it.
-    pub(crate) matched: Vec<Fields>,
+    /// For each term of the query how often the fields have it.
+    pub(crate) counts: Vec<Counts>,
 }
 
-/// A query with its candidates.
-pub(crate) struct Measured {
-    pub(crate) terms: Vec<QueryTerm>,
-    pub(crate) candidates: Vec<Candidate>,
+impl<'a> Asked<'a> {
+    fn new(state: &'a State, request: &Request<'_>) -> Self {
+        let constants = request.ranker.constants();
+        let tables = match state.tables.constants == *constants {
+            true => Cow::Borrowed(&state.tables),
+            false => Cow::Owned(Tables::new(constants, &state.segments, &state.totals)),
+        };
+        let query = Query::new(state.analysis, request.query);
+        let term = |(term, count): (&String, &u32)| {
+            let number = |segment: usize| state.segments[segment].vocabulary.find(term);
+            let numbers = [number(0), number(1)];
+            let frequency = (numbers.iter().zip(&state.frequencies))
+                .find_map(|(number, frequencies)| Some(frequencies[(*number)? as usize]));
+            let frequency = frequency.unwrap_or_default();
+            let rarity = tables.rarity(frequency);
+            Term { numbers, frequency, rarity, weight: f64::from(*count).sqrt() * rarity }
+        };
+        let terms = query.terms.iter().zip(&query.counts).map(term).collect();
+        Self { state, tables, query, terms }
+    }
+
+    /// The candidates of the first stage, measured.
+    fn candidates(&self, request: &Request<'_>) -> Vec<Candidate> {
+        measure::measured(self, request, &candidates::candidates(self, request))
+    }
 }
 
 impl Index {
     /// Returns the documents that fit a request, best first; candidates of the same score in the
     /// order of the first stage, then of their ids.
+    ///
+    /// A document in which no term of the query occurs is not found, but by the nearness of
+    /// meanings.
     #[must_use]
     pub fn search(&self, request: &Request<'_>) -> Vec<Hit> {
-        let measured = self.measured(request);
-        let model = model(request);
-        ranked(model, &measured)
-            .into_iter()
-            .take(request.limit)
-            .map(|(candidate, _, score)| Hit {
-                id: candidate.id.clone(),
-                score,
-                fields: union(&candidate.matched),
-            })
-            .collect()
+        let asked = Asked::new(&self.state, request);
+        let candidates = asked.candidates(request);
+        let best = ranked(model(request), &candidates).into_iter().take(request.limit);
+        let hit = |(candidate, _, score): (&Candidate, _, f64)| Hit {
+            id: self.state.id(candidate.slot).clone(),
+            score,
+            fields: candidate.fields(),
+        };
+        best.map(hit).collect()
     }
 
     /// Returns the same hits, at most `limit` of them, and how their scores came about.
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, limit: usize) -> Explanation {
-        let measured = self.measured(request);
+        let asked = Asked::new(&self.state, request);
+        let candidates = asked.candidates(request);
         let model = model(request);
         let columns = model.columns();
-        let explained = |(candidate, row, score): (&Candidate, Vec<f64>, f64)| {
-            let contributions = columns.iter().zip(&row).zip(model.weights());
-            let terms = measured.terms.iter().zip(&candidate.matched);
-            ExplainedHit {
-                id: candidate.id.clone(),
-                score,
-                fields: union(&candidate.matched),
-                matched: terms
-                    .filter(|(_, fields)| !fields.is_empty())
-                    .map(|(it, fields)| TermMatch { term: it.term.clone(), fields: *fields })
-                    .collect(),
-                contributions: contributions
-                    .map(|((feature, &value), &weight)| Contribution {
-                        feature: feature.clone(),
-                        value,
-                        weight,
-                        contribution: weight * value,
-                    })
-                    .collect(),
-            }
+        let best = ranked(model, &candidates).into_iter().take(limit);
+        let explained = |(candidate, row, score): (&Candidate, Vec<f64>, f64)| ExplainedHit {
+            id: self.state.id(candidate.slot).clone(),
+            score,
+            fields: candidate.fields(),
+            matched: candidate.matched(&asked.query),
+            contributions: contributions(model, &columns, &row),
         };
-        let hits = ranked(model, &measured).into_iter().take(limit).map(explained).collect();
+        let hits = best.map(explained).collect();
+        let term = |(at, term): (usize, &Term)| QueryTerm {
+            term: asked.query.terms[at].clone(),
+            count: asked.query.counts[at] as usize,
+            skills: term.frequency as usize,
+            weight: term.weight,
+        };
         Explanation {
             ranker: request.ranker.name(),
-            candidates: measured.candidates.len(),
+            terms: asked.terms.iter().enumerate().map(term).collect(),
+            candidates: candidates.len(),
             hits,
-            terms: measured.terms,
         }
     }
 
     /// Returns the candidates of a request with their features.
     #[must_use]
     pub fn features(&self, request: &Request<'_>) -> Candidates {
-        let measured = self.measured(request);
+        let candidates = Asked::new(&self.state, request).candidates(request);
         let model = model(request);
-        let candidates = &measured.candidates;
+        let ids = candidates.iter().map(|it| Arc::clone(self.state.id(it.slot)));
         Candidates {
-            ids: candidates.iter().map(|candidate| candidate.id.clone()).collect(),
+            ids: ids.collect(),
             columns: model.columns(),
             rows: candidates.iter().map(|candidate| model.row(&candidate.measures)).collect(),
             lex: candidates.iter().map(|candidate| candidate.measures.lex).collect(),
         }
+    }
+}
+
+impl Candidate {
+    /// The fields in which a term of the query occurs.
+    fn fields(&self) -> Fields {
+        let mut fields = Fields::default();
+        self.counts.iter().for_each(|counts| fields.extend(counts.fields()));
+        fields
+    }
+
+    fn matched(&self, query: &Query) -> Vec<TermMatch> {
+        let terms = query.terms.iter().zip(&self.counts);
+        terms
+            .filter(|(_, counts)| !counts.is_empty())
+            .map(|(term, counts)| TermMatch { term: term.clone(), fields: counts.fields() })
+            .collect()
     }
 }
 
@@ -104,207 +156,27 @@ fn model<'a>(request: &Request<'a>) -> &'a Model {
     request.ranker.model(request.semantics.is_some())
 }
 
-fn union(matched: &[Fields]) -> Fields {
-    let mut fields = Fields::default();
-    matched.iter().for_each(|more| fields.extend(*more));
-    fields
-}
-
 /// The candidates with features and score, best first.
-fn ranked<'a>(model: &Model, measured: &'a Measured) -> Vec<(&'a Candidate, Vec<f64>, f64)> {
-    let mut ranked: Vec<_> = measured
-        .candidates
-        .iter()
-        .map(|candidate| {
-            let row = model.row(&candidate.measures);
-            let score = model.score(&row);
-            (candidate, row, score)
-        })
-        .collect();
+fn ranked<'a>(model: &Model, candidates: &'a [Candidate]) -> Vec<(&'a Candidate, Vec<f64>, f64)> {
+    let scored = |candidate: &'a Candidate| {
+        let row = model.row(&candidate.measures);
+        let score = model.score(&row);
+        (candidate, row, score)
+    };
+    let mut ranked: Vec<_> = candidates.iter().map(scored).collect();
     // The sort is stable: what scores the same stays in the candidates' order.
     ranked.sort_by(|(.., a), (.., b)| b.total_cmp(a));
     ranked
 }
 
-impl Index {
-    fn measured(&self, request: &Request<'_>) -> Measured {
-        let state = &*self.state;
-        let constants = request.ranker.constants();
-        let query = Query::new(state.analysis, request.query);
-        let rarity: Vec<f64> =
-            query.terms.iter().map(|term| state.rarity(constants, term)).collect();
-        let u = |number: usize, count: u32| f64::from(count).sqrt() * rarity[number];
-        let weights: Vec<f64> =
-            query.counts.iter().enumerate().map(|(number, &count)| u(number, count)).collect();
-        let terms = query.terms.iter().enumerate().map(|(number, term)| QueryTerm {
-            term: term.clone(),
-            count: query.counts[number] as usize,
-            skills: state.df.get(term).copied().unwrap_or_default(),
-            weight: weights[number],
-        });
-        let terms: Vec<_> = terms.collect();
-        let mut scored: Vec<(f64, &Arc<str>, &Analysed)> = Vec::new();
-        for (id, document) in &state.documents {
-            let all = document.fields.iter().chain(&document.sections);
-            if !all.flatten().any(|term| query.terms.contains(term)) || !(request.admits)(id) {
-                continue;
-            }
-            let combined = |(term, weight): (&String, &f64)| {
-                weight * state.combined(constants, document, term)
-            };
-            scored.push((query.terms.iter().zip(&weights).map(combined).sum(), id, document));
-        }
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-        scored.truncate(CANDIDATES);
-        let max_lex = scored.first().map_or(0.0, |best| best.0).max(1e-9);
-        if let Some(semantics) = request.semantics.filter(|_| request.ranker.knows_cosines()) {
-            let known: HashSet<&str> = scored.iter().map(|it| &**it.1).collect();
-            for id in semantics.nearest(NEAREST) {
-                if let Some((id, document)) = state.documents.get_key_value(id)
-                    && !known.contains(&**id)
-                    && (request.admits)(id)
-                {
-                    let combined = |(term, weight): (&String, &f64)| {
-                        weight * state.combined(constants, document, term)
-                    };
-                    scored.push((
-                        query.terms.iter().zip(&weights).map(combined).sum(),
-                        id,
-                        document,
-                    ));
-                }
-            }
-        }
-        let mass = weights.iter().sum::<f64>() + 1e-6;
-        let distinct_mass = rarity.iter().sum::<f64>() + 1e-6;
-        let mut candidates: Vec<Candidate> = scored
-            .iter()
-            .map(|&(lex, id, document)| {
-                let fields = &document.fields;
-                let sum = |value: &dyn Fn(&String) -> f64| -> f64 {
-                    query
-                        .terms
-                        .iter()
-                        .zip(&weights)
-                        .map(|(term, weight)| weight * value(term))
-                        .sum()
-                };
-                let field = |field: usize| {
-                    sum(&|term| constants.saturated(state.normed(constants, document, term, field)))
-                };
-                let matched: Vec<Fields> = query
-                    .terms
-                    .iter()
-                    .map(|term| {
-                        let mut found = Fields::default();
-                        (0..FIELDS)
-                            .filter(|&field| fields[field].contains(term))
-                            .for_each(|field| found.add(field));
-                        found
-                    })
-                    .collect();
-                let covered = matched
-                    .iter()
-                    .zip(&rarity)
-                    .filter(|(it, _)| !it.is_empty())
-                    .map(|(_, g)| g)
-                    .sum();
-                let mut name_terms: Vec<&String> = Vec::new();
-                for term in &fields[NAME] {
-                    if !name_terms.contains(&term) {
-                        name_terms.push(term);
-                    }
-                }
-                let in_query = |term: &&&String| query.terms.contains(**term);
-                let g = |term: &&String| state.rarity(constants, term);
-                let name_covered = name_terms.iter().filter(in_query).map(g).sum();
-                let name_mass = name_terms.iter().map(g).sum::<f64>().max(1e-6);
-                let (mut body_pairs, mut meta_pairs) = (0.0, 0.0);
-                for &(a, b) in &query.pairs {
-                    let weight = (rarity[a] + rarity[b]) / 2.0;
-                    let is =
-                        |pair: &&[String]| pair[0] == query.terms[a] && pair[1] == query.terms[b];
-                    body_pairs +=
-                        weight * (fields[BODY].windows(2).filter(is).count() as f64).ln_1p();
-                    let meta = [NAME, DESCRIPTION, HEADINGS];
-                    if meta.iter().any(|&field| fields[field].windows(2).any(|pair| is(&pair))) {
-                        meta_pairs += weight;
-                    }
-                }
-                let mut sections: Vec<f64> = document
-                    .sections
-                    .iter()
-                    .map(|section| {
-                        let norm = 0.5 + 0.5 * section.len() as f64 / state.mean_section;
-                        sum(&|term| constants.saturated(count(section, term) / norm))
-                    })
-                    .collect();
-                sections.sort_by(|a, b| b.total_cmp(a));
-                sections.resize(3, 0.0);
-                let sentence = |terms: &Vec<(usize, u32)>| {
-                    let mass =
-                        terms.iter().map(|&(number, count)| u(number, count)).sum::<f64>() + 1e-6;
-                    let lex = |&(number, count): &(usize, u32)| {
-                        u(number, count) * state.combined(constants, document, &query.terms[number])
-                    };
-                    terms.iter().map(lex).sum::<f64>() / mass
-                };
-                let sentences: Vec<f64> = query.sentences.iter().map(sentence).collect();
-                let cosines = request.semantics.and_then(|it| it.cosines(id)).unwrap_or_default();
-                let measures = Measures {
-                    lex,
-                    max_lex,
-                    mass,
-                    distinct_mass,
-                    description: field(DESCRIPTION),
-                    headings: field(HEADINGS),
-                    covered,
-                    name_covered,
-                    name_mass,
-                    body_pairs,
-                    meta_pairs,
-                    sections: [sections[0], sections[1], sections[2]],
-                    best_sentence: sentences.iter().copied().fold(0.0, f64::max),
-                    first_sentence: sentences[0],
-                    cosines,
-                    cosine_rank: 0,
-                };
-                Candidate { id: id.clone(), measures, matched }
-            })
-            .collect();
-        let mut by_cosine: Vec<usize> = (0..candidates.len()).collect();
-        by_cosine.sort_by(|&a, &b| {
-            let cosine = |at: usize| candidates[at].measures.cosines.description;
-            cosine(b).total_cmp(&cosine(a))
-        });
-        for (rank, at) in by_cosine.into_iter().enumerate() {
-            candidates[at].measures.cosine_rank = rank;
-        }
-        Measured { terms, candidates }
-    }
-}
-
-fn count(terms: &[String], term: &str) -> f64 {
-    terms.iter().filter(|it| *it == term).count() as f64
-}
-
-impl State {
-    fn rarity(&self, constants: &Constants, term: &str) -> f64 {
-        let df = self.df.get(term).copied().unwrap_or_default() as f64;
-        let n = self.documents.len() as f64;
-        (1.0 + (n - df + 0.5) / (df + 0.5)).ln().powf(constants.idf_power)
-    }
-
-    fn normed(&self, constants: &Constants, document: &Analysed, term: &str, field: usize) -> f64 {
-        let b = constants.length[field];
-        let norm = 1.0 - b + b * document.fields[field].len() as f64 / self.average[field];
-        count(&document.fields[field], term) / norm
-    }
-
-    fn combined(&self, constants: &Constants, document: &Analysed, term: &str) -> f64 {
-        let frequency = (0..FIELDS)
-            .map(|field| constants.weights[field] * self.normed(constants, document, term, field))
-            .sum();
-        constants.saturated(frequency)
-    }
+fn contributions(model: &Model, columns: &[String], row: &[f64]) -> Vec<Contribution> {
+    let parts = columns.iter().zip(row).zip(model.weights());
+    parts
+        .map(|((feature, &value), &weight)| Contribution {
+            feature: feature.clone(),
+            value,
+            weight,
+            contribution: weight * value,
+        })
+        .collect()
 }

@@ -110,8 +110,7 @@ pub use tools::{
     search_skills, skill_content, tool_descriptions,
 };
 
-pub use view::SharedCatalog;
-
 pub use skill_search::{Cosines, Explanation, Ranker, Semantics};
+pub use view::SharedCatalog;
 
 pub use skill_format::{Digest, FILE_LIMIT, SkillId, TokenCount};

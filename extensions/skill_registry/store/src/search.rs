@@ -187,20 +187,17 @@ impl Searcher {
     /// If there are no such skills, that is said, and the words alone count.
     #[must_use]
     pub fn find(&self, store: &Store, snapshot: &Arc<Snapshot>, ask: &Ask<'_>) -> Searched {
-        let filters = Filters::parse(ask.query);
-        if filters.is_empty() {
+        let Some((filters, holders)) = self.narrowed(store, snapshot, ask) else {
             return Searched { ranked: self.search(store, snapshot, ask), unmet: Vec::new() };
-        }
-        let admits = |skill: &Skill| (ask.admits)(skill) && skill.has_tags(ask.tags);
-        let holders = self.holders(store, snapshot, &filters, &admits);
+        };
         if holders.is_empty() {
             return Searched { ranked: self.search(store, snapshot, ask), unmet: filters.shown() };
         }
-        let ids: HashSet<&str> = holders.iter().map(|skill| skill.id().as_str()).collect();
+        let ids = ids(&holders);
         let among = |skill: &Skill| ids.contains(skill.id().as_str());
         // A ranker knows whole words only.
         let query = filters.expanded(ask.query, &holders);
-        let inner = Ask { query: &query, tags: &[], admits: &among, limit: usize::MAX, ..*ask };
+        let inner = Ask { query: &query, admits: &among, limit: usize::MAX, ..*ask };
         let mut ranked = self.search(store, snapshot, &inner);
         ranked.matched = holders.len();
         // What has the phrase has it, whatever the ranker makes of its words.
@@ -219,7 +216,8 @@ impl Searcher {
         Searched { ranked, unmet: Vec::new() }
     }
 
-    /// Says how the skills that fit come by their score; nothing while there is no index.
+    /// Says how the skills that [`Searcher::find`] ranks come by their score; nothing while there is
+    /// no index.
     #[must_use]
     pub fn explain(
         &self,
@@ -227,7 +225,32 @@ impl Searcher {
         snapshot: &Arc<Snapshot>,
         ask: &Ask<'_>,
     ) -> Option<Explanation> {
-        Some(self.ready(store, snapshot)?.explain(snapshot, ask))
+        let built = self.ready(store, snapshot)?;
+        match self.narrowed(store, snapshot, ask) {
+            Some((filters, holders)) if !holders.is_empty() => {
+                let ids = ids(&holders);
+                let among = |skill: &Skill| ids.contains(skill.id().as_str());
+                let query = filters.expanded(ask.query, &holders);
+                Some(built.explain(snapshot, &Ask { query: &query, admits: &among, ..*ask }))
+            }
+            _ => Some(built.explain(snapshot, ask)),
+        }
+    }
+
+    /// Finds what the query insists on, if it does, and the skills that have it.
+    fn narrowed(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+        ask: &Ask<'_>,
+    ) -> Option<(Filters, Vec<Arc<Skill>>)> {
+        let filters = Filters::parse(ask.query);
+        if filters.is_empty() {
+            return None;
+        }
+        let admits = |skill: &Skill| (ask.admits)(skill) && skill.has_tags(ask.tags);
+        let holders = self.holders(store, snapshot, &filters, &admits);
+        Some((filters, holders))
     }
 
     /// Makes the index, or renews it, for a snapshot, on this thread. Does nothing if it is that far
@@ -303,6 +326,10 @@ impl Searcher {
         });
         ranked(&held.1, snapshot, ask, RankedBy::Names)
     }
+}
+
+fn ids(skills: &[Arc<Skill>]) -> HashSet<&str> {
+    skills.iter().map(|skill| skill.id().as_str()).collect()
 }
 
 /// Asks an index for skills of a snapshot.

@@ -210,9 +210,9 @@ impl Snapshot {
         all.iter().chain(listed.iter().map(|at| &self.skills[*at as usize]))
     }
 
-    /// Tells whether an audience is shown a skill.
+    /// Tells whether an audience is shown a skill: in the catalog, in lists and in hints.
     #[must_use]
-    pub fn shows(&self, audience: Audience<'_>, skill: &Skill) -> bool {
+    pub fn is_shown(&self, audience: Audience<'_>, skill: &Skill) -> bool {
         audience.scope().is_none_or(|scope| self.view(scope).lists(self, skill))
     }
 

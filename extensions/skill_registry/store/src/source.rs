@@ -71,7 +71,7 @@ impl Store {
         };
         let held = self.cache.get(&skill.cache_key());
         let state = SourceState::LastGood { problem: problem.clone() };
-        let last = held.and_then(|good| from_held(skill, good, state));
+        let last = held.and_then(|good| from_held(skill, &good, state));
         last.ok_or_else(|| {
             let hint = match &problem.help {
                 Some(help) => format!("{help}; the file is {}", skill.location().display()),
@@ -91,16 +91,16 @@ impl Store {
             Some(good) if skill.digest() == Some(good.digest) => (Some(good), None),
             held => (None, held),
         };
-        let known = known.and_then(|good| from_held(skill, good, SourceState::Current));
+        let known = known.and_then(|good| from_held(skill, &good, SourceState::Current));
         known.or_else(|| match read_now(skill) {
             Ok(good) => Some(source(*good, SourceState::Current)),
-            Err(problem) => from_held(skill, held?, SourceState::LastGood { problem }),
+            Err(problem) => from_held(skill, &held?, SourceState::LastGood { problem }),
         })
     }
 }
 
 /// Parses a text that is held.
-fn from_held(skill: &Skill, good: GoodText, state: SourceState) -> Option<SkillSource> {
+fn from_held(skill: &Skill, good: &GoodText, state: SourceState) -> Option<SkillSource> {
     let Reading::Good(read) = parse_whole(skill.id.as_str(), good.text.as_bytes()) else {
         return None;
     };

@@ -28,7 +28,8 @@ impl Turn {
     /// Takes the turn if nobody has it.
     pub(super) fn try_take(&self) -> Option<Mine<'_>> {
         let mut taken = self.lock();
-        (!std::mem::replace(&mut *taken, true)).then_some(Mine { turn: self })
+        // Not `then_some`: a turn that is made is given back, whoever has it.
+        (!std::mem::replace(&mut *taken, true)).then(|| Mine { turn: self })
     }
 
     /// Waits until something is so, looking each time a turn ends; tells whether it is.

@@ -50,7 +50,7 @@ pub fn search_skills(search: &SearchIn<'_>, audience: Audience<'_>, args: &ListA
         query,
         limit: args.limit.unwrap_or(DEFAULT_LIMIT),
         tags: args.tags.as_deref().unwrap_or_default(),
-        admits: &|skill: &Skill| snapshot.shows(audience, skill),
+        admits: &|skill: &Skill| snapshot.is_shown(audience, skill),
         ranker,
         semantics,
     };
@@ -83,7 +83,11 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
     if omitted > 0 {
         text.push_str(&format!("({omitted} more: say more of the task or raise the limit)\n"));
     }
-    let ranked_by = by.as_str();
+    let ranked_by = match by {
+        RankedBy::Index { .. } => "index",
+        RankedBy::Catalog => "catalog",
+        RankedBy::Names => "names",
+    };
     if *by == RankedBy::Names {
         text.push_str(
             "(names, descriptions and tags alone were searched: the index is being made)\n",
