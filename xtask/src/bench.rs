@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: the numbers, as ratios against the floor or a direct call in one run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,6 +58,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
             checks(&floor_binary, &skills, args.runs, &mut rows)?;
         }
     }
+    searches(&mut rows)?;
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
         rows.push(row(
@@ -160,16 +162,45 @@ fn against_floor(floor: &Path, command: &[&str], skills: &Path, runs: usize) -> 
     })
 }
 
-/// What the `bench` binary measures in one process.
-fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
+/// What the search index costs, over skills that the `bench` binary makes up.
+fn searches(rows: &mut Vec<Row>) -> Result<()> {
+    let numbers = bench_binary("--search".as_ref())?;
+    let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
+    let mut add = |what: &str, value: f64, unit: &str, limit: f64| {
+        let what = format!("{what}, {} skills with bodies", numbers["skills"]);
+        let wanted = format!("≤ {limit} {unit}");
+        rows.push(row(&what, format!("{value:.2} {unit}"), &wanted, value <= limit));
+    };
+    add("search, p50", get("query_p50_us") / 1e3, "ms", 1.0);
+    add("search, p99", get("query_p99_us") / 1e3, "ms", 3.0);
+    add("building the search index", get("build_ms") / 1e3, "s", 1.5);
+    add("one changed skill in it", get("change_ms"), "ms", 5.0);
+    let mib = |key: &str| get(key) / 1024.0 / 1024.0;
+    add("search index", mib("index_bytes"), "MiB", 80.0);
+    add("resident for it", mib("resident_bytes"), "MiB", 80.0);
+    rows.push(Row {
+        what: "  worst of 200 changed skills, which joins the changes".into(),
+        value: format!("{:.0} ms", get("change_worst_ms")),
+        goal: None,
+    });
+    Ok(())
+}
+
+/// Runs the `bench` binary and reads what it has measured.
+fn bench_binary(argument: &OsStr) -> Result<Value> {
     let output = Command::new(target().join("release/bench"))
-        .arg(skills)
+        .arg(argument)
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
         return Err(format!("bench: {}", output.status).into());
     }
-    let numbers: Value = serde_json::from_slice(&output.stdout)?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// What the `bench` binary measures in one process.
+fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
+    let numbers = bench_binary(skills.as_ref())?;
     let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
     if count == 10_000 {
         let worst = get("mutant_worst_ms");
