@@ -1,9 +1,11 @@
 //! `cargo xtask eval`: how well the product's own search finds skills, on labelled tasks.
 
+mod block;
 mod data;
 mod fit;
 mod folds;
 mod golden;
+mod meaning;
 mod random;
 mod sample;
 mod score;
@@ -14,11 +16,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use skill_search::{Analysis, Index, Ranker};
+use skill_search::{Analysis, Index, Ranker, Semantics};
 
 use crate::process::{cargo, run_quietly};
 use crate::{Result, root};
 use data::{Golden, Query, Skill};
+use meaning::Vectors;
 use score::{Interval, Measures};
 
 /// Where the data lies, seen from the root of the repository.
@@ -44,6 +47,9 @@ pub(crate) struct EvalArgs {
     /// Refit the ranker's weights, print them and how they do on sources they have not seen
     #[arg(long)]
     fit: bool,
+    /// Refit the weights of the ranker with cosines
+    #[arg(long, requires = "fit")]
+    embeddings: bool,
     /// The penalty on large weights in a fit
     #[arg(long, default_value_t = 3e-3)]
     l2: f64,
@@ -77,10 +83,14 @@ pub(crate) fn eval(args: &EvalArgs) -> Result<()> {
         println!("{} examples of the reference ranker: equal", examples.len());
     }
     let ranker = Ranker::named(&args.ranker).ok_or("no such ranker")?;
+    let vectors = Vectors::of(&skills);
     if args.fit {
-        return refit(&standard, &ranker, &queries, args.l2);
+        let vectors = args.embeddings.then_some(&vectors);
+        refit(&standard, &ranker, &skills, vectors, &queries, args.l2);
+        return Ok(());
     }
-    compare(&standard, &skills, &queries);
+    compare(&standard, &skills, &vectors, &queries);
+    blocks(&skills, &queries);
     println!("\nqueries over {} skills", skills.len());
     for name in Ranker::NAMES {
         let times =
@@ -90,7 +100,7 @@ pub(crate) fn eval(args: &EvalArgs) -> Result<()> {
     if let Some(path) = &args.run {
         let run: BTreeMap<&str, Vec<String>> = queries
             .iter()
-            .map(|query| (query.id.as_str(), trial::ranked(&standard, &ranker, query)))
+            .map(|query| (query.id.as_str(), trial::ranked(&standard, &ranker, None, query)))
             .collect();
         fs::write(path, serde_json::to_vec(&run)?)
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -118,52 +128,78 @@ fn optimised() -> Result<()> {
 }
 
 /// Prints every ranker's measures at every size.
-fn compare(whole: &Index, skills: &[Skill], queries: &[Query]) {
+fn compare(whole: &Index, skills: &[Skill], vectors: &Vectors<'_>, queries: &[Query]) {
+    let rankers = [Ranker::bm25f(), Ranker::reference(), Ranker::standard()];
+    let trials: Vec<(&Ranker, bool)> =
+        rankers.iter().map(|ranker| (ranker, false)).chain([(&rankers[2], true)]).collect();
     for size in SIZES.into_iter().filter(|&size| size < skills.len()).chain([skills.len()]) {
         let samples = sample::samples(skills, queries, size);
-        println!("\n{size} skills in {} catalogs", samples.len());
-        let mut measured: BTreeMap<&str, Vec<Measures>> = BTreeMap::new();
+        println!("\n{size} skills, catalogs: {}", samples.len());
         let mut asked = Vec::new();
+        let mut measured = vec![Vec::new(); trials.len()];
         for sample in samples {
             let index = if size == skills.len() {
                 whole.clone()
             } else {
                 trial::index(Analysis::Standard, skills, &sample.skills)
             };
-            for name in Ranker::NAMES {
-                let Some(ranker) = Ranker::named(name) else { continue };
-                let some = sample.queries.iter().map(|&query| &queries[query]);
-                let measures = trial::measures(&index, &ranker, some);
-                measured.entry(name).or_default().extend(measures);
+            let ids: Vec<&str> = sample.skills.iter().map(|&at| skills[at].id.as_str()).collect();
+            for query in sample.queries.iter().map(|&at| &queries[at]) {
+                for ((ranker, embeddings), measured) in trials.iter().zip(&mut measured) {
+                    let near = embeddings.then(|| vectors.near(&ids, &query.query));
+                    let near = near.as_ref().map(|near| near as &dyn Semantics);
+                    let ranked = trial::ranked(&index, ranker, near, query);
+                    measured.push(Measures::of(&query.relevant, &ranked));
+                }
+                asked.push(query.clone());
             }
-            asked.extend(sample.queries.into_iter().map(|query| queries[query].clone()));
         }
-        for name in Ranker::NAMES.into_iter().rev() {
-            if let Some(measures) = measured.get(name) {
-                report(name, &asked, measures);
-            }
+        for ((ranker, embeddings), measured) in trials.iter().zip(&measured) {
+            let and = if *embeddings { " + embeddings" } else { "" };
+            report(&format!("{}{and}", ranker.name()), &asked, measured);
         }
     }
 }
 
-fn refit(index: &Index, ranker: &Ranker, queries: &[Query], l2: f64) -> Result<()> {
-    let fitted = folds::refit(index, ranker, queries, l2);
-    println!("\nweights of `{}`, l2 {l2}", ranker.name());
-    report("inside", queries, &fitted.inside);
-    report("outside", queries, &fitted.outside);
+/// Prints how often the catalog in the prompt has a line for a labelled skill.
+fn blocks(skills: &[Skill], queries: &[Query]) {
+    let shown = block::shown(skills, queries, &Ranker::standard());
+    let share = shown.iter().filter(|&&shown| shown).count() as f64 / shown.len().max(1) as f64;
+    println!(
+        "\na labelled skill in the prompt, {} skills, {} characters: {:.1} %",
+        block::SIZE.min(skills.len()),
+        block::BUDGET,
+        share * 100.0
+    );
+}
+
+fn refit(
+    index: &Index,
+    ranker: &Ranker,
+    skills: &[Skill],
+    vectors: Option<&Vectors<'_>>,
+    queries: &[Query],
+    l2: f64,
+) {
+    let ids: Vec<&str> = skills.iter().map(|skill| skill.id.as_str()).collect();
+    let fitted =
+        folds::refit(index, ranker, vectors.map(|vectors| (vectors, &ids[..])), queries, l2);
+    let and = if vectors.is_some() { " + embeddings" } else { "" };
+    println!("\nweights of `{}{and}`, l2 {l2}", ranker.name());
+    report("on what they were fitted on", queries, &fitted.inside);
+    report("on sources left out", queries, &fitted.outside);
     println!("\n{}", folds::pasted(&fitted));
-    Ok(())
 }
 
 /// Prints means with their intervals, and the means over sources.
 fn report(name: &str, queries: &[Query], measures: &[Measures]) {
     let Interval { low, high } = score::interval(measures);
-    let mut line = format!("{name:10}");
+    let mut line = format!("{name}\n ");
     let mean = Measures::mean(measures).values();
     for (at, measure) in Measures::NAMES.iter().enumerate() {
         let (low, high) = (low.values()[at], high.values()[at]);
         line += &format!(" {measure} {:.3} [{low:.3}, {high:.3}]", mean[at]);
     }
     println!("{line}");
-    println!("  by source {}", folds::by_source(queries, measures));
+    println!("  mean of the sources\n {}", folds::by_source(queries, measures));
 }

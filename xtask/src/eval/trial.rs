@@ -3,10 +3,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use skill_search::{Analysis, Document, Index, Ranker, Request};
+use skill_search::{Analysis, Document, Index, Ranker, Request, Semantics};
 
 use super::data::{Query, Skill};
-use super::score::Measures;
 
 /// Hits asked for: what the measures look at.
 const LIMIT: usize = 100;
@@ -26,21 +25,14 @@ pub(super) fn index(analysis: Analysis, skills: &[Skill], chosen: &[usize]) -> I
 }
 
 /// The ids that a ranker finds for a query, best first.
-pub(super) fn ranked(index: &Index, ranker: &Ranker, query: &Query) -> Vec<String> {
-    let request = Request { limit: LIMIT, ..Request::new(&query.query, ranker) };
-    index.search(&request).into_iter().map(|hit| hit.id.to_string()).collect()
-}
-
-/// The measures of each query.
-pub(super) fn measures<'a>(
+pub(super) fn ranked(
     index: &Index,
     ranker: &Ranker,
-    queries: impl IntoIterator<Item = &'a Query>,
-) -> Vec<Measures> {
-    queries
-        .into_iter()
-        .map(|query| Measures::of(&query.relevant, &ranked(index, ranker, query)))
-        .collect()
+    semantics: Option<&dyn Semantics>,
+    query: &Query,
+) -> Vec<String> {
+    let request = Request { limit: LIMIT, semantics, ..Request::new(&query.query, ranker) };
+    index.search(&request).into_iter().map(|hit| hit.id.to_string()).collect()
 }
 
 /// How long queries take.
@@ -113,9 +105,8 @@ mod tests {
         };
         let ranker = Ranker::bm25f();
         let all = index(Analysis::Standard, &skills, &[0, 1, 2]);
-        assert_eq!(ranked(&all, &ranker, &query), ["a", "b"]);
+        assert_eq!(ranked(&all, &ranker, None, &query), ["a", "b"]);
         let some = index(Analysis::Standard, &skills, &[1, 2]);
-        assert_eq!(ranked(&some, &ranker, &query), ["b"]);
-        assert_eq!(measures(&some, &ranker, [&query])[0].values(), [1.0; 6]);
+        assert_eq!(ranked(&some, &ranker, None, &query), ["b"]);
     }
 }
