@@ -5,6 +5,7 @@
 //! slows down slows down both.
 
 mod boundary;
+mod embedding;
 mod mutants;
 mod registry;
 
@@ -21,6 +22,8 @@ struct Numbers {
     #[serde(flatten)]
     boundary: boundary::Boundary,
     #[serde(flatten)]
+    embedding: embedding::Embedding,
+    #[serde(flatten)]
     mutants: mutants::Mutants,
 }
 
@@ -29,9 +32,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::fs::canonicalize(folder)?;
     let registry = registry::measure(&folder)?;
     let boundary = boundary::measure(&folder)?;
+    let embedding = embedding::measure()?;
     let mutants = mutants::measure();
     let mut stdout = std::io::stdout().lock();
-    serde_json::to_writer(&mut stdout, &Numbers { registry, boundary, mutants })?;
+    serde_json::to_writer(&mut stdout, &Numbers { registry, boundary, embedding, mutants })?;
     Ok(writeln!(stdout)?)
 }
 

@@ -95,7 +95,10 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("skill-tokens", &[]),
         ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
         ("xtask", &[]),
-        ("bench", &["skill-format", "skill-rules", "skill-store", "skillhost-kernel"]),
+        (
+            "bench",
+            &["skill-format", "skill-rules", "skill-store", "skillhost-kernel", "word-vectors"],
+        ),
         ("test-support", &[]),
         ("e2e", &[]),
         ("abi-tests", &[]),
