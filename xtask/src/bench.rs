@@ -33,7 +33,7 @@ struct Row {
 /// Prints the table. A number that is missed is marked and fails nothing: machines are noisy.
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     build("release")?;
-    run(&mut cargo(["build", "--locked", "--release", "-p", "bench"]))?;
+    run(&mut cargo(["build", "--locked", "--release", "-p", "bench", "--bins", "--examples"]))?;
     let data = root().join(&args.data);
     let (floor, generator) = (data.join("coldfloor.rs"), data.join("gen_skills.py"));
     if !floor.is_file() || !generator.is_file() {
@@ -207,6 +207,9 @@ fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
         let what = "worst of 10,000 mutants, checked and formatted";
         rows.push(row(what, format!("{worst:.1} ms"), "≤ 50 ms", worst <= 50.0));
     }
+    if count == 100 {
+        vectors(&get, rows);
+    }
     let mut add = |what: &str, value: String, wanted: &str, reached: bool| {
         rows.push(row(&format!("{what}, {count} skills"), value, wanted, reached));
     };
@@ -267,6 +270,22 @@ fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
         goal: None,
     });
     Ok(())
+}
+
+/// What vectors cost, which does not depend on the number of skills.
+fn vectors(get: &dyn Fn(&str) -> f64, rows: &mut Vec<Row>) {
+    let start = get("embedding_start_us") / 1e3;
+    let loading = format!("loading the library {:.2} ms", get("embedding_load_us") / 1e3);
+    let value = format!("{start:.2} ms ({loading})");
+    rows.push(row("start of the embedding extension", value, "≤ 10 ms", start <= 10.0));
+    let pair = |name: &str| {
+        let (p50, p99) = (get(&format!("{name}_p50_us")), get(&format!("{name}_p99_us")));
+        (p50, format!("{p50:.1} µs (p99 {p99:.1} µs)"))
+    };
+    let (p50, value) = pair("vector");
+    rows.push(row("vector of a query, inside the extension", value, "≤ 10 µs", p50 <= 10.0));
+    let (what, value) = ("  asked by another extension".to_owned(), pair("asked").1);
+    rows.push(Row { what, value, goal: None });
 }
 
 fn row(what: &str, value: String, wanted: &str, reached: bool) -> Row {

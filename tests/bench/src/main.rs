@@ -6,6 +6,7 @@
 //! slows down slows down both.
 
 mod boundary;
+mod embedding;
 mod mutants;
 mod registry;
 mod search;
@@ -23,6 +24,8 @@ struct Numbers {
     #[serde(flatten)]
     boundary: boundary::Boundary,
     #[serde(flatten)]
+    embedding: embedding::Embedding,
+    #[serde(flatten)]
     mutants: mutants::Mutants,
 }
 
@@ -35,8 +38,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::fs::canonicalize(folder)?;
     let registry = registry::measure(&folder)?;
     let boundary = boundary::measure(&folder)?;
+    let embedding = embedding::measure()?;
     let mutants = mutants::measure();
-    write(&Numbers { registry, boundary, mutants })
+    write(&Numbers { registry, boundary, embedding, mutants })
 }
 
 fn write(numbers: &impl Serialize) -> Result<(), Box<dyn std::error::Error>> {

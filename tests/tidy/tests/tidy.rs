@@ -98,7 +98,14 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("xtask", &["skill-format", "skill-search", "word-vectors"]),
         (
             "bench",
-            &["skill-format", "skill-rules", "skill-search", "skill-store", "skillhost-kernel"],
+            &[
+                "skill-format",
+                "skill-rules",
+                "skill-search",
+                "skill-store",
+                "skillhost-kernel",
+                "word-vectors",
+            ],
         ),
         ("test-support", &[]),
         ("e2e", &[]),

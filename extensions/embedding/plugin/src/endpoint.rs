@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     /// A server that answers one request; joining it gives the request's head and body.
-    fn server(status: &str, body: String) -> (String, JoinHandle<(String, Value)>) {
+    fn server(status: &str, body: &str) -> (String, JoinHandle<(String, Value)>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let answer = format!(
@@ -332,7 +332,7 @@ mod tests {
 
     /// What comes of an answer to a request for two texts: kind, message, hint.
     fn fault(status: &str, body: impl Into<String>) -> (ErrorKind, String, String) {
-        let (url, thread) = server(status, body.into());
+        let (url, thread) = server(status, &body.into());
         let error = request(&url, &["a", "b"]).send().unwrap_err();
         let _ = thread.join();
         let message = error.message().replace(&url, "URL");
@@ -345,7 +345,7 @@ mod tests {
             {"index": 1, "embedding": [0.0, 2.0]},
             {"index": 0, "embedding": [3.0, -4.0], "object": "embedding"},
         ], "usage": {"total_tokens": 2}});
-        let (url, thread) = server("200 OK", answer.to_string());
+        let (url, thread) = server("200 OK", &answer.to_string());
         let vectors = request(&url, &["one \"text\"", "zwei"]).send().unwrap();
         assert_eq!(vectors, [vec![0.6, -0.8], vec![0.0, 1.0]]);
         let (head, body) = thread.join().unwrap();
