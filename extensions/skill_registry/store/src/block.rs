@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use skill_format::{CatalogItem, Choice, Selected, selected};
 
 use crate::scope::Scope;
+use crate::search::Ranked;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::view::{SharedCatalog, View};
@@ -33,19 +34,8 @@ pub struct Turn<'a> {
     pub budget_chars: usize,
 }
 
-/// A skill that fits a prompt.
-#[derive(Clone, Debug)]
-pub struct Match {
-    /// The skill.
-    pub skill: Arc<Skill>,
-    /// How well it fits.
-    pub score: f64,
-    /// The fields in which words of the prompt occur.
-    pub fields: Vec<&'static str>,
-}
-
 /// Finds the skills that fit a prompt, the best first, among those that may be shown.
-pub type Search<'a> = &'a dyn Fn(&dyn Fn(&Skill) -> bool) -> Vec<Match>;
+pub type Search<'a> = &'a dyn Fn(&dyn Fn(&Skill) -> bool) -> Ranked;
 
 /// Makes the blocks of turns and remembers what each session was shown and has read.
 ///
@@ -129,7 +119,7 @@ impl Blocks {
 /// What the block of a turn is picked from.
 struct Picked<'s> {
     stable: Vec<&'s Arc<Skill>>,
-    matches: Vec<Match>,
+    found: Ranked,
 }
 
 impl<'s> Picked<'s> {
@@ -138,8 +128,8 @@ impl<'s> Picked<'s> {
         let recent = read.iter().rev().map(|id| &**id);
         let stable = bound.chain(recent).filter_map(|id| snapshot.get(id));
         let stable = stable.filter(|skill| view.lists_winner(snapshot, skill)).collect();
-        let matches = search(&|skill| view.lists(snapshot, skill));
-        Self { stable, matches }
+        let found = search(&|skill| view.lists(snapshot, skill));
+        Self { stable, found }
     }
 
     /// Adds to what the session was shown, or begins anew where that has changed or there is no
@@ -152,7 +142,7 @@ impl<'s> Picked<'s> {
         budget_chars: usize,
     ) -> Option<Selected> {
         let stable = lines(snapshot, self.stable.iter().copied());
-        let matched = lines(snapshot, self.matches.iter().map(|found| &found.skill));
+        let matched = lines(snapshot, self.found.hits.iter().map(|hit| &hit.skill));
         let (stable, matched) = (items(&stable), items(&matched));
         let total = view.listed().len();
         let mut choice = Choice { stable: &stable, matched: &matched, others: &[], total };

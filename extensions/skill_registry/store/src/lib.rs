@@ -75,7 +75,7 @@ mod tree;
 mod view;
 mod walk;
 
-pub use block::{Blocks, Match, Search, Turn, explain_catalog};
+pub use block::{Blocks, Search, Turn, explain_catalog};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use collect::{
     Found, FoundProblem, FoundSkill, ProblemKind, Resource, SkillFiles, find_skills,
@@ -105,9 +105,9 @@ pub use source::{SkillSource, SourceState};
 pub use state::{SkillState, Unmatched};
 pub use store::{PollReport, Store};
 pub use tools::{
-    Answer, Content, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn, ToolDescription,
-    list_skills, matching, propose_skill_update, read_skill, read_skill_resource, search_skills,
-    skill_content, tool_descriptions,
+    Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
+    ToolDescription, list_skills, matching, propose_skill_update, read_skill, read_skill_resource,
+    search_skills, skill_content, tool_descriptions,
 };
 
 pub use skill_search::{Cosines, Explanation, Ranker, Semantics};

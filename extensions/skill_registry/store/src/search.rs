@@ -90,6 +90,18 @@ pub enum RankedBy {
     Names,
 }
 
+impl RankedBy {
+    /// Returns its name in answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Index { .. } => "index",
+            Self::Catalog => "catalog",
+            Self::Names => "names",
+        }
+    }
+}
+
 /// What [`Searcher::find`] answers.
 #[derive(Clone, Debug)]
 pub struct Searched {

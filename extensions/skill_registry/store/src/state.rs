@@ -1,6 +1,7 @@
 //! What an operator's settings say of single skills.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use globset::{Glob, GlobMatcher};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,12 @@ pub struct Unmatched {
     pub pattern: String,
     /// Why it has no effect.
     pub reason: String,
+}
+
+impl fmt::Display for Unmatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` has no effect: {}", self.pattern, self.reason)
+    }
 }
 
 /// The states of the settings, ready to be asked.

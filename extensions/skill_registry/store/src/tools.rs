@@ -93,6 +93,14 @@ pub struct ResourceArgs {
     pub limit: Option<u64>,
 }
 
+/// The arguments of `explain_catalog`; whose catalog it is, the call's context says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainArgs {
+    /// What the user says.
+    pub prompt: String,
+}
+
 /// A skill as it is bound into an agent's instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {

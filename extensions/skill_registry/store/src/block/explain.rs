@@ -7,11 +7,12 @@ use serde_json::json;
 use skill_format::{RenderReport, sanitise_line};
 
 use crate::options::Trust;
+use crate::search::RankedSkill;
 use crate::snapshot::Snapshot;
 use crate::state::{SkillState, Unmatched};
 use crate::tools::Answer;
 
-use super::{Blocks, Match, Picked, Search, Turn};
+use super::{Blocks, Picked, Search, Turn};
 
 /// How many matches the text names; the value has all of them.
 const NAMED: usize = 10;
@@ -84,8 +85,9 @@ pub fn explain_catalog(
                 (Some(made.catalog.report), made.shown.ids().map(str::to_owned).collect())
             }),
     };
-    let ranks: HashMap<&str, (usize, &Match)> = picked
-        .matches
+    let ranks: HashMap<&str, (usize, &RankedSkill)> = picked
+        .found
+        .hits
         .iter()
         .enumerate()
         .map(|(at, found)| (found.skill.id().as_str(), (at + 1, found)))
@@ -127,11 +129,12 @@ pub fn explain_catalog(
         "lists_all": lists_all,
         "block": report,
         "order": ids,
+        "ranked_by": picked.found.by.as_str(),
         "skills": skills,
         "unmatched_globs": globs,
         "unmatched_settings": settings,
     });
-    let text = told(&skills, report, lists_all, &picked.matches, &globs, &settings);
+    let text = told(&skills, report, lists_all, &picked.found.hits, &globs, &settings);
     Answer { text, structured, read: None }
 }
 
@@ -139,7 +142,7 @@ fn told(
     skills: &[Explained<'_>],
     report: Option<RenderReport>,
     lists_all: bool,
-    matches: &[Match],
+    matches: &[RankedSkill],
     globs: &[Unmatched],
     settings: &[Unmatched],
 ) -> String {

@@ -19,14 +19,22 @@ pub struct ToolDescription {
     pub schema: Value,
     /// Whether it changes nothing.
     pub read_only: bool,
+    /// Whether models are not offered it.
+    pub operators_only: bool,
 }
 
 /// Describes the registry's tools for an audience.
 #[must_use]
 pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolDescription> {
     let skill_id = skill_id_schema(snapshot, audience);
-    let reads =
-        |name, description, schema| ToolDescription { name, description, schema, read_only: true };
+    let prompt = json!({ "type": "string", "description": "What the user says" });
+    let reads = |name, description, schema| ToolDescription {
+        name,
+        description,
+        schema,
+        read_only: true,
+        operators_only: false,
+    };
     vec![
         reads("list_skills", LIST, list_schema()),
         reads("read_skill", READ, object(&json!({ "skill_id": skill_id }), &["skill_id"])),
@@ -36,6 +44,11 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<Too
             description: PROPOSE,
             schema: propose_schema(),
             read_only: false,
+            operators_only: false,
+        },
+        ToolDescription {
+            operators_only: true,
+            ..reads("explain_catalog", EXPLAIN, object(&json!({ "prompt": prompt }), &["prompt"]))
         },
     ]
 }
@@ -118,6 +131,9 @@ fn propose_schema() -> Value {
     });
     object(&properties, &["skill_id", "justification"])
 }
+
+const EXPLAIN: &str = "Says which skills an agent is shown for a prompt, why others are not, and what \
+    the catalog in its prompt cuts.";
 
 fn object(properties: &Value, required: &[&str]) -> Value {
     json!({
