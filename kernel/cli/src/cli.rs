@@ -13,9 +13,9 @@ pub(crate) use proposals::{
     RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
 };
 pub(crate) use skill::{
-    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, PromptFormat,
-    ReferenceArgs, RenderArgs, RulesArgs, SearchArgs, SkillCommand, SkillPaths, SkillRoots,
-    ToPromptArgs, TriadsArgs, ValidateArgs,
+    CostArgs, DisableArgs, DoctorArgs, EnableArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs,
+    PromptFormat, ReferenceArgs, RenderArgs, RulesArgs, SearchArgs, SkillCommand, SkillPaths,
+    SkillRoots, ToPromptArgs, TriadsArgs, ValidateArgs,
 };
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.

@@ -77,7 +77,8 @@ impl Session {
     ) -> Result<T, CliError> {
         let home = self.trusted_home()?;
         let settings = self.settings(&home)?.settings;
-        let options = BootOptions::new(home, settings);
+        let settings_file = Some(home.settings_file());
+        let options = BootOptions { settings_file, ..BootOptions::new(home, settings) };
         let result = self.block_on(async {
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;

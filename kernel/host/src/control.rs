@@ -35,6 +35,15 @@ pub enum Request {
         /// What the user says.
         prompt: String,
     },
+    /// Call an operator's tool about an agent: answers [`crate::ToolOutput`].
+    InvokeFor {
+        /// The agent.
+        agent: String,
+        /// The tool.
+        tool: String,
+        /// Its arguments, JSON text.
+        arguments: String,
+    },
     /// Call a tool: answers [`crate::ToolOutput`].
     Invoke {
         /// Who calls.
@@ -142,6 +151,9 @@ async fn perform(kernel: &Kernel, request: Request) -> Result<Reply, KernelError
         Request::Turn { agent, prompt } => {
             let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
             done(&kernel.turn(&turn).await?)
+        }
+        Request::InvokeFor { agent, tool, arguments } => {
+            done(&kernel.invoke_for(&agent, &tool, &arguments).await?)
         }
         Request::Invoke { context, tool, arguments } => {
             done(&kernel.invoke(context, &tool, &arguments).await?)
