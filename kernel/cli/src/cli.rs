@@ -14,8 +14,8 @@ pub(crate) use proposals::{
 };
 pub(crate) use skill::{
     CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, PromptFormat,
-    ReferenceArgs, RenderArgs, RulesArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs,
-    TriadsArgs, ValidateArgs,
+    ReferenceArgs, RenderArgs, RulesArgs, SearchArgs, SkillCommand, SkillPaths, SkillRoots,
+    ToPromptArgs, TriadsArgs, ValidateArgs,
 };
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.

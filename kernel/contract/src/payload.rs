@@ -43,6 +43,17 @@ pub mod skill_interface {
     pub const SKILL_CREATED: &str = "skill_created";
 }
 
+/// The interface of embedding providers, spoken through the generic call.
+pub mod embedding_interface {
+    /// Name of the interface.
+    pub const NAME: &str = "embedding";
+    /// Nothing → [`super::ModelInfo`].
+    pub const MODEL: &str = "model";
+    /// [`super::EmbedRequest`] → no JSON but the vectors one after the other in the order of the
+    /// texts, each component a little-endian `f32`.
+    pub const EMBED: &str = "embed";
+}
+
 /// What kind of failure an error is; the wire name is the variant in snake case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -368,6 +379,28 @@ pub struct SkillContent {
 pub struct Generation {
     /// The generation.
     pub generation: u64,
+}
+
+/// The model that turns texts into vectors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// Names the model and everything that changes its vectors: vectors kept under one id can be
+    /// compared with each other and with nothing else.
+    pub id: String,
+    /// Components of every vector, at least one.
+    pub dimension: u32,
+}
+
+/// Asks for the vectors of some texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbedRequest<'a> {
+    /// The model the caller counts on: an extension that has another by now answers with
+    /// [`ErrorKind::Conflict`].
+    #[serde(borrow)]
+    pub model: Cow<'a, str>,
+    /// The texts.
+    #[serde(borrow)]
+    pub texts: Vec<Cow<'a, str>>,
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use skillhost_contract::payload::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::embedding::EmbeddingClient;
 use crate::error::{ExtError, Result};
 use crate::guard::HostLink;
 use crate::interface::{from_bytes, to_bytes};
@@ -132,14 +133,29 @@ impl ExtensionContext {
     /// # Errors
     /// [`ErrorKind::Denied`] when the extension is not in this one's `depends_on`.
     pub fn skills(&self, extension: &str) -> Result<SkillClient> {
-        if !self.init.depends_on.iter().any(|id| id == extension) {
-            return Err(ExtError::new(
-                ErrorKind::Denied,
-                format!("`{extension}` is not in depends_on of `{}`", self.init.id),
-            )
-            .with_hint(format!("add `depends_on: [{extension}]` to the manifest")));
-        }
+        self.depends_on(extension)?;
         Ok(SkillClient { extension: extension.to_owned(), link: self.link.clone() })
+    }
+
+    /// Gets the embedding provider of a dependency, which may be an optional one: whether it is
+    /// loaded shows when it is asked.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`] when the extension is not in this one's `depends_on`.
+    pub fn embeddings(&self, extension: &str) -> Result<EmbeddingClient> {
+        self.depends_on(extension)?;
+        Ok(EmbeddingClient::new(extension, self.link.clone()))
+    }
+
+    fn depends_on(&self, extension: &str) -> Result<()> {
+        if self.init.depends_on.iter().any(|id| id == extension) {
+            return Ok(());
+        }
+        Err(ExtError::new(
+            ErrorKind::Denied,
+            format!("`{extension}` is not in depends_on of `{}`", self.init.id),
+        )
+        .with_hint(format!("add `depends_on: [{extension}]` to the manifest")))
     }
 
     /// Shows one line to the person who runs the kernel.

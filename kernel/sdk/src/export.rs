@@ -12,10 +12,13 @@ use skillhost_contract::payload::{BuildInfo, ErrorKind, ExtensionInit};
 
 use crate::bridge;
 use crate::context::ExtensionContext;
+use crate::embedding::EmbeddingInterface;
 use crate::error::ExtError;
 use crate::guard::{Shared, Wrapped, guard};
 use crate::interface::{Interface, SkillInterface};
-use crate::provider::{ContextProvider, Extension, ServiceProvider, SkillProvider, ToolProvider};
+use crate::provider::{
+    ContextProvider, EmbeddingProvider, Extension, ServiceProvider, SkillProvider, ToolProvider,
+};
 
 /// Collects the capabilities that the export macro declares.
 pub struct Builder<E> {
@@ -62,6 +65,14 @@ impl<E: Extension> Builder<E> {
         E: SkillProvider,
     {
         self.interfaces.push(Arc::new(SkillInterface(Arc::clone(&self.extension))));
+    }
+
+    /// Declares [`EmbeddingProvider`].
+    pub fn embeddings(&mut self)
+    where
+        E: EmbeddingProvider,
+    {
+        self.interfaces.push(Arc::new(EmbeddingInterface(Arc::clone(&self.extension))));
     }
 
     fn finish(self) -> ExtensionInstance {
@@ -116,8 +127,8 @@ pub fn build_info(package: &str, version: &str) -> RString {
 
 /// Exports a type as the extension of this library, with the capabilities it has.
 ///
-/// The capabilities are `tools`, `context`, `service` and `skills`; each needs the provider trait
-/// of that name. Written once per library:
+/// The capabilities are `tools`, `context`, `service`, `skills` and `embeddings`; each needs the
+/// provider trait of that name. Written once per library:
 ///
 /// ```text
 /// export_extension!(MyExtension: tools, context, service, skills);

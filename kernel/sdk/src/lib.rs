@@ -38,15 +38,18 @@
 //! contain: a stack overflow, an abort or a segmentation fault. A native extension is trusted code.
 
 // --- what an author implements -------------------------------------------------------------------
-pub use provider::{ContextProvider, Extension, ServiceProvider, SkillProvider, ToolProvider};
+pub use provider::{
+    ContextProvider, EmbeddingProvider, Extension, ServiceProvider, SkillProvider, ToolProvider,
+};
 // --- what an author is given ---------------------------------------------------------------------
 pub use args::Args;
 pub use context::{ExtensionContext, Secret, SkillClient, Subscription};
+pub use embedding::EmbeddingClient;
 pub use skillhost_contract::payload::{CallContext, CatalogScope, Event, Origin};
 // --- what an author returns ----------------------------------------------------------------------
 pub use error::{ExtError, Result};
 pub use output::{ToolOutput, ToolSpec};
-pub use skillhost_contract::payload::{Approval, Audience, ErrorKind, SkillContent};
+pub use skillhost_contract::payload::{Approval, Audience, ErrorKind, ModelInfo, SkillContent};
 // --- re-exported crates, so that an extension needs no other dependency -----------------------------
 pub use async_trait::async_trait;
 pub use serde;
@@ -58,6 +61,7 @@ pub use tracing;
 mod args;
 mod bridge;
 mod context;
+mod embedding;
 mod error;
 mod export;
 mod guard;
@@ -68,9 +72,10 @@ mod provider;
 /// The names most extensions need, for one `use`.
 pub mod prelude {
     pub use crate::{
-        Args, CallContext, CancellationToken, ContextProvider, ErrorKind, ExtError, Extension,
-        ExtensionContext, Result, ServiceProvider, SkillContent, SkillProvider, ToolOutput,
-        ToolProvider, ToolSpec, Value, async_trait, export_extension, json, tracing,
+        Args, CallContext, CancellationToken, ContextProvider, EmbeddingProvider, ErrorKind,
+        ExtError, Extension, ExtensionContext, ModelInfo, Result, ServiceProvider, SkillContent,
+        SkillProvider, ToolOutput, ToolProvider, ToolSpec, Value, async_trait, export_extension,
+        json, tracing,
     };
     pub use std::sync::Arc;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{CallContext, ErrorKind, SkillContent};
+use skillhost_contract::payload::{CallContext, ErrorKind, ModelInfo, SkillContent};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
@@ -121,4 +121,21 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// # Errors
     /// Are reported; the agent keeps what it had.
     async fn generation(&self) -> Result<u64>;
+}
+
+/// Turns texts into vectors, so that other extensions can compare what texts mean.
+#[async_trait]
+pub trait EmbeddingProvider: Send + Sync + 'static {
+    /// Names the model and the number of components of its vectors. Constant as long as the
+    /// extension lives, and quick: it is asked before every use. Whatever changes the vectors
+    /// changes the id, because callers keep vectors under it.
+    fn model(&self) -> ModelInfo;
+
+    /// Makes one vector per text, in the order of the texts, each of
+    /// [`ModelInfo::dimension`](crate::ModelInfo) finite components. Callers compare directions, not
+    /// lengths; a text without any meaning to the model may get a vector of zeros.
+    ///
+    /// # Errors
+    /// Are the caller's to judge: search goes on without vectors.
+    async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>>;
 }

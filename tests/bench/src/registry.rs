@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, statat};
 use serde::Serialize;
-use skill_store::{Root, Store, StoreOptions, SystemClock, Trust};
+use skill_store::{Root, Scope, Store, StoreOptions, SystemClock, Trust};
 
 use crate::median;
 
@@ -67,14 +67,15 @@ pub(crate) fn measure(folder: &Path) -> Result<Registry, Box<dyn Error>> {
     }
 
     let snapshot = store.snapshot();
-    black_box(snapshot.catalog(8_000));
-    let allocations = allocation_counter::measure(|| drop(black_box(snapshot.catalog(8_000))));
+    black_box(snapshot.catalog(Scope::default(), 8_000));
+    let allocations =
+        allocation_counter::measure(|| drop(black_box(snapshot.catalog(Scope::default(), 8_000))));
     let rounds = 10_000;
     let mut catalogs: Vec<f64> = (0..21)
         .map(|_| {
             let started = Instant::now();
             for _ in 0..rounds {
-                black_box(snapshot.catalog(black_box(8_000)));
+                black_box(snapshot.catalog(Scope::default(), black_box(8_000)));
             }
             started.elapsed().as_secs_f64() * 1e9 / f64::from(rounds)
         })

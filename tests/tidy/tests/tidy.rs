@@ -87,9 +87,12 @@ fn crates_depend_on_each_other_only_as_drawn() {
             ],
         ),
         ("skillhost-echo", &["skillhost-sdk"]),
+        ("skillhost-embedding", &["skillhost-sdk", "word-vectors"]),
+        ("word-vectors", &[]),
         ("skill-format", &[]),
         ("skill-rules", &["skill-format"]),
-        ("skill-store", &["skill-format", "skill-rules"]),
+        ("skill-search", &[]),
+        ("skill-store", &["skill-format", "skill-rules", "skill-search"]),
         ("skill-tokens", &[]),
         ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
         ("xtask", &[]),
@@ -226,7 +229,9 @@ fn pure_crates_cannot_do_io() {
         "kernel/manifest",
         "extensions/skill_registry/format",
         "extensions/skill_registry/rules",
+        "extensions/skill_registry/search",
         "extensions/skill_registry/tokens",
+        "extensions/embedding/vectors",
     ] {
         let text = read(&Path::new(folder).join("clippy.toml"));
         for banned in ["std::fs", "std::env", "std::process"] {

@@ -41,9 +41,9 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use digest::{Digest, DigestError};
 pub use id::{SkillId, SkillIdError};
 pub use render::{
-    Catalog, CatalogItem, Instructions, LARGE_SKILL, PromptSkill, RenderReport, ResourceKind,
-    ResourceLine, SHORT_DESCRIPTION, available_skills_xml, catalog, description_short,
-    instructions, mime_type, sanitise_line, skill_content,
+    Catalog, CatalogItem, Choice, Instructions, LARGE_SKILL, PromptSkill, RenderReport,
+    ResourceKind, ResourceLine, SHORT_DESCRIPTION, Selected, Shown, available_skills_xml, catalog,
+    description_short, instructions, mime_type, sanitise_line, selected, skill_content,
 };
 pub use skill::{
     AllowedTools, Frontmatter, Parsed, SkillText, core_schema_type, parse, parse_between,

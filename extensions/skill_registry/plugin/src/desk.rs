@@ -11,7 +11,7 @@ use skillhost_sdk::Origin;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};
 
-use crate::{blocking, refused, tools};
+use crate::{audience, blocking, refused, tools};
 
 /// How long readings wait to be written at most.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
@@ -41,8 +41,9 @@ impl Desk {
         args: Args<'_>,
     ) -> Result<ToolOutput> {
         let (author, request) = (author(cx), args.parse()?);
-        let made =
-            blocking(|| propose_skill_update(&self.ledger, &store.snapshot(), &author, &request));
+        let made = blocking(|| {
+            propose_skill_update(&self.ledger, &store.snapshot(), audience(cx), &author, &request)
+        });
         say(&self.ledger.take_notes());
         let (answer, event) = made.map_err(refused)?;
         self.tell(Kept { events: event.into_iter().collect(), ..Kept::default() }).await;

@@ -4,6 +4,7 @@
 //! crate offers both as tools, as a block in every prompt, as a service that watches the folders,
 //! and as the provider that `uses_skills` is bound through.
 
+mod block;
 mod desk;
 mod tools;
 mod watch;
@@ -16,14 +17,16 @@ use skill_store::{
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{Origin, tokio};
 
+use crate::block::Prompter;
 use crate::desk::Desk;
 use crate::watch::Watch;
 
 /// The extension.
 struct SkillRegistry {
     cx: ExtensionContext,
-    config: RegistryConfig,
+    poll_interval_ms: u64,
     store: Arc<Store>,
+    prompter: Prompter,
     desk: Arc<Desk>,
     watch: Arc<Watch>,
     generation_file: GenerationFile,
@@ -44,7 +47,9 @@ impl Extension for SkillRegistry {
         watch::log_skipped(&store.snapshot());
         let desk = Arc::new(Desk::new(cx.clone()));
         let watch = Arc::new(Watch::new(cx.clone(), Arc::clone(&store), Arc::clone(&desk)));
-        Ok(Self { cx, config, store, desk, watch, generation_file })
+        let poll_interval_ms = config.poll_interval_ms;
+        let prompter = Prompter::new(config, Arc::clone(&store));
+        Ok(Self { cx, poll_interval_ms, store, prompter, desk, watch, generation_file })
     }
 
     async fn start(&self) -> Result<()> {
@@ -64,9 +69,13 @@ impl Extension for SkillRegistry {
             let hint = "skills found earlier are kept until the folders can be read again";
             return bad(format!("the list of skills is not complete: {partial}"), hint);
         }
-        match self.desk.keeper.trouble() {
+        if let Some(error) = self.desk.keeper.trouble() {
+            return bad(format!("the ledger cannot be used: {error}"), error.hint());
+        }
+        let unmatched = self.store.snapshot().unmatched_settings();
+        match unmatched.iter().map(ToString::to_string).reduce(|all, one| all + "; " + &one) {
             None => Ok(()),
-            Some(error) => bad(format!("the ledger cannot be used: {error}"), error.hint()),
+            Some(all) => bad(all, "correct extensions.skill_registry.skills in skillhost.yaml"),
         }
     }
 }
@@ -81,7 +90,7 @@ impl ToolProvider for SkillRegistry {
         if tool == "propose_skill_update" {
             return self.desk.propose(&self.store, cx, args).await;
         }
-        blocking(|| tools::invoke(&self.store, &self.desk, cx, tool, args))
+        blocking(|| tools::invoke(&self.store, &self.desk, &self.prompter, cx, tool, args))
     }
 }
 
@@ -91,21 +100,19 @@ impl ContextProvider for SkillRegistry {
         60
     }
 
-    fn ready_context(&self, cx: &CallContext, _prompt: &str) -> Option<Option<Arc<str>>> {
-        let rendered = self.store.rendered_catalog(self.config.budget_chars(cx.context_window))?;
-        Some(rendered.map(|catalog| Arc::clone(&catalog.text)))
+    fn ready_context(&self, cx: &CallContext, prompt: &str) -> Option<Option<Arc<str>>> {
+        self.prompter.ready(cx, prompt)
     }
 
-    async fn get_context(&self, cx: &CallContext, _prompt: &str) -> Result<Option<Arc<str>>> {
-        let budget = self.config.budget_chars(cx.context_window);
-        Ok(self.store.catalog(budget).map(|catalog| Arc::clone(&catalog.text)))
+    async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
+        Ok(self.prompter.block(cx, prompt))
     }
 }
 
 #[async_trait]
 impl ServiceProvider for SkillRegistry {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
-        let watch = self.watch.run(self.config.poll_interval_ms);
+        let watch = self.watch.run(self.poll_interval_ms);
         let work = async { tokio::join!(watch, self.desk.write_in_batches()) };
         let _ended = cancel.run_until_cancelled(work).await;
         Ok(())
@@ -150,10 +157,10 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Whom an answer is for: operators also see what is not offered to models.
-fn audience(cx: &CallContext) -> Audience {
+fn audience(cx: &CallContext) -> Audience<'_> {
     match cx.origin {
         Origin::Operator => Audience::Operator,
-        Origin::Agent | Origin::Mcp => Audience::Model,
+        Origin::Agent | Origin::Mcp => Audience::Agent(block::scope(cx)),
     }
 }
 

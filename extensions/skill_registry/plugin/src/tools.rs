@@ -1,19 +1,21 @@
 //! The registry's tools: who answers, and for whom.
 
 use skill_store::{
-    ActivationKind, Answer, Audience, ListArgs, ReadArgs, ResourceArgs, Snapshot, Store,
-    list_skills, read_skill, read_skill_resource, tool_descriptions,
+    ActivationKind, Answer, Audience, ExplainArgs, ListArgs, ReadArgs, ResourceArgs, Snapshot,
+    Store, list_skills, read_skill, read_skill_resource, tool_descriptions,
 };
 use skillhost_sdk::prelude::*;
 
+use crate::block::Prompter;
 use crate::desk::Desk;
 use crate::{audience, refused};
 
 /// Declares the tools for one audience.
-pub(crate) fn specs(snapshot: &Snapshot, audience: Audience) -> Vec<ToolSpec> {
+pub(crate) fn specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> {
     let declared = tool_descriptions(snapshot, audience).into_iter().map(|tool| {
         let spec = ToolSpec::new(tool.name, tool.description, tool.schema);
-        if tool.read_only { spec.read_only() } else { spec }
+        let spec = if tool.read_only { spec.read_only() } else { spec };
+        if tool.operators_only { spec.operator_only() } else { spec }
     });
     declared.collect()
 }
@@ -22,6 +24,7 @@ pub(crate) fn specs(snapshot: &Snapshot, audience: Audience) -> Vec<ToolSpec> {
 pub(crate) fn invoke(
     store: &Store,
     desk: &Desk,
+    prompter: &Prompter,
     cx: &CallContext,
     tool: &str,
     args: Args<'_>,
@@ -33,6 +36,7 @@ pub(crate) fn invoke(
             let args: ReadArgs = args.parse()?;
             tracing::debug!(skill = args.skill_id, "read_skill");
             let answer = read_skill(store, &snapshot, audience, &args).map_err(refused)?;
+            prompter.blocks.note_read(&cx.session_id, &cx.agent_id, &args.skill_id);
             desk.record(cx, ActivationKind::Skill, args.skill_id, None, answer.read);
             output(answer)
         }
@@ -44,6 +48,7 @@ pub(crate) fn invoke(
             desk.record(cx, kind, args.skill_id, Some(args.path), answer.read);
             output(answer)
         }
+        "explain_catalog" => output(prompter.explain(cx, &args.parse::<ExplainArgs>()?.prompt)),
         other => Err(ExtError::not_found(format!("no tool `{other}`"))),
     }
 }

@@ -87,6 +87,11 @@ impl TextCache {
         Some(good)
     }
 
+    /// Returns a text without marking it as used.
+    pub(crate) fn peek(&self, key: &str) -> Option<GoodText> {
+        self.lock().slots.get(key).map(|slot| slot.good.clone())
+    }
+
     /// Drops a text.
     pub(crate) fn remove(&self, key: &str) {
         self.lock().drop_key(key);

@@ -21,6 +21,7 @@ use crate::ledger::{LedgerError, LedgerErrorKind};
 
 mod activations;
 mod audit;
+mod catalog;
 mod created;
 mod intents;
 mod proposals;

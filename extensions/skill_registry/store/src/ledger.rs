@@ -19,6 +19,7 @@ mod activation;
 mod activation_log;
 mod apply;
 mod approve;
+mod catalog;
 mod error;
 mod event;
 mod examine;
@@ -43,10 +44,12 @@ mod version;
 
 pub use activation::{Activation, ActivationKind, SkillStats};
 pub use activation_log::ActivationLog;
+pub(crate) use catalog::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
 pub use error::{LedgerError, LedgerErrorKind};
 pub use event::{LedgerEvent, ProposalEvent, VersionEvent};
 pub use keep::{Kept, LedgerKeeper};
 pub use note::LedgerNote;
+pub(crate) use place::unknown_to;
 pub use proposal::{
     Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
     ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,

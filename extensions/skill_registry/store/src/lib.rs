@@ -34,6 +34,7 @@
 //! [`replace_file`] does when a person's command tells it to. Beside that the data directory and the
 //! [`GenerationFile`] in it are all that is written.
 
+mod block;
 mod cache;
 mod clock;
 mod collect;
@@ -60,16 +61,21 @@ mod reading;
 mod replace;
 mod resolve;
 mod roots;
+mod scope;
+mod search;
 mod signature;
 mod skill;
 mod skill_yaml;
 mod snapshot;
 mod source;
+mod state;
 mod store;
 mod tools;
 mod tree;
+mod view;
 mod walk;
 
+pub use block::{Blocks, Search, Turn, explain_catalog};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use collect::{
     Found, FoundProblem, FoundSkill, ProblemKind, Resource, SkillFiles, find_skills,
@@ -90,15 +96,21 @@ pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
 pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;
+pub use scope::{Audience, CatalogScope, Scope};
+pub use search::{Ask, Ranked, RankedBy, RankedSkill, Searched, Searcher};
 pub use skill::Skill;
 pub use skill_yaml::{SkillYamlError, read_skill_yaml};
-pub use snapshot::{Audience, SharedCatalog, Snapshot};
+pub use snapshot::Snapshot;
 pub use source::{SkillSource, SourceState};
+pub use state::{SkillState, Unmatched};
 pub use store::{PollReport, Store};
 pub use tools::{
-    Answer, Content, ListArgs, Read, ReadArgs, ResourceArgs, ToolDescription, list_skills,
-    matching, propose_skill_update, read_skill, read_skill_resource, skill_content,
-    tool_descriptions,
+    Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
+    ToolDescription, list_skills, matching, propose_skill_update, read_skill, read_skill_resource,
+    search_skills, skill_content, tool_descriptions,
 };
+
+pub use skill_search::{Cosines, Explanation, Ranker, Semantics};
+pub use view::SharedCatalog;
 
 pub use skill_format::{Digest, FILE_LIMIT, SkillId, TokenCount};

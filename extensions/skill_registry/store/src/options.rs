@@ -1,9 +1,12 @@
 //! What a store is told: the roots, the limits and the extension's settings.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::state::SkillState;
 
 /// Says how far the skills of a root are trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +62,10 @@ pub struct StoreOptions {
     pub cache_bytes: u64,
     /// The catalog's budget in characters where the model's window is not known.
     pub l1_budget_chars: usize,
+    /// Up to this many visible skills the catalog lists all of them.
+    pub l1_full_limit: usize,
+    /// By id or glob: how far a skill is offered.
+    pub skills: BTreeMap<String, SkillState>,
     /// How much time may pass between two polls that read every file.
     pub full_pass: Duration,
     /// Bounds of a scan.
@@ -72,6 +79,8 @@ impl Default for StoreOptions {
             ignore: Vec::new(),
             cache_bytes: 64 << 20,
             l1_budget_chars: RegistryConfig::DEFAULT_BUDGET_CHARS,
+            l1_full_limit: RegistryConfig::DEFAULT_FULL_LIMIT,
+            skills: BTreeMap::new(),
             full_pass: Duration::from_secs(300),
             limits: ScanLimits::default(),
         }
@@ -94,11 +103,17 @@ pub struct RegistryConfig {
     pub l1_full_limit: usize,
     /// Glob patterns of directories that are not searched.
     pub ignore: Vec<String>,
+    /// By id or glob over ids: how far a skill is offered. An id goes before globs; of several globs
+    /// the strictest counts.
+    pub skills: BTreeMap<String, SkillState>,
 }
 
 impl RegistryConfig {
     /// The catalog's budget in characters unless settings say otherwise.
     pub const DEFAULT_BUDGET_CHARS: usize = 8_000;
+
+    /// Up to so many visible skills are all listed unless settings say otherwise.
+    pub const DEFAULT_FULL_LIMIT: usize = 40;
 
     /// Turns the settings into options for a home.
     ///
@@ -123,6 +138,8 @@ impl RegistryConfig {
             roots,
             ignore: self.ignore.clone(),
             l1_budget_chars: self.l1_budget_chars,
+            l1_full_limit: self.l1_full_limit,
+            skills: self.skills.clone(),
             ..StoreOptions::default()
         }
     }
@@ -148,8 +165,9 @@ impl Default for RegistryConfig {
             }],
             poll_interval_ms: 5_000,
             l1_budget_chars: Self::DEFAULT_BUDGET_CHARS,
-            l1_full_limit: 40,
+            l1_full_limit: Self::DEFAULT_FULL_LIMIT,
             ignore: Vec::new(),
+            skills: BTreeMap::new(),
         }
     }
 }

@@ -143,6 +143,15 @@ impl Skill {
         &self.tags
     }
 
+    /// Tells whether the skill has all of some tags, whatever the case.
+    #[must_use]
+    pub fn has_tags(&self, wanted: &[String]) -> bool {
+        wanted.iter().all(|wanted| {
+            let wanted = wanted.trim().to_lowercase();
+            self.tags.iter().any(|tag| tag.to_lowercase() == wanted)
+        })
+    }
+
     /// Returns the ids of the skills to load first.
     #[must_use]
     pub fn requires(&self) -> &[Box<str>] {

@@ -1,40 +1,17 @@
 //! What the registry knows at one moment; never changes.
 
-use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use skill_format::{CatalogItem, LARGE_SKILL, RenderReport, SkillId};
+use skill_format::{LARGE_SKILL, SkillId};
 
 use crate::created::{CreatedSkill, CreatedSkills};
-use crate::options::{Root, Trust};
+use crate::options::Root;
 use crate::problem::{Partial, Problem};
 use crate::resolve::Shadowed;
+use crate::scope::{Audience, Scope};
 use crate::skill::Skill;
-
-/// How many renderings a snapshot keeps, one per budget. There is a budget for each size of a
-/// model's window, so more of them are hardly ever asked for.
-const MAX_CATALOGS: usize = 16;
-
-/// Tells who is shown something: what a model may not invoke, it is not shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audience {
-    /// A model: an agent or the client of a protocol.
-    Model,
-    /// A person who runs the registry.
-    Operator,
-}
-
-/// A rendered catalog that is shared by everybody who asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedCatalog {
-    /// The block for the prompt.
-    pub text: Arc<str>,
-    /// What was cut to fit the budget.
-    pub report: RenderReport,
-}
-
-/// The renderings so far, each with its budget.
-type Catalogs = [OnceLock<(usize, Option<Arc<SharedCatalog>>)>; MAX_CATALOGS];
+use crate::state::{SkillState, SkillStates, Unmatched};
+use crate::view::{SharedCatalog, View, Views};
 
 /// The skills, what was wrong, and what they look like in a prompt, at one moment.
 ///
@@ -49,7 +26,8 @@ pub struct Snapshot {
     problems: Vec<Arc<Problem>>,
     partial: Option<Partial>,
     created: Arc<CreatedSkills>,
-    catalogs: Catalogs,
+    states: Arc<SkillStates>,
+    views: Views,
 }
 
 impl Snapshot {
@@ -61,8 +39,24 @@ impl Snapshot {
         problems: Vec<Arc<Problem>>,
         partial: Option<Partial>,
     ) -> Self {
-        let (copies, created, catalogs) = Default::default();
-        Self { generation, roots, skills, shadowed, copies, problems, partial, created, catalogs }
+        let (copies, created, states, views) = Default::default();
+        Self {
+            generation,
+            roots,
+            skills,
+            shadowed,
+            copies,
+            problems,
+            partial,
+            created,
+            states,
+            views,
+        }
+    }
+
+    /// Adds what the settings say of single skills.
+    pub(crate) fn with_states(self, states: Arc<SkillStates>) -> Self {
+        Self { states, ..self }
     }
 
     /// Adds the skills that are the same as the one that has their id.
@@ -105,7 +99,8 @@ impl Snapshot {
             problems: self.problems.clone(),
             partial: self.partial.clone(),
             created: Arc::new(created),
-            catalogs: Catalogs::default(),
+            states: Arc::clone(&self.states),
+            views: Views::default(),
         }
     }
 
@@ -165,11 +160,68 @@ impl Snapshot {
         self.partial.as_ref()
     }
 
+    /// Returns how far a skill is offered: what the settings say of its id, and not more than its
+    /// SKILL.md allows.
+    #[must_use]
+    pub fn state(&self, skill: &Skill) -> SkillState {
+        let set = self.states.of(skill.id.as_str()).map_or(SkillState::On, |(state, _)| state);
+        let own = if skill.model_invocable() { SkillState::On } else { SkillState::UserOnly };
+        set.max(own)
+    }
+
+    /// Returns the id or glob of the settings that a skill has its state from; nothing if they do
+    /// not name it.
+    #[must_use]
+    pub fn setting(&self, skill: &Skill) -> Option<&str> {
+        self.states.of(skill.id.as_str()).map(|(_, pattern)| pattern)
+    }
+
+    /// Tells which ids and globs of the settings no skill is meant by.
+    #[must_use]
+    pub fn unmatched_settings(&self) -> Vec<Unmatched> {
+        self.states.unmatched(self.skills.iter().map(|skill| &**skill))
+    }
+
+    /// Tells which globs of a scope match no skill.
+    #[must_use]
+    pub fn unmatched_globs(&self, scope: Scope<'_>) -> Vec<Unmatched> {
+        self.view(scope).unmatched(self)
+    }
+
+    /// Returns what models of a scope are shown, found out once.
+    pub(crate) fn view(&self, scope: Scope<'_>) -> &View {
+        self.views.get(self, scope)
+    }
+
+    /// Returns the same as [`Snapshot::view`] where it was found out before.
+    pub(crate) fn made_view(&self, scope: Scope<'_>) -> Option<&View> {
+        self.views.made(scope)
+    }
+
     /// Returns the skills an audience is shown, sorted by id.
-    pub fn visible(&self, audience: Audience) -> impl Iterator<Item = &Arc<Skill>> {
-        self.skills
-            .iter()
-            .filter(move |skill| audience == Audience::Operator || skill.model_invocable())
+    pub fn visible<'s>(
+        &'s self,
+        audience: Audience<'_>,
+    ) -> impl Iterator<Item = &'s Arc<Skill>> + Clone + use<'s> {
+        let (all, listed) = match audience.scope() {
+            None => (&*self.skills, &[][..]),
+            Some(scope) => (&[][..], self.view(scope).listed()),
+        };
+        all.iter().chain(listed.iter().map(|at| &self.skills[*at as usize]))
+    }
+
+    /// Tells whether an audience is shown a skill: in the catalog, in lists and in hints.
+    #[must_use]
+    pub fn is_shown(&self, audience: Audience<'_>, skill: &Skill) -> bool {
+        audience.scope().is_none_or(|scope| self.view(scope).lists(self, skill))
+    }
+
+    /// Tells whether an audience may read a skill: it is shown it, or it is bound to it.
+    #[must_use]
+    pub fn is_readable(&self, audience: Audience<'_>, skill: &Skill) -> bool {
+        let Some(scope) = audience.scope() else { return true };
+        let view = self.view(scope);
+        view.lists(self, skill) || view.binds(self, skill) && self.state(skill) != SkillState::Off
     }
 
     /// Returns the skills whose body is called large: more than [`LARGE_SKILL`] tokens.
@@ -190,65 +242,25 @@ impl Snapshot {
         })
     }
 
-    fn winner(&self, id: &str) -> Option<&Arc<Skill>> {
+    pub(crate) fn winner(&self, id: &str) -> Option<&Arc<Skill>> {
         let at = self.skills.binary_search_by(|skill| skill.id.as_str().cmp(id)).ok()?;
         Some(&self.skills[at])
     }
 
     /// Returns up to three ids that look like a name, the most similar first.
     #[must_use]
-    pub fn similar(&self, name: &str, audience: Audience) -> Vec<String> {
+    pub fn similar(&self, name: &str, audience: Audience<'_>) -> Vec<String> {
         similar(name, self.visible(audience).map(|skill| skill.id.as_str()))
     }
 
-    /// Returns the catalog of the skills a model is shown, within a budget in characters; nothing
-    /// if there are none.
+    /// Returns the catalog of all the skills that models of a scope are shown, within a budget in
+    /// characters; nothing if there are none.
     ///
-    /// Rendered once for each of the first sixteen budgets and shared from then on, without locks or
-    /// allocations.
+    /// Rendered once for each of the first sixteen budgets of a scope and shared from then on,
+    /// without locks or allocations.
     #[must_use]
-    pub fn catalog(&self, budget_chars: usize) -> Option<Arc<SharedCatalog>> {
-        // Slots are taken in order and never given back: the first empty one ends the search.
-        for slot in &self.catalogs {
-            let (budget, catalog) =
-                slot.get_or_init(|| (budget_chars, self.render(budget_chars).map(Arc::new)));
-            if *budget == budget_chars {
-                return catalog.clone();
-            }
-        }
-        self.render(budget_chars).map(Arc::new)
-    }
-
-    /// Returns the catalog as [`Snapshot::catalog`] does, where it was rendered before.
-    #[must_use]
-    pub fn rendered_catalog(&self, budget_chars: usize) -> Option<Option<Arc<SharedCatalog>>> {
-        let mut rendered = self.catalogs.iter().map_while(|slot| slot.get());
-        rendered.find(|(budget, _)| *budget == budget_chars).map(|(_, catalog)| catalog.clone())
-    }
-
-    fn render(&self, budget_chars: usize) -> Option<SharedCatalog> {
-        let described: Vec<(&str, Cow<'_, str>)> = self
-            .visible(Audience::Model)
-            .map(|skill| (skill.id.as_str(), self.with_origin(skill)))
-            .collect();
-        let items: Vec<CatalogItem<'_>> =
-            described.iter().map(|(id, description)| CatalogItem { id, description }).collect();
-        let catalog = skill_format::catalog(&items, budget_chars)?;
-        Some(SharedCatalog { text: catalog.text.into(), report: catalog.report })
-    }
-
-    /// A skill's description; a model is told first where one comes from that nobody answers for.
-    fn with_origin<'s>(&self, skill: &'s Skill) -> Cow<'s, str> {
-        let description = skill.description();
-        match (self.unapproved(skill), skill.trust()) {
-            (Some(created), _) => {
-                format!("(unapproved, created by {}) {description}", created.by()).into()
-            }
-            (None, Trust::Operator) => description.into(),
-            (None, Trust::Untrusted) => {
-                format!("(untrusted, from {}) {description}", skill.source()).into()
-            }
-        }
+    pub fn catalog(&self, scope: Scope<'_>, budget_chars: usize) -> Option<Arc<SharedCatalog>> {
+        self.view(scope).catalog(self, budget_chars)
     }
 
     /// Tells whether two snapshots say the same.
@@ -293,24 +305,27 @@ mod tests {
     #[test]
     fn one_rendering_per_budget_is_shared() {
         let snapshot = snapshot(&["a", "b"]);
-        let (first, again) = (snapshot.catalog(8_000), snapshot.catalog(8_000));
+        let all = Scope::default();
+        assert!(snapshot.made_view(all).is_none());
+        let (first, again) = (snapshot.catalog(all, 8_000), snapshot.catalog(all, 8_000));
         assert!(Arc::ptr_eq(first.as_ref().unwrap(), &again.unwrap()));
-        assert_eq!(snapshot.rendered_catalog(8_000), Some(snapshot.catalog(8_000)));
-        assert_eq!(snapshot.rendered_catalog(90), None);
-        let small = snapshot.catalog(90).unwrap();
-        assert_eq!(snapshot.rendered_catalog(90), Some(Some(Arc::clone(&small))));
+        let view = snapshot.made_view(all).unwrap();
+        assert_eq!(view.rendered(8_000), Some(&first));
+        assert_eq!(view.rendered(90), None);
+        let small = snapshot.catalog(all, 90).unwrap();
+        assert_eq!(view.rendered(90), Some(&Some(Arc::clone(&small))));
         assert_eq!(small.report.budget, 90);
-        assert!(Arc::ptr_eq(&small, &snapshot.catalog(90).unwrap()));
+        assert!(Arc::ptr_eq(&small, &snapshot.catalog(all, 90).unwrap()));
         // Beyond what is kept, every asking renders; what is kept stays.
         for budget in 100..200 {
-            assert_eq!(snapshot.catalog(budget).unwrap().report.budget, budget);
+            assert_eq!(snapshot.catalog(all, budget).unwrap().report.budget, budget);
         }
-        assert!(Arc::ptr_eq(first.as_ref().unwrap(), &snapshot.catalog(8_000).unwrap()));
+        assert!(Arc::ptr_eq(first.as_ref().unwrap(), &snapshot.catalog(all, 8_000).unwrap()));
     }
 
     #[test]
     fn no_skills_no_block() {
-        assert_eq!(snapshot(&[]).catalog(8_000), None);
+        assert_eq!(snapshot(&[]).catalog(Scope::default(), 8_000), None);
     }
 
     #[test]

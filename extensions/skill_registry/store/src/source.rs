@@ -70,14 +70,8 @@ impl Store {
             Err(problem) => problem,
         };
         let held = self.cache.get(&skill.cache_key());
-        let last = held.and_then(|good| {
-            let Reading::Good(read) = parse_whole(skill.id.as_str(), good.text.as_bytes()) else {
-                return None;
-            };
-            let state = SourceState::LastGood { problem: problem.clone() };
-            // The file's bytes may have been encoded otherwise than the text held of them.
-            Some(SkillSource { digest: good.digest, ..source(*read, state) })
-        });
+        let state = SourceState::LastGood { problem: problem.clone() };
+        let last = held.and_then(|good| from_held(skill, &good, state));
         last.ok_or_else(|| {
             let hint = match &problem.help {
                 Some(help) => format!("{help}; the file is {}", skill.location().display()),
@@ -88,6 +82,30 @@ impl Store {
             RegistryError::new(ErrorKind::Io, message, hint)
         })
     }
+
+    /// Returns a skill's text as the snapshot knows it where that is held, else as [`Store::read`]
+    /// does; what is held for those who read skills stays as it is.
+    pub(crate) fn read_quietly(&self, skill: &Skill) -> Option<SkillSource> {
+        let held = self.cache.peek(&skill.cache_key());
+        let (known, held) = match held {
+            Some(good) if skill.digest() == Some(good.digest) => (Some(good), None),
+            held => (None, held),
+        };
+        let known = known.and_then(|good| from_held(skill, &good, SourceState::Current));
+        known.or_else(|| match read_now(skill) {
+            Ok(good) => Some(source(*good, SourceState::Current)),
+            Err(problem) => from_held(skill, &held?, SourceState::LastGood { problem }),
+        })
+    }
+}
+
+/// Parses a text that is held.
+fn from_held(skill: &Skill, good: &GoodText, state: SourceState) -> Option<SkillSource> {
+    let Reading::Good(read) = parse_whole(skill.id.as_str(), good.text.as_bytes()) else {
+        return None;
+    };
+    // The file's bytes may have been encoded otherwise than the text held of them.
+    Some(SkillSource { digest: good.digest, ..source(*read, state) })
 }
 
 fn source(good: Good, state: SourceState) -> SkillSource {

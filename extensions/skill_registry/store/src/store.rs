@@ -18,7 +18,8 @@ use crate::options::{Root, StoreOptions};
 use crate::problem::Partial;
 use crate::resolve::{Verdicts, resolve};
 use crate::roots::{OpenRoot, RootStatus};
-use crate::snapshot::{SharedCatalog, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::state::SkillStates;
 use crate::walk::{Mode, Setting, Walked, walk};
 
 mod quick;
@@ -31,6 +32,7 @@ pub struct Store {
     ignore: Ignore,
     clock: Arc<dyn Clock>,
     roots: Arc<[Arc<Root>]>,
+    states: Arc<SkillStates>,
     snapshot: ArcSwap<Snapshot>,
     pub(crate) cache: TextCache,
     state: Mutex<State>,
@@ -75,7 +77,9 @@ impl Store {
         let roots: Arc<[Arc<Root>]> = options.roots.iter().cloned().map(Arc::new).collect();
         let now = clock.now();
         let empty = Snapshot::new(0, Arc::clone(&roots), vec![], vec![], vec![], None);
+        let states = Arc::new(SkillStates::new(&options.skills));
         let store = Self {
+            states,
             cache: TextCache::new(options.cache_bytes),
             options,
             ignore,
@@ -99,20 +103,6 @@ impl Store {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
-    }
-
-    /// Returns the catalog of the current snapshot within a budget in characters; nothing if models
-    /// are shown no skills.
-    #[must_use]
-    pub fn catalog(&self, budget_chars: usize) -> Option<Arc<SharedCatalog>> {
-        self.snapshot.load().catalog(budget_chars)
-    }
-
-    /// Returns the catalog as [`Store::catalog`] does, where it was rendered before: without locks or
-    /// allocations.
-    #[must_use]
-    pub fn rendered_catalog(&self, budget_chars: usize) -> Option<Option<Arc<SharedCatalog>>> {
-        self.snapshot.load().rendered_catalog(budget_chars)
     }
 
     /// Returns what the store was opened with.
@@ -223,6 +213,7 @@ impl Store {
             partial,
         )
         .with_copies(index.copies)
+        .with_states(Arc::clone(&self.states))
         .with_created_as_before(&before);
         // Nobody was told of anything before the first pass, so nothing is news in it.
         let first = mode == Mode::Listing;

@@ -15,21 +15,25 @@ use crate::error::{ErrorKind, RegistryError};
 use crate::ledger::tree_digest;
 use crate::options::Trust;
 use crate::problem::Problem;
+use crate::scope::Audience;
 use crate::skill::Skill;
-use crate::snapshot::{Audience, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::source::{SkillSource, SourceState};
+use crate::state::SkillState;
 use crate::store::Store;
 
 mod list;
 mod propose;
 mod read;
 mod resource;
+mod search;
 mod spec;
 
 pub use list::{list_skills, matching};
 pub use propose::propose_skill_update;
 pub use read::read_skill;
 pub use resource::read_skill_resource;
+pub use search::{SearchIn, search_skills};
 pub use spec::{ToolDescription, tool_descriptions};
 
 /// What a tool answers.
@@ -56,9 +60,10 @@ pub struct Read {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListArgs {
-    /// Only skills in whose id, name, description or tags this text occurs, whatever the case.
+    /// What the skills are to fit; for [`list_skills`] a text that occurs in their id, name,
+    /// description or tags, whatever the case.
     pub query: Option<String>,
-    /// At most this many skills; 100 if it is not given.
+    /// At most this many skills; if it is not given, 100, or 10 of those that fit a query.
     pub limit: Option<usize>,
     /// Only skills that have all of these tags, whatever the case.
     pub tags: Option<Vec<String>>,
@@ -88,6 +93,14 @@ pub struct ResourceArgs {
     pub limit: Option<u64>,
 }
 
+/// The arguments of `explain_catalog`; whose catalog it is, the call's context says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainArgs {
+    /// What the user says.
+    pub prompt: String,
+}
+
 /// A skill as it is bound into an agent's instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
@@ -107,13 +120,25 @@ pub struct Content {
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for an unknown id, [`ErrorKind::Denied`] for a skill of an untrusted
-/// root and for one that an agent created and nobody approved, [`ErrorKind::Io`] if its text cannot be read and no good one is held.
+/// root, for one that is off and for one that an agent created and nobody approved,
+/// [`ErrorKind::Io`] if its text cannot be read and no good one is held. A skill for users only may
+/// be bound: who writes a manifest is an operator.
 pub fn skill_content(
     store: &Store,
     snapshot: &Snapshot,
     id: &str,
 ) -> Result<Content, RegistryError> {
     let skill = find(snapshot, id, Audience::Operator)?;
+    if snapshot.state(skill) == SkillState::Off {
+        let setting = snapshot.setting(skill).unwrap_or_default();
+        return Err(RegistryError::new(
+            ErrorKind::Denied,
+            format!(
+                "`{id}` is off: skillhost.yaml has extensions.skill_registry.skills.{setting}: off"
+            ),
+            format!("run `skillhost skill enable {}`, or do not bind the skill", skill.id()),
+        ));
+    }
     if skill.trust() == Trust::Untrusted {
         return Err(RegistryError::new(
             ErrorKind::Denied,
@@ -155,42 +180,54 @@ fn check_approved(
     ))
 }
 
-/// Looks a skill up for somebody.
-fn find<'s>(
+/// Looks a skill up for somebody. What a model may not have is to it as if it were not there.
+pub(crate) fn find<'s>(
     snapshot: &'s Snapshot,
     id: &str,
-    audience: Audience,
+    audience: Audience<'_>,
 ) -> Result<&'s Arc<Skill>, RegistryError> {
-    let Some(skill) = snapshot.get(id) else {
-        let shown: String = id.chars().take(128).collect();
-        // Somebody who names it wants to know why it is not there.
-        let skipped = |problem: &&Arc<Problem>| {
-            problem.skipped && problem.skill.as_ref().is_some_and(|skill| skill.as_str() == id)
+    let found = snapshot.get(id);
+    if let Some(skill) = found.filter(|skill| snapshot.is_readable(audience, skill)) {
+        return Ok(skill);
+    }
+    let shown: String = id.chars().take(128).collect();
+    let view = audience.scope().map(|scope| snapshot.view(scope));
+    let is_in_scope = |id| view.is_none_or(|view| view.has_id(snapshot, id));
+    if let Some(skill) = found
+        && snapshot.state(skill) == SkillState::UserOnly
+        && view.is_some_and(|view| view.has(snapshot, skill))
+    {
+        let why = if skill.model_invocable() {
+            "the settings say so"
+        } else {
+            "it sets disable-model-invocation"
         };
-        if let Some(problem) = snapshot.problems().iter().find(skipped) {
-            return Err(RegistryError::new(
-                ErrorKind::NotFound,
-                format!(
-                    "the skill `{shown}` is left out: {}",
-                    sanitise_line(&problem.diagnostic.message)
-                ),
-                problem.diagnostic.help.clone().unwrap_or_else(|| "repair its SKILL.md".to_owned()),
-            ));
-        }
-        return Err(RegistryError::not_found(
-            format!("there is no skill `{shown}`"),
-            snapshot.similar(&shown, audience),
-            "list_skills shows what there is",
-        ));
-    };
-    if audience == Audience::Model && !skill.model_invocable() {
         return Err(RegistryError::new(
             ErrorKind::Denied,
-            format!("`{id}` is for users only: it sets disable-model-invocation"),
+            format!("`{shown}` is for users only: {why}"),
             "ask the user to invoke it",
         ));
     }
-    Ok(skill)
+    // Somebody who names it wants to know why it is not there.
+    let skipped = |problem: &&Arc<Problem>| {
+        problem.skipped && problem.skill.as_ref().is_some_and(|skill| skill.as_str() == id)
+    };
+    let problem = snapshot.problems().iter().find(skipped);
+    if let Some(problem) = problem.filter(|_| found.is_none() && is_in_scope(id)) {
+        return Err(RegistryError::new(
+            ErrorKind::NotFound,
+            format!(
+                "the skill `{shown}` is left out: {}",
+                sanitise_line(&problem.diagnostic.message)
+            ),
+            problem.diagnostic.help.clone().unwrap_or_else(|| "repair its SKILL.md".to_owned()),
+        ));
+    }
+    Err(RegistryError::not_found(
+        format!("there is no skill `{shown}`"),
+        snapshot.similar(&shown, audience),
+        "list_skills shows what there is",
+    ))
 }
 
 /// Adds to a value how a text relates to the disk and to the snapshot.

@@ -84,6 +84,8 @@ pub(crate) enum SkillCommand {
         #[command(flatten)]
         roots: SkillRoots,
     },
+    /// Find the skills that fit a task, the best first
+    Search(SearchArgs),
     /// Print what is known about a skill: frontmatter, digest, tokens, diagnostics
     Show {
         /// The skill, or skill@root
@@ -133,6 +135,52 @@ pub(crate) enum SkillCommand {
     ToPrompt(ToPromptArgs),
     #[command(flatten)]
     Ledger(LedgerCommand),
+}
+
+/// What orders the results of a search.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RankerArg {
+    /// What agents get
+    Standard,
+    /// A yardstick whose weights never change
+    Reference,
+    /// The first stage alone: words and how rare they are
+    Bm25f,
+}
+
+impl From<RankerArg> for skill_store::Ranker {
+    fn from(ranker: RankerArg) -> Self {
+        match ranker {
+            RankerArg::Standard => Self::standard(),
+            RankerArg::Reference => Self::reference(),
+            RankerArg::Bm25f => Self::bm25f(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+All texts of the skills are searched: name, description, tags, headings, instructions. Words count
+in any form and order; \"exact phrase\" (quote it for the shell) and prefix* narrow the result.
+Works without a network and without a model. Finding nothing is no error.")]
+pub(crate) struct SearchArgs {
+    /// The task, in plain words
+    #[arg(value_name = "QUERY", required = true)]
+    pub(crate) query: Vec<String>,
+    /// Only skills with this tag; given more than once, with all of them
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+    /// At most this many skills
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    pub(crate) limit: usize,
+    /// Print how each skill comes by its score
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// What orders the result
+    #[arg(long, value_enum, default_value_t = RankerArg::Standard)]
+    pub(crate) ranker: RankerArg,
+    #[command(flatten)]
+    pub(crate) roots: SkillRoots,
 }
 
 #[derive(Debug, Args)]

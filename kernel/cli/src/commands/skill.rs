@@ -25,6 +25,7 @@ mod report;
 mod review;
 mod rollback;
 mod rules;
+mod search;
 mod stats;
 mod stored;
 mod triads;
@@ -39,6 +40,7 @@ pub(super) fn skill(session: &Session, command: &SkillCommand) -> Outcome {
         SkillCommand::List { query, tag, roots } => {
             stored::list(session, query.as_deref(), tag, roots)
         }
+        SkillCommand::Search(args) => search::search(session, args),
         SkillCommand::Show { id, roots } => stored::show(session, id, roots),
         SkillCommand::Read { id, roots } => stored::read(session, id, roots),
         SkillCommand::Resource { id, path, roots } => stored::resource(session, id, path, roots),

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::line::{cut_at_word, sanitised, short};
 
-const HEADER: &str = "[Available Skills]\n";
-const FOOTER: &str = "\nUse read_skill(skill_id) to load full instructions.";
+pub(super) const HEADER: &str = "[Available Skills]\n";
+pub(super) const FOOTER: &str = "\nUse read_skill(skill_id) to load full instructions.";
 
 /// Below this many characters a description is dropped rather than shortened further.
 const LEAST_DESCRIPTION: usize = 24;
@@ -67,20 +67,12 @@ pub fn catalog(items: &[CatalogItem<'_>], budget_chars: usize) -> Option<Catalog
     text.push_str(HEADER);
     for (index, entry) in entries[..plan.listed].iter().enumerate() {
         report.listed += 1;
-        text.push_str("• `");
-        text.push_str(&entry.id);
-        text.push('`');
-        if entry.description_chars > 0 {
-            let limit = if index < plan.described { plan.limit } else { 0 };
-            if limit == 0 {
-                report.without_description += 1;
-            } else {
-                report.shortened += usize::from(entry.description_chars > limit);
-                text.push_str(" — ");
-                text.push_str(&cut_at_word(&entry.description, limit));
-            }
+        let limit = if index < plan.described { plan.limit } else { 0 };
+        match entry.write(limit, &mut text) {
+            Cut::Nothing => {}
+            Cut::Shortened => report.shortened += 1,
+            Cut::Dropped => report.without_description += 1,
         }
-        text.push('\n');
     }
     report.omitted = entries.len() - plan.listed;
     if report.omitted > 0 {
@@ -91,20 +83,20 @@ pub fn catalog(items: &[CatalogItem<'_>], budget_chars: usize) -> Option<Catalog
     Some(Catalog { text, report })
 }
 
-fn more(omitted: usize) -> String {
+pub(super) fn more(omitted: usize) -> String {
     format!("({omitted} more: list_skills(query))")
 }
 
 /// The parts of one line.
-struct Entry<'a> {
+pub(super) struct Entry<'a> {
     id: Cow<'a, str>,
     description: Cow<'a, str>,
     id_chars: usize,
-    description_chars: usize,
+    pub(super) description_chars: usize,
 }
 
 impl<'a> Entry<'a> {
-    fn new(item: &CatalogItem<'a>) -> Self {
+    pub(super) fn new(item: &CatalogItem<'a>) -> Self {
         let id = sanitised(item.id);
         let description = short(item.description);
         let (id_chars, description_chars) = (id.chars().count(), description.chars().count());
@@ -112,10 +104,39 @@ impl<'a> Entry<'a> {
     }
 
     /// The characters of the line with this many of the description, line end included.
-    fn chars(&self, description: usize) -> usize {
+    pub(super) fn chars(&self, description: usize) -> usize {
         let separator = if description > 0 { " — ".chars().count() } else { 0 };
         "• ``\n".chars().count() + self.id_chars + separator + description
     }
+
+    /// Writes the line with at most so many characters of the description; says what was cut.
+    pub(super) fn write(&self, limit: usize, text: &mut String) -> Cut {
+        text.push_str("• `");
+        text.push_str(&self.id);
+        text.push('`');
+        if limit > 0 && self.description_chars > 0 {
+            text.push_str(" — ");
+            text.push_str(&cut_at_word(&self.description, limit));
+        }
+        text.push('\n');
+        match self.description_chars {
+            0 => Cut::Nothing,
+            _ if limit == 0 => Cut::Dropped,
+            chars if chars > limit => Cut::Shortened,
+            _ => Cut::Nothing,
+        }
+    }
+}
+
+/// What a line lost to the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It has all of the short description.
+    Nothing,
+    /// It has the beginning of it.
+    Shortened,
+    /// It is the id alone.
+    Dropped,
 }
 
 /// What to cut.

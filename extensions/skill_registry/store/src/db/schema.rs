@@ -3,7 +3,7 @@
 use rusqlite_migration::{M, Migrations};
 
 /// The steps, in order; `user_version` counts them.
-const STEPS: &[M<'static>] = &[M::up(FIRST)];
+const STEPS: &[M<'static>] = &[M::up(FIRST), M::up(CATALOG)];
 
 /// The steps as the library takes them.
 pub(super) const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
@@ -153,6 +153,33 @@ CREATE TABLE activations (
     tokens INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX activations_of_skill ON activations (skill_id, at_ms);
+";
+
+/// Which text of each skill is searched, and its words; vectors that a model made of texts.
+const CATALOG: &str = "
+CREATE TABLE catalog (
+    seq INTEGER PRIMARY KEY,
+    skill_id TEXT NOT NULL UNIQUE,
+    digest BLOB NOT NULL CHECK (length(digest) = 32)
+) STRICT;
+
+CREATE VIRTUAL TABLE catalog_words USING fts5 (
+    name, description, tags, headings, body,
+    content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+);
+
+CREATE TABLE vectors (
+    digest BLOB NOT NULL CHECK (length(digest) = 32),
+    model TEXT NOT NULL,
+    vectors BLOB NOT NULL,
+    PRIMARY KEY (digest, model)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Makes the catalog empty, also where it is damaged.
+pub(super) const EMPTY_CATALOG: &str = "
+DELETE FROM catalog;
+INSERT INTO catalog_words (catalog_words) VALUES ('delete-all');
 ";
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ fn a_newer_database_is_left_alone() {
     let before = std::fs::read(&path).unwrap();
     let error = open(&path).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Newer);
-    assert_eq!(error.to_string(), "the database has version 2, this program knows up to 1");
+    assert_eq!(error.to_string(), "the database has version 3, this program knows up to 2");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 

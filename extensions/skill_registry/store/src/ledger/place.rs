@@ -8,8 +8,9 @@ use crate::jail::{self, JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::swap::TEMPORARY;
 use crate::options::Trust;
+use crate::scope::Audience;
 use crate::skill::{Skill, SkillFile};
-use crate::snapshot::{Audience, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// A skill's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,10 +158,19 @@ pub(super) fn required<'s>(
 }
 
 pub(super) fn unknown_skill(snapshot: &Snapshot, skill_id: &str) -> LedgerError {
+    unknown_to(Audience::Operator, snapshot, skill_id)
+}
+
+/// Makes the error about a skill that does not exist, with hints for an audience.
+pub(crate) fn unknown_to(
+    audience: Audience<'_>,
+    snapshot: &Snapshot,
+    skill_id: &str,
+) -> LedgerError {
     let shown: String = skill_id.chars().take(128).collect();
     LedgerError::not_found(
         format!("there is no skill `{shown}`"),
-        snapshot.similar(&shown, Audience::Operator),
+        snapshot.similar(&shown, audience),
         "list_skills shows what there is; a new skill is proposed with its whole SKILL.md and an id \
          of lower-case letters, digits and single hyphens",
     )

@@ -5,8 +5,10 @@ use skill_format::{description_short, sanitise_line};
 
 use crate::created::CreatedSkill;
 use crate::options::Trust;
+use crate::scope::Audience;
 use crate::skill::Skill;
-use crate::snapshot::{Audience, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::state::SkillState;
 
 use super::{Answer, ListArgs};
 
@@ -17,7 +19,7 @@ const DEFAULT_LIMIT: usize = 100;
 /// with each the fields in which the query occurs.
 pub fn matching<'s>(
     snapshot: &'s Snapshot,
-    audience: Audience,
+    audience: Audience<'_>,
     args: &ListArgs,
 ) -> impl Iterator<Item = (&'s Skill, Vec<&'static str>)> {
     let query = args.query.as_deref().map(|query| query.trim().to_lowercase());
@@ -28,18 +30,18 @@ pub fn matching<'s>(
             Some(query) => matched_fields(skill, query),
             None => Vec::new(),
         };
-        let matches = (query.is_none() || !fields.is_empty()) && has_tags(skill, &tags);
+        let matches = (query.is_none() || !fields.is_empty()) && skill.has_tags(&tags);
         matches.then_some((&**skill, fields))
     })
 }
 
-fn has_query(args: &ListArgs) -> bool {
+pub(super) fn has_query(args: &ListArgs) -> bool {
     args.query.as_deref().is_some_and(|query| !query.trim().is_empty())
 }
 
 /// Lists the skills an audience is shown, sorted by id.
 #[must_use]
-pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> Answer {
+pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs) -> Answer {
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let total = snapshot.visible(audience).count();
     let mut matched = 0;
@@ -48,8 +50,8 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> 
     for (skill, fields) in matching(snapshot, audience, args) {
         matched += 1;
         if listed.len() < limit {
-            let line = Line { unapproved: snapshot.unapproved(skill), ..Line::of(skill) };
-            line.write(&mut text);
+            let line = Line::of(snapshot, skill);
+            line.write(&mut text, "");
             let mut value = line.value();
             if has_query(args) {
                 value["matched"] = json!(fields);
@@ -85,19 +87,22 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience, args: &ListArgs) -> 
 }
 
 /// One skill of the list.
-struct Line<'s> {
+pub(super) struct Line<'s> {
     skill: &'s Skill,
     description: String,
     unapproved: Option<&'s CreatedSkill>,
+    state: SkillState,
 }
 
 impl<'s> Line<'s> {
-    fn of(skill: &'s Skill) -> Self {
+    pub(super) fn of(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
         let description = description_short(skill.description());
-        Self { skill, description, unapproved: None }
+        let (unapproved, state) = (snapshot.unapproved(skill), snapshot.state(skill));
+        Self { skill, description, unapproved, state }
     }
 
-    fn write(&self, text: &mut String) {
+    /// Writes the line; `more` stands behind everything else.
+    pub(super) fn write(&self, text: &mut String, more: &str) {
         let skill = self.skill;
         text.push_str(&format!(
             "• `{}` — {} [",
@@ -114,10 +119,14 @@ impl<'s> Line<'s> {
         if let Some(created) = self.unapproved {
             text.push_str(&format!(", unapproved, created by {}", created.by()));
         }
+        if self.state != SkillState::On {
+            text.push_str(&format!(", {}", self.state.as_str()));
+        }
+        text.push_str(more);
         text.push_str("]\n");
     }
 
-    fn value(&self) -> Value {
+    pub(super) fn value(&self) -> Value {
         let skill = self.skill;
         let mut value = json!({
             "skill_id": skill.id,
@@ -130,6 +139,10 @@ impl<'s> Line<'s> {
         });
         if let Some(created) = self.unapproved {
             value["unapproved"] = json!(created);
+        }
+        // Of most skills there is nothing to say here.
+        if self.state != SkillState::On {
+            value["state"] = json!(self.state);
         }
         value
     }
@@ -152,11 +165,4 @@ fn matched_fields(skill: &Skill, query: &str) -> Vec<&'static str> {
         fields.push("tags");
     }
     fields
-}
-
-fn has_tags(skill: &Skill, wanted: &[String]) -> bool {
-    wanted.iter().all(|wanted| {
-        let wanted = wanted.trim().to_lowercase();
-        skill.tags().iter().any(|tag| tag.to_lowercase() == wanted)
-    })
 }

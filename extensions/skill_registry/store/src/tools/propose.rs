@@ -4,23 +4,36 @@ use serde_json::json;
 use skill_format::sanitise_line;
 
 use crate::error::RegistryError;
-use crate::ledger::{Author, Ledger, LedgerEvent, ProposeRequest, Proposed};
+use crate::ledger::{
+    Author, Ledger, LedgerErrorKind, LedgerEvent, ProposeRequest, Proposed, unknown_to,
+};
+use crate::scope::Audience;
 use crate::snapshot::Snapshot;
 
-use super::Answer;
+use super::{Answer, find};
 
 /// Records what an agent proposes and says what became of it; the event is for everybody else, and
 /// there is none where the same proposal was waiting already.
 ///
 /// # Errors
-/// Those of [`Ledger::propose`].
+/// Those of [`Ledger::propose`]; those of reading it, for a skill the audience may not read.
 pub fn propose_skill_update(
     ledger: &Ledger,
     snapshot: &Snapshot,
+    audience: Audience<'_>,
     author: &Author,
     request: &ProposeRequest,
 ) -> Result<(Answer, Option<LedgerEvent>), RegistryError> {
-    let made = ledger.propose(snapshot, author, request)?;
+    let id = &*request.skill_id;
+    let exists = snapshot.get(id).is_some();
+    if exists {
+        find(snapshot, id, audience)?;
+    }
+    let made = ledger.propose(snapshot, author, request).map_err(|error| match error.reason() {
+        // Its own hints name what only operators see.
+        LedgerErrorKind::NotFound if !exists => unknown_to(audience, snapshot, id),
+        _ => error,
+    })?;
     Ok((answer(&made), (!made.merged).then_some(made.event)))
 }
 

@@ -10,10 +10,12 @@ use skill_rules::{Eligibility, Reason, eligibility};
 
 use crate::error::RegistryError;
 use crate::jail::{self, RelPath};
+use crate::scope::Audience;
 use crate::skill::{Skill, SkillFile};
 use crate::skill_yaml;
-use crate::snapshot::{Audience, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::source::SourceState;
+use crate::state::SkillState;
 use crate::store::Store;
 use crate::tree::Tree;
 
@@ -33,7 +35,7 @@ const MAX_RESOURCES: usize = 100;
 pub fn read_skill(
     store: &Store,
     snapshot: &Snapshot,
-    audience: Audience,
+    audience: Audience<'_>,
     args: &ReadArgs,
 ) -> Result<Answer, RegistryError> {
     let skill = find(snapshot, &args.skill_id, audience)?;
@@ -109,7 +111,9 @@ fn missing(
 ) -> Vec<Reason> {
     let beside = skill_yaml.map(|text| Reading::of_skill_yaml(text, "").extended);
     let extended = Extended::of_frontmatter(frontmatter).or(beside.unwrap_or_default());
-    match eligibility(requires, &extended, &|id| snapshot.get(id).is_some(), None) {
+    let is_there =
+        |id: &str| snapshot.get(id).is_some_and(|skill| snapshot.state(skill) != SkillState::Off);
+    match eligibility(requires, &extended, &is_there, None) {
         Eligibility::Eligible => Vec::new(),
         Eligibility::Ineligible(reasons) => reasons,
     }

@@ -10,7 +10,8 @@ use skill_format::{ResourceKind, TokenCount, mime_type};
 
 use crate::error::{ErrorKind, RegistryError};
 use crate::jail::{self, JailError, RelPath, RelPathError};
-use crate::snapshot::{Audience, Snapshot, similar};
+use crate::scope::Audience;
+use crate::snapshot::{Snapshot, similar};
 use crate::tree::Tree;
 
 use super::{Answer, ResourceArgs, find};
@@ -39,7 +40,7 @@ const MAX_CHAR: u64 = 4;
 /// [`ErrorKind::TooLarge`] for a file over 16 MiB, [`ErrorKind::Io`] if the disk fails.
 pub fn read_skill_resource(
     snapshot: &Snapshot,
-    audience: Audience,
+    audience: Audience<'_>,
     args: &ResourceArgs,
 ) -> Result<Answer, RegistryError> {
     let skill = find(snapshot, &args.skill_id, audience)?;

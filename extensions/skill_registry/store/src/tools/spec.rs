@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::snapshot::{Audience, Snapshot};
+use crate::scope::Audience;
+use crate::snapshot::Snapshot;
 
 /// Up to this many ids are enumerated in the schema of `skill_id`.
 const ENUM_LIMIT: usize = 200;
@@ -18,14 +19,22 @@ pub struct ToolDescription {
     pub schema: Value,
     /// Whether it changes nothing.
     pub read_only: bool,
+    /// Whether models are not offered it.
+    pub operators_only: bool,
 }
 
 /// Describes the registry's tools for an audience.
 #[must_use]
-pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience) -> Vec<ToolDescription> {
+pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolDescription> {
     let skill_id = skill_id_schema(snapshot, audience);
-    let reads =
-        |name, description, schema| ToolDescription { name, description, schema, read_only: true };
+    let prompt = json!({ "type": "string", "description": "What the user says" });
+    let reads = |name, description, schema| ToolDescription {
+        name,
+        description,
+        schema,
+        read_only: true,
+        operators_only: false,
+    };
     vec![
         reads("list_skills", LIST, list_schema()),
         reads("read_skill", READ, object(&json!({ "skill_id": skill_id }), &["skill_id"])),
@@ -35,20 +44,31 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience) -> Vec<ToolDes
             description: PROPOSE,
             schema: propose_schema(),
             read_only: false,
+            operators_only: false,
+        },
+        ToolDescription {
+            operators_only: true,
+            ..reads("explain_catalog", EXPLAIN, object(&json!({ "prompt": prompt }), &["prompt"]))
         },
     ]
 }
 
-const LIST: &str = "Lists the available skills: id, description, tags, tokens. Use it when the \
-    catalog in the prompt is cut or to look for a skill.";
+const LIST: &str = "Lists the available skills: id, description, tags, tokens. With a query, \
+    finds the skills that fit a task, the best first. Use it when the catalog in the prompt is cut \
+    or none of its skills seems to fit.";
 
 fn list_schema() -> Value {
     let properties = json!({
         "query": {
             "type": "string",
-            "description": "Only skills whose id, name, description or tags contain this text",
+            "description": "The task in a few plain words, e.g. `fill in a PDF form`; all texts of \
+                the skills are searched. \"exact phrase\" and prefix* narrow the result",
         },
-        "limit": { "type": "integer", "minimum": 1, "description": "At most this many" },
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "At most this many; 10 with a query, else 100",
+        },
         "tags": {
             "type": "array",
             "items": { "type": "string" },
@@ -112,6 +132,9 @@ fn propose_schema() -> Value {
     object(&properties, &["skill_id", "justification"])
 }
 
+const EXPLAIN: &str = "Says which skills an agent is shown for a prompt, why others are not, and what \
+    the catalog in its prompt cuts.";
+
 fn object(properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
@@ -121,12 +144,12 @@ fn object(properties: &Value, required: &[&str]) -> Value {
     })
 }
 
-fn skill_id_schema(snapshot: &Snapshot, audience: Audience) -> Value {
+fn skill_id_schema(snapshot: &Snapshot, audience: Audience<'_>) -> Value {
     let mut schema = json!({ "type": "string", "description": "The skill, as in the catalog" });
     let ids: Vec<_> =
         snapshot.visible(audience).take(ENUM_LIMIT + 1).map(|skill| skill.id().as_str()).collect();
     // An empty enum would allow nothing and is not valid everywhere.
-    if (1..=ENUM_LIMIT).contains(&ids.len()) && audience == Audience::Model {
+    if (1..=ENUM_LIMIT).contains(&ids.len()) && audience != Audience::Operator {
         schema["enum"] = json!(ids);
     }
     schema

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use skill_store::{
     Activation, ActivationKind, ActivationLog, Audience, ErrorKind, LedgerErrorKind, LedgerKeeper,
-    ListArgs, ProposalState, ReadArgs, Store, list_skills, propose_skill_update, read_skill,
+    ListArgs, ProposalState, ReadArgs, Scope, Store, list_skills, propose_skill_update, read_skill,
     skill_content,
 };
 
@@ -166,14 +166,16 @@ fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
     let note = "unapproved: created by the agent builder, it grants nothing until a person \
                 approves it";
     assert_eq!(read.structured["notes"], json!([note]));
-    let catalog = store.catalog(8_000).unwrap();
+    let catalog = store.snapshot().catalog(Scope::default(), 8_000).unwrap();
     let line = "• `beads` — (unapproved, created by the agent builder) About beads.";
     assert!(catalog.text.contains(line), "{}", catalog.text);
 
     desk.other().approve_skill(&desk.snapshot(), &person(), "beads", tree).unwrap();
     keeper.keep_up(&store, &[], false);
     assert!(bind().is_ok());
-    assert!(!store.catalog(8_000).unwrap().text.contains("unapproved"));
+    assert!(
+        !store.snapshot().catalog(Scope::default(), 8_000).unwrap().text.contains("unapproved")
+    );
     let listed = list_skills(&store.snapshot(), Audience::Model, &ListArgs::default());
     assert_eq!(listed.structured["skills"][0]["unapproved"], Value::Null);
 
@@ -185,7 +187,9 @@ fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
     // A poll that sees another text takes the approval away by itself.
     desk.write("beads", &text("beads", "other"));
     assert!(store.poll().changed);
-    assert!(store.catalog(8_000).unwrap().text.contains("(unapproved, "));
+    assert!(
+        store.snapshot().catalog(Scope::default(), 8_000).unwrap().text.contains("(unapproved, ")
+    );
     assert_eq!(bind().unwrap_err().kind, ErrorKind::Denied);
 }
 
@@ -214,12 +218,13 @@ fn a_proposal_is_answered_with_all_that_was_overlooked() {
     request.new_content = None;
     request.diff = Some("```diff\n@@ -9,9 +9,9 @@\n one\n-two\n+2\n three\n```\n".to_owned());
     let (answer, event) =
-        propose_skill_update(&desk.ledger, &snapshot, &agent(), &request).unwrap();
+        propose_skill_update(&desk.ledger, &snapshot, Audience::Model, &agent(), &request).unwrap();
     assert_eq!(event.unwrap().topic(), "skill.proposal.created");
     for note in ["marks around the diff were dropped", "its header had wrong line counts"] {
         assert!(answer.text.contains(note), "{}", answer.text);
     }
     assert!(answer.structured["fuzz"].as_array().unwrap().len() >= 2, "{answer:?}");
-    let again = propose_skill_update(&desk.ledger, &snapshot, &agent(), &request).unwrap();
+    let again =
+        propose_skill_update(&desk.ledger, &snapshot, Audience::Model, &agent(), &request).unwrap();
     assert_eq!((again.1, &again.0.structured["count"]), (None, &json!(2)));
 }

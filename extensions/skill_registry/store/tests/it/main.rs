@@ -62,4 +62,6 @@ mod scan;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod tools;

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use skill_store::{GenerationFile, SkillEvent, StoreOptions};
+use skill_store::{GenerationFile, Scope, SkillEvent, StoreOptions};
 
 use crate::scene::{Scene, assert_quiet, body, events, id, ids, skill_text, tick};
 
@@ -25,7 +25,10 @@ fn an_unchanged_poll_examines_each_file_once_and_opens_none() {
     // `skill.md`.
     assert_eq!(report.stats, 5 + 2 + 1);
     assert!(Arc::ptr_eq(&before, &store.snapshot()));
-    let catalogs = [before.catalog(8_000).unwrap(), store.snapshot().catalog(8_000).unwrap()];
+    let catalogs = [
+        before.catalog(Scope::default(), 8_000).unwrap(),
+        store.snapshot().catalog(Scope::default(), 8_000).unwrap(),
+    ];
     assert!(Arc::ptr_eq(&catalogs[0], &catalogs[1]));
 }
 
@@ -49,16 +52,17 @@ fn an_unrelated_change_leaves_the_snapshot_and_the_catalog_in_place() {
     let scene = Scene::new();
     scene.skill("skills/a", "text");
     let store = scene.open_warm();
-    let (before, catalog) = (store.snapshot(), store.snapshot().catalog(8_000).unwrap());
+    let (before, catalog) =
+        (store.snapshot(), store.snapshot().catalog(Scope::default(), 8_000).unwrap());
     fs::create_dir(scene.path("skills/empty")).unwrap();
     let report = store.poll();
     assert_eq!((report.changed, report.opened, report.generation), (false, 0, before.generation()));
-    assert!(Arc::ptr_eq(&store.snapshot().catalog(8_000).unwrap(), &catalog));
+    assert!(Arc::ptr_eq(&store.snapshot().catalog(Scope::default(), 8_000).unwrap(), &catalog));
     // A change of the body makes a new snapshot, in which the catalog reads the same.
     scene.skill("skills/a", "another text");
     assert!(store.poll().changed);
     assert_eq!(store.snapshot().generation(), before.generation() + 1);
-    assert_eq!(*store.snapshot().catalog(8_000).unwrap(), *catalog);
+    assert_eq!(*store.snapshot().catalog(Scope::default(), 8_000).unwrap(), *catalog);
 }
 
 #[test]

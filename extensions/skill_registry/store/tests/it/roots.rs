@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use skill_store::{PartialReason, ReadArgs, SkillEvent, read_skill};
+use skill_store::{PartialReason, ReadArgs, Scope, SkillEvent, read_skill};
 
 use crate::scene::{Scene, assert_quiet, body, events, findings, id, ids};
 
@@ -124,6 +124,6 @@ fn no_roots_no_skills() {
     let scene = Scene::new();
     let store = scene.open_with(scene.options(&[]));
     assert_eq!((ids(&store), findings(&store)), (vec![], vec![]));
-    assert_eq!(store.snapshot().catalog(8_000), None);
+    assert_eq!(store.snapshot().catalog(Scope::default(), 8_000), None);
     assert_quiet(&store);
 }

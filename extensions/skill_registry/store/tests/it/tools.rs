@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 use skill_store::{
-    Audience, Content, Digest, ErrorKind, ListArgs, ReadArgs, ResourceArgs, Store, Trust,
+    Audience, Content, Digest, ErrorKind, ListArgs, ReadArgs, ResourceArgs, Scope, Store, Trust,
     list_skills, read_skill, read_skill_resource, skill_content,
 };
 
@@ -25,7 +25,11 @@ fn scene() -> (Scene, Store) {
     (scene, store)
 }
 
-fn list(store: &Store, audience: Audience, args: serde_json::Value) -> (String, serde_json::Value) {
+fn list(
+    store: &Store,
+    audience: Audience<'_>,
+    args: serde_json::Value,
+) -> (String, serde_json::Value) {
     let args: ListArgs = serde_json::from_value(args).unwrap();
     let answer = list_skills(&store.snapshot(), audience, &args);
     (answer.text, answer.structured)
@@ -277,7 +281,7 @@ fn a_skill_of_an_untrusted_root_is_listed_with_its_origin_and_not_bound() {
     let (text, structured) = list(&store, Audience::Model, json!({}));
     assert_eq!(text, "1 skill\n• `demo` — About demo. [~2 tokens; pool, untrusted]");
     assert_eq!(structured["skills"][0]["trust"], "untrusted");
-    let catalog = store.snapshot().catalog(8_000).unwrap();
+    let catalog = store.snapshot().catalog(Scope::default(), 8_000).unwrap();
     assert!(
         catalog.text.contains("• `demo` — (untrusted, from pool) About demo."),
         "{}",

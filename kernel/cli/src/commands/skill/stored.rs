@@ -186,7 +186,7 @@ fn print_list(
 }
 
 /// Says what was not listed and why; warnings about listed skills are only counted.
-fn report(output: Output, snapshot: &Snapshot) {
+pub(super) fn report(output: Output, snapshot: &Snapshot) {
     if snapshot.skills().is_empty() {
         let roots: Vec<_> =
             snapshot.roots().iter().map(|root| root.path.display().to_string()).collect();

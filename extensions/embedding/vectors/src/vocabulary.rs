@@ -1,0 +1,173 @@
+//! A vocabulary of WordPiece: which pieces there are, and how a word falls into them.
+
+use std::borrow::Cow;
+
+/// A longer word is unknown, as BERT has it; in characters.
+const LONGEST_WORD: usize = 100;
+
+/// What marks a piece that goes on with a word.
+const GOES_ON: &str = "##";
+
+/// No piece has this number: a vocabulary has fewer.
+const FREE: u32 = u32::MAX;
+
+/// Finds pieces by their text.
+///
+/// A hash table of its own: building the one of the standard library over 30,522 pieces takes most
+/// of what a start may take, this one a fraction of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Vocabulary {
+    text: Cow<'static, str>,
+    /// Where each piece begins in `text`; one more says where the last one ends.
+    starts: Vec<u32>,
+    /// The number of a piece, or [`FREE`]; a power of two of them, at most half of them taken.
+    slots: Vec<u32>,
+    /// Bytes of the longest piece.
+    longest: usize,
+    /// The number of what stands for an unknown word, where there is one.
+    unknown: Option<u32>,
+}
+
+impl Vocabulary {
+    /// Reads one piece per line; of equal ones the first counts. Nothing if the text is too long to
+    /// be numbered.
+    pub(crate) fn new(text: Cow<'static, str>) -> Option<Self> {
+        u32::try_from(text.len()).ok()?;
+        let mut starts = Vec::with_capacity(text.len() / 8);
+        let mut at = 0;
+        for line in text.split_inclusive('\n') {
+            starts.push(at);
+            at += line.len() as u32;
+        }
+        let slots = vec![FREE; (starts.len() * 2).next_power_of_two()];
+        starts.push(at);
+        let mut vocabulary = Self { text, starts, slots, longest: 0, unknown: None };
+        for number in 0..vocabulary.len() as u32 {
+            let (goes_on, piece) = split(vocabulary.line(number));
+            let (slot, length) = (vocabulary.slot(goes_on, piece), piece.len());
+            if vocabulary.slots[slot] == FREE {
+                vocabulary.slots[slot] = number;
+            }
+            vocabulary.longest = vocabulary.longest.max(length);
+        }
+        vocabulary.unknown = vocabulary.find(false, "[UNK]");
+        Some(vocabulary)
+    }
+
+    /// How many pieces there are.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn line(&self, number: u32) -> &str {
+        let at = number as usize;
+        let line = &self.text[self.starts[at] as usize..self.starts[at + 1] as usize];
+        line.trim_end_matches(['\r', '\n'])
+    }
+
+    /// The slot that holds a piece or, where it is not there, would hold it.
+    fn slot(&self, goes_on: bool, piece: &str) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = hash(goes_on, piece) as usize & mask;
+        // Half of the slots are free, so this ends.
+        while self.slots[slot] != FREE && split(self.line(self.slots[slot])) != (goes_on, piece) {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    fn find(&self, goes_on: bool, piece: &str) -> Option<u32> {
+        Some(self.slots[self.slot(goes_on, piece)]).filter(|number| *number != FREE)
+    }
+
+    /// Calls `take` for every piece of a word: always the longest one that is there. A word that
+    /// does not come out even is unknown, and so no piece at all.
+    pub(crate) fn pieces(&self, word: &str, found: &mut Vec<u32>) {
+        let before = found.len();
+        if word.len() > LONGEST_WORD && word.chars().count() > LONGEST_WORD {
+            return;
+        }
+        let mut rest = word;
+        while !rest.is_empty() {
+            let goes_on = rest.len() < word.len();
+            let ends = (1..=rest.len().min(self.longest)).rev();
+            let mut ends = ends.filter(|end| rest.is_char_boundary(*end));
+            let piece = ends.find_map(|end| Some((end, self.find(goes_on, &rest[..end])?)));
+            let Some((end, number)) = piece else {
+                found.truncate(before);
+                return;
+            };
+            if Some(number) != self.unknown {
+                found.push(number);
+            }
+            rest = &rest[end..];
+        }
+    }
+}
+
+/// Takes the mark off a piece that goes on with a word.
+fn split(line: &str) -> (bool, &str) {
+    match line.strip_prefix(GOES_ON) {
+        Some(piece) if !piece.is_empty() => (true, piece),
+        _ => (false, line),
+    }
+}
+
+/// FNV-1a, with the upper half folded in because only the lower bits are used. A vocabulary that
+/// was made to collide slows down its owner alone.
+fn hash(goes_on: bool, piece: &str) -> u64 {
+    let start = if goes_on { 0x84_22_23_25 } else { 0xcbf2_9ce4_8422_2325 };
+    let hash = piece
+        .bytes()
+        .fold(start, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    hash ^ hash >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(vocabulary: &str, word: &str) -> Vec<u32> {
+        let mut found = Vec::new();
+        let vocabulary = Vocabulary::new(vocabulary.to_owned().into()).unwrap();
+        vocabulary.pieces(word, &mut found);
+        found
+    }
+
+    #[test]
+    fn the_longest_piece_is_taken_first() {
+        let vocabulary = "[UNK]\nun\n##aff\n##able\n##a\nunaff\n##é\nu\n#\n##\n##n";
+        let cases: &[(&str, &[u32])] = &[
+            ("", &[]),
+            ("un", &[1]),
+            ("unaffable", &[5, 3]),
+            ("unable", &[1, 3]),
+            ("una", &[1, 4]),
+            // Its pieces are there, but not at the start of a word.
+            ("able", &[]),
+            // What was found before the unknown rest is not kept.
+            ("unx", &[]),
+            ("unaé", &[1, 4, 6]),
+            ("#", &[8]),
+            ("##", &[9]),
+            ("[UNK]", &[]),
+        ];
+        for (word, expected) in cases {
+            assert_eq!(pieces(vocabulary, word), *expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_more_than_a_hundred_characters_is_unknown() {
+        assert_eq!(pieces("é\n##é", &"é".repeat(100)).len(), 100);
+        assert_eq!(pieces("é\n##é", &"é".repeat(101)).len(), 0);
+    }
+
+    #[test]
+    fn lines_may_end_as_on_windows_and_the_first_of_equals_counts() {
+        assert_eq!(pieces("a\r\nb\r\na\r\nb\r\n", "b"), [1]);
+        assert_eq!(Vocabulary::new("a\nb\n".into()).unwrap().len(), 2);
+        assert_eq!(Vocabulary::new("".into()).unwrap().len(), 0);
+        assert_eq!(pieces("", "a"), []);
+    }
+}

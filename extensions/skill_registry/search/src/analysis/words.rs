@@ -1,0 +1,122 @@
+//! The words of a folded text.
+
+use unicode_normalization::char::is_combining_mark;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
+
+/// Calls a function with each word, in lower case. Words in ASCII, in scripts that write words
+/// apart, and in scripts that do not (as overlapping pairs of characters) are cut from each other.
+pub(super) fn scan(text: &str, mut each: impl FnMut(&str)) {
+    let bytes = text.as_bytes();
+    let mut word = String::new();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if !byte.is_ascii() {
+            flush(&mut word, &mut each);
+            at += other(&text[at..], &mut each);
+            continue;
+        }
+        at += 1;
+        if byte.is_ascii_alphanumeric() {
+            word.push(char::from(byte.to_ascii_lowercase()));
+            continue;
+        }
+        match name_with_signs(byte, &bytes[at..], &word) {
+            Some((rest, more)) => {
+                word.push_str(rest);
+                at += more;
+            }
+            None => flush(&mut word, &mut each),
+        }
+    }
+    flush(&mut word, &mut each);
+}
+
+fn flush(word: &mut String, each: &mut impl FnMut(&str)) {
+    if !word.is_empty() {
+        each(word);
+        word.clear();
+    }
+}
+
+/// Names that are written with signs: what a sign adds to the word before it, and how many bytes
+/// after the sign belong to it.
+fn name_with_signs(sign: u8, after: &[u8], word: &str) -> Option<(&'static str, usize)> {
+    let follows = |name: &str| {
+        after.get(..name.len()).is_some_and(|next| next.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    match sign {
+        b'+' if word.ends_with('c') && follows("+") => Some(("plusplus", 1)),
+        b'#' if word.ends_with('c') => Some(("sharp", 0)),
+        b'.' if follows("net") => Some(("dotnet", 3)),
+        b'.' if follows("js") && ["node", "next", "vue"].iter().any(|it| word.ends_with(it)) => {
+            Some(("js", 2))
+        }
+        _ => None,
+    }
+}
+
+/// Gives the words of the run of characters outside ASCII that a text starts with; returns its
+/// length in bytes.
+fn other(text: &str, each: &mut impl FnMut(&str)) -> usize {
+    let end = text.find(|c: char| c.is_ascii()).unwrap_or(text.len());
+    let mut rest = &text[..end];
+    while let Some(first) = rest.chars().next() {
+        let kind = Kind::of(first);
+        let same = |c: char| Kind::of(c) == kind || (kind != Kind::Sign && is_combining_mark(c));
+        let length = rest.find(|c| !same(c)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(length);
+        match kind {
+            Kind::Sign => {}
+            Kind::Apart => each(run),
+            Kind::Together => pairs(run, each),
+        }
+        rest = after;
+    }
+    end
+}
+
+fn pairs(run: &str, each: &mut impl FnMut(&str)) {
+    let starts = || run.char_indices().map(|(at, _)| at);
+    let ends = starts().skip(2).chain(std::iter::once(run.len()));
+    for (start, end) in starts().zip(ends) {
+        each(&run[start..end]);
+    }
+}
+
+/// What a character outside ASCII is to words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sign,
+    /// Of a script that writes words apart.
+    Apart,
+    /// Of a script that writes them together.
+    Together,
+}
+
+impl Kind {
+    fn of(c: char) -> Self {
+        match c {
+            // Thai, Lao; Burmese; Khmer; kana; Han; hangul; Han again.
+            '\u{0e00}'..='\u{0eff}'
+            | '\u{1000}'..='\u{109f}'
+            | '\u{1780}'..='\u{17ff}'
+            | '\u{3040}'..='\u{30ff}'
+            | '\u{31f0}'..='\u{31ff}'
+            | '\u{3400}'..='\u{9fff}'
+            | '\u{ac00}'..='\u{d7af}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{20000}'..='\u{3ffff}'
+                if is_letter_or_digit(c) || is_combining_mark(c) =>
+            {
+                Self::Together
+            }
+            c if is_letter_or_digit(c) => Self::Apart,
+            _ => Self::Sign,
+        }
+    }
+}
+
+/// Says whether a character is of a word. Other numbers, such as circled or raised ones, are not.
+fn is_letter_or_digit(c: char) -> bool {
+    c.is_alphabetic() || c.general_category() == GeneralCategory::DecimalNumber
+}

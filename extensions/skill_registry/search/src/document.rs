@@ -1,0 +1,83 @@
+//! What of a skill is searched.
+
+/// How many headings of a body are searched.
+const HEADINGS: usize = 40;
+
+/// What of a skill is searched.
+#[derive(Clone, Debug, Default)]
+pub struct Document<'a> {
+    /// Tells the skill from all others; not searched.
+    pub id: &'a str,
+    /// The skill's name.
+    pub name: &'a str,
+    /// What the skill does and when.
+    pub description: &'a str,
+    /// More of the same; searched as a part of the description.
+    pub when_to_use: &'a str,
+    /// The skill's tags.
+    pub tags: Vec<&'a str>,
+    /// The headings of the body, as [`headings`] gives them.
+    pub headings: Vec<&'a str>,
+    /// The text below the frontmatter, of which the first 12,000 characters are read.
+    pub body: &'a str,
+}
+
+/// Returns the headings of levels 1 to 3 of a Markdown text, without those in code fences: at most
+/// 40, without their marks.
+#[must_use]
+pub fn headings(body: &str) -> Vec<&str> {
+    let mut fence: Option<(char, usize)> = None;
+    let mut found = Vec::new();
+    for line in body.lines() {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let text = line.trim();
+        let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'));
+        let length = mark.map_or(0, |mark| text.chars().take_while(|c| *c == mark).count());
+        match (fence, mark) {
+            (Some((opened, least)), Some(mark))
+                if mark == opened && length >= least && text.len() == length =>
+            {
+                fence = None;
+            }
+            (None, Some(mark)) if indent < 4 && length >= 3 => fence = Some((mark, length)),
+            (None, _) if indent < 4 => found.extend(heading(text)),
+            _ => {}
+        }
+        if found.len() == HEADINGS {
+            break;
+        }
+    }
+    found
+}
+
+/// The text of an ATX heading of level 1 to 3.
+fn heading(line: &str) -> Option<&str> {
+    let text = line.trim_start_matches('#');
+    if !(1..=3).contains(&(line.len() - text.len())) || !text.starts_with([' ', '\t']) {
+        return None;
+    }
+    let text = text.trim();
+    let closed = text.trim_end_matches('#');
+    let text = if closed.is_empty() || closed.ends_with([' ', '\t']) { closed } else { text };
+    let text = text.trim();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_headings_outside_of_fences() {
+        let body = "# One\ntext\n## Two ##\n### C#\n#### Four\n#Five\n   # Six\n    # code\n\
+            ```sh\n# comment\n~~~\n# still\n```\n# Seven\n~~~~\n# no\n~~~\n# no\n~~~~\n#\n## \n# Eight #x\n";
+        assert_eq!(headings(body), ["One", "Two", "C#", "Six", "Seven", "Eight #x"]);
+    }
+
+    #[test]
+    fn stops_after_forty() {
+        let body: String = (0..50).map(|number| format!("# h{number}\n")).collect();
+        let found = headings(&body);
+        assert_eq!((found.len(), found.last()), (40, Some(&"h39")));
+    }
+}

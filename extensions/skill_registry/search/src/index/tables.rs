@@ -1,0 +1,85 @@
+//! What follows from the constants of BM25F and the sums over all documents.
+
+use std::sync::Arc;
+
+use super::Totals;
+use crate::Constants;
+use crate::field::{BODY, DESCRIPTION, HEADINGS, NAME, TAGS};
+use crate::segment::{Counts, Entry, Segment};
+
+/// What follows from the constants of BM25F and the sums over all documents. Made anew at every
+/// change, which takes a fraction of a millisecond; so nothing else has to follow a change.
+#[derive(Clone, Debug)]
+pub(crate) struct Tables {
+    pub(crate) constants: Constants,
+    /// For each slot weight / norm of the body, where norm = 1 − b + b × length / mean length. Apart
+    /// from the others, because most terms are in the body alone and this fits in a cache.
+    body: Vec<f64>,
+    /// For each slot 1 / norm of the other fields.
+    others: Vec<[f64; BODY]>,
+    /// Rarity by document frequency.
+    rarities: Vec<f64>,
+}
+
+impl Tables {
+    pub(crate) fn new(
+        constants: &Constants,
+        segments: &[Arc<Segment>; 2],
+        totals: &Totals,
+    ) -> Self {
+        let means = totals.mean_lengths();
+        let inverse = |entry: &Entry, field: usize| {
+            let b = constants.length[field];
+            let norm = 1.0 - b + b * f64::from(entry.lengths[field]) / means[field];
+            1.0 / norm.max(1e-9)
+        };
+        let entries = || segments.iter().flat_map(|segment| &segment.documents);
+        let all = totals.documents() as f64;
+        let rarity = |having: usize| {
+            let having = having as f64;
+            (1.0 + (all - having + 0.5) / (having + 0.5)).ln().powf(constants.idf_power)
+        };
+        Self {
+            constants: *constants,
+            body: entries().map(|entry| constants.weights[BODY] * inverse(entry, BODY)).collect(),
+            others: entries()
+                .map(|entry| std::array::from_fn(|field| inverse(entry, field)))
+                .collect(),
+            rarities: (0..=totals.documents()).map(rarity).collect(),
+        }
+    }
+
+    /// How much it says that a document has a term which so many have:
+    /// g = ln(1 + (N − df + ½) / (df + ½)) ^ idf_power.
+    pub(crate) fn rarity(&self, frequency: u32) -> f64 {
+        self.rarities[frequency as usize]
+    }
+
+    /// The saturated sum of a term's frequencies over all fields, each weighted and divided by its
+    /// norm.
+    pub(crate) fn combined(&self, slot: u32, counts: Counts) -> f64 {
+        let slot = slot as usize;
+        let body = f64::from(counts.get(BODY)) * self.body[slot];
+        if counts.is_body_alone() {
+            return self.constants.saturated(body);
+        }
+        let inverse = &self.others[slot];
+        let of = |field: usize| {
+            self.constants.weights[field] * (f64::from(counts.get(field)) * inverse[field])
+        };
+        let others = of(NAME) + of(DESCRIPTION) + of(TAGS) + of(HEADINGS);
+        self.constants.saturated(others + body)
+    }
+
+    /// The saturated frequency of a term in a field other than the body, divided by its norm.
+    pub(crate) fn in_field(&self, slot: u32, counts: Counts, field: usize) -> f64 {
+        let inverse = self.others[slot as usize][field];
+        self.constants.saturated(f64::from(counts.get(field)) * inverse)
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.body.capacity() * size_of::<f64>()
+            + self.others.capacity() * size_of::<[f64; BODY]>()
+            + self.rarities.capacity() * size_of::<f64>()
+    }
+}

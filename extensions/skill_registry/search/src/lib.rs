@@ -1,0 +1,51 @@
+//! Finds the skills that fit a task.
+//!
+//! An [`Index`] is built of [`Document`]s and answers [`Request`]s; it never changes, but gives a
+//! new one for changed skills. A [`Ranker`] holds all numbers of the ranking, which has two stages:
+//! BM25F over five fields finds up to a hundred candidates, and a linear model over their features
+//! orders them.
+//!
+//! ```
+//! use skill_search::{Analysis, Document, Index, Ranker, Request};
+//!
+//! let documents = [
+//!     ("beads", "Counts beads on a string."),
+//!     ("pdf-forms", "Fills in the fields of PDF forms."),
+//! ];
+//! let documents = documents.map(|(id, description)| Document {
+//!     id,
+//!     name: id,
+//!     description,
+//!     ..Document::default()
+//! });
+//! let index = Index::build(Analysis::Standard, documents);
+//! let ranker = Ranker::standard();
+//! let hits = index.search(&Request::new("fill in this form, please", &ranker));
+//! assert_eq!(hits.len(), 1);
+//! assert_eq!(&*hits[0].id, "pdf-forms");
+//! assert_eq!(hits[0].fields.names(), ["name", "description"]);
+//! ```
+
+mod analysis;
+mod document;
+mod explain;
+mod features;
+mod field;
+mod index;
+mod measures;
+mod query;
+mod ranker;
+mod request;
+mod search;
+mod segment;
+mod weights;
+
+pub use analysis::Analysis;
+pub use document::{Document, headings};
+pub use explain::{Contribution, ExplainedHit, Explanation, QueryTerm, TermMatch};
+pub use features::{Candidates, Feature};
+pub use field::Fields;
+pub use index::Index;
+pub use measures::{Cosines, Measures, Semantics};
+pub use ranker::{Constants, Model, Ranker};
+pub use request::{Hit, Request};

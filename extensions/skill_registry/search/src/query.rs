@@ -1,0 +1,184 @@
+//! A query: its terms and its sentences.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::Analysis;
+use crate::analysis::term;
+
+/// How much of a query is read, in bytes.
+const READ: usize = 16 * 1024;
+
+/// The most distinct terms of a query.
+const TERMS: usize = 512;
+
+/// The most sentences of a query.
+const SENTENCES: usize = 30;
+
+/// What a query asks for.
+pub(crate) struct Query {
+    /// Its distinct terms, in the order of their first occurrence.
+    pub(crate) terms: Vec<String>,
+    /// How often each occurs.
+    pub(crate) counts: Vec<u32>,
+    /// Distinct pairs of neighbours, by the terms' numbers, in the order of their first occurrence.
+    pub(crate) pairs: Vec<(usize, usize)>,
+    /// For each sentence its terms by number, each with its count; never empty but for a query
+    /// without terms.
+    pub(crate) sentences: Vec<Vec<(usize, u32)>>,
+}
+
+impl Query {
+    pub(crate) fn new(analysis: Analysis, text: &str) -> Self {
+        let text = &text[..text.floor_char_boundary(READ)];
+        let mut numbers = Numbers::default();
+        let mut all = Vec::new();
+        numbers.read(analysis, text, &mut all);
+        let mut pairs: Vec<(usize, usize)> = Vec::new();
+        let mut seen = HashSet::new();
+        for pair in all.windows(2) {
+            if seen.insert((pair[0], pair[1])) {
+                pairs.push((pair[0], pair[1]));
+            }
+        }
+        let counted = counted(&all);
+        let mut counts = vec![0; numbers.terms.len()];
+        for &(number, count) in &counted {
+            counts[number] = count;
+        }
+        let mut sentences: Vec<_> = sentences(text)
+            .into_iter()
+            .map(|sentence| {
+                all.clear();
+                numbers.read(analysis, sentence, &mut all);
+                self::counted(&all)
+            })
+            .filter(|sentence| sentence.len() >= 2)
+            .take(SENTENCES)
+            .collect();
+        if sentences.is_empty() {
+            sentences.push(counted);
+        }
+        Self { terms: numbers.terms, counts, pairs, sentences }
+    }
+}
+
+/// Numbers for the distinct terms of a query.
+#[derive(Default)]
+struct Numbers {
+    terms: Vec<String>,
+    by_term: HashMap<String, usize>,
+    /// So that a word is stemmed once; none for a stop word and for a term too many.
+    by_word: HashMap<String, Option<usize>>,
+}
+
+impl Numbers {
+    /// Appends the numbers of a text's terms.
+    fn read(&mut self, analysis: Analysis, text: &str, into: &mut Vec<usize>) {
+        analysis.for_each_word(text, |word| {
+            let number = match self.by_word.get(word) {
+                Some(number) => *number,
+                None => {
+                    let number = self.of_word(word);
+                    self.by_word.insert(word.to_owned(), number);
+                    number
+                }
+            };
+            into.extend(number);
+        });
+    }
+
+    fn of_word(&mut self, word: &str) -> Option<usize> {
+        let term = term(word)?;
+        if let Some(number) = self.by_term.get(&*term) {
+            return Some(*number);
+        }
+        let number = self.terms.len();
+        (number < TERMS).then(|| {
+            self.terms.push(term.clone().into_owned());
+            self.by_term.insert(term.into_owned(), number);
+            number
+        })
+    }
+}
+
+/// Counts terms, in the order of their first occurrence.
+fn counted(terms: &[usize]) -> Vec<(usize, u32)> {
+    let mut counts: Vec<(usize, u32)> = Vec::new();
+    let mut places = HashMap::new();
+    for &term in terms {
+        let place = *places.entry(term).or_insert(counts.len());
+        if place == counts.len() {
+            counts.push((term, 0));
+        }
+        counts[place].1 += 1;
+    }
+    counts
+}
+
+/// Cuts a query into sentences: at line breaks and at blanks after `.`, `!`, `?`, `;` or `:`, code
+/// fences left out.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for prose in outside_fences(text) {
+        let mut start = 0;
+        let mut last = '\n';
+        for (at, c) in prose.char_indices() {
+            let ends = matches!(last, '.' | '!' | '?' | ';' | ':') && is_blank(c);
+            if c == '\n' || ends {
+                found.push(&prose[start..at]);
+                start = at;
+            }
+            last = c;
+        }
+        found.push(&prose[start..]);
+    }
+    found
+}
+
+/// White space, and the four separators of information that ASCII has.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
+}
+
+/// The parts of a text between code fences; an open fence goes to the end.
+fn outside_fences(text: &str) -> impl Iterator<Item = &str> {
+    text.split("```").step_by(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_sentences() {
+        let rows: [(&str, &[&str]); 6] = [
+            ("", &[""]),
+            ("one two. three", &["one two.", " three"]),
+            ("a.b c:d", &["a.b c:d"]),
+            ("one!\u{a0}two\nthree", &["one!", "\u{a0}two", "\nthree"]),
+            ("x ```code. y``` z", &["x ", " z"]),
+            ("x ``` open. fence", &["x "]),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(sentences(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_terms_pairs_and_sentences() {
+        let query = Query::new(Analysis::Standard, "Deploy app deploy app now. Check logs; logs");
+        assert_eq!(query.terms, ["deploy", "app", "check", "log"]);
+        assert_eq!(query.counts, [2, 2, 1, 2]);
+        assert_eq!(query.pairs, [(0, 1), (1, 0), (1, 2), (2, 3), (3, 3)]);
+        assert_eq!(query.sentences, [vec![(0, 2), (1, 2)], vec![(2, 1), (3, 1)]]);
+    }
+
+    #[test]
+    fn reads_a_bounded_part() {
+        let many: String = (0..2_000).map(|number| format!("t{number} ")).collect();
+        let query = Query::new(Analysis::Standard, &many);
+        assert_eq!((query.terms.len(), query.pairs.len()), (512, 511));
+        let long = format!("first {}é last", "x".repeat(READ - 7));
+        assert_eq!(Query::new(Analysis::Standard, &long).terms.len(), 2);
+    }
+}

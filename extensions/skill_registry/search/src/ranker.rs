@@ -1,0 +1,197 @@
+//! All numbers of a ranking.
+
+use std::borrow::Cow;
+
+use crate::features::{self, Feature};
+use crate::field::FIELDS;
+use crate::{Measures, weights};
+
+/// The constants of BM25F. Fields are in the order name, description, tags, headings, body.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    /// How soon a term that occurs again counts no more.
+    pub k1: f64,
+    /// The power that a term's rarity is raised to.
+    pub idf_power: f64,
+    /// The weight of each field.
+    pub weights: [f64; FIELDS],
+    /// How much of a field's length is made up for, 0 to 1 (b).
+    pub length: [f64; FIELDS],
+}
+
+impl Constants {
+    /// The saturation of a term's frequency.
+    pub(crate) fn saturated(&self, frequency: f64) -> f64 {
+        frequency * (self.k1 + 1.0) / (frequency + self.k1)
+    }
+}
+
+/// A linear model over features and their square roots.
+#[derive(Clone, Debug)]
+pub struct Model {
+    features: Cow<'static, [Feature]>,
+    weights: Vec<f64>,
+}
+
+impl Model {
+    fn new(features: impl Into<Cow<'static, [Feature]>>, weights: &[f64]) -> Self {
+        let features = features.into();
+        debug_assert_eq!(features.len() * 2, weights.len());
+        Self { features, weights: weights.to_vec() }
+    }
+
+    /// Returns the features.
+    #[must_use]
+    pub fn features(&self) -> &[Feature] {
+        &self.features
+    }
+
+    /// Returns the weights: one for each feature, then one for each square root.
+    #[must_use]
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// Returns a name for each weight.
+    #[must_use]
+    pub fn columns(&self) -> Vec<String> {
+        let names = || self.features.iter().map(|feature| feature.name);
+        names().map(str::to_owned).chain(names().map(|name| format!("sqrt({name})"))).collect()
+    }
+
+    /// Computes the features of a candidate, then their square roots; that of a negative one is 0.
+    pub(crate) fn row(&self, measures: &Measures) -> Vec<f64> {
+        let mut row = Vec::with_capacity(self.weights.len());
+        row.extend(self.features.iter().map(|feature| (feature.value)(measures)));
+        for at in 0..self.features.len() {
+            row.push(row[at].max(0.0).sqrt());
+        }
+        row
+    }
+
+    /// Adds up what the features of a candidate contribute: value times weight of each, then the same
+    /// of the square roots.
+    pub(crate) fn score(&self, measures: &Measures) -> f64 {
+        let (plain, roots) = self.weights.split_at(self.features.len());
+        let values = || self.features.iter().map(|feature| (feature.value)(measures));
+        let plain: f64 = values().zip(plain).map(|(value, weight)| weight * value).sum();
+        let root = |(value, weight): (f64, &f64)| weight * value.max(0.0).sqrt();
+        values().zip(roots).map(root).fold(plain, |sum, part| sum + part)
+    }
+
+    fn with_weights(&self, weights: Vec<f64>) -> Option<Self> {
+        let fits = weights.len() == self.weights.len();
+        fits.then(|| Self { features: self.features.clone(), weights })
+    }
+}
+
+/// All numbers of a ranking: the constants of its first stage, the model of its second.
+#[derive(Clone, Debug)]
+pub struct Ranker {
+    name: &'static str,
+    constants: Constants,
+    model: Model,
+    semantic: Option<Model>,
+}
+
+impl Ranker {
+    /// The names that [`Ranker::named`] knows.
+    pub const NAMES: [&'static str; 3] = ["standard", "reference", "bm25f"];
+
+    /// Returns the ranker that skills are searched with.
+    #[must_use]
+    pub fn standard() -> Self {
+        let with_cosines: Vec<Feature> =
+            features::REFERENCE.iter().chain(&features::SEMANTIC).copied().collect();
+        Self {
+            name: "standard",
+            constants: weights::STANDARD_CONSTANTS,
+            model: Model::new(&features::REFERENCE[..], &weights::STANDARD),
+            semantic: Some(Model::new(with_cosines, &weights::SEMANTIC)),
+        }
+    }
+
+    /// Returns the ranker that others are compared with; its numbers never change, and it knows no
+    /// embeddings.
+    #[must_use]
+    pub fn reference() -> Self {
+        Self {
+            name: "reference",
+            constants: weights::REFERENCE_CONSTANTS,
+            model: Model::new(&features::REFERENCE[..], &weights::REFERENCE),
+            semantic: None,
+        }
+    }
+
+    /// Returns the first stage alone.
+    #[must_use]
+    pub fn bm25f() -> Self {
+        Self {
+            name: "bm25f",
+            constants: weights::REFERENCE_CONSTANTS,
+            model: Model::new(&features::BM25F[..], &[1.0, 0.0]),
+            semantic: None,
+        }
+    }
+
+    /// Returns a ranker by its name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "standard" => Some(Self::standard()),
+            "reference" => Some(Self::reference()),
+            "bm25f" => Some(Self::bm25f()),
+            _ => None,
+        }
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the constants of the first stage.
+    #[must_use]
+    pub fn constants(&self) -> &Constants {
+        &self.constants
+    }
+
+    /// Returns the model that orders candidates: that for a query with cosines, where this ranker
+    /// has one, or that without.
+    #[must_use]
+    pub fn model(&self, with_cosines: bool) -> &Model {
+        match &self.semantic {
+            Some(model) if with_cosines => model,
+            _ => &self.model,
+        }
+    }
+
+    /// Says whether this ranker makes use of cosines.
+    #[must_use]
+    pub fn knows_cosines(&self) -> bool {
+        self.semantic.is_some()
+    }
+
+    /// Returns the same ranker with other weights in the model without cosines; none where there
+    /// are more or fewer weights than before.
+    #[must_use]
+    pub fn with_weights(&self, weights: Vec<f64>) -> Option<Self> {
+        let model = self.model.with_weights(weights)?;
+        Some(Self { model, ..self.clone() })
+    }
+
+    /// Returns the same ranker with other weights in the model with cosines; none where it has no
+    /// such model or there are more or fewer weights than before.
+    #[must_use]
+    pub fn with_semantic_weights(&self, weights: Vec<f64>) -> Option<Self> {
+        let semantic = self.semantic.as_ref()?.with_weights(weights)?;
+        Some(Self { semantic: Some(semantic), ..self.clone() })
+    }
+
+    /// Returns the same ranker with other constants of BM25F.
+    #[must_use]
+    pub fn with_constants(&self, constants: Constants) -> Self {
+        Self { constants, ..self.clone() }
+    }
+}

@@ -1,0 +1,195 @@
+//! What the second stage measures of candidates.
+
+use super::candidates::Scored;
+use super::pairs::pairs;
+use super::sections::Sections;
+use super::{Asked, Candidate};
+use crate::field::{DESCRIPTION, HEADINGS};
+use crate::segment::Counts;
+use crate::{Fields, Measures, Request};
+
+/// Where a candidate has a term of the query.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Occurrence {
+    pub(super) counts: Counts,
+    /// The number of the posting; none where the candidate does not have the term.
+    pub(super) posting: Option<u32>,
+    /// The saturated frequency over all fields.
+    combined: f64,
+}
+
+/// Candidates with what is measured of them.
+pub(crate) struct Measured {
+    /// In the order of the first stage.
+    pub(super) candidates: Vec<Candidate>,
+    /// For each candidate and term of the query where it occurs.
+    rows: Vec<Occurrence>,
+    /// The number of terms of the query.
+    width: usize,
+}
+
+impl Measured {
+    /// For each term of the query how often the fields of a candidate have it.
+    pub(super) fn counts(&self, candidate: &Candidate) -> impl Iterator<Item = Counts> + '_ {
+        let row = &self.rows[candidate.number * self.width..(candidate.number + 1) * self.width];
+        row.iter().map(|occurrence| occurrence.counts)
+    }
+
+    /// The fields in which a term of the query occurs.
+    pub(super) fn fields(&self, candidate: &Candidate) -> Fields {
+        let mut fields = Fields::default();
+        self.counts(candidate).for_each(|counts| fields.extend(counts.fields()));
+        fields
+    }
+}
+
+/// Measures candidates.
+pub(super) fn measured(
+    asked: &Asked<'_>,
+    request: &Request<'_>,
+    candidates: &[Scored],
+) -> Measured {
+    let max_lex = candidates.first().map_or(0.0, |best| best.lex).max(1e-9);
+    let whole = Measures {
+        max_lex,
+        mass: asked.terms.iter().map(|term| term.weight).sum::<f64>() + 1e-6,
+        distinct_mass: asked.terms.iter().map(|term| term.rarity).sum::<f64>() + 1e-6,
+        ..Measures::default()
+    };
+    let sentences: Vec<Sentence> = (0..asked.query.sentences.len())
+        .map(|number| Sentence::new(asked, &asked.query.sentences[number]))
+        .collect();
+    let rows = occurrences(asked, candidates);
+    let semantics = request.semantics.filter(|_| request.ranker.knows_cosines());
+    let width = asked.terms.len();
+    let mut measured: Vec<Candidate> = candidates
+        .iter()
+        .enumerate()
+        .map(|(number, scored)| {
+            let row = &rows[number * width..(number + 1) * width];
+            let mut measures = Measures { lex: scored.lex, ..whole.clone() };
+            by_term(asked, scored.slot, row, &mut measures);
+            by_sentence(&sentences, row, &mut measures);
+            if let Some(semantics) = semantics {
+                let id = asked.state.id(scored.slot);
+                measures.cosines = semantics.cosines(id).unwrap_or_default();
+            }
+            Candidate { number, slot: scored.slot, measures }
+        })
+        .collect();
+    if semantics.is_some() {
+        rank_by_cosine(&mut measured);
+    }
+    Measured { candidates: measured, rows, width }
+}
+
+/// For each candidate and term of the query where it occurs.
+fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> Vec<Occurrence> {
+    const NONE: u32 = u32::MAX;
+    let width = asked.terms.len();
+    let mut rows = vec![Occurrence::default(); candidates.len() * width];
+    let mut numbers = vec![NONE; asked.state.places.len()];
+    for (number, candidate) in candidates.iter().enumerate() {
+        numbers[candidate.slot as usize] = number as u32;
+    }
+    for (at, term) in asked.terms.iter().enumerate() {
+        let mut first = 0;
+        for (segment, number) in asked.state.segments.iter().zip(term.numbers) {
+            if let Some(number) = number {
+                let postings = segment.postings(number);
+                let found = postings.clone().zip(segment.occurrences(postings));
+                for (posting, (slot, counts)) in found {
+                    let slot = first + slot;
+                    let candidate = numbers[slot as usize];
+                    if candidate == NONE {
+                        continue;
+                    }
+                    rows[candidate as usize * width + at] = Occurrence {
+                        counts,
+                        posting: Some(posting as u32),
+                        combined: asked.tables.combined(slot, counts),
+                    };
+                }
+            }
+            first += segment.len() as u32;
+        }
+    }
+    rows
+}
+
+/// Measures what depends on terms one by one, and on their places.
+fn by_term(asked: &Asked<'_>, slot: u32, row: &[Occurrence], measures: &mut Measures) {
+    let (which, segment, local) = asked.state.segment(slot);
+    let tables = &asked.tables;
+    let mut sections = Sections::new(&asked.tables.constants, &asked.state.totals, segment, local);
+    for (term, occurrence) in asked.terms.iter().zip(row) {
+        let Some(posting) = occurrence.posting else { continue };
+        let counts = occurrence.counts;
+        measures.description += term.weight * tables.in_field(slot, counts, DESCRIPTION);
+        measures.headings += term.weight * tables.in_field(slot, counts, HEADINGS);
+        if !counts.is_empty() {
+            measures.covered += term.rarity;
+        }
+        sections.add(term.weight, segment.positions(posting as usize));
+    }
+    measures.sections = sections.best();
+    for &number in segment.name(local) {
+        let rarity = tables.rarity(asked.state.frequencies[which][number as usize]);
+        measures.name_mass += rarity;
+        if asked.terms.iter().any(|term| term.numbers[which] == Some(number)) {
+            measures.name_covered += rarity;
+        }
+    }
+    measures.name_mass = measures.name_mass.max(1e-6);
+    let layout = segment.documents[local].layout;
+    for &(a, b) in &asked.query.pairs {
+        let (Some(first), Some(second)) = (row[a].posting, row[b].posting) else { continue };
+        let first = segment.positions(first as usize);
+        let found = pairs(first, segment.positions(second as usize), layout);
+        let weight = (asked.terms[a].rarity + asked.terms[b].rarity) / 2.0;
+        measures.body_pairs += weight * f64::from(found.in_body).ln_1p();
+        if found.in_meta {
+            measures.meta_pairs += weight;
+        }
+    }
+}
+
+/// A sentence of the query.
+struct Sentence {
+    /// Its terms by number, each with its weight in this sentence.
+    terms: Vec<(usize, f64)>,
+    mass: f64,
+}
+
+impl Sentence {
+    fn new(asked: &Asked<'_>, counted: &[(usize, u32)]) -> Self {
+        let weighted = |&(term, count): &(usize, u32)| {
+            (term, f64::from(count).sqrt() * asked.terms[term].rarity)
+        };
+        let terms: Vec<_> = counted.iter().map(weighted).collect();
+        let mass = terms.iter().map(|(_, weight)| weight).sum::<f64>() + 1e-6;
+        Self { terms, mass }
+    }
+}
+
+fn by_sentence(sentences: &[Sentence], row: &[Occurrence], measures: &mut Measures) {
+    let score = |sentence: &Sentence| {
+        let terms = sentence.terms.iter();
+        terms.map(|&(term, weight)| weight * row[term].combined).sum::<f64>() / sentence.mass
+    };
+    let scores = || sentences.iter().map(score);
+    measures.first_sentence = scores().next().unwrap_or_default();
+    measures.best_sentence = scores().fold(0.0, f64::max);
+}
+
+fn rank_by_cosine(candidates: &mut [Candidate]) {
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    // The sort is stable: what is as near stays in the candidates' order.
+    order.sort_by(|&a, &b| {
+        let cosine = |at: usize| candidates[at].measures.cosines.description;
+        cosine(b).total_cmp(&cosine(a))
+    });
+    for (rank, at) in order.into_iter().enumerate() {
+        candidates[at].measures.cosine_rank = rank;
+    }
+}

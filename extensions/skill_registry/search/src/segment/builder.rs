@@ -1,0 +1,207 @@
+//! From documents to a segment.
+
+use std::collections::HashMap;
+
+use super::layout::Laid;
+use super::{Counts, Entry, Lists, Segment, Vocabulary};
+use crate::analysis::term;
+use crate::field::{FIELDS, NAME};
+use crate::{Analysis, Document};
+
+/// Collects documents; each is read at once and not needed afterwards.
+#[derive(Debug)]
+pub(crate) struct SegmentBuilder {
+    words: Words,
+    laid: Laid,
+    /// Terms have the numbers of `words` until the end.
+    documents: Vec<Entry>,
+    sections: Lists<(u16, u16)>,
+    names: Lists<u32>,
+    /// For each document its postings.
+    postings: Lists<(u32, Counts)>,
+    /// For each of those the positions.
+    positions: Lists<u16>,
+    /// For each term the document that had it last, and which of its postings that is.
+    last: Vec<(u32, u32)>,
+}
+
+impl SegmentBuilder {
+    pub(crate) fn new(analysis: Analysis) -> Self {
+        Self {
+            words: Words { analysis, words: HashMap::new(), terms: HashMap::new() },
+            laid: Laid::default(),
+            documents: Vec::new(),
+            sections: Lists::default(),
+            names: Lists::default(),
+            postings: Lists::default(),
+            positions: Lists::default(),
+            last: Vec::new(),
+        }
+    }
+
+    /// Adds a document; its slot is the number of documents before it.
+    pub(crate) fn add(&mut self, document: &Document<'_>) {
+        let Self { words, laid, .. } = self;
+        laid.lay(words, document);
+        self.last.resize(words.terms.len(), (u32::MAX, 0));
+        let slot = self.documents.len() as u32;
+        let first = self.postings.items.len();
+        let mut of = |term: u32, postings: &mut Vec<(u32, Counts)>| {
+            let (seen, at) = &mut self.last[term as usize];
+            if *seen != slot {
+                (*seen, *at) = (slot, (postings.len() - first) as u32);
+                postings.push((term, Counts::default()));
+            }
+            *at as usize
+        };
+        for (field, terms) in self.laid.fields.iter().enumerate() {
+            for &term in terms {
+                let posting = first + of(term, &mut self.postings.items);
+                self.postings.items[posting].1.add(field);
+            }
+            if field == NAME {
+                self.names.push(self.postings.items[first..].iter().map(|(term, _)| *term));
+            }
+        }
+        // Positions by posting: counted, then put where the counts say.
+        let placed: Vec<(usize, u16)> = self
+            .laid
+            .placed
+            .iter()
+            .map(|&(term, position)| (of(term, &mut self.postings.items), position))
+            .collect();
+        let count = self.postings.items.len() - first;
+        let mut next = vec![0u32; count];
+        placed.iter().for_each(|(posting, _)| next[*posting] += 1);
+        let mut end = self.positions.items.len() as u32;
+        for next in &mut next {
+            let start = end;
+            end += *next;
+            *next = start;
+            self.positions.starts.push(end);
+        }
+        self.positions.items.resize(end as usize, 0);
+        for (posting, position) in placed {
+            let at = &mut next[posting];
+            self.positions.items[*at as usize] = position;
+            *at += 1;
+        }
+        self.postings.close();
+        self.sections.push(self.laid.sections.iter().copied());
+        self.documents.push(Entry {
+            id: document.id.into(),
+            lengths: std::array::from_fn::<_, FIELDS, _>(|at| self.laid.fields[at].len() as u32),
+            layout: self.laid.layout,
+        });
+    }
+
+    /// Sorts the terms and turns the postings of documents into postings of terms.
+    pub(crate) fn finish(self) -> Segment {
+        let (vocabulary, numbers) = self.words.sorted();
+        let mut segment = Segment {
+            frequencies: vec![0; vocabulary.len()],
+            vocabulary,
+            documents: self.documents,
+            sections: self.sections,
+            names: self.names,
+            ..Segment::default()
+        };
+        segment.names.items.iter_mut().for_each(|term| *term = numbers[*term as usize]);
+        // Counted, then put where the counts say; documents come in the order of their slots.
+        let mut starts = vec![0u32; segment.vocabulary.len() + 1];
+        let mut place_counts = vec![0u32; segment.vocabulary.len()];
+        for (posting, &(term, _)) in self.postings.items.iter().enumerate() {
+            let term = numbers[term as usize] as usize;
+            starts[term + 1] += 1;
+            place_counts[term] += self.positions.get(posting).len() as u32;
+        }
+        for term in 1..starts.len() {
+            starts[term] += starts[term - 1];
+        }
+        let total = self.postings.items.len();
+        segment.slots = vec![0; total];
+        segment.counts = vec![Counts::default(); total];
+        segment.positions.starts = vec![0; total + 1];
+        segment.positions.items = vec![0; self.positions.items.len()];
+        let mut next = starts.clone();
+        let mut place = 0;
+        let mut next_place: Vec<u32> = Vec::with_capacity(place_counts.len());
+        for count in place_counts {
+            next_place.push(place);
+            place += count;
+        }
+        for slot in 0..segment.documents.len() {
+            let range =
+                self.postings.starts[slot] as usize..self.postings.starts[slot + 1] as usize;
+            for posting in range {
+                let (term, counts) = self.postings.items[posting];
+                let term = numbers[term as usize];
+                if !counts.is_empty() {
+                    segment.frequencies[term as usize] += 1;
+                    segment.terms.items.push(term);
+                }
+                let at = next[term as usize] as usize;
+                next[term as usize] += 1;
+                segment.slots[at] = slot as u32;
+                segment.counts[at] = counts;
+                let positions = self.positions.get(posting);
+                let start = next_place[term as usize] as usize;
+                let end = start + positions.len();
+                next_place[term as usize] = end as u32;
+                segment.positions.items[start..end].copy_from_slice(positions);
+                segment.positions.starts[at + 1] = end as u32;
+            }
+            segment.terms.close();
+        }
+        segment.postings = starts;
+        segment.shrink();
+        segment
+    }
+}
+
+/// Numbers for terms, and for the words that become them.
+#[derive(Debug)]
+pub(super) struct Words {
+    analysis: Analysis,
+    /// The term's number; none for a stop word.
+    words: HashMap<Box<str>, Option<u32>>,
+    terms: HashMap<Box<str>, u32>,
+}
+
+impl Words {
+    /// Appends the numbers of a text's terms.
+    pub(super) fn read(&mut self, text: &str, into: &mut Vec<u32>) {
+        let Self { analysis, words, terms } = self;
+        analysis.for_each_word(text, |word| {
+            let number = match words.get(word) {
+                Some(number) => *number,
+                None => {
+                    let number = term(word).map(|term| match terms.get(&*term) {
+                        Some(number) => *number,
+                        None => {
+                            let number = terms.len() as u32;
+                            terms.insert(term.into(), number);
+                            number
+                        }
+                    });
+                    words.insert(word.into(), number);
+                    number
+                }
+            };
+            into.extend(number);
+        });
+    }
+
+    /// The terms in their order, and for each number before the number in that order.
+    fn sorted(self) -> (Vocabulary, Vec<u32>) {
+        let mut terms: Vec<(Box<str>, u32)> = self.terms.into_iter().collect();
+        terms.sort_unstable();
+        let mut vocabulary = Vocabulary::default();
+        let mut numbers = vec![0; terms.len()];
+        for (term, before) in terms {
+            numbers[before as usize] = vocabulary.push(&term);
+        }
+        vocabulary.shrink();
+        (vocabulary, numbers)
+    }
+}

@@ -1,0 +1,136 @@
+//! A document as terms at positions.
+
+use super::{Layout, builder::Words};
+use crate::Document;
+use crate::field::{BODY, DESCRIPTION, FIELDS, HEADINGS, NAME, TAGS};
+
+/// How many characters of the body are the field.
+const BODY_CHARS: usize = 8_000;
+/// How many characters of the body have sections.
+const SECTION_CHARS: usize = 12_000;
+/// How many characters and how many terms of any other field are read: far more than a skill should
+/// have, and few enough for positions of 16 bits.
+const FIELD_LIMIT: usize = 16_000;
+
+/// A heading ends a section that has at least so many terms.
+const SHORT_SECTION: usize = 25;
+/// So many terms are a section.
+const SECTION: usize = 150;
+/// What a section starts after the one before it that was full, so that 30 terms are in both.
+const SECTION_STEP: usize = 120;
+/// The most sections of a body.
+pub(crate) const SECTIONS: usize = 40;
+
+/// A document as terms at positions. Kept from document to document for its vectors.
+#[derive(Debug, Default)]
+pub(super) struct Laid {
+    /// The terms of each field.
+    pub(super) fields: [Vec<u32>; FIELDS],
+    /// Terms with positions, each field's in order.
+    pub(super) placed: Vec<(u32, u16)>,
+    pub(super) sections: Vec<(u16, u16)>,
+    pub(super) layout: Layout,
+    /// The terms of that part of the body that has sections.
+    body: Vec<u32>,
+}
+
+impl Laid {
+    /// Lays out a document.
+    pub(super) fn lay(&mut self, words: &mut Words, document: &Document<'_>) {
+        self.fields.iter_mut().for_each(Vec::clear);
+        self.placed.clear();
+        let description = [document.description, document.when_to_use];
+        for (field, texts) in [
+            (NAME, &[document.name][..]),
+            (DESCRIPTION, &description),
+            (TAGS, &document.tags),
+            (HEADINGS, &document.headings),
+        ] {
+            let terms = &mut self.fields[field];
+            for text in texts {
+                words.read(first(text, FIELD_LIMIT), terms);
+                terms.truncate(FIELD_LIMIT);
+            }
+        }
+        let mut next = 0;
+        for field in [NAME, DESCRIPTION, HEADINGS] {
+            place(&mut self.placed, &mut next, &self.fields[field]);
+        }
+        self.lay_body(words, document.body, next);
+    }
+
+    /// Lays out the body from a position on.
+    fn lay_body(&mut self, words: &mut Words, body: &str, start: usize) {
+        let body = first(body, SECTION_CHARS);
+        let field_end = first(body, BODY_CHARS).len();
+        self.body.clear();
+        self.sections.clear();
+        let mut section = 0;
+        // How many of the terms are in the field, and those that its end has cut.
+        let mut in_field = 0;
+        let mut cut = Vec::new();
+        let mut at = 0;
+        for line in body.split('\n') {
+            if line.starts_with('#') && self.body.len() - section >= SHORT_SECTION {
+                self.close_section(start, section, self.body.len());
+                section = self.body.len();
+            }
+            let before = self.body.len();
+            words.read(line, &mut self.body);
+            self.body.truncate(SECTION_CHARS);
+            if at + line.len() <= field_end {
+                in_field = self.body.len();
+            } else if at < field_end {
+                words.read(&line[..field_end - at], &mut cut);
+                let same = cut.iter().zip(&self.body[before..]).take_while(|(a, b)| a == b).count();
+                in_field = before + same;
+                cut.drain(..same);
+            }
+            at += line.len() + 1;
+            while self.body.len() - section >= SECTION {
+                self.close_section(start, section, section + SECTION);
+                section += SECTION_STEP;
+            }
+        }
+        if self.body.len() > section {
+            self.close_section(start, section, self.body.len());
+        }
+        self.fields[BODY].extend_from_slice(&self.body[..in_field]);
+        self.fields[BODY].extend_from_slice(&cut);
+        let mut next = start;
+        place(&mut self.placed, &mut next, &self.body);
+        self.layout = Layout {
+            body: start as u16,
+            body_end: (start + in_field) as u16,
+            tail: next.min(usize::from(u16::MAX)) as u16,
+        };
+        if !cut.is_empty() {
+            // The term before the cut one comes along, for the pair of both.
+            let before = in_field.checked_sub(1).map(|before| self.body[before]);
+            let terms: Vec<u32> = before.into_iter().chain(cut).collect();
+            place(&mut self.placed, &mut next, &terms);
+        }
+    }
+
+    fn close_section(&mut self, body: usize, start: usize, end: usize) {
+        if self.sections.len() < SECTIONS {
+            self.sections.push(((body + start) as u16, (body + end) as u16));
+        }
+    }
+}
+
+/// Gives terms the next positions and leaves a gap behind them.
+fn place(placed: &mut Vec<(u32, u16)>, next: &mut usize, terms: &[u32]) {
+    let positions = (*next..usize::from(u16::MAX)).map(|position| position as u16);
+    placed.extend(terms.iter().copied().zip(positions));
+    *next += terms.len() + 1;
+}
+
+/// The beginning of a text, in characters.
+fn first(text: &str, characters: usize) -> &str {
+    // Bytes are counted faster, and there are at least as many.
+    if text.len() <= characters {
+        return text;
+    }
+    text.char_indices().nth(characters).map_or(text, |(end, _)| &text[..end])
+}

@@ -1,0 +1,111 @@
+//! What sessions were shown and have read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use skill_format::Shown;
+
+/// So many sessions are remembered; the one that was silent longest goes first.
+const SESSIONS: usize = 512;
+
+/// So many of the skills that a session read last are remembered.
+const READ: usize = 16;
+
+/// A session and an agent in it.
+type Key = (Box<str>, Box<str>);
+
+/// The sessions.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    sessions: HashMap<Key, (u64, Session)>,
+    /// Counts what happened, to tell what was long ago.
+    now: u64,
+}
+
+/// One session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Session {
+    pub(super) known: Option<Arc<Known>>,
+    /// The skills it read, the last one at the end.
+    pub(super) read: Vec<Box<str>>,
+}
+
+/// The last block of a session.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// What the block was made for.
+    pub(super) mark: u64,
+    pub(super) text: Arc<str>,
+    pub(super) shown: Shown,
+    /// What stood for each of the shown skills, hashed.
+    pub(super) lines: Vec<u64>,
+}
+
+impl Memory {
+    /// Returns what is known of a session.
+    pub(super) fn session(&mut self, session_id: &str, agent_id: &str) -> Session {
+        self.entry(session_id, agent_id).clone()
+    }
+
+    /// Remembers the block of a session.
+    pub(super) fn keep(&mut self, session_id: &str, agent_id: &str, known: Known) {
+        self.entry(session_id, agent_id).known = Some(Arc::new(known));
+    }
+
+    /// Remembers that a session read a skill.
+    pub(super) fn note_read(&mut self, session_id: &str, agent_id: &str, skill_id: &str) {
+        let read = &mut self.entry(session_id, agent_id).read;
+        read.retain(|id| **id != *skill_id);
+        if read.len() == READ {
+            read.remove(0);
+        }
+        read.push(skill_id.into());
+    }
+
+    fn entry(&mut self, session_id: &str, agent_id: &str) -> &mut Session {
+        self.now += 1;
+        let key = (session_id.into(), agent_id.into());
+        if self.sessions.len() == SESSIONS && !self.sessions.contains_key(&key) {
+            let oldest = self.sessions.iter().min_by_key(|(_, (last, _))| *last);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                self.sessions.remove(&oldest);
+            }
+        }
+        let (last, session) = self.sessions.entry(key).or_default();
+        *last = self.now;
+        session
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_that_was_silent_longest_is_forgotten() {
+        let mut memory = Memory::default();
+        for number in 0..SESSIONS {
+            memory.note_read(&number.to_string(), "agent", "skill");
+        }
+        memory.note_read("0", "agent", "other");
+        memory.note_read("new", "agent", "skill");
+        assert_eq!(memory.sessions.len(), SESSIONS);
+        assert_eq!(memory.session("0", "agent").read, ["skill".into(), "other".into()]);
+        // The second session had to go; asking for another one makes room again.
+        assert_eq!(memory.session("1", "agent").read, Vec::<Box<str>>::new());
+    }
+
+    #[test]
+    fn what_was_read_last_is_remembered_once() {
+        let mut memory = Memory::default();
+        for number in 0..20 {
+            memory.note_read("s", "a", &number.to_string());
+        }
+        memory.note_read("s", "a", "5");
+        let read = memory.session("s", "a").read;
+        let expected: Vec<Box<str>> =
+            (4..20).filter(|n| *n != 5).chain([5]).map(|n| n.to_string().into()).collect();
+        assert_eq!(read, expected);
+        assert_eq!(memory.session("s", "b").read, Vec::<Box<str>>::new());
+    }
+}

@@ -1,0 +1,120 @@
+//! The words of every skill, as SQLite's full-text index keeps them.
+
+use rusqlite::{OptionalExtension, ffi};
+use skill_format::Digest;
+
+use super::{Hash, Result, Tx};
+use crate::ledger::{CatalogHit, CatalogRow, CatalogTerm, FIELDS, LedgerError, LedgerErrorKind};
+
+/// So many rows are ranked.
+const MOST_RANKED: usize = 200;
+
+impl Tx<'_> {
+    /// Returns the skills that have a row, with the digest it was made of.
+    pub(crate) fn catalog_rows(&self) -> Result<Vec<(String, Digest)>> {
+        let mut statement = self.tx.prepare("SELECT skill_id, digest FROM catalog")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, Hash>(1)?.0)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Puts rows in place of what there was, and removes some. A damaged index is emptied instead:
+    /// the next time everything is put again.
+    pub(crate) fn renew_catalog(&self, rows: &[CatalogRow], gone: &[String]) -> Result<()> {
+        self.put_catalog(rows, gone).or_else(|error| match is_damaged(&error) {
+            true => self.empty_catalog(),
+            false => Err(error.into()),
+        })
+    }
+
+    fn put_catalog(&self, rows: &[CatalogRow], gone: &[String]) -> rusqlite::Result<()> {
+        let replaced = rows.iter().map(|row| &row.skill_id);
+        for id in replaced.chain(gone) {
+            let seq = "DELETE FROM catalog WHERE skill_id = ?1 RETURNING seq";
+            let seq: Option<i64> = self.tx.query_row(seq, [id], |row| row.get(0)).optional()?;
+            if let Some(seq) = seq {
+                self.tx.execute("DELETE FROM catalog_words WHERE rowid = ?1", [seq])?;
+            }
+        }
+        let mut skill = self
+            .tx
+            .prepare("INSERT INTO catalog (skill_id, digest) VALUES (?1, ?2) RETURNING seq")?;
+        let mut words = self.tx.prepare(
+            "INSERT INTO catalog_words (rowid, name, description, tags, headings, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        for row in rows {
+            let seq: i64 = skill.query_row((&row.skill_id, Hash(row.digest)), |row| row.get(0))?;
+            let [name, description, tags, headings, body] = &row.fields;
+            words.execute((seq, name, description, tags, headings, body))?;
+        }
+        Ok(())
+    }
+
+    fn empty_catalog(&self) -> Result<()> {
+        self.tx.execute_batch(super::schema::EMPTY_CATALOG)?;
+        Ok(())
+    }
+
+    /// Returns the ids of the rows that have all the terms.
+    pub(crate) fn catalog_holders(&self, terms: &[CatalogTerm]) -> Result<Vec<String>> {
+        let wanted: Vec<String> = terms.iter().map(quoted).collect();
+        let mut statement = self.tx.prepare(
+            "SELECT skill_id FROM catalog_words JOIN catalog ON catalog.seq = catalog_words.rowid
+             WHERE catalog_words MATCH ?1",
+        )?;
+        let rows = statement.query_map([wanted.join(" AND ")], |row| row.get(0));
+        rows.and_then(Iterator::collect).map_err(spared)
+    }
+
+    /// Returns the rows that have any of the terms, the best first; those that are as good, by id.
+    pub(crate) fn catalog_best(&self, terms: &[CatalogTerm]) -> Result<Vec<CatalogHit>> {
+        let wanted: Vec<String> = terms.iter().map(quoted).collect();
+        let wanted = wanted.join(" OR ");
+        let mut ranked = self.tx.prepare(
+            "SELECT skill_id, -bm25(catalog_words, 8.0, 4.0, 4.0, 2.0, 1.0) AS score, seq
+             FROM catalog_words JOIN catalog ON catalog.seq = catalog_words.rowid
+             WHERE catalog_words MATCH ?1 ORDER BY score DESC, skill_id LIMIT ?2",
+        )?;
+        let hit = |row: &rusqlite::Row<'_>| {
+            let (skill_id, score, fields) = (row.get(0)?, row.get(1)?, Vec::new());
+            Ok((row.get::<_, i64>(2)?, CatalogHit { skill_id, score, fields }))
+        };
+        let found = ranked.query_map((&wanted, MOST_RANKED as i64), hit);
+        let mut hits: Vec<(i64, CatalogHit)> = found.and_then(Iterator::collect).map_err(spared)?;
+        let mut within =
+            self.tx.prepare("SELECT rowid FROM catalog_words WHERE catalog_words MATCH ?1")?;
+        for field in FIELDS {
+            let wanted = format!("{field} : ({wanted})");
+            let seqs = within.query_map([wanted], |row| row.get(0));
+            let seqs: std::collections::HashSet<i64> =
+                seqs.and_then(Iterator::collect).map_err(spared)?;
+            let with = hits.iter_mut().filter(|(seq, _)| seqs.contains(seq));
+            with.for_each(|(_, hit)| hit.fields.push(field));
+        }
+        Ok(hits.into_iter().map(|(_, hit)| hit).collect())
+    }
+}
+
+/// Writes a term so that nothing in it is an operator.
+fn quoted(term: &CatalogTerm) -> String {
+    let star = if term.prefix { "*" } else { "" };
+    // A zero byte would end the expression.
+    let words = term.words.replace('\0', " ").replace('"', "\"\"");
+    format!("\"{words}\"{star}")
+}
+
+/// Tells whether the full-text index is damaged; the tables beside it are not.
+fn is_damaged(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(ffi::SQLITE_CORRUPT_VTAB)
+}
+
+/// What cannot be searched is no reason to give up the rest of the database.
+fn spared(error: rusqlite::Error) -> LedgerError {
+    if is_damaged(&error) {
+        let message = "the catalog in the database is damaged".to_owned();
+        let hint = "it is made again when skills change";
+        return LedgerError::database(LedgerErrorKind::Database, message, hint);
+    }
+    error.into()
+}

@@ -1,0 +1,74 @@
+//! The catalog in the database: the words of every skill, so that they can be searched across starts.
+//!
+//! It can be made again at any time, so nothing depends on it: what is damaged is thrown away.
+
+use skill_format::Digest;
+
+use crate::ledger::Ledger;
+use crate::ledger::error::LedgerError;
+
+/// A skill's row.
+#[derive(Clone, Debug)]
+pub(crate) struct CatalogRow {
+    pub(crate) skill_id: String,
+    /// The digest of the SKILL.md that the fields were made of.
+    pub(crate) digest: Digest,
+    /// In the order of [`FIELDS`].
+    pub(crate) fields: [String; 5],
+}
+
+/// The searched fields.
+pub(crate) const FIELDS: [&str; 5] = ["name", "description", "tags", "headings", "body"];
+
+/// What a row is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CatalogTerm {
+    /// Words with one space between them.
+    pub(crate) words: String,
+    /// Whether the last one may go on.
+    pub(crate) prefix: bool,
+}
+
+/// A row that has some of the terms.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CatalogHit {
+    pub(crate) skill_id: String,
+    pub(crate) score: f64,
+    /// The fields in which terms occur.
+    pub(crate) fields: Vec<&'static str>,
+}
+
+impl Ledger {
+    /// Returns the skills that have a row, with the digest it was made of.
+    pub(crate) fn catalog_rows(&self) -> Result<Vec<(String, Digest)>, LedgerError> {
+        self.with_existing(|session| session.read(|work| work.catalog_rows()))
+    }
+
+    /// Puts rows in place of what there was, and removes some.
+    pub(crate) fn renew_catalog(
+        &self,
+        rows: &[CatalogRow],
+        gone: &[String],
+    ) -> Result<(), LedgerError> {
+        self.with(|session| session.change(|work| work.renew_catalog(rows, gone)))
+    }
+
+    /// Returns the rows, and the ids of those that have all the terms, each in one field or another.
+    #[expect(clippy::type_complexity, reason = "both lists are of one state of the database")]
+    pub(crate) fn catalog_holders(
+        &self,
+        terms: &[CatalogTerm],
+    ) -> Result<(Vec<(String, Digest)>, Vec<String>), LedgerError> {
+        self.with_existing(|session| {
+            session.read(|work| Ok((work.catalog_rows()?, work.catalog_holders(terms)?)))
+        })
+    }
+
+    /// Returns the rows that have any of the terms, the best first.
+    pub(crate) fn catalog_best(
+        &self,
+        terms: &[CatalogTerm],
+    ) -> Result<Vec<CatalogHit>, LedgerError> {
+        self.with_existing(|session| session.read(|work| work.catalog_best(terms)))
+    }
+}

@@ -1,0 +1,167 @@
+//! Who looks: an operator, or a model within the scope of its agent.
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use crate::state::{Unmatched, broken, nothing};
+
+/// Tells who is shown something: what a model may not have, it is not told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Audience<'a> {
+    /// A model of which nothing else is known.
+    Model,
+    /// A model within the scope of its agent, or of the protocol it comes through.
+    Agent(Scope<'a>),
+    /// A person who runs the registry.
+    Operator,
+}
+
+impl<'a> Audience<'a> {
+    /// Returns the scope of a model; nothing for an operator, who has none.
+    #[must_use]
+    pub fn scope(self) -> Option<Scope<'a>> {
+        match self {
+            Self::Model => Some(Scope::default()),
+            Self::Agent(scope) => Some(scope),
+            Self::Operator => None,
+        }
+    }
+}
+
+/// What an agent's manifest says about the skills it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Scope<'a> {
+    /// Which skills the agent is shown.
+    pub catalog: CatalogScope<'a>,
+    /// The skills that are bound into its instructions. It may read them and their files in any
+    /// case, unless they are off: it has been given them already.
+    pub bound: &'a [String],
+}
+
+/// Which skills an agent is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CatalogScope<'a> {
+    /// Every skill that models are offered.
+    #[default]
+    All,
+    /// Those of them that are bound.
+    Declared,
+    /// None.
+    None,
+    /// Those of them whose id matches a glob of `include` and none of `exclude`.
+    Globs {
+        /// Globs over ids; none of them, no skill.
+        include: &'a [String],
+        /// Globs over ids.
+        exclude: &'a [String],
+    },
+}
+
+/// A scope that outlives the call it came with, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct OwnedScope {
+    pub(crate) bound: Box<[String]>,
+    catalog: OwnedCatalog,
+}
+
+#[derive(Debug)]
+enum OwnedCatalog {
+    All,
+    Declared,
+    None,
+    Globs { include: Globs, exclude: Globs },
+}
+
+impl OwnedScope {
+    pub(crate) fn new(scope: Scope<'_>) -> Self {
+        let catalog = match scope.catalog {
+            CatalogScope::All => OwnedCatalog::All,
+            CatalogScope::Declared => OwnedCatalog::Declared,
+            CatalogScope::None => OwnedCatalog::None,
+            CatalogScope::Globs { include, exclude } => {
+                OwnedCatalog::Globs { include: Globs::new(include), exclude: Globs::new(exclude) }
+            }
+        };
+        Self { bound: scope.bound.into(), catalog }
+    }
+
+    /// Tells whether it was made of this scope.
+    pub(crate) fn is(&self, scope: Scope<'_>) -> bool {
+        let same = match (&self.catalog, scope.catalog) {
+            (OwnedCatalog::All, CatalogScope::All)
+            | (OwnedCatalog::Declared, CatalogScope::Declared)
+            | (OwnedCatalog::None, CatalogScope::None) => true,
+            (
+                OwnedCatalog::Globs { include, exclude },
+                CatalogScope::Globs { include: other_include, exclude: other_exclude },
+            ) => *include.patterns == *other_include && *exclude.patterns == *other_exclude,
+            _ => false,
+        };
+        same && *self.bound == *scope.bound
+    }
+
+    /// Tells whether the scope has an id that is bound or not.
+    pub(crate) fn has(&self, id: &str, is_bound: impl FnOnce() -> bool) -> bool {
+        match &self.catalog {
+            OwnedCatalog::All => true,
+            OwnedCatalog::Declared => is_bound(),
+            OwnedCatalog::None => false,
+            // What cannot be read as a glob must not show what it was written to hide.
+            OwnedCatalog::Globs { include, exclude } => {
+                exclude.broken.is_empty() && include.set.is_match(id) && !exclude.set.is_match(id)
+            }
+        }
+    }
+
+    /// Tells which globs match none of the ids, and which are no globs.
+    pub(crate) fn unmatched<'s>(
+        &self,
+        ids: impl Iterator<Item = &'s str> + Clone,
+    ) -> Vec<Unmatched> {
+        let OwnedCatalog::Globs { include, exclude } = &self.catalog else { return Vec::new() };
+        include.unmatched(ids.clone()).chain(exclude.unmatched(ids)).collect()
+    }
+}
+
+/// Some globs.
+#[derive(Debug)]
+struct Globs {
+    patterns: Box<[String]>,
+    /// Those that are globs.
+    compiled: Vec<Glob>,
+    set: GlobSet,
+    broken: Vec<Unmatched>,
+}
+
+impl Globs {
+    fn new(patterns: &[String]) -> Self {
+        let (mut compiled, mut broken_ones) = (Vec::new(), Vec::new());
+        for pattern in patterns {
+            match Glob::new(pattern) {
+                Ok(glob) => compiled.push(glob),
+                Err(error) => broken_ones.push(broken(pattern, &error)),
+            }
+        }
+        let set = compiled.iter().cloned().fold(GlobSetBuilder::new(), |mut set, glob| {
+            set.add(glob);
+            set
+        });
+        let set = set.build().unwrap_or_else(|error| {
+            // Each is a glob and together they are too much: none is taken, all are told.
+            broken_ones.push(broken(&patterns.join(", "), &error));
+            GlobSet::empty()
+        });
+        Self { patterns: patterns.into(), compiled, set, broken: broken_ones }
+    }
+
+    fn unmatched<'g, 's: 'g>(
+        &'g self,
+        ids: impl Iterator<Item = &'s str> + Clone + 'g,
+    ) -> impl Iterator<Item = Unmatched> + 'g {
+        let unmatched = self.compiled.iter().filter(move |glob| {
+            let matcher = glob.compile_matcher();
+            !ids.clone().any(|id| matcher.is_match(id))
+        });
+        let unmatched = unmatched.map(|glob| nothing(glob.glob(), "it matches no skill"));
+        unmatched.chain(self.broken.iter().cloned())
+    }
+}

@@ -1,0 +1,144 @@
+//! An index and what it was made of.
+
+use std::sync::Arc;
+
+use skill_format::Digest;
+use skill_search::{Analysis, Document, Explanation, Index, Request};
+
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+use super::text::{Text, called};
+use super::{Ask, Ranked, RankedBy, admitted, ranked};
+
+/// So many characters of a body are indexed: no ranker looks further.
+const BODY_CHARS: usize = 12_000;
+
+/// How many hits an explanation tells of at most.
+const MOST_EXPLAINED: usize = 100;
+
+/// An index of every text of a snapshot.
+pub(super) struct Built {
+    /// The generation of the snapshot.
+    pub(super) generation: u64,
+    index: Index,
+    /// What is indexed, sorted by id.
+    entries: Vec<Entry>,
+}
+
+/// A skill that is indexed.
+#[derive(Clone)]
+struct Entry {
+    skill: Arc<Skill>,
+    /// The digest of the text that was indexed; nothing where none could be had.
+    digest: Option<Digest>,
+}
+
+impl Entry {
+    /// Tells whether what is indexed is what a skill says.
+    fn is(&self, skill: &Arc<Skill>) -> bool {
+        match (self.digest, skill.digest()) {
+            // The same text says the same of itself, wherever it lies.
+            (Some(indexed), Some(now)) => indexed == now,
+            // What was never read whole, or could not be read, is known by its place in memory.
+            _ => Arc::ptr_eq(&self.skill, skill),
+        }
+    }
+}
+
+/// What of a snapshot is not as it is indexed.
+pub(super) struct Changes<'s> {
+    /// The skills to index.
+    pub(super) put: Vec<&'s Arc<Skill>>,
+    /// The ids that are gone.
+    removed: Vec<&'s str>,
+}
+
+impl Built {
+    pub(super) fn new(store: &Store, snapshot: &Snapshot) -> Self {
+        let nothing = Self {
+            generation: 0,
+            index: Index::build(Analysis::Standard, []),
+            entries: Vec::new(),
+        };
+        nothing.renewed(store, snapshot)
+    }
+
+    /// Compares what is indexed with a snapshot.
+    pub(super) fn changes<'s>(&'s self, snapshot: &'s Snapshot) -> Changes<'s> {
+        let mut changes = Changes { put: Vec::new(), removed: Vec::new() };
+        let mut entries = self.entries.iter().peekable();
+        for skill in snapshot.skills() {
+            while let Some(gone) = entries.next_if(|entry| entry.skill.id < skill.id) {
+                changes.removed.push(gone.skill.id.as_str());
+            }
+            match entries.next_if(|entry| entry.skill.id == skill.id) {
+                Some(entry) if entry.is(skill) => {}
+                _ => changes.put.push(skill),
+            }
+        }
+        changes.removed.extend(entries.map(|entry| entry.skill.id.as_str()));
+        changes
+    }
+
+    /// Makes the index of a snapshot out of this one, by reading what changed.
+    pub(super) fn renewed(&self, store: &Store, snapshot: &Snapshot) -> Self {
+        let changes = self.changes(snapshot);
+        let texts: Vec<Text> =
+            changes.put.iter().map(|skill| Text::read(store, skill, BODY_CHARS)).collect();
+        let documents = texts.iter().map(Text::document);
+        let index = if texts.len() == snapshot.skills().len() {
+            Index::build(Analysis::Standard, documents)
+        } else {
+            self.index.updated(documents, &changes.removed)
+        };
+        let mut read = texts.iter().peekable();
+        let mut before = self.entries.iter().peekable();
+        let entries = snapshot.skills().iter().map(|skill| {
+            while before.next_if(|entry| entry.skill.id < skill.id).is_some() {}
+            let entry = before.next_if(|entry| entry.skill.id == skill.id);
+            let digest = match read.next_if(|text| text.skill.id == skill.id) {
+                Some(text) => text.digest,
+                None => entry.and_then(|entry| entry.digest),
+            };
+            Entry { skill: Arc::clone(skill), digest }
+        });
+        Self { generation: snapshot.generation(), entries: entries.collect(), index }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.index.heap_bytes() + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    pub(super) fn search(&self, snapshot: &Snapshot, ask: &Ask<'_>) -> Ranked {
+        let generation = self.generation;
+        let current = generation == snapshot.generation();
+        ranked(&self.index, snapshot, ask, RankedBy::Index { generation, current })
+    }
+
+    pub(super) fn explain(&self, snapshot: &Snapshot, ask: &Ask<'_>) -> Explanation {
+        let request = Request {
+            query: ask.query,
+            ranker: ask.ranker,
+            limit: ask.limit,
+            admits: &|id| admitted(snapshot, ask, id).is_some(),
+            semantics: ask.semantics,
+        };
+        self.index.explain(&request, ask.limit.min(MOST_EXPLAINED))
+    }
+}
+
+/// Makes an index of what a listing says of the skills; reads nothing.
+pub(super) fn names_alone(snapshot: &Snapshot) -> Index {
+    let names: Vec<String> = snapshot.skills().iter().map(|skill| called(skill)).collect();
+    let documents = snapshot.skills().iter().zip(&names).map(|(skill, name)| Document {
+        id: skill.id.as_str(),
+        name,
+        description: skill.description(),
+        when_to_use: skill.when_to_use().unwrap_or_default(),
+        tags: skill.tags().iter().map(|tag| &**tag).collect(),
+        ..Document::default()
+    });
+    Index::build(Analysis::Standard, documents)
+}

@@ -1,0 +1,146 @@
+//! The catalog in the database: what can be searched before anything was read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use skill_format::Digest;
+
+use crate::ledger::{CatalogRow, CatalogTerm, Ledger, LedgerError};
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+use super::filter::Filter;
+use super::text::Text;
+use super::{Ask, Ranked, RankedBy, RankedSkill, Searcher, admitted};
+
+/// So many rows are written at a time: nobody waits long for the database meanwhile.
+const BATCH: usize = 64;
+
+/// How long a batch waits for others to let go of the database.
+const KEEPING_WAIT: Duration = Duration::from_secs(1);
+
+/// So many words of a query count here.
+const MOST_WORDS: usize = 32;
+
+/// So many skills the database ranks.
+const MOST_HITS: usize = 100;
+
+/// Which skills the database knows, by the digest of the text it knows, and which of them meet the
+/// filters.
+pub(super) struct Known {
+    rows: HashMap<String, (Digest, bool)>,
+}
+
+impl Known {
+    /// Tells whether a skill meets the filters; nothing if another text of it is known, or none.
+    pub(super) fn of(&self, skill: &Skill) -> Option<bool> {
+        let (digest, holds) = self.rows.get(skill.id().as_str())?;
+        (skill.digest() == Some(*digest)).then_some(*holds)
+    }
+}
+
+/// Asks the database which skills meet some filters; nothing if it cannot tell.
+pub(super) fn holders(ledger: &Ledger, filters: &[Filter]) -> Option<Known> {
+    // What the database takes for a word differs outside of ASCII.
+    if !filters.iter().all(|filter| filter.words.is_ascii()) {
+        return None;
+    }
+    let terms: Vec<CatalogTerm> = filters
+        .iter()
+        .map(|filter| CatalogTerm { words: filter.words.clone(), prefix: filter.prefix })
+        .collect();
+    // A database that cannot be used is said elsewhere; the texts can be read.
+    let (rows, holders) = ledger.catalog_holders(&terms).ok()?;
+    let mut rows: HashMap<String, (Digest, bool)> =
+        rows.into_iter().map(|(id, digest)| (id, (digest, false))).collect();
+    for id in holders {
+        if let Some((_, holds)) = rows.get_mut(&id) {
+            *holds = true;
+        }
+    }
+    Some(Known { rows })
+}
+
+/// Brings the rows of the database up to a snapshot; returns how many were written or removed.
+pub(super) fn keep(
+    ledger: &Ledger,
+    store: &Store,
+    snapshot: &Snapshot,
+) -> Result<usize, LedgerError> {
+    let ledger = ledger.with_wait(KEEPING_WAIT);
+    let mut rows: HashMap<String, Digest> = ledger.catalog_rows()?.into_iter().collect();
+    let mut news: Vec<&Arc<Skill>> = Vec::new();
+    for skill in snapshot.skills() {
+        let row = rows.remove(skill.id().as_str());
+        if row.is_none() || skill.digest().is_some_and(|digest| row != Some(digest)) {
+            news.push(skill);
+        }
+    }
+    let gone: Vec<String> = rows.into_keys().collect();
+    let mut written = gone.len();
+    if !gone.is_empty() {
+        ledger.renew_catalog(&[], &gone)?;
+    }
+    for batch in news.chunks(BATCH) {
+        let rows: Vec<CatalogRow> =
+            batch.iter().filter_map(|skill| row(&Text::read(store, skill, usize::MAX))).collect();
+        ledger.renew_catalog(&rows, &[])?;
+        written += rows.len();
+    }
+    Ok(written)
+}
+
+/// Makes the row of a text; nothing where there is none.
+fn row(text: &Text) -> Option<CatalogRow> {
+    let digest = text.digest?;
+    let fields = text.fields().map(|(_, text)| text);
+    Some(CatalogRow { skill_id: text.skill.id().to_string(), digest, fields })
+}
+
+impl Searcher {
+    /// Ranks by what the database knows; nothing if that is nothing.
+    pub(super) fn search_catalog(&self, snapshot: &Arc<Snapshot>, ask: &Ask<'_>) -> Option<Ranked> {
+        let words = terms(ask.query);
+        let ledger = self.ledger.as_ref().filter(|_| !words.is_empty())?;
+        // A database that cannot be used is said elsewhere; there is a listing to search.
+        let found = ledger.catalog_best(&words).ok()?;
+        let mut hits: Vec<RankedSkill> = found
+            .into_iter()
+            .filter_map(|found| {
+                let skill = Arc::clone(admitted(snapshot, ask, &found.skill_id)?);
+                Some(RankedSkill { skill, score: found.score, fields: found.fields })
+            })
+            .take(MOST_HITS)
+            .collect();
+        let matched = hits.len();
+        hits.truncate(ask.limit);
+        (matched > 0).then_some(Ranked { hits, matched, by: RankedBy::Catalog })
+    }
+}
+
+/// Returns the words of a query, each as itself or as the beginning of another form of it.
+fn terms(query: &str) -> Vec<CatalogTerm> {
+    let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut terms: Vec<CatalogTerm> = Vec::new();
+    for word in words {
+        let mut words = word.to_lowercase();
+        // Rough, and only until there is an index.
+        let prefix = words.len() >= 5 && words.is_ascii();
+        for ending in ["ing", "ies", "es", "ed", "s"] {
+            if prefix && words.len() >= ending.len() + 4 && words.ends_with(ending) {
+                words.truncate(words.len() - ending.len());
+                break;
+            }
+        }
+        let term = CatalogTerm { words, prefix };
+        if !terms.contains(&term) {
+            terms.push(term);
+        }
+        if terms.len() == MOST_WORDS {
+            break;
+        }
+    }
+    terms
+}

@@ -1,0 +1,237 @@
+//! Phrases and beginnings of words that a query insists on.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+use super::text::{Text, called};
+use super::{Searcher, catalog};
+
+/// So many filters of a query count; one that has more is no query by hand.
+const MOST: usize = 8;
+
+/// So much of a query is looked through, in bytes.
+const LONGEST: usize = 16 << 10;
+
+/// So many words stand for the beginning of a word.
+const EXPANSIONS: usize = 8;
+
+/// What every skill of an answer has to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Filters {
+    filters: Vec<Filter>,
+}
+
+/// A phrase, or the beginning of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Filter {
+    /// The words in lower case, one space between them.
+    pub(super) words: String,
+    /// Whether the last word may go on.
+    pub(super) prefix: bool,
+}
+
+impl Filters {
+    /// Finds `"…"` and `word*` in a query. A quote that is not closed and a star anywhere else mean
+    /// nothing.
+    pub(super) fn parse(query: &str) -> Self {
+        let query = &query[..query.floor_char_boundary(LONGEST)];
+        let mut filters = Vec::new();
+        // Every other piece is quoted, unless the last quote is not closed.
+        let pieces: Vec<&str> = query.split('"').collect();
+        for (at, piece) in pieces.iter().enumerate() {
+            if at % 2 == 1 && at + 1 < pieces.len() {
+                filters.push(Filter { words: folded(piece), prefix: false });
+            } else {
+                filters.extend(piece.split_whitespace().filter_map(Filter::beginning));
+            }
+        }
+        filters.retain(|filter| !filter.words.is_empty());
+        filters.truncate(MOST);
+        Self { filters }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.filters.is_empty()
+    }
+
+    pub(super) fn filters(&self) -> &[Filter] {
+        &self.filters
+    }
+
+    /// Returns the filters as they are written in a query.
+    pub(super) fn shown(&self) -> Vec<String> {
+        let shown = |filter: &Filter| match filter.prefix {
+            true => format!("{}*", filter.words),
+            false => format!("\"{}\"", filter.words),
+        };
+        self.filters.iter().map(shown).collect()
+    }
+
+    /// Tells whether a text meets all filters, each in one field or another.
+    fn hold(&self, text: &Text) -> bool {
+        let fields = text.fields().map(|(_, text)| padded(&text));
+        self.filters.iter().all(|filter| fields.iter().any(|field| filter.is_in(field)))
+    }
+
+    /// Names the fields in which one of the filters is met.
+    pub(super) fn fields(&self, text: &Text) -> Vec<&'static str> {
+        let fields = text.fields().into_iter().filter(|(_, text)| {
+            let field = padded(text);
+            self.filters.iter().any(|filter| filter.is_in(&field))
+        });
+        fields.map(|(name, _)| name).collect()
+    }
+
+    /// Replaces the beginnings of words in a query by words that some skills have in their names,
+    /// descriptions and tags.
+    pub(super) fn expanded(&self, query: &str, skills: &[Arc<Skill>]) -> String {
+        let mut expanded = query.to_owned();
+        for filter in self.filters.iter().filter(|filter| filter.prefix) {
+            let mut words: BTreeMap<String, usize> = BTreeMap::new();
+            for skill in skills {
+                let text =
+                    format!("{} {} {}", called(skill), skill.description(), skill.tags().join(" "));
+                let own: HashSet<String> = folded(&text)
+                    .split(' ')
+                    .filter(|word| word.starts_with(&filter.words))
+                    .map(str::to_owned)
+                    .collect();
+                for word in own {
+                    *words.entry(word).or_default() += 1;
+                }
+            }
+            let mut words: Vec<(String, usize)> = words.into_iter().collect();
+            // The words that most skills have; those that are as frequent, by name.
+            words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            for (word, _) in words.iter().take(EXPANSIONS) {
+                expanded.push(' ');
+                expanded.push_str(word);
+            }
+        }
+        expanded
+    }
+}
+
+impl Filter {
+    fn beginning(token: &str) -> Option<Self> {
+        let stem = token.strip_suffix('*')?;
+        let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '#');
+        let is_word = stem.chars().all(plain) && stem.starts_with(char::is_alphanumeric);
+        is_word.then(|| Self { words: folded(stem), prefix: true })
+    }
+
+    /// Tells whether the filter is met by a text that [`padded`] returned.
+    fn is_in(&self, padded: &str) -> bool {
+        // Scripts that put no spaces between words have their phrases anywhere.
+        let start = if self.words.starts_with(is_unspaced) { "" } else { " " };
+        let end = if self.prefix || self.words.ends_with(is_unspaced) { "" } else { " " };
+        padded.contains(&format!("{start}{}{end}", self.words))
+    }
+}
+
+/// Tells whether a character is of a script without spaces between words.
+fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Returns the words of a text in lower case, one space between them.
+fn folded(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        if !folded.is_empty() {
+            folded.push(' ');
+        }
+        folded.extend(word.chars().flat_map(char::to_lowercase));
+    }
+    folded
+}
+
+fn padded(text: &str) -> String {
+    format!(" {} ", folded(text))
+}
+
+impl Searcher {
+    /// Finds the skills that meet the filters: out of the database where it knows their texts, else
+    /// by reading them.
+    pub(super) fn holders(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+        filters: &Filters,
+        admits: &dyn Fn(&Skill) -> bool,
+    ) -> Vec<Arc<Skill>> {
+        let known =
+            self.ledger.as_ref().and_then(|ledger| catalog::holders(ledger, filters.filters()));
+        let holds = |skill: &Arc<Skill>| {
+            let known = known.as_ref().and_then(|known| known.of(skill));
+            known.unwrap_or_else(|| filters.hold(&Text::read(store, skill, usize::MAX)))
+        };
+        let admitted = snapshot.skills().iter().filter(|skill| admits(skill));
+        admitted.filter(|skill| holds(skill)).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(query: &str) -> Vec<String> {
+        Filters::parse(query).shown()
+    }
+
+    #[test]
+    fn only_what_is_written_as_a_filter_is_one() {
+        assert_eq!(shown("review a \"pull request\" on kube*"), ["\"pull request\"", "kube*"]);
+        assert_eq!(shown("\"Node.js\" C++* \"K-8s\"*"), ["\"node js\"", "c*", "\"k 8s\""]);
+        let nothing = [
+            "",
+            "\"",
+            "a \" b",
+            "*",
+            "**bold**",
+            "src/*.rs",
+            "SELECT * FROM x",
+            "a*b",
+            "\"\"",
+            "\"!?\"",
+            "-*",
+            "\0*",
+            "🦀*",
+            "NEAR(a b)",
+            "name : x",
+            "^x",
+            "a AND NOT b",
+        ];
+        for query in nothing {
+            assert_eq!(shown(query), [""; 0], "{query}");
+        }
+        assert_eq!(shown(&"\"a\" ".repeat(50)).len(), MOST);
+        // What lies beyond the part that is looked through is not looked for.
+        assert_eq!(shown(&format!("{}\"b\"", "é ".repeat(LONGEST))), [""; 0]);
+        assert_eq!(shown("\"代码\" 代码*"), ["\"代码\"", "代码*"]);
+    }
+
+    #[test]
+    fn a_phrase_is_whole_words_and_a_beginning_is_not() {
+        let holds = |query: &str, text: &str| {
+            Filters::parse(query).filters.iter().all(|filter| filter.is_in(&padded(text)))
+        };
+        assert!(holds("\"pull request\"", "Reviews PULL-requests. A pull,\nrequest!"));
+        assert!(!holds("\"pull request\"", "Reviews pull requests."));
+        assert!(!holds("\"pull request\"", "A request to pull."));
+        assert!(holds("requ*", "pull requests"));
+        assert!(!holds("quest*", "pull requests"));
+        assert!(holds("kube-ct*", "kube ctl"));
+        assert!(holds("\"审查\"", "代码审查助手"));
+        assert!(!holds("\"查审\"", "代码审查助手"));
+        assert!(holds("审*", "代码审查助手"));
+        assert!(holds("\"rtl שלום\"", "RTL: שלום"));
+    }
+}

@@ -1,0 +1,72 @@
+//! What of a skill is searched.
+
+use std::sync::Arc;
+
+use skill_format::Digest;
+use skill_search::Document;
+
+use crate::skill::Skill;
+use crate::store::Store;
+
+/// A skill with what is searched of its text.
+pub(super) struct Text {
+    pub(super) skill: Arc<Skill>,
+    /// The digest of the text; nothing where none can be had.
+    pub(super) digest: Option<Digest>,
+    /// The name, and the id where it is another one: both are what the skill is called.
+    name: String,
+    headings: Vec<String>,
+    body: String,
+}
+
+impl Text {
+    /// Reads a skill's text as the snapshot knows it, else as the disk has it, else as it was last
+    /// good; of its body so many characters. Of a skill whose text cannot be had, what a listing
+    /// says is searched.
+    pub(super) fn read(store: &Store, skill: &Arc<Skill>, body_chars: usize) -> Self {
+        let mut text = Self {
+            skill: Arc::clone(skill),
+            digest: None,
+            name: called(skill),
+            headings: Vec::new(),
+            body: String::new(),
+        };
+        if let Some(source) = store.read_quietly(skill) {
+            let body = source.body();
+            text.digest = Some(source.digest);
+            text.headings = skill_search::headings(body).into_iter().map(str::to_owned).collect();
+            text.body = body.chars().take(body_chars).collect();
+        }
+        text
+    }
+
+    pub(super) fn document(&self) -> Document<'_> {
+        Document {
+            id: self.skill.id.as_str(),
+            name: &self.name,
+            description: self.skill.description(),
+            when_to_use: self.skill.when_to_use().unwrap_or_default(),
+            tags: self.skill.tags().iter().map(|tag| &**tag).collect(),
+            headings: self.headings.iter().map(String::as_str).collect(),
+            body: &self.body,
+        }
+    }
+
+    /// Returns what is searched, field by field.
+    pub(super) fn fields(&self) -> [(&'static str, String); 5] {
+        let when_to_use = self.skill.when_to_use().unwrap_or_default();
+        [
+            ("name", self.name.clone()),
+            ("description", format!("{}\n{when_to_use}", self.skill.description())),
+            ("tags", self.skill.tags().join("\n")),
+            ("headings", self.headings.join("\n")),
+            ("body", self.body.clone()),
+        ]
+    }
+}
+
+/// Returns what a skill is called.
+pub(super) fn called(skill: &Skill) -> String {
+    let (name, id) = (skill.name(), skill.id.as_str());
+    if name == id { id.to_owned() } else { format!("{name} {id}") }
+}

@@ -1,0 +1,181 @@
+//! What an operator's settings say of single skills.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use globset::{Glob, GlobMatcher};
+use serde::{Deserialize, Serialize};
+
+use crate::skill::Skill;
+
+/// Says how far a skill is offered.
+///
+/// A later state is stricter. A skill whose SKILL.md sets `disable-model-invocation` is at least
+/// [`UserOnly`](SkillState::UserOnly), whatever the settings say.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SkillState {
+    /// Models and users have it.
+    #[default]
+    On,
+    /// The same, but the catalog of a prompt has its id alone.
+    NameOnly,
+    /// Models neither see nor read it, except for an agent whose manifest binds it.
+    UserOnly,
+    /// Nobody but an operator at the command line reads it, and it cannot be bound.
+    Off,
+}
+
+impl SkillState {
+    /// Returns the name in the settings.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::NameOnly => "name-only",
+            Self::UserOnly => "user-only",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// Something in the settings that no skill is meant by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unmatched {
+    /// The id or glob.
+    pub pattern: String,
+    /// Why it has no effect.
+    pub reason: String,
+}
+
+impl fmt::Display for Unmatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` has no effect: {}", self.pattern, self.reason)
+    }
+}
+
+/// The states of the settings, ready to be asked.
+#[derive(Debug, Default)]
+pub(crate) struct SkillStates {
+    /// Sorted by pattern.
+    settings: Vec<Setting>,
+}
+
+#[derive(Debug)]
+struct Setting {
+    pattern: String,
+    /// What the pattern means beside the id that reads like it.
+    glob: Result<Option<GlobMatcher>, globset::Error>,
+    state: SkillState,
+}
+
+impl Setting {
+    fn matches(&self, id: &str) -> bool {
+        matches!(&self.glob, Ok(Some(glob)) if glob.is_match(id))
+    }
+}
+
+impl SkillStates {
+    /// Compiles what the settings say; a glob that is none is kept to be reported.
+    pub(crate) fn new(settings: &BTreeMap<String, SkillState>) -> Self {
+        let compile = |pattern: &str| match pattern.contains(['*', '?', '[', ']', '{', '}']) {
+            true => Glob::new(pattern).map(|glob| Some(glob.compile_matcher())),
+            false => Ok(None),
+        };
+        let settings = settings.iter().map(|(pattern, state)| Setting {
+            pattern: pattern.clone(),
+            glob: compile(pattern),
+            state: *state,
+        });
+        Self { settings: settings.collect() }
+    }
+
+    /// Returns the state of an id and the setting that says so. An id goes before globs; of several
+    /// globs the strictest counts.
+    pub(crate) fn of(&self, id: &str) -> Option<(SkillState, &str)> {
+        let exact = self.settings.binary_search_by(|setting| setting.pattern.as_str().cmp(id));
+        let found = match exact {
+            Ok(at) => Some(&self.settings[at]),
+            Err(_) => self
+                .settings
+                .iter()
+                .filter(|setting| setting.matches(id))
+                .max_by_key(|setting| setting.state),
+        };
+        found.map(|setting| (setting.state, &*setting.pattern))
+    }
+
+    /// Tells what the settings name that is not there.
+    pub(crate) fn unmatched<'s>(
+        &self,
+        skills: impl Iterator<Item = &'s Skill> + Clone,
+    ) -> Vec<Unmatched> {
+        let unmatched = self.settings.iter().filter(|setting| {
+            let mut ids = skills.clone().map(|skill| skill.id().as_str());
+            !ids.any(|id| setting.pattern == id || setting.matches(id))
+        });
+        let told = unmatched.map(|setting| match &setting.glob {
+            Ok(None) => nothing(&setting.pattern, "there is no such skill"),
+            Ok(Some(_)) => nothing(&setting.pattern, "it matches no skill"),
+            Err(error) => broken(&setting.pattern, error),
+        });
+        told.collect()
+    }
+}
+
+/// Makes what is said of a pattern without an effect.
+pub(crate) fn nothing(pattern: &str, reason: &str) -> Unmatched {
+    Unmatched { pattern: pattern.to_owned(), reason: reason.to_owned() }
+}
+
+/// Makes what is said of a pattern that is no glob.
+pub(crate) fn broken(pattern: &str, error: &globset::Error) -> Unmatched {
+    Unmatched { pattern: pattern.to_owned(), reason: format!("it is no glob: {}", error.kind()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skill::tests::skill;
+
+    #[test]
+    fn an_id_goes_before_globs_and_the_strictest_glob_counts() {
+        let settings = serde_json::json!({
+            "pdf": "on", "pdf-*": "user-only", "*-old": "off", "deploy": "name-only", "a[": "off",
+            "b[1]": "off",
+        });
+        let states = SkillStates::new(&serde_json::from_value(settings).unwrap());
+        let cases = [
+            ("pdf", Some((SkillState::On, "pdf"))),
+            ("pdf-forms", Some((SkillState::UserOnly, "pdf-*"))),
+            ("pdf-old", Some((SkillState::Off, "*-old"))),
+            ("deploy", Some((SkillState::NameOnly, "deploy"))),
+            ("b[1]", Some((SkillState::Off, "b[1]"))),
+            ("b1", Some((SkillState::Off, "b[1]"))),
+            ("else", None),
+        ];
+        for (id, expected) in cases {
+            assert_eq!(states.of(id), expected, "{id}");
+        }
+        let there = [skill("pdf-forms", None), skill("deploy", None)];
+        let unmatched = states.unmatched(there.iter().map(|skill| &**skill));
+        let expected = [
+            nothing("*-old", "it matches no skill"),
+            nothing("a[", "it is no glob: unclosed character class; missing ']'"),
+            nothing("b[1]", "it matches no skill"),
+            nothing("pdf", "there is no such skill"),
+        ];
+        assert_eq!(unmatched, expected);
+    }
+
+    #[test]
+    fn every_state_has_one_name() {
+        let states = [SkillState::On, SkillState::NameOnly, SkillState::UserOnly, SkillState::Off];
+        assert!(states.is_sorted());
+        for state in states {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What one audience is shown of a snapshot; found out once.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use skill_format::{CatalogItem, RenderReport};
+
+use crate::options::Trust;
+use crate::scope::{OwnedScope, Scope};
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::state::{SkillState, Unmatched};
+
+/// How many renderings a view keeps, one per budget. There is a budget for each size of a model's
+/// window, so more of them are hardly ever asked for.
+const MAX_CATALOGS: usize = 16;
+
+/// A rendered catalog that is shared by everybody who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedCatalog {
+    /// The block for the prompt.
+    pub text: Arc<str>,
+    /// What was cut to fit the budget.
+    pub report: RenderReport,
+}
+
+/// The renderings so far, each with its budget.
+type Catalogs = [OnceLock<(usize, Option<Arc<SharedCatalog>>)>; MAX_CATALOGS];
+
+/// What models of one scope are shown.
+#[derive(Debug)]
+pub(crate) struct View {
+    scope: OwnedScope,
+    /// The skills of the catalog: their places in the snapshot.
+    listed: Vec<u32>,
+    catalogs: Catalogs,
+}
+
+/// The views so far, a chain that only grows: there are as many as agents differ in their scopes.
+#[derive(Debug, Default)]
+pub(crate) struct Views(OnceLock<Box<(View, Views)>>);
+
+impl Views {
+    /// Returns the view of a scope, made if nobody asked for it before.
+    pub(crate) fn get(&self, snapshot: &Snapshot, scope: Scope<'_>) -> &View {
+        let mut views = self;
+        loop {
+            let (view, next) =
+                &**views.0.get_or_init(|| Box::new((View::new(snapshot, scope), Self::default())));
+            if view.scope.is(scope) {
+                return view;
+            }
+            views = next;
+        }
+    }
+
+    /// Returns the view of a scope if somebody asked for it before.
+    pub(crate) fn made(&self, scope: Scope<'_>) -> Option<&View> {
+        let mut views = self;
+        loop {
+            let (view, next) = &**views.0.get()?;
+            if view.scope.is(scope) {
+                return Some(view);
+            }
+            views = next;
+        }
+    }
+}
+
+impl View {
+    fn new(snapshot: &Snapshot, scope: Scope<'_>) -> Self {
+        let mut view = Self {
+            scope: OwnedScope::new(scope),
+            listed: Vec::new(),
+            catalogs: Catalogs::default(),
+        };
+        let listed = snapshot.skills().iter().enumerate();
+        let listed = listed.filter(|(_, skill)| view.lists(snapshot, skill));
+        view.listed = listed.filter_map(|(at, _)| u32::try_from(at).ok()).collect();
+        view
+    }
+
+    /// Tells whether a skill is offered: in the catalog, in lists and in hints.
+    pub(crate) fn lists(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+        snapshot.state(skill) <= SkillState::NameOnly && self.has(snapshot, skill)
+    }
+
+    /// Tells whether a skill is offered and has its id to itself, as all have that are listed.
+    pub(crate) fn lists_winner(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+        let winner = snapshot.winner(skill.id().as_str());
+        winner.is_some_and(|winner| std::ptr::eq(&**winner, skill)) && self.lists(snapshot, skill)
+    }
+
+    /// Tells whether a skill is in the scope, whatever its state.
+    pub(crate) fn has(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+        self.scope.has(skill.id().as_str(), || self.binds(snapshot, skill))
+    }
+
+    /// Tells whether an id is in the scope, whether there is such a skill or not.
+    pub(crate) fn has_id(&self, snapshot: &Snapshot, id: &str) -> bool {
+        match snapshot.get(id) {
+            Some(skill) => self.has(snapshot, skill),
+            None => self.scope.has(id, || self.scope.bound.iter().any(|bound| bound == id)),
+        }
+    }
+
+    /// Tells whether a skill is one of the agent's own.
+    pub(crate) fn binds(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+        let is_it =
+            |name: &String| snapshot.get(name).is_some_and(|bound| std::ptr::eq(&**bound, skill));
+        self.scope.bound.iter().any(is_it)
+    }
+
+    /// Returns the places of the skills that are listed.
+    pub(crate) fn listed(&self) -> &[u32] {
+        &self.listed
+    }
+
+    /// Returns the skills that are listed, sorted by id.
+    pub(crate) fn skills<'s>(
+        &'s self,
+        snapshot: &'s Snapshot,
+    ) -> impl Iterator<Item = &'s Arc<Skill>> + Clone {
+        self.listed.iter().map(|at| &snapshot.skills()[*at as usize])
+    }
+
+    /// Returns the ids that are bound.
+    pub(crate) fn bound(&self) -> &[String] {
+        &self.scope.bound
+    }
+
+    /// Tells which globs of the scope have no effect.
+    pub(crate) fn unmatched(&self, snapshot: &Snapshot) -> Vec<Unmatched> {
+        self.scope.unmatched(snapshot.skills().iter().map(|skill| skill.id().as_str()))
+    }
+
+    /// Returns the catalog of everything that is listed, within a budget in characters; nothing if
+    /// that is nothing. Rendered once for each of the first budgets.
+    pub(crate) fn catalog(
+        &self,
+        snapshot: &Snapshot,
+        budget_chars: usize,
+    ) -> Option<Arc<SharedCatalog>> {
+        let render = || self.render(snapshot, budget_chars).map(Arc::new);
+        // Slots are taken in order and never given back: the first empty one ends the search.
+        for slot in &self.catalogs {
+            let (budget, catalog) = slot.get_or_init(|| (budget_chars, render()));
+            if *budget == budget_chars {
+                return catalog.clone();
+            }
+        }
+        render()
+    }
+
+    /// Returns the catalog as [`View::catalog`] does, where it was rendered before.
+    pub(crate) fn rendered(&self, budget_chars: usize) -> Option<&Option<Arc<SharedCatalog>>> {
+        let mut rendered = self.catalogs.iter().map_while(|slot| slot.get());
+        rendered.find(|(budget, _)| *budget == budget_chars).map(|(_, catalog)| catalog)
+    }
+
+    fn render(&self, snapshot: &Snapshot, budget_chars: usize) -> Option<SharedCatalog> {
+        let described: Vec<(&str, Cow<'_, str>)> = self
+            .skills(snapshot)
+            .map(|skill| (skill.id().as_str(), snapshot.line_of(skill)))
+            .collect();
+        let items: Vec<CatalogItem<'_>> =
+            described.iter().map(|(id, description)| CatalogItem { id, description }).collect();
+        let catalog = skill_format::catalog(&items, budget_chars)?;
+        Some(SharedCatalog { text: catalog.text.into(), report: catalog.report })
+    }
+}
+
+impl Snapshot {
+    /// What a skill's line in a prompt says of it; a model is told first where one comes from that
+    /// nobody answers for.
+    pub(crate) fn line_of<'s>(&self, skill: &'s Skill) -> Cow<'s, str> {
+        let description = match self.state(skill) {
+            SkillState::On => skill.description(),
+            SkillState::NameOnly | SkillState::UserOnly | SkillState::Off => "",
+        };
+        match (self.unapproved(skill), skill.trust()) {
+            (Some(created), _) => {
+                format!("(unapproved, created by {}) {description}", created.by()).into()
+            }
+            (None, Trust::Operator) => description.into(),
+            (None, Trust::Untrusted) => {
+                format!("(untrusted, from {}) {description}", skill.source()).into()
+            }
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! Searching: an index that follows the snapshot, and what answers before there is one.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use skill_store::{
+    Ask, Audience, Ledger, ListArgs, ManualClock, RankedBy, Ranker, SearchIn, Searcher, Skill,
+    Snapshot, Store, search_skills,
+};
+
+use crate::scene::{Scene, tick};
+
+/// Writes a skill that is about something.
+fn write(scene: &Scene, id: &str, description: &str, body: &str) {
+    let text = format!("---\nname: {id}\ndescription: {description}\n---\n{body}\n");
+    scene.write(&format!("skills/{id}/SKILL.md"), text);
+}
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    write(&scene, "pdf-forms", "Fills in PDF forms.", "# Fields\nRead every field of the form.");
+    write(&scene, "pull-requests", "Reviews a pull request.", "Look at the diff, then comment.");
+    write(&scene, "kubernetes", "Deploys to a cluster.", "# Rollback\nUndo the deployment.");
+    write(&scene, "tea", "Brews tea.", "Boil water. A pull of the lever is a request.");
+    scene.write(
+        "skills/secret/SKILL.md",
+        "---\nname: secret\ndescription: Fills in secret forms.\ntags: [Hidden, paper]\n\
+         disable-model-invocation: true\n---\nBurn after reading.\n",
+    );
+    scene
+}
+
+fn everybody(_: &Skill) -> bool {
+    true
+}
+
+/// The ids that a query finds, the best first, and what they were found in.
+fn found(
+    searcher: &Searcher,
+    store: &Store,
+    snapshot: &Arc<Snapshot>,
+    query: &str,
+) -> (Vec<String>, RankedBy) {
+    let ranker = Ranker::standard();
+    let admits = &everybody;
+    let ask = Ask { query, limit: 100, tags: &[], admits, ranker: &ranker, semantics: None };
+    let ranked = searcher.search(store, snapshot, &ask);
+    assert_eq!(ranked.matched, ranked.hits.len());
+    assert!(ranked.hits.is_sorted_by(|a, b| a.score >= b.score), "{query}");
+    (ranked.hits.iter().map(|hit| hit.skill.id().to_string()).collect(), ranked.by)
+}
+
+fn ids(searcher: &Searcher, store: &Store, query: &str) -> Vec<String> {
+    found(searcher, store, &store.snapshot(), query).0
+}
+
+fn tool(
+    store: &Store,
+    searcher: &Searcher,
+    audience: Audience,
+    args: serde_json::Value,
+) -> (String, serde_json::Value) {
+    let (snapshot, ranker) = (store.snapshot(), Ranker::standard());
+    let search =
+        SearchIn { store, snapshot: &snapshot, searcher, ranker: &ranker, semantics: None };
+    let args: ListArgs = serde_json::from_value(args).unwrap();
+    let answer = search_skills(&search, audience, &args);
+    (answer.text, answer.structured)
+}
+
+fn ledger(scene: &Scene) -> Ledger {
+    let clock: Arc<ManualClock> = Arc::clone(&scene.clock);
+    Ledger::new(scene.path("data"), clock)
+}
+
+fn by_index(generation: u64, current: bool) -> RankedBy {
+    RankedBy::Index { generation, current }
+}
+
+#[test]
+fn the_first_question_makes_the_index_and_bodies_are_in_it() {
+    let scene = scene();
+    let store = scene.open();
+    let searcher = Searcher::new();
+    assert_eq!((searcher.generation(), searcher.heap_bytes()), (None, 0));
+    let (hits, by) = found(&searcher, &store, &store.snapshot(), "undo a deployment");
+    assert_eq!((hits, by), (vec!["kubernetes".to_owned()], by_index(1, true)));
+    assert!(searcher.heap_bytes() > 100);
+    assert_eq!(ids(&searcher, &store, "fields of a form"), ["pdf-forms", "secret"]);
+    assert_eq!(ids(&searcher, &store, "the of and"), [""; 0]);
+}
+
+#[test]
+fn a_listing_makes_no_index() {
+    let scene = scene();
+    let store = scene.open();
+    let searcher = Searcher::with_catalog(&ledger(&scene));
+    let (text, _) = tool(&store, &searcher, Audience::Model, json!({"query": "  "}));
+    assert_eq!(text.lines().next(), Some("4 skills"));
+    assert_eq!(searcher.generation(), None);
+    assert!(!scene.path("data").exists());
+}
+
+#[test]
+fn edits_are_found_at_the_next_question() {
+    let scene = scene();
+    let store = scene.open_warm();
+    let searcher = Searcher::new();
+    assert_eq!(ids(&searcher, &store, "zebra"), [""; 0]);
+    let body = |text: &str| write(&scene, "tea", "Brews tea.", text);
+    tick(&scene.path("skills/tea/SKILL.md"));
+    body("Give the zebra water.");
+    store.poll();
+    assert_eq!(ids(&searcher, &store, "zebra"), ["tea"]);
+    assert_eq!(ids(&searcher, &store, "boil"), [""; 0]);
+    write(&scene, "zoo", "Feeds a zebra.", "Hay.");
+    store.poll();
+    assert_eq!(ids(&searcher, &store, "zebra"), ["zoo", "tea"]);
+    // A name that moves takes everything with it.
+    fs::rename(scene.path("skills/zoo"), scene.path("skills/stable")).unwrap();
+    store.poll();
+    store.poll();
+    assert_eq!(ids(&searcher, &store, "hay"), ["stable"]);
+    fs::remove_dir_all(scene.path("skills/stable")).unwrap();
+    store.poll();
+    store.poll();
+    assert_eq!(ids(&searcher, &store, "zebra"), ["tea"]);
+    // Made anew, the index answers the same.
+    let fresh = Searcher::new();
+    for query in ["zebra", "fills a form", "pull request", "deploy"] {
+        let ask = |searcher: &Searcher| found(searcher, &store, &store.snapshot(), query);
+        assert_eq!(ask(&searcher), ask(&fresh), "{query}");
+    }
+}
+
+#[test]
+fn a_broken_skill_is_found_by_its_last_good_text_and_one_that_is_gone_is_not() {
+    let scene = scene();
+    let store = scene.open_warm();
+    let searcher = Searcher::new();
+    let snapshot = store.snapshot();
+    // Broken before anybody asked: the text comes out of the cache.
+    tick(&scene.path("skills/tea/SKILL.md"));
+    scene.write("skills/tea/SKILL.md", "nothing");
+    store.poll();
+    assert_eq!(ids(&searcher, &store, "boil water"), ["tea"]);
+    fs::remove_dir_all(scene.path("skills/kubernetes")).unwrap();
+    store.poll();
+    store.poll();
+    assert_eq!(ids(&searcher, &store, "cluster"), [""; 0]);
+    // Whoever holds the earlier state is not told of what the index has no more.
+    assert_eq!(found(&searcher, &store, &snapshot, "cluster").0, [""; 0]);
+    assert_eq!(found(&searcher, &store, &snapshot, "boil").1, by_index(3, false));
+}
+
+#[test]
+fn a_skill_whose_text_cannot_be_had_is_found_by_what_its_listing_says() {
+    let scene = scene();
+    let mut options = scene.options(&["skills"]);
+    options.cache_bytes = 0;
+    let store = scene.open_with(options);
+    scene.write("skills/tea/SKILL.md", "nothing");
+    let searcher = Searcher::new();
+    assert_eq!(ids(&searcher, &store, "brews"), ["tea"]);
+    assert_eq!(ids(&searcher, &store, "boil"), [""; 0]);
+}
+
+#[test]
+fn shadowed_skills_are_not_searched() {
+    let scene = scene();
+    scene.write("more/tea/SKILL.md", "---\nname: tea\ndescription: Other.\n---\nA samovar.\n");
+    scene.write("more/coffee/SKILL.md", "---\nname: coffee\ndescription: Roasts.\n---\nGrind.\n");
+    let store = scene.open_with(scene.options(&["skills", "more"]));
+    let searcher = Searcher::new();
+    assert_eq!(ids(&searcher, &store, "samovar"), [""; 0]);
+    assert_eq!(ids(&searcher, &store, "grind"), ["coffee"]);
+}
+
+#[test]
+fn a_large_catalog_is_not_read_while_somebody_waits() {
+    let scene = Scene::new();
+    for at in 0..70 {
+        write(&scene, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
+    }
+    let store = scene.open_warm();
+    let searcher = Searcher::with_catalog(&ledger(&scene));
+    let snapshot = store.snapshot();
+    let ask = |query: &str| found(&searcher, &store, &snapshot, query);
+    let one = |id: &str| vec![id.to_owned()];
+    // Nothing is known of bodies yet, here or in the database.
+    assert_eq!(ask("b33"), (vec![], RankedBy::Names));
+    assert_eq!(ask("n33"), (one("s33"), RankedBy::Names));
+    assert!(!scene.path("data").exists());
+    assert_eq!(searcher.keep_catalog(&store, &snapshot).unwrap(), 70);
+    assert_eq!(searcher.keep_catalog(&store, &snapshot).unwrap(), 0);
+    assert_eq!(ask("b33"), (one("s33"), RankedBy::Catalog));
+    assert!(!searcher.wait(&snapshot, Duration::ZERO));
+    searcher.prepare(&store, &snapshot);
+    assert!(searcher.wait(&snapshot, Duration::ZERO));
+    assert_eq!(ask("b33"), (one("s33"), by_index(1, true)));
+    // What comes later is answered from the index before if it is much.
+    for at in 0..70 {
+        write(&scene, &format!("t{at:02}"), &format!("About m{at}."), "Deep.");
+    }
+    fs::remove_dir_all(scene.path("skills/s33")).unwrap();
+    store.poll();
+    store.poll();
+    let after = store.snapshot();
+    let ask = |query: &str| found(&searcher, &store, &after, query);
+    assert_eq!(ask("m12"), (vec![], by_index(1, false)));
+    assert_eq!(ask("n33"), (vec![], by_index(1, false)));
+    assert_eq!(ask("n32"), (one("s32"), by_index(1, false)));
+    searcher.prepare(&store, &after);
+    assert_eq!(ask("m12"), (one("t12"), by_index(after.generation(), true)));
+}
+
+#[test]
+fn the_catalog_outlives_the_process_and_follows_edits() {
+    let scene = Scene::new();
+    for at in 0..70 {
+        write(&scene, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
+    }
+    let store = scene.open_warm();
+    let before = Searcher::with_catalog(&ledger(&scene));
+    before.keep_catalog(&store, &store.snapshot()).unwrap();
+    tick(&scene.path("skills/s07/SKILL.md"));
+    write(&scene, "s07", "About n7.", "Deep zebra.");
+    fs::remove_dir_all(scene.path("skills/s08")).unwrap();
+
+    let store = scene.open_warm();
+    let snapshot = store.snapshot();
+    let searcher = Searcher::with_catalog(&ledger(&scene));
+    let ask = |query: &str| found(&searcher, &store, &snapshot, query);
+    // It is as old as it is; what is gone is not in it.
+    assert_eq!(ask("b7"), (vec!["s07".to_owned()], RankedBy::Catalog));
+    assert_eq!(ask("b8 n9"), (vec!["s09".to_owned()], RankedBy::Catalog));
+    assert_eq!(searcher.keep_catalog(&store, &snapshot).unwrap(), 2);
+    assert_eq!(ask("zebras"), (vec!["s07".to_owned()], RankedBy::Catalog));
+    assert_eq!(ask("b7"), (vec![], RankedBy::Names));
+    // Damage costs no more than the catalog.
+    fs::write(scene.path("data/registry.sqlite3"), "garbage".repeat(2_000)).unwrap();
+    assert_eq!(ask("zebras"), (vec![], RankedBy::Names));
+    assert_eq!(searcher.keep_catalog(&store, &snapshot).unwrap(), 69);
+    assert_eq!(ask("zebras").1, RankedBy::Catalog);
+}
+
+#[test]
+fn phrases_and_beginnings_of_words_are_insisted_on() {
+    let scene = scene();
+    let store = scene.open_warm();
+    let plain = Searcher::new();
+    let kept = Searcher::with_catalog(&ledger(&scene));
+    kept.keep_catalog(&store, &store.snapshot()).unwrap();
+    let found = |searcher: &Searcher, query: &str| {
+        let (_, answer) = tool(&store, searcher, Audience::Operator, json!({"query": query}));
+        let skills = answer["skills"].as_array().unwrap().clone();
+        let ids = skills.iter().map(|skill| skill["skill_id"].as_str().unwrap().to_owned());
+        (ids.collect::<Vec<_>>(), answer["matched"].clone(), answer["unmet"].clone())
+    };
+    let check = |query: &str, ids: &[&str], unmet: &[&str]| {
+        let expected =
+            (ids.iter().map(|id| (*id).to_owned()).collect(), json!(ids.len()), json!(unmet));
+        assert_eq!(found(&plain, query), expected, "{query}");
+        assert_eq!(found(&kept, query), expected, "{query}, with the database");
+    };
+    check("pull request", &["pull-requests", "tea"], &[]);
+    check("\"pull request\"", &["pull-requests"], &[]);
+    check("\"a pull of the lever\"", &["tea"], &[]);
+    check("kube*", &["kubernetes"], &[]);
+    check("form* \"fills in\"", &["pdf-forms", "secret"], &[]);
+    check("fill*", &["pdf-forms", "secret"], &[]);
+    check("hid*", &["secret"], &[]);
+    check("dep*", &["kubernetes"], &[]);
+    check("brew \"no such phrase\"", &["tea"], &["\"no such phrase\""]);
+    // Only stop words, which a ranker does not know.
+    check("\"of the\"", &["pdf-forms", "tea"], &[]);
+    // The database knows another text of it: the file counts.
+    tick(&scene.path("skills/tea/SKILL.md"));
+    write(&scene, "tea", "Brews tea.", "One lump or two.");
+    store.poll();
+    check("\"lump or two\"", &["tea"], &[]);
+    check("\"of the\"", &["pdf-forms"], &[]);
+}
+
+#[test]
+fn the_tool_tells_scores_and_fields_and_what_is_left_out() {
+    let scene = scene();
+    let store = scene.open_warm();
+    let searcher = Searcher::new();
+    let (text, answer) =
+        tool(&store, &searcher, Audience::Operator, json!({"query": "forms", "limit": 1}));
+    let score = answer["skills"][0]["score"].as_f64().unwrap();
+    assert!(score > 0.0);
+    assert_eq!(
+        text,
+        format!(
+            "2 of 5 skills match, the best first\n\
+             • `pdf-forms` — Fills in PDF forms. [~10 tokens; skills; score {score:.2} in name, \
+             description, body]\n\
+             (1 more: say more of the task or raise the limit)"
+        )
+    );
+    let expected = json!({
+        "generation": 1, "total": 5, "matched": 2, "omitted": 1, "ranked_by": "index", "unmet": [],
+        "skills": [{
+            "skill_id": "pdf-forms", "description": "Fills in PDF forms.", "tags": [], "tokens": 10,
+            "source": "skills", "trust": "operator", "model_invocable": true,
+            "score": score, "matched": ["name", "description", "body"],
+        }],
+    });
+    assert_eq!(answer, expected);
+    // What a model may not invoke it is not told of; tags narrow.
+    let ids = |audience, args| -> Vec<String> {
+        let (_, answer) = tool(&store, &searcher, audience, args);
+        let skills = answer["skills"].as_array().unwrap();
+        skills.iter().map(|skill| skill["skill_id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(Audience::Model, json!({"query": "forms"})), ["pdf-forms"]);
+    assert_eq!(ids(Audience::Model, json!({"query": "burn paper"})), [""; 0]);
+    let tagged = json!({"query": "forms", "tags": ["paper", "HIDDEN"]});
+    assert_eq!(ids(Audience::Operator, tagged.clone()), ["secret"]);
+    assert_eq!(ids(Audience::Model, tagged), [""; 0]);
+    let (text, _) = tool(&store, &searcher, Audience::Model, json!({"query": "xyzzy"}));
+    assert_eq!(text, "None of the 4 skills matches.");
+    let (text, _) =
+        tool(&store, &searcher, Audience::Model, json!({"query": "tea \"x\u{1b}[2J\""}));
+    assert_eq!(text.lines().nth(1), Some("(no skill has \"x 2j\": searched without it)"));
+}
+
+#[test]
+fn no_query_is_an_error() {
+    let scene = scene();
+    write(&scene, "nihongo", "日本語の文章を校正する。", "誤字を直す。");
+    write(&scene, "shalom", "בודק איות בעברית.", "טקסט.");
+    let store = scene.open_warm();
+    let plain = Searcher::new();
+    let kept = Searcher::with_catalog(&ledger(&scene));
+    kept.keep_catalog(&store, &store.snapshot()).unwrap();
+    // Without an index, as at the start.
+    let catalog = |query: &str| {
+        let words = json!({"query": query, "limit": 5});
+        tool(&store, &kept, Audience::Model, words)
+    };
+    let queries = [
+        "AND",
+        "OR NOT",
+        "NEAR(a b, 3)",
+        "a AND (b",
+        "\"",
+        "\"\"\"",
+        "*",
+        "tea*\" OR \"",
+        "name:tea",
+        "name : tea",
+        "{name body} : tea",
+        "^tea",
+        "- tea",
+        "-tea",
+        "+tea",
+        "tea\0*",
+        "\0",
+        "\"\0\"",
+        "🦀",
+        "🦀*",
+        "\"🦀\"",
+        "👩‍👩‍👧‍👦 tea",
+        "\u{202e}aet\u{202c}",
+        "עברית",
+        "日本語",
+        "\"日本語\"",
+        "日*",
+        "'; DROP TABLE catalog; --",
+        "%_",
+        "\u{feff}tea",
+        "\u{0300}\u{0301}",
+        "tea\r\n\t\u{2028}",
+    ];
+    for query in queries {
+        let (text, _) = tool(&store, &plain, Audience::Model, json!({"query": query}));
+        assert!(text.contains("skills match") || text.contains("skill"), "{query}: {text}");
+        let (again, _) = catalog(query);
+        assert!(!again.is_empty(), "{query}");
+    }
+    let finds = |query: &str, id: &str| {
+        let (_, answer) = tool(&store, &plain, Audience::Model, json!({"query": query}));
+        assert_eq!(answer["skills"][0]["skill_id"], id, "{query}");
+    };
+    finds("日本語", "nihongo");
+    finds("\"文章を\"", "nihongo");
+    finds("校*", "nihongo");
+    finds("בעברית", "shalom");
+    finds("tea\0", "tea");
+    let long = ["tea ".repeat(250_000), "x".repeat(1 << 20), "\"".repeat(1 << 20)];
+    for query in long {
+        let (text, _) = tool(&store, &plain, Audience::Model, json!({"query": query}));
+        assert!(text.len() < 4_000, "{}", text.len());
+        catalog(&query);
+    }
+}
+
+#[test]
+fn nobody_waits_while_skills_change_under_the_index() {
+    let scene = Scene::new();
+    for at in 0..40 {
+        write(&scene, &format!("s{at:02}"), "Steady oak.", "Steady.");
+    }
+    let store = scene.open_warm();
+    let searcher = Searcher::new();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let ask = || {
+            let mut asked = 0;
+            while !done.load(Ordering::Relaxed) || asked == 0 {
+                let snapshot = store.snapshot();
+                let (hits, _) = found(&searcher, &store, &snapshot, "oak maple");
+                let hits: BTreeSet<String> = hits.into_iter().collect();
+                // The steady ones are in every answer, and nothing the snapshot does not have.
+                let known: BTreeSet<String> =
+                    snapshot.skills().iter().map(|skill| skill.id().to_string()).collect();
+                assert!(hits.is_subset(&known));
+                assert_eq!(hits.iter().filter(|id| id.starts_with('s')).count(), 40);
+                asked += 1;
+            }
+            asked
+        };
+        let askers = [scope.spawn(ask), scope.spawn(ask)];
+        let renewing = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                searcher.prepare(&store, &store.snapshot());
+            }
+        });
+        for round in 0..60 {
+            write(&scene, &format!("x{:02}", round % 7), &format!("Maple {round}."), "Leaf.");
+            if round % 3 == 0 {
+                let _ = fs::remove_dir_all(scene.path(&format!("skills/x{:02}", (round + 3) % 7)));
+            }
+            store.poll();
+        }
+        done.store(true, Ordering::Relaxed);
+        renewing.join().unwrap();
+        assert!(askers.map(|asker| asker.join().unwrap()).iter().all(|asked| *asked > 0));
+    });
+    // What is there in the end is found as by an index made anew.
+    store.poll();
+    store.poll();
+    let fresh = Searcher::new();
+    let ask = |searcher: &Searcher| found(searcher, &store, &store.snapshot(), "maple leaf oak");
+    assert_eq!(ask(&searcher), ask(&fresh));
+}

@@ -1,0 +1,142 @@
+//! `skillhost skill search`: the skills that fit a task, without a kernel.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use skill_store::{
+    Ask, Audience, Explanation, ListArgs, Ranker, SearchIn, Searched, Searcher, Skill,
+    search_skills,
+};
+
+use super::stored;
+use crate::cli::SearchArgs;
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{BOLD, DIM, Outcome, Output, show};
+use crate::session::Session;
+
+/// Ids that are longer push their line to the right.
+const ID_WIDTH: usize = 32;
+
+pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
+    let output = session.output;
+    let store = stored::open(session, &args.roots)?;
+    let snapshot = store.snapshot();
+    let searcher = Searcher::new();
+    // Nobody else does it, and what an agent gets after a moment is to be got here at once.
+    searcher.prepare(&store, &snapshot);
+    let ranker = Ranker::from(args.ranker);
+    let query = args.query.join(" ");
+    let ask = Ask {
+        query: &query,
+        limit: args.limit,
+        tags: &args.tag,
+        admits: &|_: &Skill| true,
+        ranker: &ranker,
+        semantics: None,
+    };
+    if output.json {
+        let list = ListArgs {
+            query: Some(query.clone()),
+            limit: Some(args.limit),
+            tags: Some(args.tag.clone()),
+        };
+        let search = SearchIn {
+            store: &store,
+            snapshot: &snapshot,
+            searcher: &searcher,
+            ranker: &ranker,
+            semantics: None,
+        };
+        let mut object = search_skills(&search, Audience::Operator, &list).structured;
+        object["ranker"] = json!(ranker.name());
+        if args.explain {
+            object["explanation"] = json!(searcher.explain(&store, &snapshot, &ask));
+        }
+        output.object(&object)?;
+        return Ok(exit::OK);
+    }
+    let found = searcher.find(&store, &snapshot, &ask);
+    for filter in &found.unmet {
+        output.note(format!("no skill has {filter}: searched without it"));
+    }
+    print(output, &found)?;
+    if args.explain
+        && let Some(explanation) = searcher.explain(&store, &snapshot, &ask)
+    {
+        explain(output, &explanation)?;
+    }
+    let (total, matched) = (snapshot.skills().len(), found.ranked.matched);
+    if matched == 0 && total > 0 {
+        output.note(format!("none of {total} skills matches"));
+    }
+    if matched > found.ranked.hits.len() {
+        let more = matched - found.ranked.hits.len();
+        output.note(format!("{more} more; --limit shows them"));
+    }
+    stored::report(output, &snapshot);
+    Ok(exit::OK)
+}
+
+fn print(output: Output, found: &Searched) -> Result<(), CliError> {
+    let hits = &found.ranked.hits;
+    let width = hits.iter().map(|hit| hit.skill.id().as_str().chars().count()).max();
+    let width = width.unwrap_or_default().min(ID_WIDTH);
+    for hit in hits {
+        let id = show(hit.skill.id().as_str());
+        let gap = " ".repeat(width.saturating_sub(id.chars().count()));
+        let description = skill_format::description_short(hit.skill.description());
+        let mut line = format!("{BOLD}{id}{BOLD:#}{gap}  {:>6.2}  {description}", hit.score);
+        if !hit.fields.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = write!(line, " {DIM}[{}]{DIM:#}", hit.fields.join(", "));
+        }
+        output.line(line)?;
+    }
+    Ok(())
+}
+
+/// Prints what the scores are made of.
+fn explain(output: Output, explanation: &Explanation) -> Result<(), CliError> {
+    output.line("")?;
+    output.line(format!(
+        "{BOLD}ranker {}{BOLD:#}, {} candidates",
+        explanation.ranker, explanation.candidates
+    ))?;
+    let rows: Vec<Vec<String>> = explanation
+        .terms
+        .iter()
+        .map(|term| {
+            let (count, skills) = (term.count.to_string(), term.skills.to_string());
+            vec![term.term.clone(), count, skills, format!("{:.4}", term.weight)]
+        })
+        .collect();
+    output.table(&["term", "in query", "in skills", "weight"], &rows)?;
+    for hit in &explanation.hits {
+        output.line("")?;
+        output.line(format!("{BOLD}{}{BOLD:#}  {:.4}", show(&hit.id), hit.score))?;
+        let matched: Vec<String> = hit
+            .matched
+            .iter()
+            .map(|term| format!("{} ({})", term.term, term.fields.names().join(", ")))
+            .collect();
+        if !matched.is_empty() {
+            output.line(format!("{DIM}{}{DIM:#}", show(&matched.join("; "))))?;
+        }
+        // What is not there explains nothing.
+        let told = hit.contributions.iter().filter(|part| part.value != 0.0);
+        let rows: Vec<Vec<String>> = told
+            .map(|part| {
+                let number = |value: f64| format!("{value:.4}");
+                vec![
+                    part.feature.clone(),
+                    number(part.value),
+                    number(part.weight),
+                    number(part.contribution),
+                ]
+            })
+            .collect();
+        output.table(&["feature", "value", "weight", "contribution"], &rows)?;
+    }
+    Ok(())
+}

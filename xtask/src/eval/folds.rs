@@ -1,0 +1,160 @@
+//! Weights refitted, and how they do on sources that they were not fitted on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use skill_search::{Index, Ranker, Request};
+
+use super::data::Query;
+use super::fit::{Example, fit};
+use super::score::Measures;
+
+/// A source with fewer queries shares its fold with other small ones.
+const OWN_FOLD: usize = 16;
+
+/// Folds that the small sources are dealt out to.
+const SHARED_FOLDS: usize = 3;
+
+/// What a fit gives.
+#[derive(Debug)]
+pub(super) struct Fitted {
+    /// A name for each weight.
+    pub(super) columns: Vec<String>,
+    /// The weights fitted on all queries.
+    pub(super) weights: Vec<f64>,
+    /// How they do on the queries that they were fitted on.
+    pub(super) inside: Vec<Measures>,
+    /// How each query does with weights that were fitted without its fold.
+    pub(super) outside: Vec<Measures>,
+}
+
+/// Fits the second stage of a ranker.
+pub(super) fn refit(index: &Index, ranker: &Ranker, queries: &[Query], l2: f64) -> Fitted {
+    let mut columns = Vec::new();
+    let mut ids = Vec::new();
+    let mut examples = Vec::new();
+    for query in queries {
+        let candidates = index.features(&Request::new(&query.query, ranker));
+        let relevant = candidates.ids.iter().map(|id| query.relevant.iter().any(|it| **it == **id));
+        examples.push(Example {
+            relevant: relevant.collect(),
+            features: candidates.rows.concat(),
+            weight: 1.0,
+        });
+        columns = candidates.columns;
+        ids.push(candidates.ids);
+    }
+    let measures = |at: usize, weights: &[f64]| {
+        let ranked: Vec<_> =
+            examples[at].order(weights).into_iter().map(|candidate| &*ids[at][candidate]).collect();
+        Measures::of(&queries[at].relevant, &ranked)
+    };
+    let weights = fit(&examples.iter().collect::<Vec<_>>(), l2);
+    let inside = (0..queries.len()).map(|at| measures(at, &weights)).collect();
+    let folds = folds(queries);
+    let mut outside = vec![Measures::default(); queries.len()];
+    for fold in folds.iter().collect::<BTreeSet<_>>() {
+        let others = examples.iter().zip(&folds).filter(|(_, other)| *other != fold);
+        let weights = fit(&others.map(|(example, _)| example).collect::<Vec<_>>(), l2);
+        for at in (0..queries.len()).filter(|&at| folds[at] == *fold) {
+            outside[at] = measures(at, &weights);
+        }
+    }
+    Fitted { columns, weights, inside, outside }
+}
+
+/// The mean over sources of the means over their queries, small sources left out.
+pub(super) fn by_source(queries: &[Query], measures: &[Measures]) -> Measures {
+    let mut sources: BTreeMap<&str, Vec<&Measures>> = BTreeMap::new();
+    for (query, measures) in queries.iter().zip(measures) {
+        sources.entry(&query.source).or_default().push(measures);
+    }
+    let means: Vec<Measures> =
+        sources.into_values().filter(|all| all.len() * 2 >= OWN_FOLD).map(Measures::mean).collect();
+    Measures::mean(&means)
+}
+
+/// The weights as they stand in the source.
+pub(super) fn pasted(fitted: &Fitted) -> String {
+    let mut text = String::new();
+    for (column, weight) in fitted.columns.iter().zip(&fitted.weights) {
+        let _ = writeln!(text, "    {weight:.4}, // {column}");
+    }
+    text
+}
+
+/// A fold for each query: queries of one source are in one fold.
+fn folds(queries: &[Query]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for query in queries {
+        *counts.entry(&query.source).or_default() += 1;
+    }
+    let small = counts.iter().filter(|(_, count)| **count < OWN_FOLD);
+    let shared: BTreeMap<&str, String> = small
+        .enumerate()
+        .map(|(number, (source, _))| (*source, format!("small {}", number % SHARED_FOLDS)))
+        .collect();
+    let fold = |query: &Query| shared.get(&*query.source).unwrap_or(&query.source).clone();
+    queries.iter().map(fold).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use skill_search::{Analysis, Document};
+
+    use super::*;
+
+    fn query(source: &str, text: &str, relevant: &str) -> Query {
+        Query {
+            id: String::new(),
+            query: text.into(),
+            relevant: vec![relevant.into()],
+            source: source.into(),
+        }
+    }
+
+    #[test]
+    fn a_source_stays_together_and_small_ones_share() {
+        let mut queries: Vec<Query> = (0..16).map(|_| query("big", "", "")).collect();
+        queries.extend(["s1", "s2", "s3", "s4", "s1"].map(|source| query(source, "", "")));
+        let folds = folds(&queries);
+        assert!(folds[..16].iter().all(|fold| fold == "big"));
+        assert_eq!(folds[16..], ["small 0", "small 1", "small 2", "small 0", "small 0"]);
+    }
+
+    #[test]
+    fn each_source_counts_once_in_the_mean_over_sources() {
+        let good = Measures::of(&["a".into()], &["a"]);
+        let bad = Measures::of(&["a".into()], &["b"]);
+        let mut queries: Vec<Query> = (0..30).map(|_| query("large", "", "")).collect();
+        let mut measures = vec![good; 30];
+        queries.extend((0..8).map(|_| query("less", "", "")));
+        measures.extend([bad; 8]);
+        queries.push(query("tiny", "", ""));
+        measures.push(bad);
+        assert_eq!(by_source(&queries, &measures).values(), [0.5; 6]);
+    }
+
+    #[test]
+    fn a_fit_prefers_what_the_labels_prefer() {
+        // BM25F prefers the shorter description; the labels follow the name.
+        let words = ["ant", "bee", "cow", "dog", "elk", "fox"];
+        let names: Vec<String> = words.iter().map(|word| format!("{word}-keeper")).collect();
+        let texts: Vec<String> =
+            (0..6).map(|n| format!("Keeps every {} in a large field", words[n])).collect();
+        let others: Vec<String> = words.iter().map(|word| format!("x-{word}s-y-z")).collect();
+        let short: Vec<String> = words.iter().map(|word| format!("{word} {word} field")).collect();
+        let document =
+            |id, description| Document { id, name: id, description, ..Document::default() };
+        let documents = (0..6)
+            .flat_map(|n| [document(&*names[n], &*texts[n]), document(&*others[n], &*short[n])]);
+        let index = Index::build(Analysis::Standard, documents);
+        let queries: Vec<Query> = (0..6)
+            .map(|n| query(words[n], &format!("{} keeper field", words[n]), &names[n]))
+            .collect();
+        let fitted = refit(&index, &Ranker::standard(), &queries, 1e-3);
+        assert_eq!(fitted.columns.len(), fitted.weights.len());
+        assert_eq!(Measures::mean(&fitted.inside).values(), [1.0; 6]);
+        assert_eq!(Measures::mean(&fitted.outside).values(), [1.0; 6]);
+    }
+}

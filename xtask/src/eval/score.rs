@@ -1,0 +1,138 @@
+//! How good a ranking is.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::random::Random;
+
+/// Re-drawn samples for an interval.
+const DRAWS: usize = 1_000;
+
+/// The measures of one query, or their means.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Measures([f64; 6]);
+
+impl Measures {
+    /// What the numbers are, in order.
+    pub(super) const NAMES: [&str; 6] = ["R@1", "R@3", "R@5", "R@10", "MRR", "nDCG@10"];
+
+    /// Measures one query: the share of its labelled skills in the first k (for k = 1 one suffices),
+    /// the reciprocal rank of the first among 100, and binary nDCG at 10.
+    pub(super) fn of<S: AsRef<str>>(relevant: &[String], ranked: &[S]) -> Self {
+        let labelled: HashSet<&str> = relevant.iter().map(String::as_str).collect();
+        let fits = |id: &S| labelled.contains(id.as_ref());
+        let share = |k: usize| {
+            let found = ranked.iter().take(k).filter(|id| fits(id)).count();
+            found as f64 / if k == 1 { labelled.len().min(1) } else { labelled.len() }.max(1) as f64
+        };
+        let gain = |rank: usize| 1.0 / (rank as f64 + 2.0).log2();
+        let first = ranked.iter().take(100).position(fits);
+        let found: f64 =
+            (0..ranked.len().min(10)).filter(|&rank| fits(&ranked[rank])).map(gain).sum();
+        let best: f64 = (0..labelled.len().min(10)).map(gain).sum();
+        Self([
+            share(1),
+            share(3),
+            share(5),
+            share(10),
+            first.map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0)),
+            if best > 0.0 { found / best } else { 0.0 },
+        ])
+    }
+
+    /// The means; zeros for no query.
+    pub(super) fn mean<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let (mut sum, mut count) = ([0.0; 6], 0.0_f64);
+        for Self(values) in all {
+            count += 1.0;
+            for (sum, value) in sum.iter_mut().zip(values) {
+                *sum += value;
+            }
+        }
+        Self(sum.map(|sum| sum / count.max(1.0)))
+    }
+
+    pub(super) fn values(&self) -> [f64; 6] {
+        self.0
+    }
+}
+
+impl fmt::Display for Measures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in Self::NAMES.iter().zip(self.0) {
+            write!(f, " {name} {value:.3}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where 95 % of the means of samples drawn anew, with replacement, lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Interval {
+    pub(super) low: Measures,
+    pub(super) high: Measures,
+}
+
+/// The 95 % bootstrap interval of each mean. The seed is fixed, so that the same measures give the
+/// same interval.
+pub(super) fn interval(all: &[Measures]) -> Interval {
+    let mut random = Random::new(17);
+    let mut means: [Vec<f64>; 6] = Default::default();
+    if !all.is_empty() {
+        for _ in 0..DRAWS {
+            let drawn: Vec<&Measures> =
+                (0..all.len()).map(|_| &all[random.below(all.len())]).collect();
+            for (means, value) in means.iter_mut().zip(Measures::mean(drawn).0) {
+                means.push(value);
+            }
+        }
+    }
+    let at = |share: f64| {
+        Measures(means.clone().map(|mut means| {
+            means.sort_by(f64::total_cmp);
+            means.get((share * means.len() as f64) as usize).copied().unwrap_or_default()
+        }))
+    };
+    Interval { low: at(0.025), high: at(0.975) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(relevant: &[&str], ranked: &[&str]) -> [f64; 6] {
+        let relevant: Vec<String> = relevant.iter().map(|&id| id.to_owned()).collect();
+        Measures::of(&relevant, ranked).values()
+    }
+
+    #[test]
+    fn one_label_counts_by_its_place() {
+        assert_eq!(of(&["a"], &["a", "b"]), [1.0; 6]);
+        assert_eq!(of(&["a"], &["b", "c"]), [0.0; 6]);
+        assert_eq!(of(&["a"], &[]), [0.0; 6]);
+        let fourth = 1.0 / 5.0_f64.log2();
+        assert_eq!(of(&["a"], &["x", "y", "z", "a"]), [0.0, 0.0, 1.0, 1.0, 0.25, fourth]);
+    }
+
+    #[test]
+    fn of_two_labels_the_first_place_asks_for_one() {
+        let gain = (1.0 + 0.5) / (1.0 + 1.0 / 3.0_f64.log2());
+        assert_eq!(of(&["a", "b"], &["a", "x", "b"]), [1.0, 1.0, 1.0, 1.0, 1.0, gain]);
+        assert_eq!(of(&["a", "b"], &["x", "b"])[..2], [0.0, 0.5]);
+    }
+
+    #[test]
+    fn the_interval_holds_the_mean_and_does_not_change() {
+        let all: Vec<Measures> = (0..200).map(|n| Measures([f64::from(n % 4 == 0); 6])).collect();
+        let Interval { low, high } = interval(&all);
+        let mean = Measures::mean(&all).values()[0];
+        assert_eq!(mean, 0.25);
+        // A quarter of 200 has a standard error of 0.031.
+        for (low, high) in low.values().into_iter().zip(high.values()) {
+            assert!((0.17..0.21).contains(&low), "{low}");
+            assert!((0.29..0.33).contains(&high), "{high}");
+        }
+        assert_eq!(interval(&all), Interval { low, high });
+        assert_eq!(interval(&[]), Interval { low: Measures::default(), high: Measures::default() });
+    }
+}

@@ -1,0 +1,121 @@
+//! Rankers asked the queries.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use skill_search::{Analysis, Document, Index, Ranker, Request};
+
+use super::data::{Query, Skill};
+use super::score::Measures;
+
+/// Hits asked for: what the measures look at.
+const LIMIT: usize = 100;
+
+/// Builds an index over some skills of a catalog.
+pub(super) fn index(analysis: Analysis, skills: &[Skill], chosen: &[usize]) -> Index {
+    let documents = chosen.iter().map(|&at| Document {
+        id: &skills[at].id,
+        name: &skills[at].name,
+        description: &skills[at].description,
+        when_to_use: &skills[at].when_to_use,
+        tags: skills[at].tags.iter().map(String::as_str).collect(),
+        headings: skills[at].headings.iter().map(String::as_str).collect(),
+        body: &skills[at].body,
+    });
+    Index::build(analysis, documents)
+}
+
+/// The ids that a ranker finds for a query, best first.
+pub(super) fn ranked(index: &Index, ranker: &Ranker, query: &Query) -> Vec<String> {
+    let request = Request { limit: LIMIT, ..Request::new(&query.query, ranker) };
+    index.search(&request).into_iter().map(|hit| hit.id.to_string()).collect()
+}
+
+/// The measures of each query.
+pub(super) fn measures<'a>(
+    index: &Index,
+    ranker: &Ranker,
+    queries: impl IntoIterator<Item = &'a Query>,
+) -> Vec<Measures> {
+    queries
+        .into_iter()
+        .map(|query| Measures::of(&query.relevant, &ranked(index, ranker, query)))
+        .collect()
+}
+
+/// How long queries take.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) median: Duration,
+    pub(super) p99: Duration,
+}
+
+impl Times {
+    /// The times of the ten best hits for every query, after a first round that does not count.
+    pub(super) fn of(index: &Index, ranker: &Ranker, queries: &[Query]) -> Self {
+        let round = || -> Vec<Duration> {
+            let timed = |query: &Query| {
+                let started = Instant::now();
+                std::hint::black_box(index.search(&Request::new(&query.query, ranker)));
+                started.elapsed()
+            };
+            queries.iter().map(timed).collect()
+        };
+        round();
+        Self::from_all(round())
+    }
+
+    fn from_all(mut all: Vec<Duration>) -> Self {
+        all.sort_unstable();
+        let at = |percent: usize| {
+            let last = all.len().saturating_sub(1);
+            all.get(last * percent / 100).copied().unwrap_or_default()
+        };
+        Self { median: at(50), p99: at(99) }
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        write!(f, "median {:.2} ms, p99 {:.2} ms", ms(self.median), ms(self.p99))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_taken_from_the_middle_and_near_the_end() {
+        let all = (0..=200).rev().map(Duration::from_millis).collect();
+        let median = Duration::from_millis(100);
+        assert_eq!(Times::from_all(all), Times { median, p99: Duration::from_millis(198) });
+        let none = Times { median: Duration::ZERO, p99: Duration::ZERO };
+        assert_eq!(Times::from_all(Vec::new()), none);
+    }
+
+    #[test]
+    fn a_ranker_is_asked_over_the_chosen_skills_alone() {
+        let skill = |id: &str, description: &str| Skill {
+            id: id.into(),
+            name: id.into(),
+            description: description.into(),
+            ..Skill::default()
+        };
+        let skills =
+            [skill("a", "Count beads."), skill("b", "Count pearls, beads."), skill("c", "")];
+        let query = Query {
+            id: "q".into(),
+            query: "count beads".into(),
+            relevant: vec!["b".into()],
+            source: String::new(),
+        };
+        let ranker = Ranker::bm25f();
+        let all = index(Analysis::Standard, &skills, &[0, 1, 2]);
+        assert_eq!(ranked(&all, &ranker, &query), ["a", "b"]);
+        let some = index(Analysis::Standard, &skills, &[1, 2]);
+        assert_eq!(ranked(&some, &ranker, &query), ["b"]);
+        assert_eq!(measures(&some, &ranker, [&query])[0].values(), [1.0; 6]);
+    }
+}
