@@ -1,17 +1,17 @@
 //! The ledger at work: proposals, what is read, what others decided.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use skill_format::sanitise_line;
 use skill_store::{
-    Activation, ActivationKind, ActivationLog, Author, Kept, Ledger, LedgerKeeper, LedgerNote,
-    Read, Store, SystemClock, propose_skill_update,
+    Activation, ActivationKind, ActivationLog, Kept, Ledger, LedgerKeeper, LedgerNote, Read, Store,
+    SystemClock, propose_skill_update,
 };
-use skillhost_sdk::Origin;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};
 
-use crate::{audience, blocking, refused, tools};
+use crate::caller::{audience, author};
+use crate::{blocking, refused, tools};
 
 /// How long readings wait to be written at most.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
@@ -19,7 +19,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(2);
 /// Everything that goes into the ledger or comes out of it.
 pub(crate) struct Desk {
     cx: ExtensionContext,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     pub(crate) keeper: LedgerKeeper,
     log: ActivationLog,
     /// A batch of readings is full.
@@ -66,20 +66,8 @@ impl Desk {
         path: Option<String>,
         read: Option<Read>,
     ) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let Author { agent_id, session_id, turn_id, origin } = author(cx);
-        let full = self.log.record(Activation {
-            at_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
-            skill_id,
-            kind,
-            path,
-            digest: read.and_then(|read| read.digest),
-            agent_id,
-            session_id,
-            turn_id,
-            origin,
-            tokens: read.map_or(0, |read| read.tokens.get()),
-        });
+        let reading = Activation::new(SystemTime::now(), author(cx), kind, skill_id, path, read);
+        let full = self.log.record(reading);
         if full {
             self.full.notify_one();
         }
@@ -116,19 +104,4 @@ impl Desk {
 
 fn say(notes: &[LedgerNote]) {
     notes.iter().for_each(|note| tracing::warn!("{}", sanitise_line(&note.to_string())));
-}
-
-/// Who calls, as the kernel says.
-fn author(cx: &CallContext) -> Author {
-    let origin = match cx.origin {
-        Origin::Agent => "agent",
-        Origin::Operator => "operator",
-        Origin::Mcp => "mcp",
-    };
-    Author {
-        agent_id: cx.agent_id.clone(),
-        session_id: cx.session_id.clone(),
-        turn_id: cx.turn_id.clone(),
-        origin: origin.to_owned(),
-    }
 }

@@ -4,29 +4,29 @@
 //! crate offers both as tools, as a block in every prompt, as a service that watches the folders,
 //! and as the provider that `uses_skills` is bound through.
 
-mod block;
+mod caller;
 mod desk;
+mod meaning;
 mod tools;
 mod watch;
 
-use std::sync::Arc;
-
 use skill_store::{
-    Audience, GenerationFile, RegistryConfig, RegistryError, Store, SystemClock, skill_content,
+    Finder, GenerationFile, News, RegistryConfig, RegistryError, Store, SystemClock, skill_content,
 };
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::{Origin, tokio};
+use skillhost_sdk::tokio;
 
-use crate::block::Prompter;
+use crate::caller::turn;
 use crate::desk::Desk;
+use crate::meaning::Meaning;
 use crate::watch::Watch;
 
 /// The extension.
 struct SkillRegistry {
     cx: ExtensionContext,
-    poll_interval_ms: u64,
     store: Arc<Store>,
-    prompter: Prompter,
+    finder: Arc<Finder>,
+    meaning: Meaning,
     desk: Arc<Desk>,
     watch: Arc<Watch>,
     generation_file: GenerationFile,
@@ -44,12 +44,12 @@ impl Extension for SkillRegistry {
                 .with_hint("correct extensions.skill_registry in skillhost.yaml")
         })?;
         let store = Arc::new(store);
-        watch::log_skipped(&store.snapshot());
+        watch::log(&News::first(&store.snapshot()));
         let desk = Arc::new(Desk::new(cx.clone()));
         let watch = Arc::new(Watch::new(cx.clone(), Arc::clone(&store), Arc::clone(&desk)));
-        let poll_interval_ms = config.poll_interval_ms;
-        let prompter = Prompter::new(config, Arc::clone(&store));
-        Ok(Self { cx, poll_interval_ms, store, prompter, desk, watch, generation_file })
+        let finder = Arc::new(Finder::new(config, &store, &desk.ledger));
+        let meaning = Meaning::new(&cx, &store, &finder);
+        Ok(Self { cx, store, finder, meaning, desk, watch, generation_file })
     }
 
     async fn start(&self) -> Result<()> {
@@ -64,33 +64,30 @@ impl Extension for SkillRegistry {
     }
 
     async fn health_check(&self) -> Result<()> {
-        let bad = |message, hint: &str| Err(ExtError::new(ErrorKind::Io, message).with_hint(hint));
-        if let Some(partial) = self.store.snapshot().partial() {
-            let hint = "skills found earlier are kept until the folders can be read again";
-            return bad(format!("the list of skills is not complete: {partial}"), hint);
-        }
-        if let Some(error) = self.desk.keeper.trouble() {
-            return bad(format!("the ledger cannot be used: {error}"), error.hint());
-        }
-        let unmatched = self.store.snapshot().unmatched_settings();
-        match unmatched.iter().map(ToString::to_string).reduce(|all, one| all + "; " + &one) {
-            None => Ok(()),
-            Some(all) => bad(all, "correct extensions.skill_registry.skills in skillhost.yaml"),
-        }
+        let trouble = self.finder.trouble().or_else(|| {
+            let error = self.desk.keeper.trouble()?;
+            Some((format!("the ledger cannot be used: {error}"), error.hint().to_owned()))
+        });
+        let Some((message, hint)) = trouble else { return Ok(()) };
+        Err(ExtError::new(ErrorKind::Io, message).with_hint(hint))
     }
 }
 
 #[async_trait]
 impl ToolProvider for SkillRegistry {
     fn tools(&self, cx: &CallContext) -> Vec<ToolSpec> {
-        tools::specs(&self.store.snapshot(), audience(cx))
+        tools::specs(&self.store, cx)
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
-        if tool == "propose_skill_update" {
-            return self.desk.propose(&self.store, cx, args).await;
+        let Self { store, finder, meaning, desk, .. } = self;
+        match tool {
+            "propose_skill_update" => desk.propose(store, cx, args).await,
+            "list_skills" | "explain_catalog" => {
+                tools::find(finder, (store, meaning), cx, tool, args).await
+            }
+            _ => blocking(|| tools::read(store, (desk, finder), cx, tool, args)),
         }
-        blocking(|| tools::invoke(&self.store, &self.desk, &self.prompter, cx, tool, args))
     }
 }
 
@@ -101,19 +98,23 @@ impl ContextProvider for SkillRegistry {
     }
 
     fn ready_context(&self, cx: &CallContext, prompt: &str) -> Option<Option<Arc<str>>> {
-        self.prompter.ready(cx, prompt)
+        self.finder.ready_block(&turn(cx, self.finder.config(), prompt))
     }
 
     async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
-        Ok(self.prompter.block(cx, prompt))
+        let snapshot = self.store.snapshot();
+        let near = self.meaning.near(&snapshot, prompt).await;
+        let turn = turn(cx, self.finder.config(), prompt);
+        Ok(blocking(|| self.finder.block(&snapshot, &turn, near.as_ref())))
     }
 }
 
 #[async_trait]
 impl ServiceProvider for SkillRegistry {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
-        let watch = self.watch.run(self.poll_interval_ms);
-        let work = async { tokio::join!(watch, self.desk.write_in_batches()) };
+        let watch = self.watch.run(self.finder.config().poll_interval_ms);
+        let finding = self.meaning.keep_ready(&self.watch.changed);
+        let work = async { tokio::join!(watch, self.desk.write_in_batches(), finding) };
         let _ended = cancel.run_until_cancelled(work).await;
         Ok(())
     }
@@ -154,14 +155,6 @@ impl SkillProvider for SkillRegistry {
 /// The thread stays the same, so a call costs no switch; the others of the runtime go on elsewhere.
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
-}
-
-/// Whom an answer is for: operators also see what is not offered to models.
-fn audience(cx: &CallContext) -> Audience<'_> {
-    match cx.origin {
-        Origin::Operator => Audience::Operator,
-        Origin::Agent | Origin::Mcp => Audience::Agent(block::scope(cx)),
-    }
 }
 
 /// The registry's errors in the kernel's words.
