@@ -120,6 +120,9 @@ pub(crate) enum ExtCommand {
     /// List extensions: loaded, rejected and disabled
     List,
     /// Check every extension: phase, reason, what to do; exit 1 when something is wrong
+    ///
+    /// Where `skillhost run` runs for the home, its kernel answers: a manifest or library that has
+    /// changed since it started counts after its next start.
     Doctor,
     /// Take a new build of an extension into use in the running kernel
     Reload {

@@ -26,6 +26,7 @@ mod created;
 mod intents;
 mod proposals;
 mod schema;
+mod vectors;
 mod versions;
 
 pub(crate) use audit::Entry;

@@ -97,7 +97,9 @@ pub use problem::{Partial, PartialReason, Problem};
 pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;
 pub use scope::{Audience, CatalogScope, Scope};
-pub use search::{Ask, Ranked, RankedBy, RankedSkill, Searched, Searcher};
+pub use search::{
+    Ask, Batch, Missing, Nearness, Ranked, RankedBy, RankedSkill, Searched, Searcher, Vectors,
+};
 pub use skill::Skill;
 pub use skill_yaml::{SkillYamlError, read_skill_yaml};
 pub use snapshot::Snapshot;

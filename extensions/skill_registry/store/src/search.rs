@@ -22,9 +22,12 @@ use self::built::Built;
 use self::filter::Filters;
 use self::turn::Turn;
 
+pub use self::meaning::{Batch, Missing, Nearness, Vectors};
+
 mod built;
 mod catalog;
 mod filter;
+mod meaning;
 mod text;
 mod turn;
 

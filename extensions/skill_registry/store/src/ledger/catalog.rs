@@ -71,4 +71,26 @@ impl Ledger {
     ) -> Result<Vec<CatalogHit>, LedgerError> {
         self.with_existing(|session| session.read(|work| work.catalog_best(terms)))
     }
+
+    /// Returns the vectors that a model made, by the digest of the SKILL.md they were made of.
+    pub(crate) fn vectors(&self, model: &str) -> Result<Vec<(Digest, Vec<u8>)>, LedgerError> {
+        self.with_existing(|session| session.read(|work| work.vectors(model)))
+    }
+
+    /// Keeps vectors that a model made.
+    pub(crate) fn put_vectors(
+        &self,
+        model: &str,
+        rows: &[(Digest, Vec<u8>)],
+    ) -> Result<(), LedgerError> {
+        self.with(|session| session.change(|work| work.put_vectors(model, rows)))
+    }
+
+    /// Removes vectors that a model made.
+    pub(crate) fn drop_vectors(&self, model: &str, gone: &[Digest]) -> Result<(), LedgerError> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.with_existing(|session| session.change(|work| work.drop_vectors(model, gone)))
+    }
 }

@@ -15,8 +15,8 @@ pub(super) struct Text {
     pub(super) digest: Option<Digest>,
     /// The name, and the id where it is another one: both are what the skill is called.
     name: String,
-    headings: Vec<String>,
-    body: String,
+    pub(super) headings: Vec<String>,
+    pub(super) body: String,
 }
 
 impl Text {

@@ -28,7 +28,6 @@ impl Turn {
     /// Takes the turn if nobody has it.
     pub(super) fn try_take(&self) -> Option<Mine<'_>> {
         let mut taken = self.lock();
-        // Not `then_some`: a turn that is made is given back, whoever has it.
         (!std::mem::replace(&mut *taken, true)).then(|| Mine { turn: self })
     }
 

@@ -154,7 +154,7 @@ fn a_broken_skill_is_found_by_its_last_good_text_and_one_that_is_gone_is_not() {
     assert_eq!(ids(&searcher, &store, "cluster"), [""; 0]);
     // Whoever holds the earlier state is not told of what the index has no more.
     assert_eq!(found(&searcher, &store, &snapshot, "cluster").0, [""; 0]);
-    assert_eq!(found(&searcher, &store, &snapshot, "boil").1, by_index(4, false));
+    assert_eq!(found(&searcher, &store, &snapshot, "boil").1, by_index(3, false));
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn the_tool_tells_scores_and_fields_and_what_is_left_out() {
         text,
         format!(
             "2 of 5 skills match, the best first\n\
-             • `pdf-forms` — Fills in PDF forms. [~13 tokens; skills; score {score:.2} in name, \
+             • `pdf-forms` — Fills in PDF forms. [~10 tokens; skills; score {score:.2} in name, \
              description, body]\n\
              (1 more: say more of the task or raise the limit)"
         )
@@ -307,7 +307,7 @@ fn the_tool_tells_scores_and_fields_and_what_is_left_out() {
     let expected = json!({
         "generation": 1, "total": 5, "matched": 2, "omitted": 1, "ranked_by": "index", "unmet": [],
         "skills": [{
-            "skill_id": "pdf-forms", "description": "Fills in PDF forms.", "tags": [], "tokens": 13,
+            "skill_id": "pdf-forms", "description": "Fills in PDF forms.", "tags": [], "tokens": 10,
             "source": "skills", "trust": "operator", "model_invocable": true,
             "score": score, "matched": ["name", "description", "body"],
         }],

@@ -1,0 +1,364 @@
+//! How near skills are to a query in meaning, where an embedding model is at hand.
+//!
+//! The model is somebody else's. Here are the texts it is asked for, the vectors it made, which the
+//! database keeps by the digest of the text and the name of the model, and what they come to.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use skill_format::Digest;
+use skill_search::{Cosines, Semantics};
+
+use crate::ledger::{Ledger, LedgerError};
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+use super::text::Text;
+
+/// So many sections of a body have a vector.
+const SECTIONS: usize = 40;
+
+/// The words of a section, and how many of them the next one repeats.
+const WORDS: usize = 200;
+const REPEATED: usize = 40;
+
+/// About so many texts are asked for at a time.
+const BATCH: usize = 128;
+
+/// How long nobody is asked after somebody failed.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// How long the vectors wait for others to let go of the database.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// The vectors of a store's skills.
+pub struct Vectors {
+    ledger: Ledger,
+    held: ArcSwapOption<Held>,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// Why there are no vectors, and until when nobody is asked for some.
+struct Trouble {
+    reason: String,
+    until: Instant,
+}
+
+/// The vectors of one model.
+#[derive(Clone)]
+struct Held {
+    model: String,
+    dimension: usize,
+    skills: HashMap<Digest, Arc<Packed>>,
+}
+
+/// The vectors of a skill: of its description, of its description with its headings, of each
+/// section. A component is a byte, which costs about half a percent of a cosine.
+struct Packed {
+    components: Box<[i8]>,
+    /// What a byte of each vector stands for.
+    scales: Box<[f32]>,
+}
+
+/// Skills without vectors.
+pub struct Missing {
+    model: String,
+    skills: std::vec::IntoIter<Arc<Skill>>,
+}
+
+/// Texts to make vectors of.
+pub struct Batch {
+    model: String,
+    skills: Vec<(Digest, usize)>,
+    texts: Vec<String>,
+}
+
+/// How near the skills of a snapshot are to a query.
+pub struct Nearness {
+    held: Arc<Held>,
+    snapshot: Arc<Snapshot>,
+    query: Vec<f32>,
+}
+
+impl fmt::Debug for Vectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = self.held.load();
+        let model = held.as_ref().map(|held| &*held.model);
+        f.debug_struct("Vectors").field("model", &model).finish_non_exhaustive()
+    }
+}
+
+impl Vectors {
+    /// Keeps vectors in a ledger's database; opens nothing.
+    #[must_use]
+    pub fn new(ledger: &Ledger) -> Self {
+        let ledger = ledger.with_wait(WAIT);
+        Self { ledger, held: ArcSwapOption::empty(), trouble: Mutex::default() }
+    }
+
+    /// Takes a model and the vectors of it that the database has, those of another model count no
+    /// more; returns the skills that lack some.
+    #[must_use]
+    pub fn begin(&self, snapshot: &Snapshot, model: &str, dimension: usize) -> Missing {
+        let before = self.held.load_full();
+        let before = before.filter(|held| held.model == model && held.dimension == dimension);
+        let stored = match &before {
+            Some(_) => Vec::new(),
+            // Without the database they are made again at each start.
+            None => self.ledger.vectors(model).unwrap_or_default(),
+        };
+        let mut known = before.map_or_else(HashMap::new, |held| held.skills.clone());
+        let unpacked = |(digest, bytes): (Digest, Vec<u8>)| {
+            Some((digest, Arc::new(Packed::parse(&bytes, dimension)?)))
+        };
+        known.extend(stored.into_iter().filter_map(unpacked));
+        let mut skills = HashMap::new();
+        let mut missing = Vec::new();
+        for skill in snapshot.skills() {
+            match skill.digest().and_then(|digest| known.remove_entry(&digest)) {
+                Some((digest, packed)) => drop(skills.insert(digest, packed)),
+                // Two skills may have the same text.
+                None if skill.digest().is_some_and(|digest| skills.contains_key(&digest)) => {}
+                None => missing.push(Arc::clone(skill)),
+            }
+        }
+        let gone: Vec<Digest> = known.into_keys().collect();
+        // What stays behind is removed another time.
+        let _ = self.ledger.drop_vectors(model, &gone);
+        let model = model.to_owned();
+        self.held.store(Some(Arc::new(Held { model: model.clone(), dimension, skills })));
+        Missing { model, skills: missing.into_iter() }
+    }
+
+    /// Keeps what the model made of a batch, a vector per text.
+    ///
+    /// # Errors
+    /// Those of the disk and the database; the vectors are used all the same.
+    pub fn keep(&self, batch: &Batch, vectors: &[Vec<f32>]) -> Result<(), LedgerError> {
+        let held = self.held.load_full().filter(|held| held.model == batch.model);
+        let Some(held) = held.filter(|_| vectors.len() == batch.texts.len()) else {
+            return Ok(());
+        };
+        let mut held = Held::clone(&held);
+        let mut rest = vectors;
+        let mut rows = Vec::new();
+        for (digest, count) in &batch.skills {
+            let (own, others) = rest.split_at(*count);
+            rest = others;
+            let packed = Packed::new(own);
+            rows.push((*digest, packed.bytes(held.dimension)));
+            held.skills.insert(*digest, Arc::new(packed));
+        }
+        let model = held.model.clone();
+        self.held.store(Some(Arc::new(held)));
+        self.ledger.put_vectors(&model, &rows)
+    }
+
+    /// Returns how near the skills of a snapshot are to a query with this vector; nothing before
+    /// there are vectors, or if this one is of another model.
+    #[must_use]
+    pub fn nearness(&self, snapshot: &Arc<Snapshot>, query: &[f32]) -> Option<Nearness> {
+        let held = self.held.load_full()?;
+        let fits = held.dimension == query.len() && !held.skills.is_empty();
+        let query = unit(query);
+        fits.then(|| Nearness { held, snapshot: Arc::clone(snapshot), query })
+    }
+
+    /// Tells whether there is anything to compare a query with, and nobody has failed of late.
+    #[must_use]
+    pub fn are_ready(&self, now: Instant) -> bool {
+        !self.are_paused(now)
+            && self.held.load().as_ref().is_some_and(|held| !held.skills.is_empty())
+    }
+
+    /// Tells whether somebody has failed of late.
+    #[must_use]
+    pub fn are_paused(&self, now: Instant) -> bool {
+        self.trouble().as_ref().is_some_and(|trouble| now < trouble.until)
+    }
+
+    /// Takes note that no vectors could be had; for a minute nobody is asked. Tells whether that is
+    /// news.
+    pub fn failed(&self, reason: String, now: Instant) -> bool {
+        self.trouble().replace(Trouble { reason, until: now + PAUSE }).is_none()
+    }
+
+    /// Takes note that vectors could be had.
+    pub fn worked(&self) {
+        *self.trouble() = None;
+    }
+
+    /// Says why there are no vectors.
+    #[must_use]
+    pub fn why_not(&self) -> Option<String> {
+        self.trouble().as_ref().map(|trouble| trouble.reason.clone())
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Missing {
+    /// Reads the texts of the next skills; nothing when all were read.
+    pub fn next_batch(&mut self, store: &Store) -> Option<Batch> {
+        let mut batch = Batch { model: self.model.clone(), skills: Vec::new(), texts: Vec::new() };
+        while batch.texts.len() < BATCH {
+            let Some(skill) = self.skills.next() else { break };
+            let text = Text::read(store, &skill, usize::MAX);
+            let Some(digest) = text.digest else { continue };
+            let texts = text.meanings();
+            batch.skills.push((digest, texts.len()));
+            batch.texts.extend(texts);
+        }
+        (!batch.texts.is_empty()).then_some(batch)
+    }
+}
+
+impl Batch {
+    /// Returns the texts.
+    #[must_use]
+    pub fn texts(&self) -> Vec<&str> {
+        self.texts.iter().map(String::as_str).collect()
+    }
+}
+
+impl Text {
+    /// Returns what a model is asked about: the description, the description with the headings,
+    /// the sections.
+    fn meanings(&self) -> Vec<String> {
+        let name = self.skill.name().replace('-', " ");
+        let own = format!("{name} {}", self.skill.description());
+        let with_headings = format!("{own} {}", self.headings.join(" "));
+        [own, with_headings].into_iter().chain(sections(&self.body)).collect()
+    }
+}
+
+/// Cuts a body into sections that overlap.
+fn sections(body: &str) -> impl Iterator<Item = String> {
+    let words: Vec<&str> = body.split_whitespace().collect();
+    let starts = (0..words.len()).step_by(WORDS - REPEATED).take(SECTIONS);
+    starts.map(move |start| words[start..words.len().min(start + WORDS)].join(" "))
+}
+
+impl Packed {
+    fn new(vectors: &[Vec<f32>]) -> Self {
+        let mut components = Vec::new();
+        let mut scales = Vec::new();
+        for vector in vectors {
+            let vector = unit(vector);
+            let largest = vector.iter().fold(0.0_f32, |largest, part| largest.max(part.abs()));
+            let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
+            scales.push(scale);
+            components.extend(vector.iter().map(|part| (part / scale).round() as i8));
+        }
+        Self { components: components.into(), scales: scales.into() }
+    }
+
+    /// Writes each vector as its scale and its components.
+    fn bytes(&self, dimension: usize) -> Vec<u8> {
+        let vectors = self.components.chunks(dimension.max(1)).zip(&self.scales);
+        vectors
+            .flat_map(|(vector, scale)| {
+                let components = vector.iter().map(|part| part.to_le_bytes()[0]);
+                scale.to_le_bytes().into_iter().chain(components)
+            })
+            .collect()
+    }
+
+    /// Reads what [`Packed::bytes`] wrote; nothing if that is not it.
+    fn parse(bytes: &[u8], dimension: usize) -> Option<Self> {
+        let vectors = bytes.chunks_exact(4 + dimension);
+        if !vectors.remainder().is_empty() || vectors.len() < 2 {
+            return None;
+        }
+        let mut packed = (Vec::new(), Vec::new());
+        for vector in vectors {
+            let (scale, components) = vector.split_first_chunk::<4>()?;
+            packed.0.extend(components.iter().map(|part| i8::from_le_bytes([*part])));
+            packed.1.push(f32::from_le_bytes(*scale));
+        }
+        let finite = packed.1.iter().all(|scale| scale.is_finite());
+        finite.then(|| Self { components: packed.0.into(), scales: packed.1.into() })
+    }
+
+    fn cosine(&self, at: usize, query: &[f32]) -> f32 {
+        let vector = &self.components[at * query.len()..(at + 1) * query.len()];
+        let sum: f32 = vector.iter().zip(query).map(|(part, query)| f32::from(*part) * query).sum();
+        sum * self.scales[at]
+    }
+}
+
+/// Brings a vector to the length 1; one without a length stays.
+fn unit(vector: &[f32]) -> Vec<f32> {
+    let length = vector.iter().map(|part| part * part).sum::<f32>().sqrt();
+    let length = if length > 0.0 { length } else { 1.0 };
+    vector.iter().map(|part| part / length).collect()
+}
+
+impl Nearness {
+    fn packed(&self, skill: &Skill) -> Option<&Packed> {
+        Some(&**self.held.skills.get(&skill.digest()?)?)
+    }
+}
+
+impl Semantics for Nearness {
+    fn cosines(&self, id: &str) -> Option<Cosines> {
+        let packed = self.packed(self.snapshot.winner(id)?)?;
+        let sections = (2..packed.scales.len()).map(|at| packed.cosine(at, &self.query));
+        Some(Cosines {
+            description: packed.cosine(0, &self.query),
+            headings: packed.cosine(1, &self.query),
+            section: sections.max_by(f32::total_cmp).unwrap_or_default(),
+        })
+    }
+
+    fn nearest(&self, limit: usize) -> Vec<&str> {
+        let skills = self.snapshot.skills().iter();
+        let cosine = |skill: &'_ Arc<Skill>| Some(self.packed(skill)?.cosine(0, &self.query));
+        let mut all: Vec<(f32, &str)> =
+            skills.filter_map(|skill| Some((cosine(skill)?, skill.id().as_str()))).collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        all.into_iter().take(limit).map(|(_, id)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_overlap_and_are_bounded() {
+        let ends = |count: usize| -> Vec<(String, String)> {
+            let body: String = (0..count).map(|n| format!("w{n}\n")).collect();
+            let words = |section: String| {
+                let words: Vec<&str> = section.split(' ').collect();
+                (words[0].to_owned(), words[words.len() - 1].to_owned())
+            };
+            sections(&body).map(words).collect()
+        };
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(ends(361), [pair("w0", "w199"), pair("w160", "w359"), pair("w320", "w360")]);
+        assert_eq!((ends(0), ends(20_000).len()), (vec![], SECTIONS));
+    }
+
+    #[test]
+    fn packed_vectors_keep_their_directions() {
+        let packed = Packed::new(&[vec![3.0, 4.0], vec![0.0, -2.0], vec![0.0, 0.0]]);
+        let again = Packed::parse(&packed.bytes(2), 2).unwrap();
+        for packed in [&packed, &again] {
+            let cosines = [0, 1, 2].map(|at| packed.cosine(at, &[0.0, 1.0]));
+            assert!((cosines[0] - 0.8).abs() < 0.005, "{cosines:?}");
+            assert_eq!(cosines[1..], [-1.0, 0.0]);
+        }
+        let bytes = packed.bytes(2);
+        assert!(Packed::parse(&bytes[1..], 2).is_none());
+        assert!(Packed::parse(&bytes, 3).is_none());
+        assert!(Packed::parse(&[], 2).is_none());
+        assert!(Packed::parse(&f32::NAN.to_le_bytes().repeat(2), 0).is_none());
+    }
+}
