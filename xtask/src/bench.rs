@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: the numbers, as ratios against the floor or a direct call in one run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,7 +33,7 @@ struct Row {
 /// Prints the table. A number that is missed is marked and fails nothing: machines are noisy.
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     build("release")?;
-    run(&mut cargo(["build", "--locked", "--release", "-p", "bench"]))?;
+    run(&mut cargo(["build", "--locked", "--release", "-p", "bench", "--bins", "--examples"]))?;
     let data = root().join(&args.data);
     let (floor, generator) = (data.join("coldfloor.rs"), data.join("gen_skills.py"));
     if !floor.is_file() || !generator.is_file() {
@@ -57,6 +58,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
             checks(&floor_binary, &skills, args.runs, &mut rows)?;
         }
     }
+    searches(&mut rows)?;
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
         rows.push(row(
@@ -160,21 +162,53 @@ fn against_floor(floor: &Path, command: &[&str], skills: &Path, runs: usize) -> 
     })
 }
 
-/// What the `bench` binary measures in one process.
-fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
+/// What the search index costs, over skills that the `bench` binary makes up.
+fn searches(rows: &mut Vec<Row>) -> Result<()> {
+    let numbers = bench_binary("--search".as_ref())?;
+    let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
+    let mut add = |what: &str, value: f64, unit: &str, limit: f64| {
+        let what = format!("{what}, {} skills with bodies", numbers["skills"]);
+        let wanted = format!("≤ {limit} {unit}");
+        rows.push(row(&what, format!("{value:.2} {unit}"), &wanted, value <= limit));
+    };
+    add("search, p50", get("query_p50_us") / 1e3, "ms", 1.0);
+    add("search, p99", get("query_p99_us") / 1e3, "ms", 3.0);
+    add("building the search index", get("build_ms") / 1e3, "s", 1.5);
+    add("one changed skill in it", get("change_ms"), "ms", 5.0);
+    let mib = |key: &str| get(key) / 1024.0 / 1024.0;
+    add("search index", mib("index_bytes"), "MiB", 80.0);
+    add("resident for it", mib("resident_bytes"), "MiB", 80.0);
+    rows.push(Row {
+        what: "  worst of 200 changed skills, which joins the changes".into(),
+        value: format!("{:.0} ms", get("change_worst_ms")),
+        goal: None,
+    });
+    Ok(())
+}
+
+/// Runs the `bench` binary and reads what it has measured.
+fn bench_binary(argument: &OsStr) -> Result<Value> {
     let output = Command::new(target().join("release/bench"))
-        .arg(skills)
+        .arg(argument)
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
         return Err(format!("bench: {}", output.status).into());
     }
-    let numbers: Value = serde_json::from_slice(&output.stdout)?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// What the `bench` binary measures in one process.
+fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
+    let numbers = bench_binary(skills.as_ref())?;
     let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
     if count == 10_000 {
         let worst = get("mutant_worst_ms");
         let what = "worst of 10,000 mutants, checked and formatted";
         rows.push(row(what, format!("{worst:.1} ms"), "≤ 50 ms", worst <= 50.0));
+    }
+    if count == 100 {
+        vectors(&get, rows);
     }
     let mut add = |what: &str, value: String, wanted: &str, reached: bool| {
         rows.push(row(&format!("{what}, {count} skills"), value, wanted, reached));
@@ -236,6 +270,22 @@ fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
         goal: None,
     });
     Ok(())
+}
+
+/// What vectors cost, which does not depend on the number of skills.
+fn vectors(get: &dyn Fn(&str) -> f64, rows: &mut Vec<Row>) {
+    let start = get("embedding_start_us") / 1e3;
+    let loading = format!("loading the library {:.2} ms", get("embedding_load_us") / 1e3);
+    let value = format!("{start:.2} ms ({loading})");
+    rows.push(row("start of the embedding extension", value, "≤ 10 ms", start <= 10.0));
+    let pair = |name: &str| {
+        let (p50, p99) = (get(&format!("{name}_p50_us")), get(&format!("{name}_p99_us")));
+        (p50, format!("{p50:.1} µs (p99 {p99:.1} µs)"))
+    };
+    let (p50, value) = pair("vector");
+    rows.push(row("vector of a query, inside the extension", value, "≤ 10 µs", p50 <= 10.0));
+    let (what, value) = ("  asked by another extension".to_owned(), pair("asked").1);
+    rows.push(Row { what, value, goal: None });
 }
 
 fn row(what: &str, value: String, wanted: &str, reached: bool) -> Row {

@@ -12,7 +12,7 @@ use crate::process::{cargo, run, run_quietly};
 use crate::{Result, root, target};
 
 /// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
-const LIBRARIES: [&str; 2] = ["skill_registry", "echo"];
+const LIBRARIES: [&str; 3] = ["skill_registry", "embedding", "echo"];
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
@@ -66,7 +66,9 @@ pub(crate) fn package() -> Result<()> {
 /// A release build is the product alone. A debug build is the same selection of packages as in
 /// `cargo xtask test`, which has then nothing left to compile.
 pub(crate) fn build(profile: &str) -> Result<()> {
-    let product = ["-p", "skillhost", "-p", "skill-registry", "-p", "skillhost-echo", "--release"];
+    let product = ["skillhost", "skill-registry", "skillhost-embedding", "skillhost-echo"];
+    let product: Vec<_> = product.iter().flat_map(|name| ["-p", name]).collect();
+    let product = [&product[..], &["--release"]].concat();
     let selection: &[&str] = match profile {
         "release" => &product,
         _ => &["--workspace", "--lib", "--bins", "--examples"],
@@ -92,10 +94,16 @@ fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         copy(&root.join(name), &share.join(name))?;
     }
-    // The program holds OpenAI's vocabulary, which has a licence of its own.
-    let notice = "LICENSE-o200k_base";
-    let data = root.join("extensions/skill_registry/tokens/data");
-    copy(&data.join(notice), &share.join(notice))?;
+    // The program holds OpenAI's vocabulary, and the embedding extension vectors made of a model:
+    // both have a licence of their own.
+    for (folder, notice, to) in [
+        ("skill_registry/tokens", "LICENSE-o200k_base", "LICENSE-o200k_base"),
+        ("embedding/vectors", "NOTICE", "NOTICE-static-minilm-128"),
+        ("embedding/vectors", "LICENSE-Apache-2.0", "LICENSE-static-minilm-128"),
+    ] {
+        let data = root.join("extensions").join(folder).join("data");
+        copy(&data.join(notice), &share.join(to))?;
+    }
     Ok(())
 }
 

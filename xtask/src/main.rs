@@ -4,6 +4,7 @@
 mod bench;
 mod demo;
 mod deny;
+mod eval;
 mod install;
 mod o200k;
 mod process;
@@ -30,6 +31,8 @@ enum Command {
     Test,
     /// Measure against the floor; prints a table and never fails on a number
     Bench(bench::BenchArgs),
+    /// Measure how well skills are found, on labelled tasks
+    Eval(eval::EvalArgs),
     /// Install the binary, libraries, manifests, skills and the SDK's sources
     Install(install::InstallArgs),
     /// Make a tar archive of what `install` installs
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Demo => demo::demo(),
         Command::Test => test::test(),
         Command::Bench(args) => bench::bench(&args),
+        Command::Eval(args) => eval::eval(&args),
         Command::Install(args) => install::install(&args),
         Command::Package => install::package(),
         Command::Deny => deny::deny(),

@@ -13,9 +13,9 @@ pub(crate) use proposals::{
     RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
 };
 pub(crate) use skill::{
-    CostArgs, DoctorArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs, PromptFormat,
-    ReferenceArgs, RenderArgs, RulesArgs, SearchArgs, SkillCommand, SkillPaths, SkillRoots,
-    ToPromptArgs, TriadsArgs, ValidateArgs,
+    CostArgs, DisableArgs, DoctorArgs, EnableArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs,
+    PromptFormat, ReferenceArgs, RenderArgs, RulesArgs, SearchArgs, SkillCommand, SkillPaths,
+    SkillRoots, ToPromptArgs, TriadsArgs, ValidateArgs,
 };
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
@@ -120,6 +120,9 @@ pub(crate) enum ExtCommand {
     /// List extensions: loaded, rejected and disabled
     List,
     /// Check every extension: phase, reason, what to do; exit 1 when something is wrong
+    ///
+    /// Where `skillhost run` runs for the home, its kernel answers: a manifest or library that has
+    /// changed since it started counts after its next start.
     Doctor,
     /// Take a new build of an extension into use in the running kernel
     Reload {

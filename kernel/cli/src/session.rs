@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_kernel::control::{self, Reply, Request, socket_path};
 use skillhost_kernel::{BootOptions, Environment, Home, Kernel, LoadedSettings, Settings};
@@ -48,17 +49,29 @@ impl Session {
         Ok(home)
     }
 
-    /// Asks the kernel that `skillhost run` runs for this home; nothing where none runs.
-    pub(crate) fn ask_running(
+    /// Has a request answered by the kernel that `skillhost run` runs for this home, which knows
+    /// more than a new one (the last good text of a skill broken since); by a new one where none
+    /// runs.
+    pub(crate) fn answer<T: DeserializeOwned>(&self, request: Request) -> Result<T, CliError> {
+        match self.ask_running(&self.trusted_home()?, &request)? {
+            Some(answer) => Ok(answer),
+            None => parsed(
+                &self.with_kernel(async |kernel| Ok(control::perform(kernel, request).await?))?,
+            ),
+        }
+    }
+
+    /// As [`Session::answer`]; nothing where no kernel runs.
+    pub(crate) fn ask_running<T: DeserializeOwned>(
         &self,
         home: &Home,
         request: &Request,
-    ) -> Result<Option<Box<RawValue>>, CliError> {
+    ) -> Result<Option<T>, CliError> {
         let Some(path) = socket_path(home, &self.environment).filter(|path| path.exists()) else {
             return Ok(None);
         };
         match self.block_on(control::request(&path, request))? {
-            Ok(Reply::Done(value)) => Ok(Some(value)),
+            Ok(Reply::Done(value)) => parsed(&value).map(Some),
             Ok(Reply::Failed(error)) => Err(error.into()),
             // Left behind by a kernel that was killed.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
@@ -77,7 +90,8 @@ impl Session {
     ) -> Result<T, CliError> {
         let home = self.trusted_home()?;
         let settings = self.settings(&home)?.settings;
-        let options = BootOptions::new(home, settings);
+        let settings_file = Some(home.settings_file());
+        let options = BootOptions { settings_file, ..BootOptions::new(home, settings) };
         let result = self.block_on(async {
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;
@@ -98,4 +112,8 @@ impl Session {
         runtime.shutdown_timeout(Duration::from_millis(100));
         Ok(result)
     }
+}
+
+fn parsed<T: DeserializeOwned>(answer: &RawValue) -> Result<T, CliError> {
+    Ok(serde_json::from_str(answer.get()).map_err(io::Error::from)?)
 }

@@ -155,13 +155,17 @@ pub enum CatalogScope {
     /// Those that match `include` and do not match `exclude`.
     #[serde(untagged)]
     Globs {
-        /// Patterns of ids to show; empty means all.
-        #[serde(default)]
+        /// Patterns of ids to show, all where it is absent; an empty list shows none.
+        #[serde(default = "every_id")]
         include: Vec<String>,
         /// Patterns of ids to hide.
         #[serde(default)]
         exclude: Vec<String>,
     },
+}
+
+fn every_id() -> Vec<String> {
+    vec!["*".to_owned()]
 }
 
 /// Who calls, for which turn, and with how much time; goes with every call.
@@ -423,6 +427,10 @@ mod tests {
         assert_eq!(
             read(r#"{"include":["code-*"]}"#),
             CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec![] }
+        );
+        assert_eq!(
+            read(r#"{"exclude":["code-*"]}"#),
+            CatalogScope::Globs { include: vec!["*".into()], exclude: vec!["code-*".into()] }
         );
     }
 

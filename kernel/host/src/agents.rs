@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use minijinja::{Environment, UndefinedBehavior, context, path_loader};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::{
     CatalogScope, ErrorKind, Generation, SkillContent, SkillRequest, skill_interface,
@@ -23,7 +23,7 @@ use crate::instance::Instance;
 use crate::loader::hex;
 
 /// Where a layer of instructions comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
     /// `prompt.jinja2` beside the manifest.
@@ -35,7 +35,7 @@ pub enum LayerKind {
 }
 
 /// One layer of an agent's instructions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// What it is.
     pub kind: LayerKind,
@@ -53,7 +53,7 @@ pub struct Layer {
 }
 
 /// Why an agent's instructions could not be put together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentProblem {
     /// What is wrong, naming file and line.
     pub reason: String,

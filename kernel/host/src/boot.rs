@@ -32,6 +32,8 @@ pub struct BootOptions {
     pub home: Home,
     /// The settings in force.
     pub settings: Settings,
+    /// The file to read them from again when an extension is reloaded; without one they stay.
+    pub settings_file: Option<std::path::PathBuf>,
     /// What belongs to the executable, where it was found.
     pub installation: Option<Installation>,
     /// How long to wait for extensions.
@@ -45,6 +47,7 @@ impl BootOptions {
         Self {
             home,
             settings,
+            settings_file: None,
             installation: Installation::of_current_exe(),
             limits: Limits::default(),
         }
@@ -86,15 +89,7 @@ impl Kernel {
         let (secrets, secrets_note) = Secrets::read(options.home.root());
         found.notes.extend(secrets_note);
         found.notes.extend(unknown_extensions(&options.settings, &found));
-        let kernel = Self {
-            shared: Arc::new(Shared::new(
-                options.home,
-                options.settings,
-                options.installation,
-                options.limits,
-                secrets,
-            )),
-        };
+        let kernel = Self { shared: Arc::new(Shared::new(options, secrets)) };
         kernel.load_all(found).await;
         kernel
     }
@@ -136,6 +131,7 @@ impl Kernel {
         for unmet in &plan.unmet {
             report.notes.push(format!("`{}` {unmet}", unmet.id));
         }
+        let settings = self.shared.settings.load_full();
         let mut state = State::default();
         let mut agents = Vec::new();
         for id in &plan.order {
@@ -147,7 +143,7 @@ impl Kernel {
                     agents.push(id);
                     continue;
                 }
-                (None, Kind::Library { .. }) => self.load(found).await,
+                (None, Kind::Library { .. }) => self.load(found, &settings).await,
             };
             match outcome {
                 Ok(instance) => match state.tools.add(&instance) {
@@ -196,7 +192,11 @@ impl Kernel {
     }
 
     /// Probe, open, create, start, describe: everything before the kernel's tables are touched.
-    pub(crate) async fn load(&self, found: &FoundManifest) -> Result<Instance, LoadFailure> {
+    pub(crate) async fn load(
+        &self,
+        found: &FoundManifest,
+        settings: &Settings,
+    ) -> Result<Instance, LoadFailure> {
         let manifest = &found.manifest;
         let entrypoint = manifest.entrypoint().expect("only libraries are loaded");
         let limits = &self.shared.limits;
@@ -212,7 +212,7 @@ impl Kernel {
             .await
             .map_err(|error| LoadFailure::call(Phase::Open, error))?
             .map_err(opening)?;
-        let init = self.init_of(found);
+        let init = self.init_of(found, settings);
         let callbacks = Callbacks::new(manifest, Arc::downgrade(&self.shared));
         let runtime = tokio::runtime::Handle::current();
         let (build, timings) = (module.build.clone(), module.timings);
@@ -249,14 +249,14 @@ impl Kernel {
         }
     }
 
-    fn init_of(&self, found: &FoundManifest) -> ExtensionInit {
+    fn init_of(&self, found: &FoundManifest, settings: &Settings) -> ExtensionInit {
         let manifest = &found.manifest;
         ExtensionInit {
             id: manifest.id.to_string(),
             home: self.shared.home.root().to_owned(),
             data_dir: self.shared.home.data_dir(manifest.id.as_str()),
             share_dir: self.shared.installation.as_ref().and_then(|i| i.share_dir.clone()),
-            config: self.shared.settings.config_of(manifest),
+            config: settings.config_of(manifest),
             depends_on: manifest.depends_on.iter().map(|d| d.id.to_string()).collect(),
         }
     }

@@ -1,6 +1,7 @@
 //! How one command reaches the kernel that another command runs: a local socket per home.
 //!
-//! One JSON line in, one JSON line out. The folder is readable by its owner only; whoever can
+//! One JSON line in, one JSON line out. A command that finds no running kernel boots its own and
+//! has the same request performed there, so that both answer alike. The folder is readable by its owner only; whoever can
 //! connect could also replace the libraries that the kernel loads.
 
 use std::io;
@@ -19,7 +20,13 @@ use crate::home::{Environment, Home};
 use crate::kernel::{Kernel, TurnRequest};
 use crate::loader::hex;
 
-/// What can be asked of a running kernel. Whoever can connect is the operator.
+mod answers;
+
+pub use answers::{
+    AgentDetails, AgentState, AgentSummary, Diagnosis, FailedListing, Health, ToolListing,
+};
+
+/// What can be asked of a kernel, running or the caller's own. Whoever can connect is the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Request {
@@ -35,6 +42,15 @@ pub enum Request {
         /// What the user says.
         prompt: String,
     },
+    /// Call an operator's tool about an agent: answers [`crate::ToolOutput`].
+    InvokeFor {
+        /// The agent.
+        agent: String,
+        /// The tool.
+        tool: String,
+        /// Its arguments, JSON text.
+        arguments: String,
+    },
     /// Call a tool: answers [`crate::ToolOutput`].
     Invoke {
         /// Who calls.
@@ -44,6 +60,22 @@ pub enum Request {
         /// Its arguments, JSON text.
         arguments: String,
     },
+    /// List tools: answers [`ToolListing`].
+    Tools {
+        /// The agent whose tools are wanted; absent, the operator's.
+        agent: Option<String>,
+    },
+    /// List agents, up to date: answers a list of [`AgentSummary`].
+    Agents,
+    /// Show an agent, up to date: answers [`AgentDetails`].
+    Agent {
+        /// The agent.
+        id: String,
+    },
+    /// Say what was loaded and what was not: answers [`crate::LoadReport`].
+    Report,
+    /// The report, and every library asked for its health: answers [`Diagnosis`].
+    Diagnose,
 }
 
 /// What a running kernel answers.
@@ -124,34 +156,48 @@ impl Drop for ControlServer {
 async fn answer(mut stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
     let request = read_line(&mut stream).await?;
     let reply = match serde_json::from_str::<Request>(&request) {
-        Ok(request) => perform(kernel, request).await.unwrap_or_else(|error| {
-            let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
-            Reply::Failed(CallError { kind, message, hint })
-        }),
-        Err(error) => Reply::Failed(CallError::new(
-            ErrorKind::Protocol,
-            format!("the request is unreadable: {error}"),
-        )),
+        Ok(request) => match perform(kernel, request).await {
+            Ok(value) => Reply::Done(value),
+            Err(error) => {
+                let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
+                Reply::Failed(CallError { kind, message, hint })
+            }
+        },
+        Err(error) => Reply::Failed(
+            CallError::new(ErrorKind::Protocol, format!("the request is unreadable: {error}"))
+                .with_hint("start `skillhost run` again if it is of another version"),
+        ),
     };
     write_line(&mut stream, &reply).await
 }
 
-async fn perform(kernel: &Kernel, request: Request) -> Result<Reply, KernelError> {
+/// Does what a request asks for; the answer is what the request's documentation names, as JSON.
+///
+/// # Errors
+/// What the kernel's own function for it says.
+pub async fn perform(kernel: &Kernel, request: Request) -> Result<Box<RawValue>, KernelError> {
     match request {
-        Request::Reload { id } => done(&kernel.reload(&id).await?),
+        Request::Reload { id } => json(&kernel.reload(&id).await?),
         Request::Turn { agent, prompt } => {
             let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
-            done(&kernel.turn(&turn).await?)
+            json(&kernel.turn(&turn).await?)
+        }
+        Request::InvokeFor { agent, tool, arguments } => {
+            json(&kernel.invoke_for(&agent, &tool, &arguments).await?)
         }
         Request::Invoke { context, tool, arguments } => {
-            done(&kernel.invoke(context, &tool, &arguments).await?)
+            json(&kernel.invoke(context, &tool, &arguments).await?)
         }
+        Request::Tools { agent } => json(&answers::tools(kernel, agent.as_deref()).await?),
+        Request::Agents => json(&answers::agents(kernel).await?),
+        Request::Agent { id } => json(&answers::agent(kernel, &id).await?),
+        Request::Report => json(&*kernel.report()),
+        Request::Diagnose => json(&answers::diagnosis(kernel).await),
     }
 }
 
-fn done<T: Serialize>(value: &T) -> Result<Reply, KernelError> {
-    let raw = serde_json::value::to_raw_value(value);
-    raw.map(Reply::Done).map_err(|error| CallError::protocol(&error).into())
+fn json<T: Serialize>(value: &T) -> Result<Box<RawValue>, KernelError> {
+    serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol(&error).into())
 }
 
 /// Sends a request to the kernel that runs for a home.

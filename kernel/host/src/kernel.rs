@@ -11,6 +11,7 @@ use skillhost_contract::payload::{CallContext, Origin, ToolOutput, skill_interfa
 use skillhost_manifest::ExtensionId;
 
 use crate::agents::{Agent, Resolver, catalog_scope, generation};
+use crate::boot::BootOptions;
 use crate::context_chain::{Block, ContextChain, compose};
 use crate::error::{CallError, KernelError, similar};
 use crate::events::EventBus;
@@ -64,7 +65,10 @@ pub struct Kernel {
 /// What every part of the kernel, callbacks included, can reach.
 pub(crate) struct Shared {
     pub(crate) home: Home,
-    pub(crate) settings: Settings,
+    /// As of the start, or of the last reload.
+    pub(crate) settings: ArcSwap<Settings>,
+    /// The file they are read from again at a reload.
+    pub(crate) settings_file: Option<std::path::PathBuf>,
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) secrets: Secrets,
@@ -121,16 +125,12 @@ pub struct Turn {
 pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl Shared {
-    pub(crate) fn new(
-        home: Home,
-        settings: Settings,
-        installation: Option<Installation>,
-        limits: Limits,
-        secrets: Secrets,
-    ) -> Self {
+    pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
+        let BootOptions { home, settings, settings_file, installation, limits } = options;
         Self {
             home,
-            settings,
+            settings: ArcSwap::from_pointee(settings),
+            settings_file,
             installation,
             limits,
             secrets,
@@ -271,6 +271,22 @@ impl Kernel {
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
         self.shared.invoke_tool(context, name, arguments).await
+    }
+
+    /// Calls an operator's tool about an agent: with the context of the agent's calls, in a session
+    /// of its own.
+    ///
+    /// # Errors
+    /// As for [`Kernel::invoke`], and [`KernelError::NotFound`] for an unknown agent.
+    pub async fn invoke_for(
+        &self,
+        agent: &str,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, KernelError> {
+        let agent = self.agent(agent).await?;
+        let request = TurnRequest { origin: Origin::Operator, ..TurnRequest::default() };
+        self.invoke(self.call_context(&agent, &request), name, arguments).await
     }
 
     /// Composes one turn: the agent's instructions and every provider's block.

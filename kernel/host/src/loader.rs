@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use abi_stable::library::{AbiHeader, AbiHeaderRef, LibraryError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use skillhost_contract::abi::ExtensionModuleRef;
 use skillhost_contract::payload::BuildInfo;
@@ -129,7 +129,7 @@ impl LoadError {
 }
 
 /// How long the steps of opening a library took.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct LoadTimings {
     /// The private copy, in microseconds.
     pub copy_us: u64,

@@ -12,7 +12,8 @@ use crate::discovery::{self, FoundManifest};
 use crate::error::{CallError, KernelError};
 use crate::events::topic;
 use crate::kernel::{Kernel, State};
-use crate::report::LoadReport;
+use crate::report::{LoadReport, Phase};
+use crate::settings::Settings;
 
 /// What a reload did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +32,9 @@ pub struct Reloaded {
 
 impl Kernel {
     /// Loads the library anew beside the old one, switches, and ends the old one when its calls are
-    /// done. No call is lost: those in flight finish on the old build.
+    /// done. No call is lost: those in flight finish on the old build. The settings are read again
+    /// from [`BootOptions::settings_file`](crate::BootOptions::settings_file); the new build gets
+    /// what they say now.
     ///
     /// # Errors
     /// [`KernelError::NotFound`] for an extension that is not loaded; [`KernelError::NotReloaded`]
@@ -41,12 +44,13 @@ impl Kernel {
         let started = std::time::Instant::now();
         let state = self.shared.state.load_full();
         let old = state.instances.get(id).cloned().ok_or_else(|| self.no_extension(id))?;
-        let found = self.manifest_of(&old.manifest.id)?;
+        let settings = self.settings_now(&old.manifest.id)?;
+        let found = self.manifest_of(&old.manifest.id, &settings)?;
         let refused = |failure: LoadFailure| {
             let LoadFailure { phase, reason, hint } = failure;
             KernelError::NotReloaded { id: old.manifest.id.clone(), phase, reason, hint }
         };
-        let new = self.load(&found).await.map_err(refused)?;
+        let new = self.load(&found, &settings).await.map_err(refused)?;
         let mut next = State::clone(&state);
         next.tools.remove(&old.manifest.id);
         if let Err(problems) = next.tools.add(&new) {
@@ -61,6 +65,7 @@ impl Kernel {
             ..LoadReport::clone(&state.report)
         });
         self.shared.state.store(Arc::new(next));
+        self.shared.settings.store(settings);
         let switched_ms = elapsed_ms(started);
 
         // Two services of one extension must not run at once, e.g. on one database.
@@ -78,12 +83,30 @@ impl Kernel {
         Ok(Reloaded { id: id.to_owned(), from, to, switched_ms, drained_ms: elapsed_ms(started) })
     }
 
+    /// Reads the settings again, where they come from a file.
+    fn settings_now(
+        &self,
+        id: &skillhost_manifest::ExtensionId,
+    ) -> Result<Arc<Settings>, KernelError> {
+        let Some(file) = &self.shared.settings_file else {
+            return Ok(self.shared.settings.load_full());
+        };
+        let loaded = Settings::load(file).map_err(|error| KernelError::NotReloaded {
+            id: id.clone(),
+            phase: Phase::Discover,
+            reason: error.to_string(),
+            hint: error.hint(),
+        })?;
+        Ok(Arc::new(loaded.settings))
+    }
+
     /// Reads the manifest again: a new build may come with a new pin or configuration.
     fn manifest_of(
         &self,
         id: &skillhost_manifest::ExtensionId,
+        settings: &Settings,
     ) -> Result<FoundManifest, KernelError> {
-        let shadowing = &self.shared.settings.allow_shadowing;
+        let shadowing = &settings.allow_shadowing;
         let mut found =
             discovery::discover(&self.shared.home, self.shared.installation.as_ref(), shadowing);
         let rejected = found.rejected.iter().find(|rejection| rejection.id == id.as_str());

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use skillhost_manifest::ExtensionId;
 
 use crate::loader::LoadTimings;
 
 /// The steps an extension goes through, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Its folder is found and its manifest read.
@@ -49,7 +49,7 @@ impl fmt::Display for Phase {
 }
 
 /// A library that is loaded.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadedExtension {
     /// Its id.
     pub id: ExtensionId,
@@ -72,7 +72,7 @@ pub struct LoadedExtension {
 }
 
 /// An agent whose instructions are in place.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadedAgent {
     /// Its id.
     pub id: ExtensionId,
@@ -81,7 +81,7 @@ pub struct LoadedAgent {
 }
 
 /// An extension or agent that is not in use.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rejection {
     /// Its id, or the name of its folder where the manifest could not be read.
     pub id: String,
@@ -96,7 +96,7 @@ pub struct Rejection {
 }
 
 /// What happened when the kernel started. One bad extension never stops the others.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LoadReport {
     /// Libraries in use, in load order.
     pub loaded: Vec<LoadedExtension>,

@@ -131,7 +131,11 @@ impl Settings {
         Ok(LoadedSettings { settings, figment })
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Self, SettingsError> {
+    /// Reads the text of a settings file; `path` is for the error.
+    ///
+    /// # Errors
+    /// [`SettingsError::Invalid`] with line and column.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, SettingsError> {
         // An empty file, or one of comments alone, says nothing.
         let parsed: Result<Option<Self>, _> = serde_yaml::from_str(text);
         parsed.map(Option::unwrap_or_default).map_err(|error| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::{Audience, CallContext, ErrorKind, Origin, ToolOutput, ToolSpec};
 use skillhost_manifest::ExtensionId;
 
@@ -12,7 +12,7 @@ use crate::instance::Instance;
 use crate::kernel::Shared;
 
 /// A tool and the extension it belongs to.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OwnedTool {
     /// The extension.
     pub extension: ExtensionId,

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A declarative agent: a model, its instructions and what it may use.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +42,7 @@ pub enum IntegrationMode {
 }
 
 /// Which skills an agent's catalog lists.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Catalog {
     /// Every skill.
@@ -73,7 +73,7 @@ pub enum AllowedToolsMode {
 }
 
 /// What one invocation of an agent may use up; each is positive, absent means no own limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// The number of model calls.
     pub max_turns: Option<u32>,

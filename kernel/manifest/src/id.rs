@@ -4,14 +4,14 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Identifies an extension: a lower-case letter, then up to 63 of `a-z`, `0-9`, `_` and `-`.
 ///
 /// It is also the name of the extension's folder, of its data directory and of its section in the
 /// settings, so it is always a safe path component.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct ExtensionId(Box<str>);
 
 /// The text is not an [`ExtensionId`].
@@ -54,6 +54,14 @@ impl ExtensionId {
 impl fmt::Display for ExtensionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
+    }
+}
+
+impl TryFrom<String> for ExtensionId {
+    type Error = ExtensionIdError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(&text)
     }
 }
 
@@ -108,10 +116,12 @@ mod tests {
     }
 
     #[test]
-    fn displays_and_serializes_as_its_text() {
+    fn displays_and_serializes_as_its_text_and_is_checked_when_read() {
         let id = ExtensionId::new("echo").unwrap();
         assert_eq!(format!("{id:>6}|"), "  echo|");
         assert_eq!(serde_json::to_value(&id).unwrap(), serde_json::json!("echo"));
+        assert_eq!(serde_json::from_str::<ExtensionId>("\"echo\"").unwrap(), id);
+        assert!(serde_json::from_str::<ExtensionId>("\"../echo\"").is_err());
         assert_eq!(
             ExtensionId::new("No").unwrap_err().to_string(),
             "extension id \"No\" must be a lower-case letter followed by at most 63 of `a-z`, \

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
@@ -35,6 +36,27 @@ struct Config {
     block: Option<String>,
     /// Its skills.
     skills: BTreeMap<String, String>,
+    /// What is wrong with its vectors.
+    vectors: Vectors,
+}
+
+/// What an embedding provider may get wrong. Its model is said to have two components.
+#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(crate = "serde", rename_all = "snake_case")]
+enum Vectors {
+    /// Nothing: a text's vector is the number of its characters, and one.
+    #[default]
+    Right,
+    /// One vector less than there are texts.
+    Fewer,
+    /// One component too many.
+    Longer,
+    /// As many components as two vectors have, shared out unevenly.
+    Uneven,
+    /// A component that is not a number.
+    NotANumber,
+    /// A model without a name.
+    Nameless,
 }
 
 /// A way to misbehave.
@@ -73,6 +95,10 @@ enum Deed {
     Secret { name: String },
     /// Asks another extension for a skill.
     Skill { extension: String, id: String },
+    /// Asks another extension for vectors, twice if the model is replaced in between.
+    Embed { extension: String, texts: Vec<String>, limit_ms: Option<u64>, then: Option<Value> },
+    /// Has another model from now on.
+    Remodel { id: String },
     /// Writes a skill and reports it, as a tool does that writes files for agents.
     Create { extension: String, id: String, text: String },
     /// Has or changes a skill from now on.
@@ -103,6 +129,7 @@ struct Misbehave {
     config: Config,
     parts: Mutex<HashMap<String, Act>>,
     learnt: Mutex<(u64, BTreeMap<String, String>)>,
+    model: Mutex<String>,
 }
 
 /// Writes one step of an extension's life into the record.
@@ -168,7 +195,8 @@ impl Extension for Misbehave {
         let config: Config = cx.config()?;
         act_now(config.parts.get("new").copied(), &cx, "new")?;
         let (parts, learnt) = (config.parts.clone(), (1, config.skills.clone()));
-        Ok(Self { cx, config, parts: Mutex::new(parts), learnt: Mutex::new(learnt) })
+        let (parts, learnt) = (Mutex::new(parts), Mutex::new(learnt));
+        Ok(Self { cx, config, parts, learnt, model: Mutex::new("first".to_owned()) })
     }
 
     async fn start(&self) -> Result<()> {
@@ -228,6 +256,28 @@ impl ToolProvider for Misbehave {
             },
             Deed::Skill { extension, id } => {
                 self.cx.skills(&extension)?.get_skill_content(&id).await?.text
+            }
+            Deed::Embed { extension, texts, limit_ms, then } => {
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                let client = self.cx.embeddings(&extension)?;
+                let client = match limit_ms {
+                    Some(limit) => client.within(Duration::from_millis(limit)),
+                    None => client,
+                };
+                if let Some(deed) = then {
+                    client.embed(&texts).await?;
+                    self.cx.call_tool(cx, &extension, &deed).await?;
+                    let error = client.embed(&texts).await.expect_err("the model is another");
+                    assert_eq!(error.kind(), ErrorKind::Conflict);
+                }
+                let vectors = client.embed(&texts).await?;
+                let model = client.model().await?;
+                json!({"model": model.id, "dimension": model.dimension, "vectors": vectors})
+                    .to_string()
+            }
+            Deed::Remodel { id } => {
+                *self.model.lock().unwrap_or_else(PoisonError::into_inner) = id;
+                String::new()
             }
             Deed::Create { extension, id, text } => {
                 let dir = self.cx.home().join("sandbox/skills").join(&id);
@@ -326,4 +376,30 @@ impl SkillProvider for Misbehave {
     }
 }
 
-export_extension!(Misbehave: tools, context, service, skills);
+#[async_trait]
+impl EmbeddingProvider for Misbehave {
+    fn model(&self) -> ModelInfo {
+        act_now(self.part("model"), &self.cx, "model").expect("as for tools");
+        let id = match self.config.vectors {
+            Vectors::Nameless => String::new(),
+            _ => self.model.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        };
+        ModelInfo { id, dimension: 2 }
+    }
+
+    async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        self.act(self.part("embed"), "embed").await?;
+        let mut vectors: Vec<_> =
+            texts.iter().map(|text| vec![text.chars().count() as f32, 1.0]).collect();
+        match (self.config.vectors, &mut vectors[..]) {
+            (Vectors::Fewer, _) => drop(vectors.pop()),
+            (Vectors::Longer, [first, ..]) => first.push(1.0),
+            (Vectors::Uneven, [first, second, ..]) => second.extend(first.pop()),
+            (Vectors::NotANumber, [first, ..]) => first[1] = f32::NAN,
+            _ => {}
+        }
+        Ok(vectors)
+    }
+}
+
+export_extension!(Misbehave: tools, context, service, skills, embeddings);

@@ -1,12 +1,15 @@
 //! Measures inside one process what `cargo xtask bench` prints.
 //!
-//! Takes a folder of skills (one level deep) and writes one JSON object of [`Numbers`]. Times are
+//! Takes a folder of skills (one level deep) and writes one JSON object of [`Numbers`]; or, with
+//! `--search`, one of [`search::Search`], in a process that holds nothing else. Times are
 //! medians over many rounds; a pair to be compared is measured in turns, so that a machine that
 //! slows down slows down both.
 
 mod boundary;
+mod embedding;
 mod mutants;
 mod registry;
+mod search;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -21,17 +24,28 @@ struct Numbers {
     #[serde(flatten)]
     boundary: boundary::Boundary,
     #[serde(flatten)]
+    embedding: embedding::Embedding,
+    #[serde(flatten)]
     mutants: mutants::Mutants,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: bench FOLDER")?);
+    let argument = std::env::args_os().nth(1).ok_or("usage: bench FOLDER | --search")?;
+    if argument == "--search" {
+        return write(&search::measure()?);
+    }
+    let folder = PathBuf::from(argument);
     let folder = std::fs::canonicalize(folder)?;
     let registry = registry::measure(&folder)?;
     let boundary = boundary::measure(&folder)?;
+    let embedding = embedding::measure()?;
     let mutants = mutants::measure();
+    write(&Numbers { registry, boundary, embedding, mutants })
+}
+
+fn write(numbers: &impl Serialize) -> Result<(), Box<dyn std::error::Error>> {
     let mut stdout = std::io::stdout().lock();
-    serde_json::to_writer(&mut stdout, &Numbers { registry, boundary, mutants })?;
+    serde_json::to_writer(&mut stdout, numbers)?;
     Ok(writeln!(stdout)?)
 }
 

@@ -120,7 +120,8 @@ fn least(start: Vec<f64>, mut function: impl FnMut(&[f64], &mut [f64]) -> f64) -
         }
         let direction = downhill(&slope, &past);
         let fall = dot(&direction, &slope);
-        let mut length = if past.is_empty() { 1.0 / dot(&slope, &slope).sqrt().max(1.0) } else { 1.0 };
+        let mut length =
+            if past.is_empty() { 1.0 / dot(&slope, &slope).sqrt().max(1.0) } else { 1.0 };
         let mut new_slope = vec![0.0; at.len()];
         let moved = loop {
             let new: Vec<f64> = at.iter().zip(&direction).map(|(at, d)| at + length * d).collect();
@@ -187,9 +188,8 @@ mod tests {
         let mut random = Random::new(3);
         (0..count)
             .map(|_| {
-                let features: Vec<f64> = (0..5 * teacher.len())
-                    .map(|_| random.below(1_000) as f64 / 1_000.0)
-                    .collect();
+                let features: Vec<f64> =
+                    (0..5 * teacher.len()).map(|_| random.below(1_000) as f64 / 1_000.0).collect();
                 let scores: Vec<f64> =
                     features.chunks(teacher.len()).map(|row| dot(row, teacher)).collect();
                 let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -204,8 +204,8 @@ mod tests {
         let teacher = [3.0, 0.0, -1.0];
         let examples = taught(&teacher, 300);
         let weights = fit(&examples.iter().collect::<Vec<_>>(), 1e-3);
-        let cosine = dot(&weights, &teacher)
-            / (dot(&weights, &weights) * dot(&teacher, &teacher)).sqrt();
+        let cosine =
+            dot(&weights, &teacher) / (dot(&weights, &weights) * dot(&teacher, &teacher)).sqrt();
         assert!(cosine > 0.99, "{weights:?}");
     }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use skill_search::{Index, Ranker, Request};
+use skill_search::{Index, Ranker, Request, Semantics};
 
 use super::data::Query;
 use super::fit::{Example, fit};
+use super::meaning::Vectors;
 use super::score::Measures;
 
 /// A source with fewer queries shares its fold with other small ones.
@@ -28,13 +29,22 @@ pub(super) struct Fitted {
     pub(super) outside: Vec<Measures>,
 }
 
-/// Fits the second stage of a ranker.
-pub(super) fn refit(index: &Index, ranker: &Ranker, queries: &[Query], l2: f64) -> Fitted {
+/// Fits the second stage of a ranker; with vectors and the catalog's ids that for cosines.
+pub(super) fn refit(
+    index: &Index,
+    ranker: &Ranker,
+    vectors: Option<(&Vectors<'_>, &[&str])>,
+    queries: &[Query],
+    l2: f64,
+) -> Fitted {
     let mut columns = Vec::new();
     let mut ids = Vec::new();
     let mut examples = Vec::new();
     for query in queries {
-        let candidates = index.features(&Request::new(&query.query, ranker));
+        let near = vectors.map(|(vectors, ids)| vectors.near(ids, &query.query));
+        let semantics = near.as_ref().map(|near| near as &dyn Semantics);
+        let request = Request { semantics, ..Request::new(&query.query, ranker) };
+        let candidates = index.features(&request);
         let relevant = candidates.ids.iter().map(|id| query.relevant.iter().any(|it| **it == **id));
         examples.push(Example {
             relevant: relevant.collect(),
@@ -69,11 +79,8 @@ pub(super) fn by_source(queries: &[Query], measures: &[Measures]) -> Measures {
     for (query, measures) in queries.iter().zip(measures) {
         sources.entry(&query.source).or_default().push(measures);
     }
-    let means: Vec<Measures> = sources
-        .into_values()
-        .filter(|all| all.len() * 2 >= OWN_FOLD)
-        .map(Measures::mean)
-        .collect();
+    let means: Vec<Measures> =
+        sources.into_values().filter(|all| all.len() * 2 >= OWN_FOLD).map(Measures::mean).collect();
     Measures::mean(&means)
 }
 
@@ -147,14 +154,15 @@ mod tests {
             (0..6).map(|n| format!("Keeps every {} in a large field", words[n])).collect();
         let others: Vec<String> = words.iter().map(|word| format!("x-{word}s-y-z")).collect();
         let short: Vec<String> = words.iter().map(|word| format!("{word} {word} field")).collect();
-        let document = |id, description| Document { id, name: id, description, ..Document::default() };
+        let document =
+            |id, description| Document { id, name: id, description, ..Document::default() };
         let documents = (0..6)
             .flat_map(|n| [document(&*names[n], &*texts[n]), document(&*others[n], &*short[n])]);
         let index = Index::build(Analysis::Standard, documents);
         let queries: Vec<Query> = (0..6)
             .map(|n| query(words[n], &format!("{} keeper field", words[n]), &names[n]))
             .collect();
-        let fitted = refit(&index, &Ranker::standard(), &queries, 1e-3);
+        let fitted = refit(&index, &Ranker::standard(), None, &queries, 1e-3);
         assert_eq!(fitted.columns.len(), fitted.weights.len());
         assert_eq!(Measures::mean(&fitted.inside).values(), [1.0; 6]);
         assert_eq!(Measures::mean(&fitted.outside).values(), [1.0; 6]);

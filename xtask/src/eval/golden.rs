@@ -28,9 +28,10 @@ fn difference(index: &Index, ranker: &Ranker, example: &Golden) -> Vec<String> {
     let request = Request { limit: example.lexical.len(), ..Request::new(&example.query, ranker) };
     let hits = index.search(&request);
     let same = hits.len() == example.lexical.len()
-        && hits.iter().zip(&example.lexical).all(|(hit, (id, score))| {
-            *hit.id == **id && (hit.score - score).abs() <= TOLERANCE
-        });
+        && hits
+            .iter()
+            .zip(&example.lexical)
+            .all(|(hit, (id, score))| *hit.id == **id && (hit.score - score).abs() <= TOLERANCE);
     if !same {
         let hits: Vec<_> = hits.iter().map(|hit| (&*hit.id, hit.score)).collect();
         found.push(format!("ranked {hits:?}, not {:?}", example.lexical));

@@ -22,10 +22,8 @@ pub(super) struct Sample {
 /// A size that the catalog does not exceed gives one sample with everything.
 pub(super) fn samples(skills: &[Skill], queries: &[Query], size: usize) -> Vec<Sample> {
     if size >= skills.len() {
-        let all = Sample {
-            skills: (0..skills.len()).collect(),
-            queries: (0..queries.len()).collect(),
-        };
+        let all =
+            Sample { skills: (0..skills.len()).collect(), queries: (0..queries.len()).collect() };
         return vec![all];
     }
     let index: HashMap<&str, usize> =

@@ -123,8 +123,7 @@ mod tests {
 
     #[test]
     fn the_interval_holds_the_mean_and_does_not_change() {
-        let all: Vec<Measures> =
-            (0..200).map(|n| Measures([f64::from(n % 4 == 0); 6])).collect();
+        let all: Vec<Measures> = (0..200).map(|n| Measures([f64::from(n % 4 == 0); 6])).collect();
         let Interval { low, high } = interval(&all);
         let mean = Measures::mean(&all).values()[0];
         assert_eq!(mean, 0.25);

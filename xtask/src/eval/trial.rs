@@ -3,52 +3,40 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use skill_search::{Analysis, Document, Index, Ranker, Request};
+use skill_search::{Analysis, Document, Index, Ranker, Request, Semantics};
 
 use super::data::{Query, Skill};
-use super::score::Measures;
 
 /// Hits asked for: what the measures look at.
 const LIMIT: usize = 100;
 
 /// Builds an index over some skills of a catalog.
 pub(super) fn index(analysis: Analysis, skills: &[Skill], chosen: &[usize]) -> Index {
-    let tags: Vec<Vec<&str>> =
-        chosen.iter().map(|&at| skills[at].tags.iter().map(String::as_str).collect()).collect();
-    let headings: Vec<Vec<&str>> =
-        chosen.iter().map(|&at| skills[at].headings.iter().map(String::as_str).collect()).collect();
-    let documents = chosen.iter().enumerate().map(|(number, &at)| Document {
+    let documents = chosen.iter().map(|&at| Document {
         id: &skills[at].id,
         name: &skills[at].name,
         description: &skills[at].description,
         when_to_use: &skills[at].when_to_use,
-        tags: &tags[number],
-        headings: &headings[number],
+        tags: skills[at].tags.iter().map(String::as_str).collect(),
+        headings: skills[at].headings.iter().map(String::as_str).collect(),
         body: &skills[at].body,
     });
     Index::build(analysis, documents)
 }
 
 /// The ids that a ranker finds for a query, best first.
-pub(super) fn ranked(index: &Index, ranker: &Ranker, query: &Query) -> Vec<String> {
-    let request = Request { limit: LIMIT, ..Request::new(&query.query, ranker) };
+pub(super) fn ranked(
+    index: &Index,
+    ranker: &Ranker,
+    semantics: Option<&dyn Semantics>,
+    query: &Query,
+) -> Vec<String> {
+    let request = Request { limit: LIMIT, semantics, ..Request::new(&query.query, ranker) };
     index.search(&request).into_iter().map(|hit| hit.id.to_string()).collect()
 }
 
-/// The measures of each query.
-pub(super) fn measures<'a>(
-    index: &Index,
-    ranker: &Ranker,
-    queries: impl IntoIterator<Item = &'a Query>,
-) -> Vec<Measures> {
-    queries
-        .into_iter()
-        .map(|query| Measures::of(&query.relevant, &ranked(index, ranker, query)))
-        .collect()
-}
-
 /// How long queries take.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) median: Duration,
     pub(super) p99: Duration,
@@ -107,7 +95,8 @@ mod tests {
             description: description.into(),
             ..Skill::default()
         };
-        let skills = [skill("a", "Count beads."), skill("b", "Count pearls, beads."), skill("c", "")];
+        let skills =
+            [skill("a", "Count beads."), skill("b", "Count pearls, beads."), skill("c", "")];
         let query = Query {
             id: "q".into(),
             query: "count beads".into(),
@@ -116,9 +105,8 @@ mod tests {
         };
         let ranker = Ranker::bm25f();
         let all = index(Analysis::Standard, &skills, &[0, 1, 2]);
-        assert_eq!(ranked(&all, &ranker, &query), ["a", "b"]);
+        assert_eq!(ranked(&all, &ranker, None, &query), ["a", "b"]);
         let some = index(Analysis::Standard, &skills, &[1, 2]);
-        assert_eq!(ranked(&some, &ranker, &query), ["b"]);
-        assert_eq!(measures(&some, &ranker, [&query])[0].values(), [1.0; 6]);
+        assert_eq!(ranked(&some, &ranker, None, &query), ["b"]);
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const LONGEST_WORD: usize = 100;
 
 /// What marks a piece that goes on with a word.
-const GOES_ON: &str = "##";
+const GOES_ON: &[u8] = b"##";
 
 /// No piece has this number: a vocabulary has fewer.
 const FREE: u32 = u32::MAX;
@@ -32,25 +32,27 @@ impl Vocabulary {
     /// Reads one piece per line; of equal ones the first counts. Nothing if the text is too long to
     /// be numbered.
     pub(crate) fn new(text: Cow<'static, str>) -> Option<Self> {
-        u32::try_from(text.len()).ok()?;
-        let mut starts = Vec::with_capacity(text.len() / 8);
-        let mut at = 0;
-        for line in text.split_inclusive('\n') {
+        let end = u32::try_from(text.len()).ok()?;
+        // Counted first: everything after this is one pass without a second allocation.
+        let most = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let mut starts = Vec::with_capacity(most + 1);
+        let mut slots = vec![FREE; (most * 2).next_power_of_two()];
+        let (mask, mut longest, mut at) = (slots.len() - 1, 0, 0);
+        for (line, number) in text.as_bytes().split_inclusive(|byte| *byte == b'\n').zip(0..) {
             starts.push(at);
             at += line.len() as u32;
-        }
-        let slots = vec![FREE; (starts.len() * 2).next_power_of_two()];
-        starts.push(at);
-        let mut vocabulary = Self { text, starts, slots, longest: 0, unknown: None };
-        for number in 0..vocabulary.len() as u32 {
-            let (goes_on, piece) = split(vocabulary.line(number));
-            let (slot, length) = (vocabulary.slot(goes_on, piece), piece.len());
-            if vocabulary.slots[slot] == FREE {
-                vocabulary.slots[slot] = number;
+            let (goes_on, piece) = split(ended(line));
+            longest = longest.max(piece.len());
+            // A second piece of the same text lands behind the first, where nobody looks for it.
+            let mut slot = hash(goes_on, piece) as usize & mask;
+            while slots[slot] != FREE {
+                slot = (slot + 1) & mask;
             }
-            vocabulary.longest = vocabulary.longest.max(length);
+            slots[slot] = number;
         }
-        vocabulary.unknown = vocabulary.find(false, "[UNK]");
+        starts.push(end);
+        let mut vocabulary = Self { text, starts, slots, longest, unknown: None };
+        vocabulary.unknown = vocabulary.find(false, b"[UNK]");
         Some(vocabulary)
     }
 
@@ -59,28 +61,25 @@ impl Vocabulary {
         self.starts.len() - 1
     }
 
-    fn line(&self, number: u32) -> &str {
+    fn line(&self, number: u32) -> &[u8] {
         let at = number as usize;
-        let line = &self.text[self.starts[at] as usize..self.starts[at + 1] as usize];
-        line.trim_end_matches(['\r', '\n'])
+        ended(&self.text.as_bytes()[self.starts[at] as usize..self.starts[at + 1] as usize])
     }
 
-    /// The slot that holds a piece or, where it is not there, would hold it.
-    fn slot(&self, goes_on: bool, piece: &str) -> usize {
+    fn find(&self, goes_on: bool, piece: &[u8]) -> Option<u32> {
         let mask = self.slots.len() - 1;
         let mut slot = hash(goes_on, piece) as usize & mask;
         // Half of the slots are free, so this ends.
-        while self.slots[slot] != FREE && split(self.line(self.slots[slot])) != (goes_on, piece) {
-            slot = (slot + 1) & mask;
+        loop {
+            match self.slots[slot] {
+                FREE => return None,
+                number if split(self.line(number)) == (goes_on, piece) => return Some(number),
+                _ => slot = (slot + 1) & mask,
+            }
         }
-        slot
     }
 
-    fn find(&self, goes_on: bool, piece: &str) -> Option<u32> {
-        Some(self.slots[self.slot(goes_on, piece)]).filter(|number| *number != FREE)
-    }
-
-    /// Calls `take` for every piece of a word: always the longest one that is there. A word that
+    /// Adds the pieces of a word to `found`: always the longest one that is there. A word that
     /// does not come out even is unknown, and so no piece at all.
     pub(crate) fn pieces(&self, word: &str, found: &mut Vec<u32>) {
         let before = found.len();
@@ -92,7 +91,8 @@ impl Vocabulary {
             let goes_on = rest.len() < word.len();
             let ends = (1..=rest.len().min(self.longest)).rev();
             let mut ends = ends.filter(|end| rest.is_char_boundary(*end));
-            let piece = ends.find_map(|end| Some((end, self.find(goes_on, &rest[..end])?)));
+            let piece =
+                ends.find_map(|end| Some((end, self.find(goes_on, &rest.as_bytes()[..end])?)));
             let Some((end, number)) = piece else {
                 found.truncate(before);
                 return;
@@ -105,8 +105,14 @@ impl Vocabulary {
     }
 }
 
+/// Takes the end off a line.
+fn ended(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
 /// Takes the mark off a piece that goes on with a word.
-fn split(line: &str) -> (bool, &str) {
+fn split(line: &[u8]) -> (bool, &[u8]) {
     match line.strip_prefix(GOES_ON) {
         Some(piece) if !piece.is_empty() => (true, piece),
         _ => (false, line),
@@ -115,11 +121,11 @@ fn split(line: &str) -> (bool, &str) {
 
 /// FNV-1a, with the upper half folded in because only the lower bits are used. A vocabulary that
 /// was made to collide slows down its owner alone.
-fn hash(goes_on: bool, piece: &str) -> u64 {
+fn hash(goes_on: bool, piece: &[u8]) -> u64 {
     let start = if goes_on { 0x84_22_23_25 } else { 0xcbf2_9ce4_8422_2325 };
     let hash = piece
-        .bytes()
-        .fold(start, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        .iter()
+        .fold(start, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     hash ^ hash >> 32
 }
 

@@ -15,8 +15,11 @@ use crate::weights::STANDARD_CONSTANTS;
 use crate::{Analysis, Document};
 
 /// How many documents may be changed or gone before the index is joined into one segment again; or
-/// a sixteenth of all, if that is more. Below that, a change costs little; above, queries would.
+/// [`SHARE`] of all, if that is more. Every change costs what the changes since cost, and joining
+/// what the whole index costs.
 const CHANGES: usize = 64;
+/// One in so many documents.
+const SHARE: usize = 64;
 
 /// So many documents are read by two threads.
 const MANY: usize = 256;
@@ -103,7 +106,7 @@ impl Index {
         let changed = Part { segment: &state.segments[OVERLAY], stays: &overlay_stays };
         let overlay = merge(&[changed, Part { segment: &fresh, stays: &|_| true }]);
         let dead = places[..base.len()].iter().filter(|place| **place == GONE).count();
-        if overlay.len() + dead > CHANGES.max(base.len() / 16) {
+        if overlay.len() + dead > CHANGES.max(base.len() / SHARE) {
             let base = Part { segment: base, stays: &base_stays };
             let joined = merge(&[base, Part { segment: &overlay, stays: &|_| true }]);
             return Self::of(state.analysis, joined);

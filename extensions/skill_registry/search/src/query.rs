@@ -1,8 +1,9 @@
 //! A query: its terms and its sentences.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::Analysis;
+use crate::analysis::term;
 
 /// How much of a query is read, in bytes.
 const READ: usize = 16 * 1024;
@@ -29,47 +30,74 @@ pub(crate) struct Query {
 impl Query {
     pub(crate) fn new(analysis: Analysis, text: &str) -> Self {
         let text = &text[..text.floor_char_boundary(READ)];
-        let mut terms = Vec::new();
-        let mut numbers = HashMap::new();
+        let mut numbers = Numbers::default();
         let mut all = Vec::new();
-        for term in analysis.terms(text) {
-            let known = terms.len();
-            let number = match numbers.get(&term) {
-                Some(&number) => number,
-                None if known == TERMS => continue,
-                None => {
-                    numbers.insert(term.clone(), known);
-                    terms.push(term);
-                    known
-                }
-            };
-            all.push(number);
-        }
+        numbers.read(analysis, text, &mut all);
         let mut pairs: Vec<(usize, usize)> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for pair in all.windows(2) {
             if seen.insert((pair[0], pair[1])) {
                 pairs.push((pair[0], pair[1]));
             }
         }
         let counted = counted(&all);
-        let mut counts = vec![0; terms.len()];
+        let mut counts = vec![0; numbers.terms.len()];
         for &(number, count) in &counted {
             counts[number] = count;
         }
-        let numbered = |part: &str| -> Vec<usize> {
-            analysis.terms(part).iter().filter_map(|term| numbers.get(term).copied()).collect()
-        };
         let mut sentences: Vec<_> = sentences(text)
-            .iter()
-            .map(|part| self::counted(&numbered(part)))
+            .into_iter()
+            .map(|sentence| {
+                all.clear();
+                numbers.read(analysis, sentence, &mut all);
+                self::counted(&all)
+            })
             .filter(|sentence| sentence.len() >= 2)
             .take(SENTENCES)
             .collect();
         if sentences.is_empty() {
             sentences.push(counted);
         }
-        Self { terms, counts, pairs, sentences }
+        Self { terms: numbers.terms, counts, pairs, sentences }
+    }
+}
+
+/// Numbers for the distinct terms of a query.
+#[derive(Default)]
+struct Numbers {
+    terms: Vec<String>,
+    by_term: HashMap<String, usize>,
+    /// So that a word is stemmed once; none for a stop word and for a term too many.
+    by_word: HashMap<String, Option<usize>>,
+}
+
+impl Numbers {
+    /// Appends the numbers of a text's terms.
+    fn read(&mut self, analysis: Analysis, text: &str, into: &mut Vec<usize>) {
+        analysis.for_each_word(text, |word| {
+            let number = match self.by_word.get(word) {
+                Some(number) => *number,
+                None => {
+                    let number = self.of_word(word);
+                    self.by_word.insert(word.to_owned(), number);
+                    number
+                }
+            };
+            into.extend(number);
+        });
+    }
+
+    fn of_word(&mut self, word: &str) -> Option<usize> {
+        let term = term(word)?;
+        if let Some(number) = self.by_term.get(&*term) {
+            return Some(*number);
+        }
+        let number = self.terms.len();
+        (number < TERMS).then(|| {
+            self.terms.push(term.clone().into_owned());
+            self.by_term.insert(term.into_owned(), number);
+            number
+        })
     }
 }
 

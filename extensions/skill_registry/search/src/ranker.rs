@@ -69,9 +69,14 @@ impl Model {
         row
     }
 
-    /// Adds up what each feature contributes.
-    pub(crate) fn score(&self, row: &[f64]) -> f64 {
-        self.weights.iter().zip(row).map(|(weight, value)| weight * value).sum()
+    /// Adds up what the features of a candidate contribute: value times weight of each, then the same
+    /// of the square roots.
+    pub(crate) fn score(&self, measures: &Measures) -> f64 {
+        let (plain, roots) = self.weights.split_at(self.features.len());
+        let values = || self.features.iter().map(|feature| (feature.value)(measures));
+        let plain: f64 = values().zip(plain).map(|(value, weight)| weight * value).sum();
+        let root = |(value, weight): (f64, &f64)| weight * value.max(0.0).sqrt();
+        values().zip(roots).map(root).fold(plain, |sum, part| sum + part)
     }
 
     fn with_weights(&self, weights: Vec<f64>) -> Option<Self> {

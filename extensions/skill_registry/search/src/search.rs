@@ -13,7 +13,8 @@ use crate::features::Candidates;
 use crate::index::{State, Tables};
 use crate::query::Query;
 use crate::segment::Counts;
-use crate::{Fields, Hit, Index, Measures, Model, Request};
+use crate::{Hit, Index, Measures, Model, Request};
+use measure::Measured;
 
 /// A query as the index sees it.
 pub(crate) struct Asked<'a> {
@@ -37,10 +38,10 @@ pub(crate) struct Term {
 
 /// A candidate and what is measured of it.
 pub(crate) struct Candidate {
-    pub(crate) slot: u32,
-    pub(crate) measures: Measures,
-    /// For each term of the query how often the fields have it.
-    pub(crate) counts: Vec<Counts>,
+    /// Its place among the candidates.
+    number: usize,
+    slot: u32,
+    measures: Measures,
 }
 
 impl<'a> Asked<'a> {
@@ -65,7 +66,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The candidates of the first stage, measured.
-    fn candidates(&self, request: &Request<'_>) -> Vec<Candidate> {
+    fn measured(&self, request: &Request<'_>) -> Measured {
         measure::measured(self, request, &candidates::candidates(self, request))
     }
 }
@@ -78,13 +79,12 @@ impl Index {
     /// meanings.
     #[must_use]
     pub fn search(&self, request: &Request<'_>) -> Vec<Hit> {
-        let asked = Asked::new(&self.state, request);
-        let candidates = asked.candidates(request);
-        let best = ranked(model(request), &candidates).into_iter().take(request.limit);
-        let hit = |(candidate, _, score): (&Candidate, _, f64)| Hit {
+        let measured = Asked::new(&self.state, request).measured(request);
+        let best = ranked(model(request), &measured).into_iter().take(request.limit);
+        let hit = |(candidate, score): (&Candidate, f64)| Hit {
             id: self.state.id(candidate.slot).clone(),
             score,
-            fields: candidate.fields(),
+            fields: measured.fields(candidate),
         };
         best.map(hit).collect()
     }
@@ -93,16 +93,16 @@ impl Index {
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, limit: usize) -> Explanation {
         let asked = Asked::new(&self.state, request);
-        let candidates = asked.candidates(request);
+        let measured = asked.measured(request);
         let model = model(request);
         let columns = model.columns();
-        let best = ranked(model, &candidates).into_iter().take(limit);
-        let explained = |(candidate, row, score): (&Candidate, Vec<f64>, f64)| ExplainedHit {
+        let best = ranked(model, &measured).into_iter().take(limit);
+        let explained = |(candidate, score): (&Candidate, f64)| ExplainedHit {
             id: self.state.id(candidate.slot).clone(),
             score,
-            fields: candidate.fields(),
-            matched: candidate.matched(&asked.query),
-            contributions: contributions(model, &columns, &row),
+            fields: measured.fields(candidate),
+            matched: matched(&asked.query, measured.counts(candidate)),
+            contributions: contributions(model, &columns, &model.row(&candidate.measures)),
         };
         let hits = best.map(explained).collect();
         let term = |(at, term): (usize, &Term)| QueryTerm {
@@ -114,7 +114,7 @@ impl Index {
         Explanation {
             ranker: request.ranker.name(),
             terms: asked.terms.iter().enumerate().map(term).collect(),
-            candidates: candidates.len(),
+            candidates: measured.candidates.len(),
             hits,
         }
     }
@@ -122,7 +122,7 @@ impl Index {
     /// Returns the candidates of a request with their features.
     #[must_use]
     pub fn features(&self, request: &Request<'_>) -> Candidates {
-        let candidates = Asked::new(&self.state, request).candidates(request);
+        let Measured { candidates, .. } = Asked::new(&self.state, request).measured(request);
         let model = model(request);
         let ids = candidates.iter().map(|it| Arc::clone(self.state.id(it.slot)));
         Candidates {
@@ -134,21 +134,9 @@ impl Index {
     }
 }
 
-impl Candidate {
-    /// The fields in which a term of the query occurs.
-    fn fields(&self) -> Fields {
-        let mut fields = Fields::default();
-        self.counts.iter().for_each(|counts| fields.extend(counts.fields()));
-        fields
-    }
-
-    fn matched(&self, query: &Query) -> Vec<TermMatch> {
-        let terms = query.terms.iter().zip(&self.counts);
-        terms
-            .filter(|(_, counts)| !counts.is_empty())
-            .map(|(term, counts)| TermMatch { term: term.clone(), fields: counts.fields() })
-            .collect()
-    }
+fn matched(query: &Query, counts: impl Iterator<Item = Counts>) -> Vec<TermMatch> {
+    let found = query.terms.iter().zip(counts).filter(|(_, counts)| !counts.is_empty());
+    found.map(|(term, counts)| TermMatch { term: term.clone(), fields: counts.fields() }).collect()
 }
 
 /// The model that a request's candidates are ordered by.
@@ -156,16 +144,12 @@ fn model<'a>(request: &Request<'a>) -> &'a Model {
     request.ranker.model(request.semantics.is_some())
 }
 
-/// The candidates with features and score, best first.
-fn ranked<'a>(model: &Model, candidates: &'a [Candidate]) -> Vec<(&'a Candidate, Vec<f64>, f64)> {
-    let scored = |candidate: &'a Candidate| {
-        let row = model.row(&candidate.measures);
-        let score = model.score(&row);
-        (candidate, row, score)
-    };
-    let mut ranked: Vec<_> = candidates.iter().map(scored).collect();
+/// The candidates with their scores, best first.
+fn ranked<'a>(model: &Model, measured: &'a Measured) -> Vec<(&'a Candidate, f64)> {
+    let score = |candidate: &'a Candidate| (candidate, model.score(&candidate.measures));
+    let mut ranked: Vec<_> = measured.candidates.iter().map(score).collect();
     // The sort is stable: what scores the same stays in the candidates' order.
-    ranked.sort_by(|(.., a), (.., b)| b.total_cmp(a));
+    ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     ranked
 }
 

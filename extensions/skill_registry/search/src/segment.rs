@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) use builder::SegmentBuilder;
+pub(crate) use layout::SECTIONS;
 pub(crate) use merge::{Part, merge};
 pub(crate) use vocabulary::Vocabulary;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::SkillState;
+use crate::state::{SkillState, SkillStates};
 
 /// Says how far the skills of a root are trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +155,12 @@ impl RegistryConfig {
             skills: self.skills.clone(),
             ..StoreOptions::default()
         }
+    }
+
+    /// Returns what the settings say of a skill, whatever its SKILL.md allows.
+    #[must_use]
+    pub fn state_of(&self, id: &str) -> SkillState {
+        SkillStates::new(&self.skills).of(id).map_or(SkillState::On, |(state, _)| state)
     }
 
     /// Returns the catalog's budget in characters for a model.

@@ -93,6 +93,10 @@ pub(crate) enum SkillCommand {
         #[command(flatten)]
         roots: SkillRoots,
     },
+    /// Offer skills again
+    Enable(EnableArgs),
+    /// Take skills out of use, or offer them less
+    Disable(DisableArgs),
     /// Print a skill's instructions as an agent reads them
     Read {
         /// The skill, or skill@root
@@ -286,6 +290,42 @@ pub(crate) struct DoctorArgs {
     /// Whose rules decide whether a skill is valid
     #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
     pub(crate) profile: ProfileArg,
+    /// Say instead which skills this agent is shown for a prompt, and why not others
+    #[arg(long, value_name = "AGENT", requires = "prompt", conflicts_with_all = ["roots", "profile"])]
+    pub(crate) agent: Option<String>,
+    /// What the user says to the agent; `-` is standard input
+    #[arg(long, value_name = "TEXT", requires = "agent")]
+    pub(crate) prompt: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Edits extensions.skill_registry.skills in skillhost.yaml; a kernel that runs for the home takes it
+over. Exit codes: 0 it is so, also where it was so before, 2 a skillhost.yaml that cannot be edited,
+3 a skill that does not exist, 4 a skillhost.yaml that changed meanwhile. Of several skills all are
+changed or none.")]
+pub(crate) struct EnableArgs {
+    /// The skills
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Edits extensions.skill_registry.skills in skillhost.yaml; a kernel that runs for the home takes it
+over. Exit codes: 0 it is so, also where it was so before, 2 a skillhost.yaml that cannot be edited,
+3 a skill that does not exist, 4 a skillhost.yaml that changed meanwhile. Of several skills all are
+changed or none.")]
+pub(crate) struct DisableArgs {
+    /// The skills
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// Keep them, but with their name alone in prompts
+    #[arg(long, conflicts_with = "user_only")]
+    pub(crate) name_only: bool,
+    /// Keep them for users: no model sees them
+    #[arg(long)]
+    pub(crate) user_only: bool,
 }
 
 #[derive(Debug, Args)]

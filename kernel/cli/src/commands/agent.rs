@@ -1,41 +1,13 @@
 //! `skillhost agent`: agents and the layers of their instructions.
 
-use serde::Serialize;
-use serde_json::{Value, json};
-use skillhost_kernel::{Agent, AgentProblem, Layer, LayerKind};
+use serde_json::json;
+use skillhost_kernel::control::{AgentDetails, AgentState, AgentSummary, Request};
+use skillhost_kernel::{Layer, LayerKind};
 
 use crate::cli::AgentCommand;
 use crate::exit;
 use crate::output::{BOLD, DIM, Outcome, RED, show};
 use crate::session::Session;
-
-#[derive(Serialize)]
-struct AgentRow {
-    id: String,
-    name: String,
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<AgentProblem>,
-    uses_skills: Vec<String>,
-    uses_tools: Vec<String>,
-    tokens: u32,
-}
-
-impl AgentRow {
-    fn of(agent: &Agent) -> Self {
-        let resolved = agent.resolved();
-        let settings = agent.settings();
-        Self {
-            id: agent.manifest.id.to_string(),
-            name: agent.manifest.name.clone(),
-            state: if resolved.problem.is_some() { "error" } else { "ready" },
-            problem: resolved.problem.clone(),
-            uses_skills: settings.uses_skills.iter().map(|s| s.value.clone()).collect(),
-            uses_tools: settings.uses_tools.iter().map(|t| t.value.clone()).collect(),
-            tokens: resolved.layers.iter().map(|layer| layer.tokens).sum(),
-        }
-    }
-}
 
 pub(super) fn agent(session: &Session, command: &AgentCommand) -> Outcome {
     match command {
@@ -45,9 +17,7 @@ pub(super) fn agent(session: &Session, command: &AgentCommand) -> Outcome {
 }
 
 fn list(session: &Session) -> Outcome {
-    let rows = session.with_kernel(async |kernel| {
-        Ok(kernel.agents().iter().map(|agent| AgentRow::of(agent)).collect::<Vec<_>>())
-    })?;
+    let rows: Vec<AgentSummary> = session.answer(Request::Agents)?;
     let output = session.output;
     if output.json {
         output.object(&json!({ "agents": rows }))?;
@@ -57,7 +27,12 @@ fn list(session: &Session) -> Outcome {
         .iter()
         .map(|row| {
             let skills = row.uses_skills.join(", ");
-            vec![row.id.clone(), row.state.into(), row.tokens.to_string(), skills, row.name.clone()]
+            let state = match row.state {
+                AgentState::Ready => "ready",
+                AgentState::Error => "error",
+            };
+            let (id, tokens) = (row.id.to_string(), row.tokens.to_string());
+            vec![id, state.to_owned(), tokens, skills, row.name.clone()]
         })
         .collect();
     output.table(&["AGENT", "STATE", "TOKENS", "SKILLS", "NAME"], &cells)?;
@@ -70,41 +45,26 @@ fn list(session: &Session) -> Outcome {
 }
 
 fn show_agent(session: &Session, id: &str) -> Outcome {
-    let (agent, tools) = session.with_kernel(async |kernel| {
-        let agent = kernel.agent(id).await?;
-        let (tools, _) = kernel.tools(Some(id)).await?;
-        Ok((agent, tools.into_iter().map(|tool| tool.spec.name).collect::<Vec<_>>()))
-    })?;
-    let (row, resolved) = (AgentRow::of(&agent), agent.resolved());
+    let agent: AgentDetails = session.answer(Request::Agent { id: id.to_owned() })?;
+    let AgentDetails { summary, tools, layers, .. } = &agent;
     let output = session.output;
-    let code = if resolved.problem.is_some() { exit::FINDINGS } else { exit::OK };
+    let code = if summary.problem.is_some() { exit::FINDINGS } else { exit::OK };
     if output.json {
-        let mut object = serde_json::to_value(&row).map_err(std::io::Error::from)?;
-        if let Value::Object(fields) = &mut object {
-            fields.insert("manifest".into(), agent.path.display().to_string().into());
-            fields.insert("layers".into(), json!(resolved.layers));
-            fields.insert("tools".into(), json!(tools));
-            fields.insert("model".into(), json!(agent.settings().model));
-            fields.insert("catalog".into(), json!(agent.settings().catalog));
-            fields.insert("limits".into(), json!(agent.settings().limits));
-        }
-        output.object(&object)?;
+        output.object(&agent)?;
         return Ok(code);
     }
-    output.line(format!("{BOLD}{}{BOLD:#}  {}", row.id, show(&row.name)))?;
-    output.line(format!("manifest  {}", agent.path.display()))?;
-    output
-        .line(format!("model     {}", agent.settings().model.as_deref().unwrap_or("(default)")))?;
+    output.line(format!("{BOLD}{}{BOLD:#}  {}", summary.id, show(&summary.name)))?;
+    output.line(format!("manifest  {}", agent.manifest.display()))?;
+    output.line(format!("model     {}", agent.model.as_deref().unwrap_or("(default)")))?;
     let tools = if tools.is_empty() { "(none)".to_owned() } else { tools.join(", ") };
     output.line(format!("tools     {tools}"))?;
-    if let Some(problem) = &resolved.problem {
+    if let Some(problem) = &summary.problem {
         output.line(format!("{RED}error{RED:#}     {}", show(&problem.reason)))?;
         output.line(format!("hint      {}", show(&problem.hint)))?;
         return Ok(code);
     }
-    let tokens: u32 = resolved.layers.iter().map(|layer| layer.tokens).sum();
-    output.line(format!("layers    {}, approx. {tokens} tokens", resolved.layers.len()))?;
-    for (number, layer) in resolved.layers.iter().enumerate() {
+    output.line(format!("layers    {}, approx. {} tokens", layers.len(), summary.tokens))?;
+    for (number, layer) in layers.iter().enumerate() {
         output.line("")?;
         output.line(heading(number + 1, layer))?;
         output.line(show(layer.text.trim_end()))?;

@@ -1,7 +1,6 @@
 //! `skillhost ask`: hop 1 and hop 6 of a turn.
 
 use serde_json::Value;
-use skillhost_kernel::TurnRequest;
 use skillhost_kernel::control::Request;
 
 use super::text_or_stdin;
@@ -17,18 +16,8 @@ pub(super) fn ask(session: &Session, args: &AskArgs) -> Outcome {
             .hint("this version composes prompts and calls no model; models will be configured under `models` in skillhost.yaml")
             .hint("--print-prompt shows what a model would be given"));
     }
-    let home = session.trusted_home()?;
     let (agent, prompt) = (args.agent.clone(), text_or_stdin(&args.text)?);
-    let request = Request::Turn { agent: agent.clone(), prompt: prompt.clone() };
-    // A running kernel knows more than a new one: the last good text of a skill broken since.
-    let turn: Value = match session.ask_running(&home, &request)? {
-        Some(turn) => serde_json::from_str(turn.get()).map_err(std::io::Error::from)?,
-        None => {
-            let request = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
-            let turn = session.with_kernel(async |kernel| Ok(kernel.turn(&request).await?))?;
-            serde_json::to_value(turn).map_err(std::io::Error::from)?
-        }
-    };
+    let turn: Value = session.answer(Request::Turn { agent, prompt })?;
     let output = session.output;
     for block in turn["blocks"].as_array().into_iter().flatten() {
         if let Some(reason) = block["skipped"]["message"].as_str() {

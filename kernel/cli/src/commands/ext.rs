@@ -1,10 +1,7 @@
 //! `skillhost ext`: what is loaded, what is not and why.
 
-use std::collections::BTreeMap;
-
-use serde_json::json;
-use skillhost_kernel::control::Request;
-use skillhost_kernel::{CallError, LoadReport, LoadedExtension, Reloaded};
+use skillhost_kernel::control::{Diagnosis, Request};
+use skillhost_kernel::{LoadReport, LoadedExtension, Reloaded};
 
 use super::ext_new;
 use crate::cli::ExtCommand;
@@ -23,9 +20,9 @@ pub(super) fn ext(session: &Session, command: &ExtCommand) -> Outcome {
 }
 
 fn list(session: &Session) -> Outcome {
-    let report = session.with_kernel(async |kernel| Ok(kernel.report()))?;
+    let report: LoadReport = session.answer(Request::Report)?;
     if session.output.json {
-        session.output.object(&*report)?;
+        session.output.object(&report)?;
     } else {
         summary(session.output, &report)?;
     }
@@ -80,32 +77,18 @@ fn provides(extension: &LoadedExtension) -> String {
 }
 
 fn doctor(session: &Session) -> Outcome {
-    let (report, health) = session.with_kernel(async |kernel| {
-        let health: BTreeMap<String, Result<(), CallError>> = kernel
-            .health()
-            .await
-            .into_iter()
-            .map(|(id, result)| (id.to_string(), result))
-            .collect();
-        Ok((kernel.report(), health))
-    })?;
-    let healthy = report.rejected.is_empty() && health.values().all(Result::is_ok);
-    let code = if healthy { exit::OK } else { exit::FINDINGS };
+    let diagnosis: Diagnosis = session.answer(Request::Diagnose)?;
+    let code = if diagnosis.healthy { exit::OK } else { exit::FINDINGS };
     let output = session.output;
     if output.json {
-        let health: BTreeMap<_, _> = health
-            .iter()
-            .map(|(id, result)| {
-                (id, json!({ "ok": result.is_ok(), "error": result.as_ref().err() }))
-            })
-            .collect();
-        output.object(&json!({ "healthy": healthy, "report": *report, "health": health }))?;
+        output.object(&diagnosis)?;
         return Ok(code);
     }
+    let Diagnosis { report, health, .. } = diagnosis;
     for extension in &report.loaded {
         let opened = extension.timings;
-        match health.get(extension.id.as_str()) {
-            Some(Err(error)) => {
+        match health.get(&extension.id).and_then(|health| health.error.as_ref()) {
+            Some(error) => {
                 output.line(format!(
                     "{RED}unhealthy{RED:#} {BOLD}{}{BOLD:#}: {}",
                     extension.id,
@@ -153,12 +136,11 @@ fn hint(output: Output, text: &str) -> Result<(), CliError> {
 fn reload(session: &Session, id: &str) -> Outcome {
     let home = session.trusted_home()?;
     let request = Request::Reload { id: id.to_owned() };
-    let Some(reply) = session.ask_running(&home, &request)? else {
+    let Some(reloaded) = session.ask_running::<Reloaded>(&home, &request)? else {
         let home = home.root().display();
         return Err(CliError::new(exit::NOT_FOUND, format!("no kernel runs for {home}"))
             .hint("the next `skillhost run` loads the new build anyway"));
     };
-    let reloaded: Reloaded = serde_json::from_str(reply.get()).map_err(std::io::Error::from)?;
     if session.output.json {
         session.output.object(&reloaded)?;
     } else {

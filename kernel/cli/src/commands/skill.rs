@@ -26,6 +26,7 @@ mod review;
 mod rollback;
 mod rules;
 mod search;
+mod states;
 mod stats;
 mod stored;
 mod triads;
@@ -41,6 +42,8 @@ pub(super) fn skill(session: &Session, command: &SkillCommand) -> Outcome {
             stored::list(session, query.as_deref(), tag, roots)
         }
         SkillCommand::Search(args) => search::search(session, args),
+        SkillCommand::Enable(args) => states::enable(session, args),
+        SkillCommand::Disable(args) => states::disable(session, args),
         SkillCommand::Show { id, roots } => stored::show(session, id, roots),
         SkillCommand::Read { id, roots } => stored::read(session, id, roots),
         SkillCommand::Resource { id, path, roots } => stored::resource(session, id, path, roots),

@@ -1,7 +1,7 @@
 //! `skillhost tool`: what extensions offer, called by the operator.
 
 use serde_json::{Value, json};
-use skillhost_kernel::control::Request;
+use skillhost_kernel::control::{Request, ToolListing};
 use skillhost_kernel::{CallContext, Origin, ToolOutput};
 
 use super::text_or_stdin;
@@ -18,14 +18,14 @@ pub(super) fn tool(session: &Session, command: &ToolCommand) -> Outcome {
 }
 
 fn list(session: &Session, agent: Option<&str>) -> Outcome {
-    let (tools, failures) = session.with_kernel(async |kernel| Ok(kernel.tools(agent).await?))?;
+    let listing: ToolListing =
+        session.answer(Request::Tools { agent: agent.map(str::to_owned) })?;
     let output = session.output;
     if output.json {
-        let failed: Vec<_> =
-            failures.iter().map(|(id, error)| json!({ "extension": id, "error": error })).collect();
-        output.object(&json!({ "tools": tools, "failed": failed }))?;
+        output.object(&listing)?;
     } else {
-        let rows: Vec<_> = tools
+        let rows: Vec<_> = listing
+            .tools
             .iter()
             .map(|tool| {
                 let summary = tool.spec.description.lines().next().unwrap_or_default();
@@ -33,11 +33,12 @@ fn list(session: &Session, agent: Option<&str>) -> Outcome {
             })
             .collect();
         output.table(&["TOOL", "EXTENSION", "DESCRIPTION"], &rows)?;
-        for (id, error) in &failures {
+        for failed in &listing.failed {
+            let (id, error) = (&failed.extension, &failed.error);
             output.note(format!("`{id}` did not list its tools: {error}"));
         }
     }
-    Ok(if failures.is_empty() { exit::OK } else { exit::FINDINGS })
+    Ok(if listing.failed.is_empty() { exit::OK } else { exit::FINDINGS })
 }
 
 fn call(session: &Session, name: &str, arguments: &str) -> Outcome {
@@ -48,17 +49,8 @@ fn call(session: &Session, name: &str, arguments: &str) -> Outcome {
         origin: Origin::Operator,
         ..CallContext::default()
     };
-    let home = session.trusted_home()?;
-    let request = Request::Invoke {
-        context: context.clone(),
-        tool: name.to_owned(),
-        arguments: arguments.clone(),
-    };
-    let reply: ToolOutput = match session.ask_running(&home, &request)? {
-        Some(reply) => serde_json::from_str(reply.get()).map_err(std::io::Error::from)?,
-        None => session
-            .with_kernel(async |kernel| Ok(kernel.invoke(context, name, &arguments).await?))?,
-    };
+    let reply: ToolOutput =
+        session.answer(Request::Invoke { context, tool: name.to_owned(), arguments })?;
     if session.output.json {
         let structured: Value = match &reply.structured {
             Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,

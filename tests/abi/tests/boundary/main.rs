@@ -8,6 +8,7 @@ mod calls;
 mod chain;
 mod control;
 mod dependencies;
+mod embeddings;
 mod events;
 mod ledger;
 mod lifecycle;

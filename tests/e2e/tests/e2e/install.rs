@@ -76,15 +76,19 @@ fn an_installed_copy_is_whole() {
     insta::assert_snapshot!(outside_sdk.join("\n"), @"
     bin/skillhost
     lib/skillhost/libecho.so
+    lib/skillhost/libembedding.so
     lib/skillhost/libskill_registry.so
     share/man/man1/skillhost.1
     share/skillhost/LICENSE-APACHE
     share/skillhost/LICENSE-MIT
     share/skillhost/LICENSE-o200k_base
+    share/skillhost/LICENSE-static-minilm-128
+    share/skillhost/NOTICE-static-minilm-128
     share/skillhost/README.md
     share/skillhost/manifests/builder_agent/manifest.yaml
     share/skillhost/manifests/builder_agent/prompt.jinja2
     share/skillhost/manifests/echo/manifest.yaml
+    share/skillhost/manifests/embedding/manifest.yaml
     share/skillhost/manifests/orchestrator_agent/manifest.yaml
     share/skillhost/manifests/orchestrator_agent/prompt.jinja2
     share/skillhost/manifests/skill_registry/manifest.yaml
@@ -119,11 +123,11 @@ fn an_installed_copy_does_the_main_job() {
         let rows = report[key].as_array().cloned().unwrap_or_default();
         rows.iter().map(|row| row["id"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(ids("loaded"), ["echo", "skill_registry"]);
+    assert_eq!(ids("loaded"), ["echo", "embedding", "skill_registry"]);
     assert_eq!(ids("agents"), ["builder_agent", "orchestrator_agent"]);
     assert_eq!(ids("rejected"), Vec::<String>::new());
     assert_eq!(
-        report["loaded"][1]["library"],
+        report["loaded"][2]["library"],
         "[OUTSIDE]/prefix/lib/skillhost/libskill_registry.so"
     );
     assert_eq!(run(&["ext", "doctor", "--json"]).json()["healthy"], true);
@@ -182,6 +186,7 @@ fn a_home_is_made_once_and_kept_ever_after() {
     manifests/builder_agent/manifest.yaml
     manifests/builder_agent/prompt.jinja2
     manifests/echo/manifest.yaml
+    manifests/embedding/manifest.yaml
     manifests/orchestrator_agent/manifest.yaml
     manifests/orchestrator_agent/prompt.jinja2
     manifests/skill_registry/manifest.yaml

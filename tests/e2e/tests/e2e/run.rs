@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::scene::{home, let_it_poll, running, skill};
+use crate::scene::{agent, home, let_it_poll, running, skill, steady};
 
 #[test]
 fn the_report_comes_first_and_an_interrupt_ends_it_well() {
@@ -153,4 +153,35 @@ fn a_root_that_vanishes_while_it_runs_takes_nothing_with_it_and_is_picked_up_aga
     kernel.line_with("skill.added brew");
     let output = kernel.interrupt().success();
     assert!(!output.stdout.contains("skill.removed"), "{output}");
+}
+
+#[test]
+fn what_is_listed_is_what_the_running_kernel_has() {
+    let bound = "  uses_skills: [greet]\n  uses_tools: [echo]\n";
+    let home = home().manifest("greeter", &agent("greeter", bound));
+    let questions: [&[&str]; 6] = [
+        &["tool", "list", "--json"],
+        &["tool", "list", "--json", "--agent", "greeter"],
+        &["agent", "list", "--json"],
+        &["agent", "show", "--json", "greeter"],
+        &["ext", "list", "--json"],
+        &["ext", "doctor", "--json"],
+    ];
+    let ask = |question: &&[&str]| steady(&home.skillhost(*question).success());
+    let alone: Vec<_> = questions.iter().map(ask).collect();
+    let kernel = running(&home);
+    assert_eq!(questions.iter().map(ask).collect::<Vec<_>>(), alone);
+    let stranger = home.skillhost(["agent", "show", "greter"]).exits(3);
+    assert!(stranger.stderr.contains("did you mean greeter?"), "{stranger}");
+
+    // Only a new kernel would reject this manifest and miss the last good text of the skill.
+    home.write("manifests/late/manifest.yaml", "id: late\nname: [\n");
+    home.write("sandbox/skills/greet/SKILL.md", "---\ndescription: [\n");
+    let_it_poll(&home, &kernel, "sandbox/skills", "known");
+    for (question, alone) in questions.iter().zip(&alone).skip(2) {
+        assert_eq!(ask(question), *alone, "{question:?}");
+    }
+    kernel.interrupt().success();
+    home.skillhost(["ext", "doctor"]).exits(1);
+    home.skillhost(["agent", "show", "greeter"]).exits(1);
 }

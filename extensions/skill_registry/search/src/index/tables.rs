@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use super::Totals;
 use crate::Constants;
-use crate::field::FIELDS;
-use crate::segment::{Counts, Segment};
+use crate::field::{BODY, DESCRIPTION, HEADINGS, NAME, TAGS};
+use crate::segment::{Counts, Entry, Segment};
 
 /// What follows from the constants of BM25F and the sums over all documents. Made anew at every
 /// change, which takes a fraction of a millisecond; so nothing else has to follow a change.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     pub(crate) constants: Constants,
-    /// For each slot and field 1 / norm, where norm = 1 − b + b × length / mean length.
-    inverse_norms: Vec<[f64; FIELDS]>,
+    /// For each slot weight / norm of the body, where norm = 1 − b + b × length / mean length. Apart
+    /// from the others, because most terms are in the body alone and this fits in a cache.
+    body: Vec<f64>,
+    /// For each slot 1 / norm of the other fields.
+    others: Vec<[f64; BODY]>,
     /// Rarity by document frequency.
     rarities: Vec<f64>,
 }
@@ -25,13 +28,12 @@ impl Tables {
         totals: &Totals,
     ) -> Self {
         let means = totals.mean_lengths();
-        let inverse_norms = |lengths: [u32; FIELDS]| {
-            std::array::from_fn(|field| {
-                let b = constants.length[field];
-                1.0 / (1.0 - b + b * f64::from(lengths[field]) / means[field]).max(1e-9)
-            })
+        let inverse = |entry: &Entry, field: usize| {
+            let b = constants.length[field];
+            let norm = 1.0 - b + b * f64::from(entry.lengths[field]) / means[field];
+            1.0 / norm.max(1e-9)
         };
-        let entries = segments.iter().flat_map(|segment| &segment.documents);
+        let entries = || segments.iter().flat_map(|segment| &segment.documents);
         let all = totals.documents() as f64;
         let rarity = |having: usize| {
             let having = having as f64;
@@ -39,7 +41,10 @@ impl Tables {
         };
         Self {
             constants: *constants,
-            inverse_norms: entries.map(|entry| inverse_norms(entry.lengths)).collect(),
+            body: entries().map(|entry| constants.weights[BODY] * inverse(entry, BODY)).collect(),
+            others: entries()
+                .map(|entry| std::array::from_fn(|field| inverse(entry, field)))
+                .collect(),
             rarities: (0..=totals.documents()).map(rarity).collect(),
         }
     }
@@ -53,25 +58,28 @@ impl Tables {
     /// The saturated sum of a term's frequencies over all fields, each weighted and divided by its
     /// norm.
     pub(crate) fn combined(&self, slot: u32, counts: Counts) -> f64 {
-        let inverse = &self.inverse_norms[slot as usize];
+        let slot = slot as usize;
+        let body = f64::from(counts.get(BODY)) * self.body[slot];
+        if counts.is_body_alone() {
+            return self.constants.saturated(body);
+        }
+        let inverse = &self.others[slot];
         let of = |field: usize| {
             self.constants.weights[field] * (f64::from(counts.get(field)) * inverse[field])
         };
-        let frequency = match counts.is_body_alone() {
-            true => of(FIELDS - 1),
-            false => of(0) + of(1) + of(2) + of(3) + of(4),
-        };
-        self.constants.saturated(frequency)
+        let others = of(NAME) + of(DESCRIPTION) + of(TAGS) + of(HEADINGS);
+        self.constants.saturated(others + body)
     }
 
-    /// The saturated frequency of a term in one field, divided by its norm.
+    /// The saturated frequency of a term in a field other than the body, divided by its norm.
     pub(crate) fn in_field(&self, slot: u32, counts: Counts, field: usize) -> f64 {
-        let inverse = self.inverse_norms[slot as usize][field];
+        let inverse = self.others[slot as usize][field];
         self.constants.saturated(f64::from(counts.get(field)) * inverse)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.inverse_norms.capacity() * size_of::<[f64; FIELDS]>()
+        self.body.capacity() * size_of::<f64>()
+            + self.others.capacity() * size_of::<[f64; BODY]>()
             + self.rarities.capacity() * size_of::<f64>()
     }
 }

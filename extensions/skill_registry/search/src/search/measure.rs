@@ -6,7 +6,7 @@ use super::sections::Sections;
 use super::{Asked, Candidate};
 use crate::field::{DESCRIPTION, HEADINGS};
 use crate::segment::Counts;
-use crate::{Measures, Request};
+use crate::{Fields, Measures, Request};
 
 /// Where a candidate has a term of the query.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,12 +18,37 @@ pub(super) struct Occurrence {
     combined: f64,
 }
 
+/// Candidates with what is measured of them.
+pub(crate) struct Measured {
+    /// In the order of the first stage.
+    pub(super) candidates: Vec<Candidate>,
+    /// For each candidate and term of the query where it occurs.
+    rows: Vec<Occurrence>,
+    /// The number of terms of the query.
+    width: usize,
+}
+
+impl Measured {
+    /// For each term of the query how often the fields of a candidate have it.
+    pub(super) fn counts(&self, candidate: &Candidate) -> impl Iterator<Item = Counts> + '_ {
+        let row = &self.rows[candidate.number * self.width..(candidate.number + 1) * self.width];
+        row.iter().map(|occurrence| occurrence.counts)
+    }
+
+    /// The fields in which a term of the query occurs.
+    pub(super) fn fields(&self, candidate: &Candidate) -> Fields {
+        let mut fields = Fields::default();
+        self.counts(candidate).for_each(|counts| fields.extend(counts.fields()));
+        fields
+    }
+}
+
 /// Measures candidates.
 pub(super) fn measured(
     asked: &Asked<'_>,
     request: &Request<'_>,
     candidates: &[Scored],
-) -> Vec<Candidate> {
+) -> Measured {
     let max_lex = candidates.first().map_or(0.0, |best| best.lex).max(1e-9);
     let whole = Measures {
         max_lex,
@@ -40,8 +65,8 @@ pub(super) fn measured(
     let mut measured: Vec<Candidate> = candidates
         .iter()
         .enumerate()
-        .map(|(at, scored)| {
-            let row = &rows[at * width..(at + 1) * width];
+        .map(|(number, scored)| {
+            let row = &rows[number * width..(number + 1) * width];
             let mut measures = Measures { lex: scored.lex, ..whole.clone() };
             by_term(asked, scored.slot, row, &mut measures);
             by_sentence(&sentences, row, &mut measures);
@@ -49,14 +74,13 @@ pub(super) fn measured(
                 let id = asked.state.id(scored.slot);
                 measures.cosines = semantics.cosines(id).unwrap_or_default();
             }
-            let counts = row.iter().map(|occurrence| occurrence.counts).collect();
-            Candidate { slot: scored.slot, measures, counts }
+            Candidate { number, slot: scored.slot, measures }
         })
         .collect();
     if semantics.is_some() {
         rank_by_cosine(&mut measured);
     }
-    measured
+    Measured { candidates: measured, rows, width }
 }
 
 /// For each candidate and term of the query where it occurs.

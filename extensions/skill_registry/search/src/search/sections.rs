@@ -2,14 +2,17 @@
 
 use crate::Constants;
 use crate::index::Totals;
-use crate::segment::Segment;
+use crate::segment::{SECTIONS, Segment};
 
 /// The sections of a document's body with the scores of the terms seen so far.
 pub(super) struct Sections<'a> {
     constants: &'a Constants,
     ranges: &'a [(u16, u16)],
-    mean: f64,
-    scores: Vec<f64>,
+    /// Half of 1 / the mean length of a section.
+    half_inverse_mean: f64,
+    scores: [f64; SECTIONS],
+    /// How often the term at hand is in each section.
+    counts: [u16; SECTIONS],
 }
 
 impl<'a> Sections<'a> {
@@ -20,29 +23,45 @@ impl<'a> Sections<'a> {
         slot: usize,
     ) -> Self {
         let ranges = segment.sections(slot);
-        let mean = totals.mean_section();
-        Self { constants, ranges, mean, scores: vec![0.0; ranges.len()] }
+        let half_inverse_mean = 0.5 / totals.mean_section();
+        let (scores, counts) = ([0.0; SECTIONS], [0; SECTIONS]);
+        Self { constants, ranges, half_inverse_mean, scores, counts }
     }
 
     /// Adds a term by its weight and its ascending positions: to each section that has it the weight
-    /// times sat(tf / (½ + ½ × length / mean length)).
+    /// times sat(tf / norm), where norm = ½ + ½ × length / mean length.
     pub(super) fn add(&mut self, weight: f64, positions: &[u16]) {
-        let mut rest = positions;
-        for (&(start, end), score) in self.ranges.iter().zip(&mut self.scores) {
-            // Sections are in order and overlap, so that positions behind a start can be needed again.
-            rest = &rest[rest.partition_point(|position| *position < start)..];
-            let count = rest.partition_point(|position| *position < end);
-            if count > 0 {
-                let norm = 0.5 + 0.5 * f64::from(end - start) / self.mean;
-                *score += weight * self.constants.saturated(count as f64 / norm);
+        let Self { ranges, counts, .. } = self;
+        let mut first = ranges.len();
+        // Behind this section none has a position so far.
+        let mut end = 0;
+        let mut at = 0;
+        for &position in positions {
+            while ranges.get(at).is_some_and(|range| range.1 <= position) {
+                at += 1;
             }
+            // Sections overlap, so that more than one can have the position.
+            for (number, range) in ranges.iter().enumerate().skip(at) {
+                if range.0 > position {
+                    break;
+                }
+                counts[number] += 1;
+                first = first.min(number);
+                end = number + 1;
+            }
+        }
+        for number in first..end {
+            let count = f64::from(std::mem::take(&mut counts[number]));
+            let (start, end) = ranges[number];
+            let norm = 0.5 + f64::from(end - start) * self.half_inverse_mean;
+            self.scores[number] += weight * self.constants.saturated(count / norm);
         }
     }
 
     /// The three highest scores, highest first; 0 where there are fewer sections.
     pub(super) fn best(&self) -> [f64; 3] {
         let mut best = [0.0; 3];
-        for &score in &self.scores {
+        for &score in &self.scores[..self.ranges.len()] {
             if let Some(at) = best.iter().position(|other| score > *other) {
                 best[at..].rotate_right(1);
                 best[at] = score;

@@ -18,7 +18,8 @@ const SHORT_SECTION: usize = 25;
 const SECTION: usize = 150;
 /// What a section starts after the one before it that was full, so that 30 terms are in both.
 const SECTION_STEP: usize = 120;
-const SECTIONS: usize = 40;
+/// The most sections of a body.
+pub(crate) const SECTIONS: usize = 40;
 
 /// A document as terms at positions. Kept from document to document for its vectors.
 #[derive(Debug, Default)]

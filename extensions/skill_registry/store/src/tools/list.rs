@@ -142,7 +142,7 @@ impl<'s> Line<'s> {
         }
         // Of most skills there is nothing to say here.
         if self.state != SkillState::On {
-            value["state"] = json!(self.state);
+            value["skill_state"] = json!(self.state);
         }
         value
     }

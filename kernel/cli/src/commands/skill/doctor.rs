@@ -2,11 +2,12 @@
 
 mod chain;
 mod print;
+mod turn;
 
 use serde::Serialize;
 use skill_format::RenderReport;
 use skill_rules::Profile;
-use skill_store::{Partial, Root};
+use skill_store::{Audience, Partial, Root, Scope};
 
 use self::chain::{Remark, Row};
 use super::stored;
@@ -32,11 +33,21 @@ struct Examination {
 }
 
 pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
+    if let (Some(agent), Some(prompt)) = (&args.agent, &args.prompt) {
+        return turn::turn(session, agent, prompt);
+    }
     let store = stored::open(session, &args.roots)?;
     let snapshot = store.snapshot();
     let profile = Profile::from(args.profile);
     let budget = store.options().l1_budget_chars;
-    let catalog = snapshot.catalog(budget);
+    let catalog = snapshot.catalog(Scope::default(), budget);
+    // Where there are many, which of them have a line depends on the prompt.
+    let visible = snapshot.visible(Audience::Model).count();
+    let is_picked = |report: &RenderReport| {
+        visible > store.options().l1_full_limit
+            && report.omitted + report.shortened + report.without_description > 0
+    };
+    let catalog = catalog.filter(|catalog| !is_picked(&catalog.report));
     let (skills, remarks) = chain::examine(&snapshot, catalog.as_deref(), profile);
     let examination = Examination {
         profile,

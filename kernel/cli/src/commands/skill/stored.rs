@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use skill_store::{
     Answer, Audience, Ledger, ListArgs, Problem, ReadArgs, RegistryConfig, ResourceArgs, Root,
-    Skill, SkillId, Snapshot, Standing, Store, StoreOptions, SystemClock, Trust, list_skills,
-    matching, read_skill, read_skill_resource,
+    Skill, SkillId, SkillState, Snapshot, Standing, Store, StoreOptions, SystemClock, Trust,
+    list_skills, matching, read_skill, read_skill_resource,
 };
 use skillhost_kernel::{Home, Installation, discover};
 
@@ -21,7 +21,7 @@ use crate::output::{BOLD, DIM, Outcome, Output, RED, YELLOW, show as shown, writ
 use crate::session::Session;
 
 /// The extension whose configuration says where skills are.
-const REGISTRY: &str = "skill_registry";
+pub(super) const REGISTRY: &str = "skill_registry";
 
 pub(super) fn list(
     session: &Session,
@@ -167,11 +167,15 @@ fn print_list(
         line.push_str(&skill_format::description_short(skill.description()));
         let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
         let unapproved = if unapproved(skill.id()) { ", unapproved" } else { "" };
+        let (comma, state) = match snapshot.state(skill) {
+            SkillState::On => ("", ""),
+            state => (", ", state.as_str()),
+        };
         let tokens = skill.tokens().to_string();
         for piece in [" ", &*dim, "[~", &*tokens, " tokens, ", skill.source()] {
             line.push_str(piece);
         }
-        for piece in [untrusted, unapproved, "]", &*end, "\n"] {
+        for piece in [untrusted, unapproved, comma, state, "]", &*end, "\n"] {
             line.push_str(piece);
         }
         written(stdout.write_all(line.as_bytes()))?;
@@ -229,6 +233,7 @@ fn show_skill(
     let standing = standing.get(skill.id());
     if output.json {
         let mut object = describe(skill);
+        object["skill_state"] = json!(snapshot.state(skill));
         // Of most skills there is nothing to say here.
         if !declared.is_empty() {
             object["extended"] = json!(declared);
@@ -251,6 +256,16 @@ fn show_skill(
     output.line(format!("description  {}", shown(skill.description().trim_end())))?;
     output.line(format!("location     {}", shown(&skill.location().display().to_string())))?;
     output.line(format!("source       {} ({})", shown(skill.source()), trust_name(skill)))?;
+    let (state, setting) = (snapshot.state(skill), snapshot.setting(skill));
+    if state != SkillState::On {
+        let by = match setting {
+            Some(setting) if skill.model_invocable() => {
+                format!("extensions.{REGISTRY}.skills.{setting} in skillhost.yaml")
+            }
+            _ => "disable-model-invocation in its SKILL.md".to_owned(),
+        };
+        output.line(format!("state        {} ({})", state.as_str(), shown(&by)))?;
+    }
     for line in standing.map(told).into_iter().flatten() {
         output.line(format!("standing     {}", shown(&line)))?;
     }

@@ -11,8 +11,8 @@ use skill_rules::{
     Eligibility, Options, Profile, Reason, Scope, SkillInput, eligibility, unchecked_tools,
 };
 use skill_store::{
-    Audience, Found, FoundSkill, Problem, Resource, SharedCatalog, Skill, Snapshot, Trust,
-    find_skills,
+    Audience, Found, FoundSkill, Problem, Resource, SharedCatalog, Skill, SkillState, Snapshot,
+    Trust, find_skills,
 };
 
 /// What keeps a directory that is meant to be a skill from being one; other findings of a scan are
@@ -80,8 +80,16 @@ pub(super) fn examine(
     catalog: Option<&SharedCatalog>,
     profile: Profile,
 ) -> (Vec<Row>, Vec<Remark>) {
-    let examiner = Examiner { snapshot, profile, lines: lines(snapshot, catalog) };
-    let (mut rows, remarks) = examiner.skipped();
+    let picks = catalog.is_none();
+    let examiner = Examiner { snapshot, profile, picks, lines: lines(snapshot, catalog) };
+    let (mut rows, mut remarks) = examiner.skipped();
+    remarks.extend(snapshot.unmatched_settings().iter().map(|unmatched| {
+        Remark {
+            path: "skillhost.yaml".to_owned(),
+            diagnostic: Diagnostic::warning("settings.skills", unmatched.to_string())
+                .with_help("correct extensions.skill_registry.skills"),
+        }
+    }));
     rows.extend(snapshot.skills().iter().map(|skill| examiner.winner(skill)));
     for shadowed in snapshot.shadowed() {
         let reachable = format!("; this one is reachable as `{}`", shadowed.name);
@@ -108,6 +116,8 @@ fn lines<'a>(
 struct Examiner<'a> {
     snapshot: &'a Snapshot,
     profile: Profile,
+    /// The catalog does not list every skill: a prompt decides.
+    picks: bool,
     lines: HashMap<&'a str, &'a str>,
 }
 
@@ -163,13 +173,33 @@ impl Examiner<'_> {
     /// A skill that has its id to itself.
     fn winner(&self, skill: &Skill) -> Row {
         let mut row = self.parsed(skill);
-        row.visible = skill.model_invocable();
+        let state = self.snapshot.state(skill);
+        row.visible = state <= SkillState::NameOnly;
         let line = self.lines.get(skill.id().as_str());
         row.in_l1 = line.is_some();
         if !row.visible {
-            let message = "it is for users only: it sets `disable-model-invocation`";
-            let found = Diagnostic::note("disable-model-invocation", message);
+            let setting = self.snapshot.setting(skill).unwrap_or_default();
+            let found = match state {
+                SkillState::UserOnly if !skill.model_invocable() => Diagnostic::note(
+                    "disable-model-invocation",
+                    "it is for users only: it sets `disable-model-invocation`",
+                ),
+                _ => Diagnostic::note(
+                    "settings.skills",
+                    format!("it is {}: the settings say so of `{setting}`", state.as_str()),
+                )
+                .with_help(format!("skillhost skill enable {}", skill.id())),
+            };
             row.stop(Stage::Visible, false, found);
+        } else if self.picks {
+            let message = "there are more skills than are all listed: it has a line where a prompt \
+                asks for it";
+            let help = "`skillhost skill doctor --agent ID --prompt TEXT` says for which";
+            row.stop(
+                Stage::InL1,
+                false,
+                Diagnostic::note("catalog.picked", message).with_help(help),
+            );
         } else if let Some(line) = line {
             row.id_only = line.ends_with('`');
         } else {

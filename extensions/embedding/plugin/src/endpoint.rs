@@ -1,0 +1,458 @@
+//! Asks a server that speaks OpenAI's embeddings API.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use skillhost_sdk::prelude::*;
+use skillhost_sdk::serde::{self, Deserialize, Serialize};
+use skillhost_sdk::serde_json;
+use skillhost_sdk::tokio::{self, sync::Semaphore};
+use ureq::http::{StatusCode, Uri};
+use ureq::tls::{RootCerts, TlsConfig};
+
+/// Texts of one request.
+const BATCH: usize = 64;
+
+/// Bytes of a text that are sent: more than servers accept of one text is refused by them.
+const TEXT_LIMIT: usize = 16 * 1024;
+
+/// Bytes of an answer for each component of each vector: a number takes less than 30 as JSON.
+const COMPONENT_LIMIT: u64 = 32;
+
+/// Requests at a time. One that hangs keeps its thread until its time is over, even when nobody
+/// waits for it any more.
+const AT_A_TIME: usize = 2;
+
+/// The setting `endpoint`.
+#[derive(Deserialize)]
+#[serde(crate = "serde", deny_unknown_fields)]
+pub(crate) struct EndpointConfig {
+    url: String,
+    model: String,
+    dimension: u32,
+    key: Option<String>,
+    #[serde(default = "ten_seconds")]
+    timeout_ms: u64,
+}
+
+fn ten_seconds() -> u64 {
+    10_000
+}
+
+/// A server and what is known about it.
+pub(crate) struct Endpoint {
+    cx: ExtensionContext,
+    config: EndpointConfig,
+    agent: ureq::Agent,
+    permits: Arc<Semaphore>,
+    /// Why the last request failed, if it did.
+    trouble: Mutex<Option<ExtError>>,
+}
+
+impl Endpoint {
+    /// Checks the settings. The server is not asked before it is needed.
+    pub(crate) fn new(cx: ExtensionContext, config: EndpointConfig) -> Result<Self> {
+        let local = check(&config)?;
+        let agent = agent(Duration::from_millis(config.timeout_ms), local);
+        let permits = Arc::new(Semaphore::new(AT_A_TIME));
+        Ok(Self { cx, config, agent, permits, trouble: Mutex::default() })
+    }
+
+    pub(crate) fn model(&self) -> ModelInfo {
+        let id = format!("{}#{}", self.config.url.trim_end_matches('/'), self.config.model);
+        ModelInfo { id, dimension: self.config.dimension }
+    }
+
+    /// Tells of the last request's failure; it does not ask the server.
+    pub(crate) fn health(&self) -> Result<()> {
+        match &*self.trouble.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let result = self.batches(texts).await;
+        let trouble = result.as_ref().err().cloned();
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        result
+    }
+
+    async fn batches(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let key = match &self.config.key {
+            None => None,
+            Some(name) => Some(self.cx.secret(name).await?.ok_or_else(|| {
+                ExtError::new(ErrorKind::Unavailable, format!("the secret `{name}` is not set"))
+                    .with_hint(format!("set {name} in the environment or in the home's .env"))
+            })?),
+        };
+        let mut vectors = Vec::with_capacity(texts.len());
+        for batch in texts.chunks(BATCH) {
+            let texts = batch.iter().map(|text| sent(text).to_owned()).collect();
+            let request = Request {
+                agent: self.agent.clone(),
+                url: format!("{}/embeddings", self.config.url.trim_end_matches('/')),
+                key: key.as_ref().map(|key| key.expose().to_owned()),
+                model: self.config.model.clone(),
+                dimension: self.config.dimension as usize,
+                texts,
+            };
+            let permit = Arc::clone(&self.permits).acquire_owned().await;
+            let asked = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                request.send()
+            });
+            vectors.extend(asked.await.map_err(|error| ExtError::failed(error.to_string()))??);
+        }
+        Ok(vectors)
+    }
+}
+
+/// What is sent of a text: a server refuses one that is empty.
+fn sent(text: &str) -> &str {
+    match text.trim() {
+        "" => " ",
+        text => &text[..text.floor_char_boundary(TEXT_LIMIT)],
+    }
+}
+
+/// Checks the settings; returns whether the server is on this machine.
+fn check(config: &EndpointConfig) -> Result<bool> {
+    let wrong = |what: String| {
+        ExtError::invalid_argument(format!("config.model.endpoint: {what}"))
+            .with_hint("see `model` in manifests/embedding/manifest.yaml")
+    };
+    let url: Uri = config.url.parse().map_err(|error| wrong(format!("url: {error}")))?;
+    let (Some(scheme @ ("http" | "https")), Some(host)) = (url.scheme_str(), url.host()) else {
+        return Err(wrong(format!(
+            "url: `{}` does not begin with https:// or http://",
+            config.url
+        )));
+    };
+    let local = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+    if config.key.is_some() && scheme == "http" && !local {
+        return Err(wrong("url: a key is sent to another machine by https:// alone".to_owned()));
+    }
+    if url.query().is_some() || config.url.contains('#') {
+        return Err(wrong("url: it has a query or a fragment; /embeddings is added to it".into()));
+    }
+    if !(1..=65_536).contains(&config.dimension) {
+        return Err(wrong(format!("dimension: {} is not from 1 to 65536", config.dimension)));
+    }
+    if !(1..=600_000).contains(&config.timeout_ms) {
+        return Err(wrong(format!("timeout_ms: {} is not from 1 to 600000", config.timeout_ms)));
+    }
+    Ok(local)
+}
+
+/// Makes a client that trusts whom the operating system trusts, and follows nobody elsewhere.
+fn agent(timeout: Duration, local: bool) -> ureq::Agent {
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::PlatformVerifier)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build();
+    let config = ureq::Agent::config_builder()
+        .tls_config(tls)
+        .timeout_global(Some(timeout))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .user_agent(concat!("skillhost/", env!("CARGO_PKG_VERSION")));
+    // A proxy for the outside is of no use for a server on this machine.
+    let config = if local { config.proxy(None) } else { config };
+    config.build().into()
+}
+
+/// One request with everything it needs, for a thread that may wait.
+struct Request {
+    agent: ureq::Agent,
+    url: String,
+    key: Option<String>,
+    model: String,
+    dimension: usize,
+    texts: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(crate = "serde")]
+struct Question<'a> {
+    model: &'a str,
+    input: &'a [String],
+    encoding_format: &'static str,
+}
+
+#[derive(Deserialize)]
+#[serde(crate = "serde")]
+struct Answer {
+    data: Vec<Datum>,
+}
+
+#[derive(Deserialize)]
+#[serde(crate = "serde")]
+struct Datum {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+impl Request {
+    fn send(self) -> Result<Vec<Vec<f32>>> {
+        let question =
+            Question { model: &self.model, input: &self.texts, encoding_format: "float" };
+        let question = serde_json::to_vec(&question)
+            .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
+        let mut request = self.agent.post(&self.url).content_type("application/json");
+        if let Some(key) = &self.key {
+            request = request.header("Authorization", format!("Bearer {key}"));
+        }
+        let mut response = request.send(&question).map_err(|error| self.failed(&error))?;
+        let numbers = self.texts.len().saturating_mul(self.dimension) as u64;
+        let limit = numbers.saturating_mul(COMPONENT_LIMIT).saturating_add(64 * 1024);
+        let status = response.status();
+        let body = response.body_mut().with_config().limit(limit).read_to_vec();
+        let body = body.map_err(|error| self.failed(&error))?;
+        if status != StatusCode::OK {
+            return Err(self.refused(status, &body));
+        }
+        let answer: Answer = serde_json::from_slice(&body)
+            .map_err(|error| self.odd(&format!("its answer is unreadable: {error}")))?;
+        self.vectors(answer)
+    }
+
+    /// Puts the vectors in the order of the texts and brings them to length one.
+    fn vectors(&self, answer: Answer) -> Result<Vec<Vec<f32>>> {
+        let count = answer.data.len();
+        if count != self.texts.len() {
+            return Err(self.odd(&format!("{count} vectors came for {} texts", self.texts.len())));
+        }
+        let mut vectors = vec![Vec::new(); count];
+        for Datum { index, embedding } in answer.data {
+            if embedding.len() != self.dimension {
+                let error = self.odd(&format!(
+                    "its vectors have {} components, the settings say {}",
+                    embedding.len(),
+                    self.dimension
+                ));
+                return Err(
+                    error.with_hint("correct `dimension` of the endpoint in skillhost.yaml")
+                );
+            }
+            match vectors.get_mut(index).filter(|vector| vector.is_empty()) {
+                Some(vector) => *vector = directed(embedding),
+                None => return Err(self.odd(&format!("its vectors are numbered with a {index}"))),
+            }
+        }
+        Ok(vectors)
+    }
+
+    fn odd(&self, what: &str) -> ExtError {
+        ExtError::new(ErrorKind::Protocol, format!("{}: {what}", self.url))
+    }
+
+    fn failed(&self, error: &ureq::Error) -> ExtError {
+        let kind = match error {
+            ureq::Error::Timeout(_) => ErrorKind::Timeout,
+            ureq::Error::BodyExceedsLimit(_) => ErrorKind::TooLarge,
+            _ => ErrorKind::Unavailable,
+        };
+        ExtError::new(kind, format!("{}: {error}", self.url))
+    }
+
+    /// The server's own words go along, as far as they can be shown.
+    fn refused(&self, status: StatusCode, body: &[u8]) -> ExtError {
+        let text = String::from_utf8_lossy(body);
+        let words: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+        let (kind, hint) = match status.as_u16() {
+            401 | 403 => (ErrorKind::Denied, "check the secret that `key` names"),
+            404 => (ErrorKind::NotFound, "check `url` and `model`: /embeddings is added to `url`"),
+            300..=399 => (ErrorKind::Failed, "set `url` to where it leads; it is not followed"),
+            429 | 500..=599 => (ErrorKind::Unavailable, ""),
+            _ => (ErrorKind::Failed, ""),
+        };
+        let what = format!("{}: {status} {}", self.url, words.trim());
+        ExtError::new(kind, what.trim_end()).with_hint(hint)
+    }
+}
+
+fn directed(mut vector: Vec<f32>) -> Vec<f32> {
+    let squares: f64 = vector.iter().map(|number| f64::from(*number) * f64::from(*number)).sum();
+    let length = squares.sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|number| *number = (f64::from(*number) / length) as f32);
+    }
+    vector
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
+    use super::*;
+
+    /// A server that answers one request; joining it gives the request's head and body.
+    fn server(status: &str, body: &str) -> (String, JoinHandle<(String, Value)>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut head, mut length) = (String::new(), 0);
+            while !head.ends_with("\r\n\r\n") {
+                let start = head.len();
+                assert_ne!(reader.read_line(&mut head).unwrap(), 0);
+                let line = head[start..].to_ascii_lowercase();
+                if let Some(value) = line.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            // A client that has read enough may be gone.
+            let _ = stream.write_all(answer.as_bytes());
+            (head.to_ascii_lowercase(), serde_json::from_slice(&body).unwrap())
+        });
+        (url, thread)
+    }
+
+    fn request(url: &str, texts: &[&str]) -> Request {
+        Request {
+            agent: agent(Duration::from_secs(60), true),
+            url: format!("{url}/embeddings"),
+            key: Some("s3cret".to_owned()),
+            model: "small".to_owned(),
+            dimension: 2,
+            texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+        }
+    }
+
+    /// What comes of an answer to a request for two texts: kind, message, hint.
+    fn fault(status: &str, body: impl Into<String>) -> (ErrorKind, String, String) {
+        let (url, thread) = server(status, &body.into());
+        let error = request(&url, &["a", "b"]).send().unwrap_err();
+        let _ = thread.join();
+        let message = error.message().replace(&url, "URL");
+        (error.kind(), message, error.hint().to_owned())
+    }
+
+    #[test]
+    fn vectors_come_in_the_order_of_the_texts() {
+        let answer = json!({"object": "list", "data": [
+            {"index": 1, "embedding": [0.0, 2.0]},
+            {"index": 0, "embedding": [3.0, -4.0], "object": "embedding"},
+        ], "usage": {"total_tokens": 2}});
+        let (url, thread) = server("200 OK", &answer.to_string());
+        let vectors = request(&url, &["one \"text\"", "zwei"]).send().unwrap();
+        assert_eq!(vectors, [vec![0.6, -0.8], vec![0.0, 1.0]]);
+        let (head, body) = thread.join().unwrap();
+        assert!(head.starts_with("post /v1/embeddings http/1.1\r\n"), "{head}");
+        assert!(head.contains("\r\nauthorization: bearer s3cret\r\n"), "{head}");
+        assert!(head.contains("\r\ncontent-type: application/json\r\n"), "{head}");
+        let input = ["one \"text\"", "zwei"];
+        assert_eq!(body, json!({"model": "small", "input": input, "encoding_format": "float"}));
+    }
+
+    #[test]
+    fn a_server_that_answers_something_else_is_quoted() {
+        let fault = |status: &str, body: String| {
+            let (kind, message, hint) = fault(status, body);
+            assert!(!format!("{message}{hint}").contains("s3cret"), "{message}");
+            (kind, message, hint)
+        };
+        let expected =
+            |kind, message: &str, hint: &str| (kind, message.to_owned(), hint.to_owned());
+        let data = |list: Value| json!({ "data": list }).to_string();
+        let one = json!({"index": 0, "embedding": [1, 1]});
+        assert_eq!(
+            fault("200 OK", data(json!([one]))),
+            expected(ErrorKind::Protocol, "URL/embeddings: 1 vectors came for 2 texts", "")
+        );
+        assert_eq!(
+            fault("200 OK", data(json!([one, one]))),
+            expected(ErrorKind::Protocol, "URL/embeddings: its vectors are numbered with a 0", "")
+        );
+        assert_eq!(
+            fault("200 OK", data(json!([one, {"index": 1, "embedding": [1, 2, 3]}]))),
+            expected(
+                ErrorKind::Protocol,
+                "URL/embeddings: its vectors have 3 components, the settings say 2",
+                "correct `dimension` of the endpoint in skillhost.yaml"
+            )
+        );
+        let (kind, message, _) = fault("200 OK", "<html>".to_owned());
+        assert_eq!(kind, ErrorKind::Protocol);
+        assert!(message.starts_with("URL/embeddings: its answer is unreadable: expected value"));
+        assert_eq!(
+            fault("401 Unauthorized", "no such\u{1b} key\n".to_owned()),
+            expected(
+                ErrorKind::Denied,
+                "URL/embeddings: 401 Unauthorized no such key",
+                "check the secret that `key` names"
+            )
+        );
+        assert_eq!(
+            fault("503 Service Unavailable", String::new()),
+            expected(ErrorKind::Unavailable, "URL/embeddings: 503 Service Unavailable", "")
+        );
+        let (kind, message, _) = fault("200 OK", " ".repeat(100_000));
+        assert_eq!(kind, ErrorKind::TooLarge, "{message}");
+    }
+
+    #[test]
+    fn nobody_is_followed_elsewhere() {
+        let elsewhere = "302 Found\r\nlocation: http://127.0.0.1:9/";
+        let (kind, message, hint) = fault(elsewhere, "");
+        assert_eq!((kind, &*message), (ErrorKind::Failed, "URL/embeddings: 302 Found"));
+        assert_eq!(hint, "set `url` to where it leads; it is not followed");
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_or_never_answers_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let mut silent = request(&url, &["a"]);
+        silent.agent = agent(Duration::from_millis(50), true);
+        assert_eq!(silent.send().unwrap_err().kind(), ErrorKind::Timeout);
+        drop(listener);
+        assert_eq!(request(&url, &["a"]).send().unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn texts_are_cut_at_a_whole_character_and_never_empty() {
+        assert_eq!([sent(""), sent(" \n"), sent(" a ")], [" ", " ", "a"]);
+        assert_eq!(sent(&"é".repeat(10_000)), "é".repeat(8_192));
+        assert_eq!(sent(&format!("a{}", "é".repeat(10_000))).len(), TEXT_LIMIT - 1);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        let checked = |rest: Value| {
+            let mut config = json!({"url": "https://host/v1", "model": "m", "dimension": 2});
+            config.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            check(&serde_json::from_value(config).unwrap()).map_err(|error| {
+                error.message().strip_prefix("config.model.endpoint: ").unwrap().to_owned()
+            })
+        };
+        let refused = |rest: Value| checked(rest).unwrap_err();
+        assert_eq!(checked(json!({"key": "K"})), Ok(false));
+        assert_eq!(checked(json!({"url": "http://lan:8080"})), Ok(false));
+        assert_eq!(checked(json!({"url": "http://127.0.0.1:8080/v1/", "key": "K"})), Ok(true));
+        assert_eq!(
+            refused(json!({"url": "http://lan/v1", "key": "K"})),
+            "url: a key is sent to another machine by https:// alone"
+        );
+        let scheme = "url: `ftp://host/` does not begin with https:// or http://";
+        assert_eq!(refused(json!({"url": "ftp://host/"})), scheme);
+        assert_eq!(
+            refused(json!({"url": "https://host/?a=b"})),
+            "url: it has a query or a fragment; /embeddings is added to it"
+        );
+        assert!(refused(json!({"url": "https://a b"})).starts_with("url: "));
+        assert_eq!(refused(json!({"dimension": 0})), "dimension: 0 is not from 1 to 65536");
+        assert_eq!(refused(json!({"timeout_ms": 0})), "timeout_ms: 0 is not from 1 to 600000");
+    }
+}

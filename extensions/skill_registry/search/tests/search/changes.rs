@@ -1,0 +1,130 @@
+//! An index that was changed is the one that would be built.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use skill_search::{Analysis, Index, Ranker, Request};
+
+use crate::catalog::{Skill, skills, text};
+
+/// Everything that an index says to some queries.
+fn answers(index: &Index) -> Vec<String> {
+    let queries = [
+        "count the beads on a string",
+        "publish a C++ package. Release the version; deploy_app",
+        "部署服务 café привет",
+        "w1 w4 w9 x1",
+    ];
+    let rankers = [Ranker::standard(), Ranker::bm25f()];
+    let answer = |query: &str, ranker: &Ranker| {
+        // Debug prints floats so that no two have the same text.
+        format!("{:?}", index.explain(&Request::new(query, ranker), 100))
+    };
+    queries.iter().flat_map(|query| rankers.iter().map(|it| answer(query, it))).collect()
+}
+
+fn built(skills: &BTreeMap<String, Skill>) -> Index {
+    Index::build(Analysis::Standard, skills.values().map(Skill::document))
+}
+
+fn check(start: &[Skill], changes: &[(Vec<Skill>, Vec<u32>)]) {
+    let mut skills: BTreeMap<String, Skill> =
+        start.iter().map(|skill| (skill.id.clone(), skill.clone())).collect();
+    let mut index = Index::build(Analysis::Standard, start.iter().map(Skill::document));
+    assert_eq!(answers(&index), answers(&built(&skills)));
+    for (put, removed) in changes {
+        let removed: Vec<String> = removed.iter().map(|id| format!("skill-{id}")).collect();
+        let ids: Vec<&str> = removed.iter().map(String::as_str).collect();
+        let before = (index.clone(), answers(&index));
+        index = index.updated(put.iter().map(Skill::document), &ids);
+        ids.iter().for_each(|id| drop(skills.remove(*id)));
+        skills.extend(put.iter().map(|skill| (skill.id.clone(), skill.clone())));
+        assert_eq!(answers(&index), answers(&built(&skills)));
+        assert_eq!(answers(&before.0), before.1, "the one before has changed");
+        assert_eq!((index.len(), index.is_empty()), (skills.len(), skills.is_empty()));
+        for id in (0..40).map(|id| format!("skill-{id}")) {
+            assert_eq!(index.contains(&id), skills.contains_key(&id), "{id}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn changes_one_after_the_other(
+        start in skills(0..30),
+        changes in prop::collection::vec(
+            (skills(0..4), prop::collection::vec(0_u32..40, 0..4)),
+            1..8,
+        ),
+    ) {
+        check(&start, &changes);
+    }
+}
+
+fn plain(id: usize, description: &str) -> Skill {
+    let (id, name) = (format!("skill-{id:03}"), format!("number-{}", id % 7));
+    let body = format!("# Beads {id}\n{description} string beads publish package\n");
+    Skill { id, name, description: description.to_owned(), body, ..Skill::default() }
+}
+
+#[test]
+fn so_many_changes_that_segments_are_joined() {
+    let start: Vec<Skill> = (0..300).map(|id| plain(id, "count beads")).collect();
+    let mut skills: BTreeMap<String, Skill> =
+        start.iter().map(|skill| (skill.id.clone(), skill.clone())).collect();
+    // More than enough for two threads.
+    let mut index = built(&skills);
+    let mut before = index.heap_bytes();
+    let mut shrunk = 0;
+    for step in 0..200 {
+        let id = step * 17 % 330;
+        if step % 5 == 0 {
+            let id = format!("skill-{id:03}");
+            index = index.updated([], &[&id]);
+            skills.remove(&id);
+        } else {
+            let skill = plain(id, ["release version x1", "deploy_app café"][step % 2]);
+            index = index.updated([skill.document()], &[]);
+            skills.insert(skill.id.clone(), skill);
+        }
+        shrunk += usize::from(index.heap_bytes() + 1_000 < before);
+        before = index.heap_bytes();
+        if step % 20 == 19 {
+            assert_eq!(answers(&index), answers(&built(&skills)), "{step}");
+        }
+    }
+    assert!(shrunk >= 2, "never joined");
+    let ids: Vec<&str> = skills.keys().map(String::as_str).collect();
+    let empty = index.updated([], &ids);
+    assert_eq!(answers(&empty), answers(&built(&BTreeMap::new())));
+    assert!(empty.is_empty());
+}
+
+#[test]
+fn a_later_document_replaces_an_earlier_and_putting_in_wins_over_removing() {
+    let documents = [plain(1, "count"), plain(2, "publish"), plain(1, "deploy")];
+    let index = Index::build(Analysis::Standard, documents.iter().map(Skill::document));
+    let expected: BTreeMap<_, _> =
+        documents.iter().map(|skill| (skill.id.clone(), skill.clone())).collect();
+    assert_eq!(answers(&index), answers(&built(&expected)));
+    let changed = index.updated([documents[0].document()], &["skill-001", "skill-404"]);
+    assert!(changed.contains("skill-001"));
+    assert_eq!(changed.len(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn order_of_documents_does_not_matter(skills in skills(1..20), query in text(1..10)) {
+        let distinct = crate::catalog::distinct(&skills);
+        let forwards = Index::build(Analysis::Standard, distinct.iter().map(|it| it.document()));
+        let backwards =
+            Index::build(Analysis::Standard, distinct.iter().rev().map(|it| it.document()));
+        let ranker = Ranker::standard();
+        let request = Request::new(&query, &ranker);
+        prop_assert_eq!(forwards.search(&request), backwards.search(&request));
+    }
+}

@@ -1,0 +1,34 @@
+//! `skillhost skill doctor --agent --prompt`: what an agent is shown for a prompt, and why.
+
+use serde_json::{Value, json};
+use skillhost_kernel::ToolOutput;
+use skillhost_kernel::control::Request;
+
+use crate::commands::text_or_stdin;
+use crate::exit;
+use crate::output::Outcome;
+use crate::session::Session;
+
+/// The registry's tool that knows.
+const TOOL: &str = "explain_catalog";
+
+pub(super) fn turn(session: &Session, agent: &str, prompt: &str) -> Outcome {
+    let request = Request::InvokeFor {
+        agent: agent.to_owned(),
+        tool: TOOL.to_owned(),
+        arguments: json!({ "prompt": text_or_stdin(prompt)? }).to_string(),
+    };
+    let reply: ToolOutput = session.answer(request)?;
+    let explained: Value = match &reply.structured {
+        Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
+        None => Value::Null,
+    };
+    if session.output.json {
+        session.output.object(&explained)?;
+    } else {
+        session.output.verbatim(&reply.text)?;
+    }
+    let is_empty = |key: &str| explained[key].as_array().is_none_or(Vec::is_empty);
+    let sound = is_empty("unmatched_globs") && is_empty("unmatched_settings");
+    Ok(if sound { exit::OK } else { exit::FINDINGS })
+}

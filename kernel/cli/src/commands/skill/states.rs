@@ -1,0 +1,198 @@
+//! `skillhost skill enable` and `skill disable`: how far skills are offered, in the settings.
+
+mod edit;
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use skill_store::{Audience, RegistryConfig, ReplaceError, SkillState, Snapshot, replace_file};
+use skillhost_kernel::control::Request;
+use skillhost_kernel::{Home, Settings, write_atomically};
+
+use super::stored::{self, REGISTRY};
+use crate::cli::{DisableArgs, EnableArgs, SkillRoots};
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{Outcome, show};
+use crate::session::Session;
+
+/// What becomes of one skill.
+#[derive(Debug, Serialize)]
+struct Change {
+    skill_id: String,
+    from: SkillState,
+    to: SkillState,
+}
+
+pub(super) fn enable(session: &Session, args: &EnableArgs) -> Outcome {
+    change(session, &args.ids, SkillState::On)
+}
+
+pub(super) fn disable(session: &Session, args: &DisableArgs) -> Outcome {
+    let state = match (args.name_only, args.user_only) {
+        (true, _) => SkillState::NameOnly,
+        (_, true) => SkillState::UserOnly,
+        _ => SkillState::Off,
+    };
+    change(session, &args.ids, state)
+}
+
+fn change(session: &Session, ids: &[String], to: SkillState) -> Outcome {
+    let home = session.home()?;
+    let snapshot = stored::open(session, &SkillRoots { roots: Vec::new() })?.snapshot();
+    for id in ids {
+        check_exists(&snapshot, id)?;
+    }
+    let path = home.settings_file();
+    let before = read(&path)?;
+    let text = before.as_deref().unwrap_or_default();
+    let settings = Settings::parse(&path, text)?;
+    let (old, mut new) = (states(&settings)?, states(&settings)?);
+    let mut changes: Vec<Change> = Vec::new();
+    for id in ids {
+        let from = state(&old, id);
+        set(&mut new, id, to);
+        if from != to && !changes.iter().any(|change| change.skill_id == *id) {
+            changes.push(Change { skill_id: id.clone(), from, to });
+        }
+    }
+    let mut taken_over = false;
+    if new != old {
+        let edited = edit::edited(text, &old, &new);
+        write(&path, before.as_deref(), &checked(&path, &settings, &new, edited)?)?;
+        taken_over = take_over(session, &home)?;
+    }
+    let output = session.output;
+    for id in ids {
+        let stays = snapshot.get(id).is_some_and(|skill| !skill.model_invocable());
+        if stays && to < SkillState::UserOnly {
+            output.note(format!(
+                "`{id}` stays user-only: its SKILL.md sets disable-model-invocation"
+            ));
+        }
+    }
+    let in_force = states(&session.settings(&home)?.settings)?;
+    if ids.iter().any(|id| state(&in_force, id) != to) {
+        output.note("a variable overrides skillhost.yaml; see: skillhost config");
+    }
+    if output.json {
+        output.object(&json!({
+            "settings": path,
+            "state": to,
+            "skills": ids,
+            "changed": changes,
+            "taken_over": taken_over,
+        }))?;
+        return Ok(exit::OK);
+    }
+    for id in ids {
+        let told = match changes.iter().find(|change| change.skill_id == *id) {
+            Some(Change { from, to, .. }) => format!("{} → {}", from.as_str(), to.as_str()),
+            None => format!("{} already", to.as_str()),
+        };
+        output.line(format!("{}: {told}", show(id)))?;
+    }
+    if taken_over {
+        output.line("the running kernel has taken it over")?;
+    }
+    Ok(exit::OK)
+}
+
+/// States go by the bare id: they hold for every skill that has it.
+fn check_exists(snapshot: &Snapshot, id: &str) -> Result<(), CliError> {
+    if snapshot.get(id).is_some_and(|skill| skill.id().as_str() == id) {
+        return Ok(());
+    }
+    let similar = snapshot.similar(id, Audience::Operator);
+    let similar: Vec<String> = similar.iter().map(|id| format!("`{}`", show(id))).collect();
+    let error = CliError::new(exit::NOT_FOUND, format!("there is no skill `{}`", show(id)));
+    Err(match similar.is_empty() {
+        true => error.hint("`skillhost skill list` shows what there is"),
+        false => error.hint(format!("did you mean {}?", similar.join(" or "))),
+    })
+}
+
+fn read(path: &Path) -> Result<Option<String>, CliError> {
+    match std::fs::read(path) {
+        Ok(bytes) => String::from_utf8(bytes)
+            .map(Some)
+            .map_err(|_| CliError::usage(format!("{}: not UTF-8 text", path.display()))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(CliError::io(path, &error)),
+    }
+}
+
+/// What settings say of single skills.
+fn states(settings: &Settings) -> Result<BTreeMap<String, SkillState>, CliError> {
+    let skills = settings.extensions.get(REGISTRY).and_then(|keys| keys.get("skills"));
+    let Some(skills) = skills else { return Ok(BTreeMap::new()) };
+    serde_json::from_value(skills.clone()).map_err(|error| {
+        CliError::usage(format!("skillhost.yaml: extensions.{REGISTRY}.skills: {error}"))
+            .hint("a state is one of on, name-only, user-only and off")
+    })
+}
+
+fn state(states: &BTreeMap<String, SkillState>, id: &str) -> SkillState {
+    RegistryConfig { skills: states.clone(), ..RegistryConfig::default() }.state_of(id)
+}
+
+/// Changes the state of an id; what is on needs no mention unless a glob says otherwise.
+fn set(states: &mut BTreeMap<String, SkillState>, id: &str, to: SkillState) {
+    if to == SkillState::On {
+        states.remove(id);
+    }
+    if state(states, id) != to {
+        states.insert(id.to_owned(), to);
+    }
+}
+
+/// Lets an edited text pass only if it says what it is to say, and everything else as before.
+fn checked(
+    path: &Path,
+    before: &Settings,
+    states: &BTreeMap<String, SkillState>,
+    edited: Option<String>,
+) -> Result<String, CliError> {
+    let mut expected = before.clone();
+    let keys = expected.extensions.entry(REGISTRY.to_owned()).or_default();
+    keys.insert("skills".to_owned(), json!(states));
+    edited
+        .filter(|text| Settings::parse(path, text).is_ok_and(|after| after == expected))
+        .ok_or_else(|| {
+            let lines: Vec<_> =
+                states.iter().map(|(id, state)| format!("{id}: {}", state.as_str())).collect();
+            let message = format!("{} cannot be edited without harm", path.display());
+            CliError::usage(message).hint(format!(
+                "write it yourself: extensions: {{{REGISTRY}: {{skills: {{{}}}}}}}",
+                lines.join(", ")
+            ))
+        })
+}
+
+fn write(path: &Path, before: Option<&str>, text: &str) -> Result<(), CliError> {
+    let Some(before) = before else {
+        return write_atomically(path, text.as_bytes()).map_err(|error| CliError::io(path, &error));
+    };
+    replace_file(path, before.as_bytes(), text.as_bytes()).map_err(|error| {
+        let code = match error {
+            ReplaceError::Changed { .. } => exit::CONFLICT,
+            _ => exit::IO,
+        };
+        CliError::new(code, error.to_string()).hint("nothing was changed")
+    })
+}
+
+/// Has the kernel that runs for the home read its settings again; tells whether one runs.
+fn take_over(session: &Session, home: &Home) -> Result<bool, CliError> {
+    let request = Request::Reload { id: REGISTRY.to_owned() };
+    match session.ask_running::<IgnoredAny>(home, &request) {
+        Ok(reply) => Ok(reply.is_some()),
+        Err(error) => Err(error.hint(
+            "skillhost.yaml is changed; the running kernel goes on with what it said before",
+        )),
+    }
+}

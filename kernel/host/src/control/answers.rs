@@ -1,0 +1,163 @@
+//! What a kernel says about itself: tools, agents, its state.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use skillhost_manifest::{Catalog, ExtensionId, Limits};
+
+use crate::agents::{Agent, AgentProblem, Layer};
+use crate::error::{CallError, KernelError};
+use crate::kernel::Kernel;
+use crate::report::LoadReport;
+use crate::tools::OwnedTool;
+
+/// Tools, and what did not list its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ToolListing {
+    /// By name.
+    pub tools: Vec<OwnedTool>,
+    /// Extensions whose tools are missing.
+    pub failed: Vec<FailedListing>,
+}
+
+/// An extension that did not list its tools.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FailedListing {
+    /// The extension.
+    pub extension: ExtensionId,
+    /// What it answered.
+    pub error: CallError,
+}
+
+/// Whether an agent can take a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentState {
+    /// Its instructions are in place.
+    Ready,
+    /// They are not; see the problem.
+    Error,
+}
+
+/// An agent on one line.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AgentSummary {
+    /// Its id.
+    pub id: ExtensionId,
+    /// The name for people.
+    pub name: String,
+    /// Whether it can take a turn.
+    pub state: AgentState,
+    /// Why it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<AgentProblem>,
+    /// Skills bound to it, as the manifest names them.
+    pub uses_skills: Vec<String>,
+    /// Extensions whose tools it may call.
+    pub uses_tools: Vec<String>,
+    /// Estimated tokens of its instructions.
+    pub tokens: u32,
+}
+
+/// An agent with the layers of its instructions.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AgentDetails {
+    /// What a list shows.
+    #[serde(flatten)]
+    pub summary: AgentSummary,
+    /// Its manifest's file.
+    pub manifest: PathBuf,
+    /// The layers in order; empty in the error state.
+    pub layers: Vec<Layer>,
+    /// Names of the tools it may call.
+    pub tools: Vec<String>,
+    /// The model, where the manifest names one.
+    pub model: Option<String>,
+    /// Which skills its catalog lists.
+    pub catalog: Catalog,
+    /// What one invocation may use up.
+    pub limits: Limits,
+}
+
+/// What is loaded, and whether it can work.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Diagnosis {
+    /// Whether nothing was rejected and every library is well.
+    pub healthy: bool,
+    /// What happened at the start, and since then at reloads.
+    pub report: LoadReport,
+    /// What each library says about itself.
+    pub health: BTreeMap<ExtensionId, Health>,
+}
+
+/// What a library says about itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether it can do its work.
+    pub ok: bool,
+    /// Why it cannot.
+    pub error: Option<CallError>,
+}
+
+impl AgentSummary {
+    fn of(agent: &Agent) -> Self {
+        let (resolved, settings) = (agent.resolved(), agent.settings());
+        Self {
+            id: agent.manifest.id.clone(),
+            name: agent.manifest.name.clone(),
+            state: match resolved.problem {
+                Some(_) => AgentState::Error,
+                None => AgentState::Ready,
+            },
+            problem: resolved.problem.clone(),
+            uses_skills: settings.uses_skills.iter().map(|s| s.value.clone()).collect(),
+            uses_tools: settings.uses_tools.iter().map(|t| t.value.clone()).collect(),
+            tokens: resolved.layers.iter().map(|layer| layer.tokens).sum(),
+        }
+    }
+}
+
+pub(super) async fn tools(
+    kernel: &Kernel,
+    agent: Option<&str>,
+) -> Result<ToolListing, KernelError> {
+    let (tools, failed) = kernel.tools(agent).await?;
+    let failed = failed.into_iter().map(|(extension, error)| FailedListing { extension, error });
+    Ok(ToolListing { tools, failed: failed.collect() })
+}
+
+pub(super) async fn agents(kernel: &Kernel) -> Result<Vec<AgentSummary>, KernelError> {
+    let mut summaries = Vec::new();
+    for agent in kernel.agents() {
+        summaries.push(AgentSummary::of(&*kernel.agent(agent.manifest.id.as_str()).await?));
+    }
+    Ok(summaries)
+}
+
+pub(super) async fn agent(kernel: &Kernel, id: &str) -> Result<AgentDetails, KernelError> {
+    let agent = kernel.agent(id).await?;
+    let (tools, _) = kernel.tools(Some(id)).await?;
+    let settings = agent.settings();
+    Ok(AgentDetails {
+        summary: AgentSummary::of(&agent),
+        manifest: agent.path.clone(),
+        layers: agent.resolved().layers.clone(),
+        tools: tools.into_iter().map(|tool| tool.spec.name).collect(),
+        model: settings.model.clone(),
+        catalog: settings.catalog.clone(),
+        limits: settings.limits,
+    })
+}
+
+pub(super) async fn diagnosis(kernel: &Kernel) -> Diagnosis {
+    let health: BTreeMap<_, _> = kernel
+        .health()
+        .await
+        .into_iter()
+        .map(|(id, result)| (id, Health { ok: result.is_ok(), error: result.err() }))
+        .collect();
+    let report = LoadReport::clone(&kernel.report());
+    let healthy = report.rejected.is_empty() && health.values().all(|health| health.ok);
+    Diagnosis { healthy, report, health }
+}

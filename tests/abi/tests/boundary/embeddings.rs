@@ -1,0 +1,240 @@
+//! Vectors from one extension to another: what arrives, and what a caller is told instead.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use skillhost_kernel::ErrorKind;
+use test_support::{TestHome, library};
+use word_vectors::Table;
+
+use crate::rig::{Gate, Rig, SOON, misbehaving};
+
+/// A caller `b` and an extension `a` that it may ask, with this `config`.
+fn two(config: &str) -> TestHome {
+    let home = misbehaving(TestHome::new(), "a", &format!("config: {config}"));
+    misbehaving(home, "b", "depends_on: [{id: a, optional: true}]")
+}
+
+/// A caller `b` and the shipped extension with these settings.
+fn shipped(settings: &str) -> TestHome {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/embedding/manifest.yaml");
+    let text = std::fs::read_to_string(path).expect("it ships");
+    let home = TestHome::new().manifest("embedding", &text).settings(settings);
+    let home = home.library("embedding", "embedding", &library("embedding"));
+    misbehaving(home, "b", "depends_on: [embedding]")
+}
+
+fn asked(extension: &str, texts: &[&str]) -> Value {
+    json!({"do": "embed", "extension": extension, "texts": texts})
+}
+
+fn read(answer: &str) -> Value {
+    serde_json::from_str(answer).expect("the caller answers with JSON")
+}
+
+/// The vectors of an answer. As `f32`, because JSON's numbers lose the last bit of an `f64`.
+fn vectors(answer: &Value) -> Vec<Vec<f32>> {
+    serde_json::from_value(answer["vectors"].clone()).expect("a list of vectors")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vectors_arrive_in_the_order_of_the_texts() {
+    let rig = Rig::boot(two("{}")).await;
+    let answer = rig.done("b", asked("a", &["x", "日本", "", "\"\\\0"])).await;
+    let vectors = [[1.0, 1.0], [2.0, 1.0], [0.0, 1.0], [3.0, 1.0]];
+    assert_eq!(read(&answer), json!({"model": "first", "dimension": 2, "vectors": vectors}));
+    let none = read(&rig.done("b", asked("a", &[])).await);
+    assert_eq!(none["vectors"], json!([]));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_answer_is_an_error_and_no_vector() {
+    let cases = [
+        ("fewer", "1 vectors came for 2 texts"),
+        ("longer", "a vector has 3 components, the model 2"),
+        ("uneven", "a vector has 1 components, the model 2"),
+        ("not_a_number", "a vector has a component that is not a finite number"),
+        ("nameless", "no such model: `` with 2 components"),
+    ];
+    for (vectors, expected) in cases {
+        let rig = Rig::boot(two(&format!("{{vectors: {vectors}}}"))).await;
+        let fault = rig.fault("b", asked("a", &["x", "yz"])).await;
+        assert_eq!(fault, (ErrorKind::Protocol, expected.to_owned()));
+        rig.kernel.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_and_an_error_reach_the_caller_alone() {
+    let rig = Rig::boot(two("{parts: {embed: panic}}")).await;
+    let become_ = |place: &str, act: &str| json!({"do": "become", "place": place, "act": act});
+    let fault = async || rig.fault("b", asked("a", &["x"])).await;
+    let panicked =
+        |place: &str| (ErrorKind::Panicked, format!("the extension panicked: {place} panicked"));
+    assert_eq!(fault().await, panicked("embed"));
+    rig.done("a", become_("embed", "fail")).await;
+    assert_eq!(fault().await, (ErrorKind::Failed, "embed failed".to_owned()));
+    rig.done("a", become_("model", "panic")).await;
+    assert_eq!(fault().await, panicked("model"));
+    assert_eq!(rig.build("a").await, "misbehave");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_never_answers_is_given_up_in_time() {
+    let home = two("{parts: {embed: hang}}");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let mut deed = asked("a", &["x"]);
+    // Long enough to get there on a slow machine.
+    deed["limit_ms"] = json!(SOON.as_millis() as u64);
+    let (fault, held) = tokio::join!(rig.fault("b", deed.clone()), gate.reached("a embed"));
+    let expected = (ErrorKind::Timeout, "`a` made no vectors within 2000 ms".to_owned());
+    assert_eq!(fault, expected);
+    // The extension does not go on working for nobody.
+    held.given_up().await;
+
+    // A thread that is blocked cannot be given up, but nobody waits for it.
+    rig.done("a", json!({"do": "become", "place": "embed", "act": "block"})).await;
+    let (fault, held) = tokio::join!(rig.fault("b", deed), gate.reached("a embed"));
+    assert_eq!(fault, expected);
+    drop(held);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vectors_of_two_models_are_never_mixed() {
+    let rig = Rig::boot(two("{}")).await;
+    let mut deed = asked("a", &["x"]);
+    deed["then"] = json!({"do": "remodel", "id": "second"});
+    let answer = read(&rig.done("b", deed).await);
+    assert_eq!(answer, json!({"model": "second", "dimension": 2, "vectors": [[1.0, 1.0]]}));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_dependency_that_is_there_is_asked() {
+    let rig =
+        Rig::boot(misbehaving(TestHome::new(), "b", "depends_on: [{id: a, optional: true}]")).await;
+    let absent = (ErrorKind::Unavailable, "`a` is not loaded".to_owned());
+    assert_eq!(rig.fault("b", asked("a", &["x"])).await, absent);
+    let denied = (ErrorKind::Denied, "`c` is not in depends_on of `b`".to_owned());
+    assert_eq!(rig.fault("b", asked("c", &["x"])).await, denied);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shipped_extension_gives_the_vectors_of_its_table() {
+    let rig = Rig::boot(shipped("{}")).await;
+    assert_eq!(rig.loaded(), ["embedding", "b"]);
+    let long = "word \0🎉字 ".repeat(100_000);
+    let texts = ["Extract tables from PDF files", "", "\0", "日本語だけ", "שלום", &long];
+    let answer = read(&rig.done("b", asked("embedding", &texts)).await);
+    assert_eq!(
+        (&answer["model"], &answer["dimension"]),
+        (&json!("static-minilm-128"), &json!(128))
+    );
+    let table = Table::static_minilm();
+    let expected: Vec<_> = texts.iter().map(|text| table.embed(text)).collect();
+    assert_eq!(vectors(&answer), expected);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_in_a_folder_of_the_home_takes_its_place() {
+    let numbers: Vec<u8> = [3.0f32, 0.0, 0.0, 4.0].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let header = r#"{"embeddings":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}"#;
+    let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &numbers].concat();
+    let settings = "extensions: {embedding: {model: {file: models/tiny}}}\n";
+    let home = shipped(settings)
+        .file("models/tiny/model.safetensors", &weights)
+        .file("models/tiny/vocab.txt", "left\nright\n");
+    let rig = Rig::boot(home).await;
+    let answer = read(&rig.done("b", asked("embedding", &["Left right", "up"])).await);
+    let id = answer["model"].as_str().expect("an id");
+    assert!(id.starts_with("tiny:") && id.len() == 21, "{id}");
+    assert_eq!(answer["dimension"], json!(2));
+    assert_eq!(vectors(&answer), [[0.6, 0.8], [0.0, 0.0]]);
+    rig.kernel.shutdown().await;
+
+    let home = shipped("extensions: {embedding: {model: {file: gone}}}\n");
+    let rig = Rig::boot(home).await;
+    assert_eq!(
+        rig.rejection("embedding"),
+        "new: [HOME]/gone/model.safetensors: No such file or directory (os error 2)\n\
+         hint: config.model.file is a folder in the form of Model2Vec: model.safetensors, and \
+         tokenizer.json or vocab.txt"
+    );
+    rig.kernel.shutdown().await;
+}
+
+/// Answers one request with an answer of OpenAI's form; joining gives the request's head.
+fn server(listener: TcpListener) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client comes");
+        let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let start = head.len();
+            assert_ne!(reader.read_line(&mut head).expect("a line"), 0);
+            let line = head[start..].to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a number");
+            }
+        }
+        reader.read_exact(&mut vec![0; length]).expect("the body");
+        let body = r#"{"data":[{"index":0,"embedding":[3,4]}]}"#;
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(answer.as_bytes()).expect("the client reads");
+        head.to_ascii_lowercase()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_the_settings_is_asked_with_the_secret_they_name() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    let endpoint = format!("{{url: '{url}', model: small, dimension: 2, key: EMBEDDING_API_KEY}}");
+    let settings = format!("extensions: {{embedding: {{model: {{endpoint: {endpoint}}}}}}}\n");
+    let served = server(listener);
+    let rig = Rig::boot(shipped(&settings).file(".env", "EMBEDDING_API_KEY=s3cret\n")).await;
+    let answer = read(&rig.done("b", asked("embedding", &["x"])).await);
+    assert_eq!(answer["model"], format!("{url}#small"));
+    assert_eq!(vectors(&answer), [[0.6, 0.8]]);
+    let head = served.join().expect("the server has answered");
+    assert!(head.contains("\r\nauthorization: bearer s3cret\r\n"), "{head}");
+
+    // The server is gone: the caller is told, and so is who asks how the extension does.
+    let (kind, message) = rig.fault("b", asked("embedding", &["x"])).await;
+    assert_eq!(kind, ErrorKind::Unavailable, "{message}");
+    let health = rig.kernel.health().await;
+    let told = health.iter().find(|(id, _)| *id == "embedding").map(|(_, result)| result.clone());
+    let error = told.expect("it is asked").expect_err("it has failed");
+    assert_eq!((error.kind, error.message), (kind, message));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_is_not_set_is_named() {
+    let endpoint = "{url: 'https://localhost:1', model: m, dimension: 2, key: EMBEDDING_API_KEY}";
+    let settings = format!("extensions: {{embedding: {{model: {{endpoint: {endpoint}}}}}}}\n");
+    let rig = Rig::boot(shipped(&settings)).await;
+    let expected = "the secret `EMBEDDING_API_KEY` is not set".to_owned();
+    let fault = rig.fault("b", asked("embedding", &["x"])).await;
+    assert_eq!(fault, (ErrorKind::Unavailable, expected));
+    rig.kernel.shutdown().await;
+
+    let plain = "{url: 'http://lan/v1', model: m, dimension: 2, key: OPENAI_API_KEY}";
+    let settings = format!("extensions: {{embedding: {{model: {{endpoint: {plain}}}}}}}\n");
+    let rig = Rig::boot(shipped(&settings)).await;
+    assert_eq!(
+        rig.rejection("embedding"),
+        "new: config.model.endpoint: url: a key is sent to another machine by https:// alone\n\
+         hint: see `model` in manifests/embedding/manifest.yaml"
+    );
+    rig.kernel.shutdown().await;
+}

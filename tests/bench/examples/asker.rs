@@ -1,0 +1,38 @@
+//! An extension that asks the embedding extension for vectors and says how long that takes.
+
+use std::time::Instant;
+
+use skillhost_sdk::prelude::*;
+
+struct Asker {
+    cx: ExtensionContext,
+}
+
+#[async_trait]
+impl Extension for Asker {
+    fn new(cx: ExtensionContext) -> Result<Self> {
+        Ok(Self { cx })
+    }
+}
+
+#[async_trait]
+impl ToolProvider for Asker {
+    fn tools(&self, _cx: &CallContext) -> Vec<ToolSpec> {
+        vec![ToolSpec::new("ask", "Asks for vectors.", json!({"type": "object"}))]
+    }
+
+    /// Takes the texts, in turn one to a call; answers with the microseconds of each call.
+    async fn invoke(&self, _cx: &CallContext, _tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+        let texts: Vec<String> = args.parse()?;
+        let client = self.cx.embeddings("embedding")?;
+        let mut times = Vec::with_capacity(texts.len());
+        for text in &texts {
+            let started = Instant::now();
+            client.embed(&[text]).await?;
+            times.push(started.elapsed().as_secs_f64() * 1e6);
+        }
+        ToolOutput::text("").with_structured(&times)
+    }
+}
+
+export_extension!(Asker: tools);

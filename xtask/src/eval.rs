@@ -1,0 +1,205 @@
+//! `cargo xtask eval`: how well the product's own search finds skills, on labelled tasks.
+
+mod block;
+mod data;
+mod fit;
+mod folds;
+mod golden;
+mod meaning;
+mod random;
+mod sample;
+mod score;
+mod trial;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use skill_search::{Analysis, Index, Ranker, Semantics};
+
+use crate::process::{cargo, run_quietly};
+use crate::{Result, root};
+use data::{Golden, Query, Skill};
+use meaning::Vectors;
+use score::{Interval, Measures};
+
+/// Where the data lies, seen from the root of the repository.
+const DATA: &str = "../shared/data/retrieval";
+
+/// The sizes of the catalogs that are measured; the whole one is always.
+const SIZES: [usize; 3] = [100, 300, 1_000];
+
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// The catalog: JSON lines, also packed by Zstandard [default: skills.jsonl.zst of the data]
+    #[arg(long, value_name = "FILE")]
+    skills: Option<PathBuf>,
+    /// The labelled tasks: JSON lines [default: queries_dev.jsonl of the data]
+    #[arg(long, value_name = "FILE")]
+    queries: Option<PathBuf>,
+    /// Write what a ranker found in the whole catalog: a JSON object of ids for each query
+    #[arg(long, value_name = "FILE")]
+    run: Option<PathBuf>,
+    /// The ranker that `--run` and `--fit` are about
+    #[arg(long, default_value = "standard", value_parser = Ranker::NAMES)]
+    ranker: String,
+    /// Refit the ranker's weights, print them and how they do on sources they have not seen
+    #[arg(long)]
+    fit: bool,
+    /// Refit the weights of the ranker with cosines
+    #[arg(long, requires = "fit")]
+    embeddings: bool,
+    /// The penalty on large weights in a fit
+    #[arg(long, default_value_t = 3e-3)]
+    l2: f64,
+}
+
+/// Prints the tables. A number that is missed fails nothing; an example of the reference ranker that
+/// is not met fails.
+///
+/// # Errors
+/// Says which data is absent and what to pass.
+pub(crate) fn eval(args: &EvalArgs) -> Result<()> {
+    let skills = found(args.skills.as_deref(), "skills.jsonl.zst", "--skills")?;
+    let queries = found(args.queries.as_deref(), "queries_dev.jsonl", "--queries")?;
+    if cfg!(debug_assertions) {
+        return optimised();
+    }
+    let examples = skills.with_file_name("reranker").join("golden.json");
+    let examples: Option<Vec<Golden>> =
+        if examples.is_file() { Some(data::json(&examples)?) } else { None };
+    let skills: Vec<Skill> = data::lines(&skills)?;
+    let queries: Vec<Query> = data::lines(&queries)?;
+    println!("{} skills, {} queries", skills.len(), queries.len());
+    let everything: Vec<usize> = (0..skills.len()).collect();
+    let standard = trial::index(Analysis::Standard, &skills, &everything);
+    if let Some(examples) = examples {
+        let reference = trial::index(Analysis::Reference, &skills, &everything);
+        let differences = golden::differences(&reference, &examples);
+        if !differences.is_empty() {
+            return Err(differences.join("\n").into());
+        }
+        println!("{} examples of the reference ranker: equal", examples.len());
+    }
+    let ranker = Ranker::named(&args.ranker).ok_or("no such ranker")?;
+    let vectors = Vectors::of(&skills);
+    if args.fit {
+        let vectors = args.embeddings.then_some(&vectors);
+        refit(&standard, &ranker, &skills, vectors, &queries, args.l2);
+        return Ok(());
+    }
+    compare(&standard, &skills, &vectors, &queries);
+    blocks(&skills, &queries);
+    println!("\nqueries over {} skills", skills.len());
+    for name in Ranker::NAMES {
+        let times =
+            Ranker::named(name).map(|ranker| trial::Times::of(&standard, &ranker, &queries));
+        println!("{name:10} {}", times.unwrap_or_default());
+    }
+    if let Some(path) = &args.run {
+        let run: BTreeMap<&str, Vec<String>> = queries
+            .iter()
+            .map(|query| (query.id.as_str(), trial::ranked(&standard, &ranker, None, query)))
+            .collect();
+        fs::write(path, serde_json::to_vec(&run)?)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        println!("\n{}: what the ranker `{}` found", path.display(), ranker.name());
+    }
+    Ok(())
+}
+
+/// The file that was passed, or that of the data beside the repository.
+fn found(passed: Option<&Path>, name: &str, option: &str) -> Result<PathBuf> {
+    let path = passed.map_or_else(|| root().join(DATA).join(name), Path::to_owned);
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(format!("{} is absent: pass {option} FILE", path.display()).into())
+    }
+}
+
+/// Runs the same command built for speed: a debug build takes minutes, and its times say nothing.
+fn optimised() -> Result<()> {
+    let mut command = cargo(["run", "--quiet", "--release", "--package", "xtask"]);
+    command.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--");
+    command.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
+    run_quietly(&mut command)
+}
+
+/// Prints every ranker's measures at every size.
+fn compare(whole: &Index, skills: &[Skill], vectors: &Vectors<'_>, queries: &[Query]) {
+    let rankers = [Ranker::bm25f(), Ranker::reference(), Ranker::standard()];
+    let trials: Vec<(&Ranker, bool)> =
+        rankers.iter().map(|ranker| (ranker, false)).chain([(&rankers[2], true)]).collect();
+    for size in SIZES.into_iter().filter(|&size| size < skills.len()).chain([skills.len()]) {
+        let samples = sample::samples(skills, queries, size);
+        println!("\n{size} skills, catalogs: {}", samples.len());
+        let mut asked = Vec::new();
+        let mut measured = vec![Vec::new(); trials.len()];
+        for sample in samples {
+            let index = if size == skills.len() {
+                whole.clone()
+            } else {
+                trial::index(Analysis::Standard, skills, &sample.skills)
+            };
+            let ids: Vec<&str> = sample.skills.iter().map(|&at| skills[at].id.as_str()).collect();
+            for query in sample.queries.iter().map(|&at| &queries[at]) {
+                for ((ranker, embeddings), measured) in trials.iter().zip(&mut measured) {
+                    let near = embeddings.then(|| vectors.near(&ids, &query.query));
+                    let near = near.as_ref().map(|near| near as &dyn Semantics);
+                    let ranked = trial::ranked(&index, ranker, near, query);
+                    measured.push(Measures::of(&query.relevant, &ranked));
+                }
+                asked.push(query.clone());
+            }
+        }
+        for ((ranker, embeddings), measured) in trials.iter().zip(&measured) {
+            let and = if *embeddings { " + embeddings" } else { "" };
+            report(&format!("{}{and}", ranker.name()), &asked, measured);
+        }
+    }
+}
+
+/// Prints how often the catalog in the prompt has a line for a labelled skill.
+fn blocks(skills: &[Skill], queries: &[Query]) {
+    let shown = block::shown(skills, queries, &Ranker::standard());
+    let share = shown.iter().filter(|&&shown| shown).count() as f64 / shown.len().max(1) as f64;
+    println!(
+        "\na labelled skill in the prompt, {} skills, {} characters: {:.1} %",
+        block::SIZE.min(skills.len()),
+        block::BUDGET,
+        share * 100.0
+    );
+}
+
+fn refit(
+    index: &Index,
+    ranker: &Ranker,
+    skills: &[Skill],
+    vectors: Option<&Vectors<'_>>,
+    queries: &[Query],
+    l2: f64,
+) {
+    let ids: Vec<&str> = skills.iter().map(|skill| skill.id.as_str()).collect();
+    let fitted =
+        folds::refit(index, ranker, vectors.map(|vectors| (vectors, &ids[..])), queries, l2);
+    let and = if vectors.is_some() { " + embeddings" } else { "" };
+    println!("\nweights of `{}{and}`, l2 {l2}", ranker.name());
+    report("on what they were fitted on", queries, &fitted.inside);
+    report("on sources left out", queries, &fitted.outside);
+    println!("\n{}", folds::pasted(&fitted));
+}
+
+/// Prints means with their intervals, and the means over sources.
+fn report(name: &str, queries: &[Query], measures: &[Measures]) {
+    let Interval { low, high } = score::interval(measures);
+    let mut line = format!("{name}\n ");
+    let mean = Measures::mean(measures).values();
+    for (at, measure) in Measures::NAMES.iter().enumerate() {
+        let (low, high) = (low.values()[at], high.values()[at]);
+        line += &format!(" {measure} {:.3} [{low:.3}, {high:.3}]", mean[at]);
+    }
+    println!("{line}");
+    println!("  mean of the sources\n {}", folds::by_source(queries, measures));
+}

@@ -1,0 +1,73 @@
+//! The catalog in the prompt: whether the skill that a task needs has a line there.
+
+use std::collections::HashMap;
+
+use skill_format::{CatalogItem, Choice, description_short, selected};
+use skill_search::{Analysis, Ranker};
+
+use super::data::{Query, Skill};
+use super::sample::samples;
+use super::trial;
+
+/// The size of the catalogs.
+pub(super) const SIZE: usize = 1_000;
+
+/// The characters that the block may have.
+pub(super) const BUDGET: usize = 8_000;
+
+/// For each query whether the block of a session's first prompt has a line for a labelled skill.
+pub(super) fn shown(skills: &[Skill], queries: &[Query], ranker: &Ranker) -> Vec<bool> {
+    let short: Vec<_> = skills.iter().map(|skill| description_short(&skill.description)).collect();
+    let mut found = Vec::new();
+    for sample in samples(skills, queries, SIZE) {
+        let index = trial::index(Analysis::Standard, skills, &sample.skills);
+        let mut items: Vec<CatalogItem<'_>> = sample
+            .skills
+            .iter()
+            .map(|&at| CatalogItem { id: &skills[at].id, description: &short[at] })
+            .collect();
+        items.sort_by_key(|item| item.id);
+        let by_id: HashMap<&str, CatalogItem<'_>> =
+            items.iter().map(|item| (item.id, *item)).collect();
+        for query in sample.queries.iter().map(|&query| &queries[query]) {
+            let ranked = trial::ranked(&index, ranker, None, query);
+            let matched: Vec<_> =
+                ranked.iter().filter_map(|id| by_id.get(id.as_str()).copied()).collect();
+            let choice =
+                Choice { stable: &[], matched: &matched, others: &items, total: items.len() };
+            let block = selected(&choice, BUDGET);
+            let ids = block.iter().flat_map(|block| block.shown.ids());
+            found.push(ids.into_iter().any(|id| query.relevant.iter().any(|it| it == id)));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_has_a_line_however_many_skills_there_are() {
+        let mut skills: Vec<Skill> = (0..900)
+            .map(|n| Skill {
+                id: format!("a{n:03}"),
+                description: "Words about all sorts of things, none of which matters.".into(),
+                ..Skill::default()
+            })
+            .collect();
+        skills.push(Skill {
+            id: "z".into(),
+            description: "Counts beads on a string.".into(),
+            ..Skill::default()
+        });
+        let query = |text: &str| Query {
+            id: String::new(),
+            query: text.into(),
+            relevant: vec!["z".into()],
+            source: String::new(),
+        };
+        let queries = [query("how many beads are there?"), query("bake a cake")];
+        assert_eq!(shown(&skills, &queries, &Ranker::standard()), [true, false]);
+    }
+}
