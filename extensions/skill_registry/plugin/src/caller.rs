@@ -1,6 +1,6 @@
 //! Who calls, as the kernel says.
 
-use skill_store::{Audience, Author, CatalogScope, RegistryConfig, Scope, Turn};
+use skill_store::{Audience, Author, CatalogScope, Scope};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{CatalogScope as Catalog, Origin};
 
@@ -13,7 +13,7 @@ pub(crate) fn audience(cx: &CallContext) -> Audience<'_> {
 }
 
 /// What a call's agent has.
-fn scope(cx: &CallContext) -> Scope<'_> {
+pub(crate) fn scope(cx: &CallContext) -> Scope<'_> {
     let catalog = match &cx.catalog {
         Catalog::All => CatalogScope::All,
         Catalog::Declared => CatalogScope::Declared,
@@ -23,26 +23,12 @@ fn scope(cx: &CallContext) -> Scope<'_> {
     Scope { catalog, bound: &cx.uses_skills }
 }
 
-pub(crate) fn turn<'a>(cx: &'a CallContext, config: &RegistryConfig, prompt: &'a str) -> Turn<'a> {
-    Turn {
-        scope: scope(cx),
-        session_id: &cx.session_id,
-        agent_id: &cx.agent_id,
-        prompt,
-        budget_chars: config.budget_chars(cx.context_window),
-    }
-}
-
 pub(crate) fn author(cx: &CallContext) -> Author {
-    let origin = match cx.origin {
-        Origin::Agent => "agent",
-        Origin::Operator => "operator",
-        Origin::Mcp => "mcp",
-    };
     Author {
         agent_id: cx.agent_id.clone(),
         session_id: cx.session_id.clone(),
         turn_id: cx.turn_id.clone(),
-        origin: origin.to_owned(),
+        // As on the wire.
+        origin: json!(cx.origin).as_str().unwrap_or_default().to_owned(),
     }
 }

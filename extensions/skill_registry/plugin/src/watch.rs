@@ -11,8 +11,6 @@ use crate::desk::Desk;
 
 /// Polls a store and tells everybody.
 pub(crate) struct Watch {
-    cx: ExtensionContext,
-    store: Arc<Store>,
     desk: Arc<Desk>,
     /// There is something new to search.
     pub(crate) changed: Notify,
@@ -20,21 +18,19 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(cx: ExtensionContext, store: Arc<Store>, desk: Arc<Desk>) -> Self {
-        Self { cx, store, desk, changed: Notify::new(), news: News::default() }
+    pub(crate) fn new(desk: &Arc<Desk>) -> Self {
+        Self { desk: Arc::clone(desk), changed: Notify::new(), news: News::default() }
     }
 
     /// Polls for ever; 0 turns polling off.
     ///
     /// A poll that goes wrong is told and does not end the watching.
-    pub(crate) async fn run(self: &Arc<Self>, interval_ms: u64) {
-        self.desk.tell(blocking(|| self.desk.keeper.begin(&self.store))).await;
+    pub(crate) async fn run(self: &Arc<Self>) {
+        self.desk.tell(blocking(|| self.desk.keeper.begin(&self.desk.store))).await;
         // The first pass reads every text once, so that there is a last good one to serve.
         self.told(self.poll_fully().await);
-        if interval_ms == 0 {
-            return;
-        }
-        loop {
+        let interval_ms = self.desk.finder.config().poll_interval_ms;
+        while interval_ms > 0 {
             tokio::time::sleep(Duration::from_millis(interval_ms)).await;
             self.told(self.poll().await);
         }
@@ -58,18 +54,18 @@ impl Watch {
     }
 
     async fn look(&self, poll: fn(&Store) -> PollReport) -> Result<()> {
-        let before = self.store.snapshot();
+        let before = self.desk.store.snapshot();
         let (report, kept) = blocking(|| {
-            let report = poll(&self.store);
+            let report = poll(&self.desk.store);
             let fully = report.changed || report.full_pass;
-            let kept = self.desk.keeper.keep_up(&self.store, &report.events, fully);
+            let kept = self.desk.keeper.keep_up(&self.desk.store, &report.events, fully);
             (report, kept)
         });
         if report.changed || report.full_pass {
             self.changed.notify_one();
-            log(&self.news.since(&before, &self.store.snapshot()));
+            log(&self.news.since(&before, &self.desk.store.snapshot()));
             for event in &report.events {
-                self.cx.emit(event.topic(), event).await?;
+                self.desk.cx.emit(event.topic(), event).await?;
             }
         }
         self.desk.tell(kept).await;

@@ -14,7 +14,7 @@ use crate::search::{Ask, Nearness, Ranked, Searcher, Vectors};
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
-use crate::tools::{Answer, ListArgs, SearchIn, search_skills};
+use crate::tools::{Answer, ListArgs, Read, SearchIn, search_skills};
 
 /// So many matches of a prompt are looked at.
 const MATCHES: usize = 100;
@@ -90,9 +90,11 @@ impl Finder {
         })
     }
 
-    /// Takes note that a session read a skill.
-    pub fn note_read(&self, session_id: &str, agent_id: &str, skill_id: &str) {
-        self.blocks.note_read(session_id, agent_id, skill_id);
+    /// Takes note that a session was handed something out of a skill.
+    pub fn note_read(&self, session_id: &str, agent_id: &str, read: &Read) {
+        if read.path.is_none() {
+            self.blocks.note_read(session_id, agent_id, &read.skill_id);
+        }
     }
 
     /// Answers `list_skills`.
@@ -113,15 +115,19 @@ impl Finder {
         search_skills(&search, audience, args)
     }
 
-    /// Says what a person should know: what is wrong, and what to do about it.
+    /// Says what a person should know: what is wrong, and what to do about it. `ledger` is what is
+    /// wrong with the ledger.
     #[must_use]
-    pub fn trouble(&self) -> Option<(String, String)> {
+    pub fn trouble(&self, ledger: Option<LedgerError>) -> Option<(String, String)> {
         let snapshot = self.store.snapshot();
         let told = |message: String, hint: &str| Some((message, hint.to_owned()));
         if let Some(partial) = snapshot.partial() {
             let message = format!("the list of skills is not complete: {partial}");
             let hint = "skills found earlier are kept until the folders can be read again";
             return told(message, hint);
+        }
+        if let Some(error) = ledger {
+            return told(format!("the ledger cannot be used: {error}"), error.hint());
         }
         if let Some(reason) = self.vectors.why_not() {
             let message = format!("skills are searched by their words alone: {reason}");
@@ -137,14 +143,14 @@ impl Finder {
     /// Brings what is searched up to a snapshot, where there are so many skills that every turn
     /// needs a search; tells whether there are.
     ///
-    /// # Errors
-    /// Those of the disk and the database, which only keeps what the next start begins with.
-    pub fn keep_ready(&self, snapshot: &Arc<Snapshot>) -> Result<bool, LedgerError> {
-        if snapshot.skills().len() <= self.config.l1_full_limit {
-            return Ok(false);
+    /// A database that cannot be used only keeps less for the next start; the ledger tells of it.
+    pub fn keep_ready(&self, snapshot: &Arc<Snapshot>) -> bool {
+        let many = snapshot.skills().len() > self.config.l1_full_limit;
+        if many {
+            self.searcher.prepare(&self.store, snapshot);
+            let _kept = self.searcher.keep_catalog(&self.store, snapshot);
         }
-        self.searcher.prepare(&self.store, snapshot);
-        self.searcher.keep_catalog(&self.store, snapshot).map(|_| true)
+        many
     }
 
     fn matches(

@@ -18,6 +18,14 @@ pub struct NewsLine {
     pub text: String,
 }
 
+impl NewsLine {
+    /// Makes a warning; the text may quote anybody's.
+    #[must_use]
+    pub fn warning(text: &str) -> Self {
+        Self { warning: true, text: sanitise_line(text) }
+    }
+}
+
 /// Finds out what is news in a snapshot.
 #[derive(Debug, Default)]
 pub struct News {
@@ -47,7 +55,7 @@ impl News {
                     "`{id}` has {tokens} tokens, which is over {LARGE_SKILL}: split it, or move \
                      detail into references/"
                 );
-                lines.push(NewsLine { warning: true, text: sanitise_line(&text) });
+                lines.push(NewsLine::warning(&text));
             }
         }
         let known: HashSet<_> = before.problems().iter().map(|problem| key(problem)).collect();

@@ -46,27 +46,22 @@ pub struct Activation {
 impl Activation {
     /// Takes down what somebody is handed out of a skill.
     #[must_use]
-    pub fn new(
-        at: SystemTime,
-        author: Author,
-        kind: ActivationKind,
-        skill_id: String,
-        path: Option<String>,
-        read: Option<Read>,
-    ) -> Self {
+    pub fn new(at: SystemTime, author: Author, read: Read) -> Self {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
         let Author { agent_id, session_id, turn_id, origin } = author;
+        let Read { skill_id, path, digest, tokens } = read;
+        let whole = path.is_none();
         Self {
             at_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             skill_id,
-            kind,
+            kind: if whole { ActivationKind::Skill } else { ActivationKind::Resource },
             path,
-            digest: read.and_then(|read| read.digest),
+            digest,
             agent_id,
             session_id,
             turn_id,
             origin,
-            tokens: read.map_or(0, |read| read.tokens.get()),
+            tokens: tokens.get(),
         }
     }
 }
