@@ -30,6 +30,7 @@ mod rules;
 mod run;
 mod scaffold;
 mod scene;
+mod scope;
 mod skill;
 mod skill_doctor;
 mod skill_fmt;
