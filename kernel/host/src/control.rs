@@ -183,7 +183,7 @@ pub async fn perform(kernel: &Kernel, request: Request) -> Result<Box<RawValue>,
             json(&kernel.turn(&turn).await?)
         }
         Request::InvokeFor { agent, tool, arguments } => {
-            done(&kernel.invoke_for(&agent, &tool, &arguments).await?)
+            json(&kernel.invoke_for(&agent, &tool, &arguments).await?)
         }
         Request::Invoke { context, tool, arguments } => {
             json(&kernel.invoke(context, &tool, &arguments).await?)
