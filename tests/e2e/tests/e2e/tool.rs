@@ -22,7 +22,14 @@ fn the_operator_sees_every_tool() {
     let listed = home.skillhost(["tool", "list", "--json"]).success().json();
     let names: Vec<_> =
         listed["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    let all = ["echo", "list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    let all = [
+        "echo",
+        "explain_catalog",
+        "list_skills",
+        "propose_skill_update",
+        "read_skill",
+        "read_skill_resource",
+    ];
     assert_eq!(names, all);
     assert_eq!(listed["failed"], json!([]));
     let echo = json!({

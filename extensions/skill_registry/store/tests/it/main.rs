@@ -62,6 +62,8 @@ mod scan;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+mod scope;
+#[cfg(test)]
 mod search;
 #[cfg(test)]
 mod tools;

@@ -61,7 +61,7 @@ fn ids(searcher: &Searcher, store: &Store, query: &str) -> Vec<String> {
 fn tool(
     store: &Store,
     searcher: &Searcher,
-    audience: Audience,
+    audience: Audience<'_>,
     args: serde_json::Value,
 ) -> (String, serde_json::Value) {
     let (snapshot, ranker) = (store.snapshot(), Ranker::standard());
