@@ -13,18 +13,9 @@ use crate::session::Session;
 const TOOL: &str = "explain_catalog";
 
 pub(super) fn turn(session: &Session, agent: &str, prompt: &str) -> Outcome {
-    let home = session.trusted_home()?;
     let arguments = json!({ "prompt": text_or_stdin(prompt)? }).to_string();
-    let request = Request::InvokeFor {
-        agent: agent.to_owned(),
-        tool: TOOL.to_owned(),
-        arguments: arguments.clone(),
-    };
-    let reply: ToolOutput = match session.ask_running(&home, &request)? {
-        Some(reply) => serde_json::from_str(reply.get()).map_err(std::io::Error::from)?,
-        None => session
-            .with_kernel(async |kernel| Ok(kernel.invoke_for(agent, TOOL, &arguments).await?))?,
-    };
+    let (agent, tool) = (agent.to_owned(), TOOL.to_owned());
+    let reply: ToolOutput = session.answer(Request::InvokeFor { agent, tool, arguments })?;
     let explained: Value = match &reply.structured {
         Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
         None => Value::Null,
