@@ -219,8 +219,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::boot::BootOptions;
     use crate::home::{Home, HomeSource};
-    use crate::kernel::Limits;
     use crate::secrets::Secrets;
     use crate::settings::Settings;
 
@@ -229,8 +229,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sandbox")).unwrap();
         let home = Home::at(folder.path(), HomeSource::Argument).unwrap();
-        let (settings, limits) = (Settings::default(), Limits::default());
-        let kernel = Arc::new(Shared::new(home, settings, None, limits, Secrets::default()));
+        let options =
+            BootOptions { installation: None, ..BootOptions::new(home, Settings::default()) };
+        let kernel = Arc::new(Shared::new(options, Secrets::default()));
         let manifest = format!("id: b\nname: b\nentrypoint: b\ndepends_on: {depends_on}\n");
         let manifest = skillhost_manifest::parse(&manifest).unwrap();
         let callbacks = Callbacks::new(&manifest, Arc::downgrade(&kernel));

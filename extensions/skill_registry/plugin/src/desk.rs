@@ -1,24 +1,26 @@
 //! The ledger at work: proposals, what is read, what others decided.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use skill_format::sanitise_line;
 use skill_store::{
-    Activation, ActivationKind, ActivationLog, Author, Kept, Ledger, LedgerKeeper, LedgerNote,
-    Read, Store, SystemClock, propose_skill_update,
+    Activation, ActivationLog, Finder, Kept, Ledger, LedgerKeeper, Read, RegistryConfig, Store,
+    SystemClock, Turn, propose_skill_update,
 };
-use skillhost_sdk::Origin;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};
 
-use crate::{audience, blocking, refused, tools};
+use crate::caller::{audience, author, scope};
+use crate::watch::log;
+use crate::{blocking, refused, tools};
 
 /// How long readings wait to be written at most.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
 
 /// Everything that goes into the ledger or comes out of it.
 pub(crate) struct Desk {
-    cx: ExtensionContext,
+    pub(crate) cx: ExtensionContext,
+    pub(crate) store: Arc<Store>,
+    pub(crate) finder: Arc<Finder>,
     ledger: Ledger,
     pub(crate) keeper: LedgerKeeper,
     log: ActivationLog,
@@ -27,60 +29,57 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(cx: ExtensionContext) -> Self {
+    pub(crate) fn new(cx: ExtensionContext) -> Result<Self> {
+        let config: RegistryConfig = cx.config()?;
+        let options = config.options(cx.home(), cx.share_dir());
+        let store = Store::open(options, Arc::new(SystemClock)).map_err(|error| {
+            ExtError::invalid_argument(error.to_string())
+                .with_hint("correct extensions.skill_registry in skillhost.yaml")
+        })?;
+        let store = Arc::new(store);
         let ledger = Ledger::new(cx.data_path().to_owned(), Arc::new(SystemClock));
-        let keeper = LedgerKeeper::new(&ledger);
-        Self { cx, ledger, keeper, log: ActivationLog::default(), full: Notify::new() }
+        let finder = Arc::new(Finder::new(config, &store, &ledger));
+        let (keeper, log, full) = (LedgerKeeper::new(&ledger), Default::default(), Notify::new());
+        Ok(Self { cx, store, finder, ledger, keeper, log, full })
+    }
+
+    /// A turn as far as the catalog depends on it.
+    pub(crate) fn turn<'a>(&self, cx: &'a CallContext, prompt: &'a str) -> Turn<'a> {
+        let budget_chars = self.finder.config().budget_chars(cx.context_window);
+        let (session_id, agent_id) = (&*cx.session_id, &*cx.agent_id);
+        Turn { scope: scope(cx), session_id, agent_id, prompt, budget_chars }
     }
 
     /// Records a proposal and tells everybody.
-    pub(crate) async fn propose(
-        &self,
-        store: &Store,
-        cx: &CallContext,
-        args: Args<'_>,
-    ) -> Result<ToolOutput> {
+    pub(crate) async fn propose(&self, cx: &CallContext, args: Args<'_>) -> Result<ToolOutput> {
         let (author, request) = (author(cx), args.parse()?);
         let made = blocking(|| {
-            propose_skill_update(&self.ledger, &store.snapshot(), audience(cx), &author, &request)
+            propose_skill_update(
+                &self.ledger,
+                &self.store.snapshot(),
+                audience(cx),
+                &author,
+                &request,
+            )
         });
-        say(&self.ledger.take_notes());
-        let (answer, event) = made.map_err(refused)?;
-        self.tell(Kept { events: event.into_iter().collect(), ..Kept::default() }).await;
-        tools::output(answer)
+        let (answer, events) = match made {
+            Ok((answer, event)) => (tools::output(answer), event.into_iter().collect()),
+            Err(error) => (Err(refused(error)), Vec::new()),
+        };
+        self.tell(Kept { events, notes: self.ledger.take_notes(), ..Kept::default() }).await;
+        answer
     }
 
     /// Records that an agent created a skill.
-    pub(crate) fn created(&self, store: &Store, cx: &CallContext, skill_id: &str) -> Result<()> {
-        let done = self.ledger.report_created(&store.snapshot(), &author(cx), skill_id);
-        say(&self.ledger.take_notes());
+    pub(crate) fn created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
+        let done = self.ledger.report_created(&self.store.snapshot(), &author(cx), skill_id);
+        log(&Kept { notes: self.ledger.take_notes(), ..Kept::default() }.lines());
         done.map_err(|error| refused(error.into()))
     }
 
     /// Takes down what was read, to be written later.
-    pub(crate) fn record(
-        &self,
-        cx: &CallContext,
-        kind: ActivationKind,
-        skill_id: String,
-        path: Option<String>,
-        read: Option<Read>,
-    ) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let Author { agent_id, session_id, turn_id, origin } = author(cx);
-        let full = self.log.record(Activation {
-            at_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
-            skill_id,
-            kind,
-            path,
-            digest: read.and_then(|read| read.digest),
-            agent_id,
-            session_id,
-            turn_id,
-            origin,
-            tokens: read.map_or(0, |read| read.tokens.get()),
-        });
-        if full {
+    pub(crate) fn record(&self, cx: &CallContext, read: Read) {
+        if self.log.record(Activation::new(SystemTime::now(), author(cx), read)) {
             self.full.notify_one();
         }
     }
@@ -100,35 +99,12 @@ impl Desk {
 
     /// Says what came out of a look at the ledger.
     pub(crate) async fn tell(&self, kept: Kept) {
-        say(&kept.notes);
-        if let Some(error) = kept.trouble {
-            let line = sanitise_line(&error.to_string());
-            tracing::warn!(hint = error.hint(), "the ledger cannot be used: {line}");
-        }
+        log(&kept.lines());
         for event in &kept.events {
             // What happened stays in the ledger.
             if let Err(error) = self.cx.emit(event.topic(), event).await {
                 tracing::debug!(%error, "an event of the ledger was not published");
             }
         }
-    }
-}
-
-fn say(notes: &[LedgerNote]) {
-    notes.iter().for_each(|note| tracing::warn!("{}", sanitise_line(&note.to_string())));
-}
-
-/// Who calls, as the kernel says.
-fn author(cx: &CallContext) -> Author {
-    let origin = match cx.origin {
-        Origin::Agent => "agent",
-        Origin::Operator => "operator",
-        Origin::Mcp => "mcp",
-    };
-    Author {
-        agent_id: cx.agent_id.clone(),
-        session_id: cx.session_id.clone(),
-        turn_id: cx.turn_id.clone(),
-        origin: origin.to_owned(),
     }
 }

@@ -1,18 +1,19 @@
 //! The registry's tools: who answers, and for whom.
 
 use skill_store::{
-    ActivationKind, Answer, Audience, ExplainArgs, ListArgs, ReadArgs, ResourceArgs, Snapshot,
-    Store, list_skills, read_skill, read_skill_resource, tool_descriptions,
+    Answer, ExplainArgs, ListArgs, read_skill, read_skill_resource, tool_descriptions,
 };
 use skillhost_sdk::prelude::*;
 
-use crate::block::Prompter;
+use crate::caller::audience;
 use crate::desk::Desk;
-use crate::{audience, refused};
+use crate::meaning::Meaning;
+use crate::{blocking, refused};
 
-/// Declares the tools for one audience.
-pub(crate) fn specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> {
-    let declared = tool_descriptions(snapshot, audience).into_iter().map(|tool| {
+/// Declares the tools for whoever calls.
+pub(crate) fn specs(desk: &Desk, cx: &CallContext) -> Vec<ToolSpec> {
+    let declared = tool_descriptions(&desk.store.snapshot(), audience(cx));
+    let declared = declared.into_iter().map(|tool| {
         let spec = ToolSpec::new(tool.name, tool.description, tool.schema);
         let spec = if tool.read_only { spec.read_only() } else { spec };
         if tool.operators_only { spec.operator_only() } else { spec }
@@ -20,37 +21,36 @@ pub(crate) fn specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec
     declared.collect()
 }
 
-/// Calls a tool that only reads; the whole call sees one snapshot.
-pub(crate) fn invoke(
-    store: &Store,
-    desk: &Desk,
-    prompter: &Prompter,
-    cx: &CallContext,
-    tool: &str,
-    args: Args<'_>,
-) -> Result<ToolOutput> {
-    let (snapshot, audience) = (store.snapshot(), audience(cx));
-    match tool {
-        "list_skills" => output(list_skills(&snapshot, audience, &args.parse::<ListArgs>()?)),
-        "read_skill" => {
-            let args: ReadArgs = args.parse()?;
-            tracing::debug!(skill = args.skill_id, "read_skill");
-            let answer = read_skill(store, &snapshot, audience, &args).map_err(refused)?;
-            prompter.blocks.note_read(&cx.session_id, &cx.agent_id, &args.skill_id);
-            desk.record(cx, ActivationKind::Skill, args.skill_id, None, answer.read);
-            output(answer)
-        }
-        "read_skill_resource" => {
-            let args: ResourceArgs = args.parse()?;
-            tracing::debug!(skill = args.skill_id, path = args.path, "read_skill_resource");
-            let answer = read_skill_resource(&snapshot, audience, &args).map_err(refused)?;
-            let kind = ActivationKind::Resource;
-            desk.record(cx, kind, args.skill_id, Some(args.path), answer.read);
-            output(answer)
-        }
-        "explain_catalog" => output(prompter.explain(cx, &args.parse::<ExplainArgs>()?.prompt)),
-        other => Err(ExtError::not_found(format!("no tool `{other}`"))),
+/// Calls `list_skills`.
+pub(crate) async fn list(of: &Meaning, cx: &CallContext, args: Args<'_>) -> Result<ToolOutput> {
+    let (snapshot, args) = (of.desk.store.snapshot(), args.parse::<ListArgs>()?);
+    let near = of.near(&snapshot, args.query.as_deref().unwrap_or_default()).await;
+    output(blocking(|| of.desk.finder.list(&snapshot, audience(cx), &args, near.as_ref())))
+}
+
+/// Calls `explain_catalog`.
+pub(crate) async fn explain(of: &Meaning, cx: &CallContext, args: Args<'_>) -> Result<ToolOutput> {
+    let (snapshot, args) = (of.desk.store.snapshot(), args.parse::<ExplainArgs>()?);
+    let near = of.near(&snapshot, &args.prompt).await;
+    let turn = of.desk.turn(cx, &args.prompt);
+    output(blocking(|| of.desk.finder.explain(&snapshot, &turn, near.as_ref())))
+}
+
+/// Calls a tool that reads a skill; the whole call sees one snapshot.
+pub(crate) fn read(of: &Desk, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+    let (snapshot, audience) = (of.store.snapshot(), audience(cx));
+    tracing::debug!(args = args.as_str(), "{tool}");
+    let answer = match tool {
+        "read_skill" => read_skill(&of.store, &snapshot, audience, &args.parse()?),
+        "read_skill_resource" => read_skill_resource(&snapshot, audience, &args.parse()?),
+        other => return Err(ExtError::not_found(format!("no tool `{other}`"))),
+    };
+    let mut answer = answer.map_err(refused)?;
+    if let Some(read) = answer.read.take() {
+        of.finder.note_read(&cx.session_id, &cx.agent_id, &read);
+        of.record(cx, read);
     }
+    output(answer)
 }
 
 /// An answer in the kernel's shape.

@@ -49,11 +49,13 @@ mod event;
 pub mod fault;
 #[cfg(not(feature = "failpoints"))]
 mod fault;
+mod finder;
 mod generation;
 mod ignore;
 mod jail;
 mod ledger;
 mod lock;
+mod news;
 mod options;
 mod problem;
 mod proposal_file;
@@ -83,6 +85,7 @@ pub use collect::{
 pub use created::{CreatedSkill, CreatedSkills};
 pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
+pub use finder::Finder;
 pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
 pub use ledger::{
@@ -92,7 +95,8 @@ pub use ledger::{
     ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased, SkillStats, Standing,
     Version, VersionAuthor, VersionEvent, VersionFile, VersionTree, rfc3339,
 };
-pub use options::{RegistryConfig, Root, ScanLimits, StoreOptions, Trust};
+pub use news::{News, NewsLine};
+pub use options::{RegistryConfig, Root, ScanLimits, SearchEmbeddings, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
 pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;

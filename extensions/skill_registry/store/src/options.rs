@@ -106,6 +106,19 @@ pub struct RegistryConfig {
     /// By id or glob over ids: how far a skill is offered. An id goes before globs; of several globs
     /// the strictest counts.
     pub skills: BTreeMap<String, SkillState>,
+    /// Whether queries are compared in meaning too.
+    pub search_embeddings: SearchEmbeddings,
+}
+
+/// Tells whether an embedding model takes part in searches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchEmbeddings {
+    /// That of the extension `embedding`, where it is loaded.
+    Auto,
+    /// None: words alone count.
+    #[default]
+    Off,
 }
 
 impl RegistryConfig {
@@ -174,6 +187,7 @@ impl Default for RegistryConfig {
             l1_full_limit: Self::DEFAULT_FULL_LIMIT,
             ignore: Vec::new(),
             skills: BTreeMap::new(),
+            search_embeddings: SearchEmbeddings::default(),
         }
     }
 }

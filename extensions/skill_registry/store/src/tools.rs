@@ -48,8 +48,12 @@ pub struct Answer {
 }
 
 /// What an answer hands out of a skill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
+    /// The skill, as it was asked for.
+    pub skill_id: String,
+    /// The path of the file, if it is not the instructions.
+    pub path: Option<String>,
     /// The digest of SKILL.md, where it is known.
     pub digest: Option<Digest>,
     /// What it costs a model.

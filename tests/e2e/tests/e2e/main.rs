@@ -31,6 +31,7 @@ mod run;
 mod scaffold;
 mod scene;
 mod scope;
+mod search_hostile;
 mod skill;
 mod skill_doctor;
 mod skill_fmt;

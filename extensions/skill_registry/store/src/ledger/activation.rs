@@ -1,7 +1,12 @@
 //! What is used.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
 use skill_format::Digest;
+
+use crate::ledger::proposal::Author;
+use crate::tools::Read;
 
 /// What was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,6 +41,29 @@ pub struct Activation {
     pub origin: String,
     /// What it cost the model.
     pub tokens: u32,
+}
+
+impl Activation {
+    /// Takes down what somebody is handed out of a skill.
+    #[must_use]
+    pub fn new(at: SystemTime, author: Author, read: Read) -> Self {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let Author { agent_id, session_id, turn_id, origin } = author;
+        let Read { skill_id, path, digest, tokens } = read;
+        let whole = path.is_none();
+        Self {
+            at_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            skill_id,
+            kind: if whole { ActivationKind::Skill } else { ActivationKind::Resource },
+            path,
+            digest,
+            agent_id,
+            session_id,
+            turn_id,
+            origin,
+            tokens: tokens.get(),
+        }
+    }
 }
 
 /// How much a skill is used.

@@ -14,6 +14,7 @@ use crate::ledger::activation_log::{ActivationLog, Written};
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::note::LedgerNote;
+use crate::news::NewsLine;
 use crate::store::Store;
 
 /// How long a look at the ledger waits for others. The next look makes up for one that is given up.
@@ -60,6 +61,18 @@ pub struct Kept {
     pub notes: Vec<LedgerNote>,
     /// Why the ledger could not be used, if that is news.
     pub trouble: Option<LedgerError>,
+}
+
+impl Kept {
+    /// Returns what of it a log says.
+    #[must_use]
+    pub fn lines(&self) -> Vec<NewsLine> {
+        let notes = self.notes.iter().map(ToString::to_string);
+        let trouble = self.trouble.iter();
+        let trouble =
+            trouble.map(|error| format!("the ledger cannot be used: {error}; {}", error.hint()));
+        notes.chain(trouble).map(|text| NewsLine::warning(&text)).collect()
+    }
 }
 
 impl LedgerKeeper {

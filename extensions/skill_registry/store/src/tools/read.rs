@@ -98,7 +98,8 @@ pub fn read_skill(
         structured["unapproved"] = json!(created);
     }
     describe_state(&mut structured, skill, &source);
-    let read = Read { digest: Some(source.digest), tokens: source.tokens };
+    let (skill_id, digest) = (args.skill_id.clone(), Some(source.digest));
+    let read = Read { skill_id, path: None, digest, tokens: source.tokens };
     Ok(Answer { text, structured, read: Some(read) })
 }
 

@@ -95,7 +95,12 @@ pub fn read_skill_resource(
         "content": page.content,
         "notes": notes,
     });
-    let read = super::Read { digest: skill.digest(), tokens: TokenCount::of(&text) };
+    let read = super::Read {
+        skill_id: args.skill_id.clone(),
+        path: Some(args.path.clone()),
+        digest: skill.digest(),
+        tokens: TokenCount::of(&text),
+    };
     Ok(Answer { text, structured, read: Some(read) })
 }
 

@@ -187,9 +187,9 @@ fn write(path: &Path, before: Option<&str>, text: &str) -> Result<(), CliError> 
 
 /// Has the kernel that runs for the home read its settings again; tells whether one runs.
 fn take_over(session: &Session, home: &Home) -> Result<bool, CliError> {
-    let reload = Request::Reload { id: REGISTRY.to_owned() };
-    match session.ask_running::<Reloaded>(home, &reload) {
-        Ok(reply) => Ok(reply.is_some()),
+    let request = Request::Reload { id: REGISTRY.to_owned() };
+    match session.ask_running::<Reloaded>(home, &request) {
+        Ok(reloaded) => Ok(reloaded.is_some()),
         Err(error) => Err(error.hint(
             "skillhost.yaml is changed; the running kernel goes on with what it said before",
         )),

@@ -1,0 +1,34 @@
+//! Who calls, as the kernel says.
+
+use skill_store::{Audience, Author, CatalogScope, Scope};
+use skillhost_sdk::prelude::*;
+use skillhost_sdk::{CatalogScope as Catalog, Origin};
+
+/// Whom an answer is for: operators also see what is not offered to models.
+pub(crate) fn audience(cx: &CallContext) -> Audience<'_> {
+    match cx.origin {
+        Origin::Operator => Audience::Operator,
+        Origin::Agent | Origin::Mcp => Audience::Agent(scope(cx)),
+    }
+}
+
+/// What a call's agent has.
+pub(crate) fn scope(cx: &CallContext) -> Scope<'_> {
+    let catalog = match &cx.catalog {
+        Catalog::All => CatalogScope::All,
+        Catalog::Declared => CatalogScope::Declared,
+        Catalog::None => CatalogScope::None,
+        Catalog::Globs { include, exclude } => CatalogScope::Globs { include, exclude },
+    };
+    Scope { catalog, bound: &cx.uses_skills }
+}
+
+pub(crate) fn author(cx: &CallContext) -> Author {
+    Author {
+        agent_id: cx.agent_id.clone(),
+        session_id: cx.session_id.clone(),
+        turn_id: cx.turn_id.clone(),
+        // As on the wire.
+        origin: json!(cx.origin).as_str().unwrap_or_default().to_owned(),
+    }
+}

@@ -1,0 +1,182 @@
+//! What a running registry finds: for a prompt, for a query, for whoever asks why.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use skill_search::{Ranker, Semantics};
+
+use crate::block::{Blocks, Turn, explain_catalog};
+use crate::ledger::{Ledger, LedgerError};
+use crate::options::{RegistryConfig, SearchEmbeddings};
+use crate::scope::Audience;
+use crate::search::{Ask, Nearness, Ranked, Searcher, Vectors};
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+use crate::tools::{Answer, ListArgs, Read, SearchIn, search_skills};
+
+/// So many matches of a prompt are looked at.
+const MATCHES: usize = 100;
+
+/// How long somebody waits for the first index.
+const INDEX_WAIT: Duration = Duration::from_secs(1);
+
+/// Finds skills in a store; makes the index when it is first needed, beside whoever needs it.
+#[derive(Debug)]
+pub struct Finder {
+    store: Arc<Store>,
+    searcher: Searcher,
+    ranker: Ranker,
+    blocks: Blocks,
+    /// What an embedding model says of the skills.
+    pub vectors: Vectors,
+    config: RegistryConfig,
+}
+
+impl Finder {
+    /// Makes a finder that keeps what it can in a ledger's database; reads and opens nothing.
+    #[must_use]
+    pub fn new(config: RegistryConfig, store: &Arc<Store>, ledger: &Ledger) -> Self {
+        Self {
+            store: Arc::clone(store),
+            searcher: Searcher::with_catalog(ledger),
+            ranker: Ranker::standard(),
+            blocks: Blocks::new(config.l1_full_limit),
+            vectors: Vectors::new(ledger),
+            config,
+        }
+    }
+
+    /// Returns the settings.
+    #[must_use]
+    pub fn config(&self) -> &RegistryConfig {
+        &self.config
+    }
+
+    /// Tells whether the settings ask for an embedding model.
+    #[must_use]
+    pub fn wants_vectors(&self) -> bool {
+        self.config.search_embeddings == SearchEmbeddings::Auto
+    }
+
+    /// Returns the block of a turn where it is at hand: without locks or allocations.
+    #[must_use]
+    pub fn ready_block(&self, turn: &Turn<'_>) -> Option<Option<Arc<str>>> {
+        self.blocks.ready(&self.store.snapshot(), turn)
+    }
+
+    /// Returns the block of a turn; nothing if its agent is shown no skills.
+    #[must_use]
+    pub fn block(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        turn: &Turn<'_>,
+        near: Option<&Nearness>,
+    ) -> Option<Arc<str>> {
+        self.blocks.block(snapshot, turn, &|admits| self.matches(snapshot, turn, near, admits))
+    }
+
+    /// Says why a turn's block is as it is.
+    #[must_use]
+    pub fn explain(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        turn: &Turn<'_>,
+        near: Option<&Nearness>,
+    ) -> Answer {
+        explain_catalog(&self.blocks, snapshot, turn, &|admits| {
+            self.matches(snapshot, turn, near, admits)
+        })
+    }
+
+    /// Takes note that a session was handed something out of a skill.
+    pub fn note_read(&self, session_id: &str, agent_id: &str, read: &Read) {
+        if read.path.is_none() {
+            self.blocks.note_read(session_id, agent_id, &read.skill_id);
+        }
+    }
+
+    /// Answers `list_skills`.
+    #[must_use]
+    pub fn list(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        audience: Audience<'_>,
+        args: &ListArgs,
+        near: Option<&Nearness>,
+    ) -> Answer {
+        if args.query.as_ref().is_some_and(|query| !query.trim().is_empty()) {
+            self.begin(snapshot);
+        }
+        let Self { store, searcher, ranker, .. } = &**self;
+        let semantics = near.map(|near| near as &dyn Semantics);
+        let search = SearchIn { store, snapshot, searcher, ranker, semantics };
+        search_skills(&search, audience, args)
+    }
+
+    /// Says what a person should know: what is wrong, and what to do about it. `ledger` is what is
+    /// wrong with the ledger.
+    #[must_use]
+    pub fn trouble(&self, ledger: Option<LedgerError>) -> Option<(String, String)> {
+        let snapshot = self.store.snapshot();
+        let told = |message: String, hint: &str| Some((message, hint.to_owned()));
+        if let Some(partial) = snapshot.partial() {
+            let message = format!("the list of skills is not complete: {partial}");
+            let hint = "skills found earlier are kept until the folders can be read again";
+            return told(message, hint);
+        }
+        if let Some(error) = ledger {
+            return told(format!("the ledger cannot be used: {error}"), error.hint());
+        }
+        if let Some(reason) = self.vectors.why_not() {
+            let message = format!("skills are searched by their words alone: {reason}");
+            let hint =
+                "look at the extension `embedding`; `search_embeddings: off` does without it";
+            return told(message, hint);
+        }
+        let unmatched = snapshot.unmatched_settings();
+        let all = unmatched.iter().map(ToString::to_string).reduce(|all, one| all + "; " + &one)?;
+        told(all, "correct extensions.skill_registry.skills in skillhost.yaml")
+    }
+
+    /// Brings what is searched up to a snapshot, where there are so many skills that every turn
+    /// needs a search; tells whether there are.
+    ///
+    /// A database that cannot be used only keeps less for the next start; the ledger tells of it.
+    pub fn keep_ready(&self, snapshot: &Arc<Snapshot>) -> bool {
+        let many = snapshot.skills().len() > self.config.l1_full_limit;
+        if many {
+            self.searcher.prepare(&self.store, snapshot);
+            let _kept = self.searcher.keep_catalog(&self.store, snapshot);
+        }
+        many
+    }
+
+    fn matches(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        turn: &Turn<'_>,
+        near: Option<&Nearness>,
+        admits: &dyn Fn(&Skill) -> bool,
+    ) -> Ranked {
+        self.begin(snapshot);
+        let semantics = near.map(|near| near as &dyn Semantics);
+        let (query, ranker) = (turn.prompt, &self.ranker);
+        let ask = Ask { query, limit: MATCHES, tags: &[], admits, ranker, semantics };
+        self.searcher.search(&self.store, snapshot, &ask)
+    }
+
+    /// Has the first index made, and waits for it for a moment: what is there then has to do.
+    fn begin(self: &Arc<Self>, snapshot: &Arc<Snapshot>) {
+        if self.searcher.generation().is_some() {
+            return;
+        }
+        let (finder, wanted) = (Arc::clone(self), Arc::clone(snapshot));
+        let made = thread::Builder::new().name("skill-index".to_owned());
+        let made = made.spawn(move || finder.searcher.prepare(&finder.store, &wanted));
+        if made.is_ok() {
+            let _is_there = self.searcher.wait(snapshot, INDEX_WAIT);
+        }
+    }
+}
