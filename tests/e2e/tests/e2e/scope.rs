@@ -57,7 +57,18 @@ fn explained(home: &TestHome, agent: &str, prompt: &str) -> (Value, i32) {
 fn the_doctor_says_why_an_agent_is_not_shown_a_skill() {
     let home = with_agents();
     let args = ["skill", "doctor", "--agent", "cook", "--prompt", "brew some tea"];
-    insta::assert_snapshot!(home.skillhost(args), @"");
+    insta::assert_snapshot!(home.skillhost(args), @"
+    exit 1
+    --- stdout
+    1 of 4 skills visible; all of them are listed
+    block: 97 of 8000 characters, 1 skills: 0 with a shortened description, 0 without, 0 left out
+
+    best matches:
+      1. brew-tea 15.561 (name, description; in the block)
+
+    3 outside the agent's catalog: bake-bread, extension-development, greet
+    no effect: `zz-*` of catalog: it matches no skill
+    ");
     let (object, status) = explained(&home, "cook", "brew some tea");
     assert_eq!(status, 1);
     let absent = |id: &str| -> Value {
@@ -81,7 +92,12 @@ fn the_doctor_says_why_an_agent_is_not_shown_a_skill() {
 fn people_enable_and_disable_skills() {
     let home = with_agents().settings("# mine\nallow_shadowing: []  # none\n\nextensions: {}\n");
     let off = home.skillhost(["skill", "disable", "greet", "brew-tea"]);
-    insta::assert_snapshot!(off, @"");
+    insta::assert_snapshot!(off, @"
+    exit 0
+    --- stdout
+    greet: on → off
+    brew-tea: on → off
+    ");
     let settings = || fs::read_to_string(home.path("skillhost.yaml")).unwrap();
     assert_eq!(
         settings(),
@@ -116,7 +132,12 @@ fn people_enable_and_disable_skills() {
 
     // Nothing is half done.
     let before = settings();
-    insta::assert_snapshot!(home.skillhost(["skill", "disable", "greet", "brew-te"]), @"");
+    insta::assert_snapshot!(home.skillhost(["skill", "disable", "greet", "brew-te"]), @"
+    exit 3
+    --- stderr
+    error: there is no skill `brew-te`
+    hint: did you mean `brew-tea`?
+    ");
     home.write("skillhost.yaml", "extensions: [\n");
     home.skillhost(["skill", "disable", "greet"]).exits(2);
     assert_eq!(settings(), "extensions: [\n");
