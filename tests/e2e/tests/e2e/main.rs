@@ -33,6 +33,7 @@ mod scene;
 mod skill;
 mod skill_doctor;
 mod skill_fmt;
+mod skill_search;
 mod tool;
 mod triads;
 mod trust;

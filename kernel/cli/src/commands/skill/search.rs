@@ -20,13 +20,17 @@ const ID_WIDTH: usize = 32;
 
 pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
     let output = session.output;
+    let query = args.query.join(" ");
+    if query.trim().is_empty() {
+        return Err(CliError::usage("there is nothing to look for")
+            .hint("say what the skill is for; `skillhost skill list` prints all of them"));
+    }
     let store = stored::open(session, &args.roots)?;
     let snapshot = store.snapshot();
     let searcher = Searcher::new();
     // Nobody else does it, and what an agent gets after a moment is to be got here at once.
     searcher.prepare(&store, &snapshot);
     let ranker = Ranker::from(args.ranker);
-    let query = args.query.join(" ");
     let ask = Ask {
         query: &query,
         limit: args.limit,
