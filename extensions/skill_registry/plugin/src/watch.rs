@@ -30,7 +30,10 @@ impl Watch {
         // The first pass reads every text once, so that there is a last good one to serve.
         self.told(self.poll_fully().await);
         let interval_ms = self.desk.finder.config().poll_interval_ms;
-        while interval_ms > 0 {
+        if interval_ms == 0 {
+            return;
+        }
+        loop {
             tokio::time::sleep(Duration::from_millis(interval_ms)).await;
             self.told(self.poll().await);
         }

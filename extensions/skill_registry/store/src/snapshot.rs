@@ -179,7 +179,7 @@ impl Snapshot {
     /// Tells which ids and globs of the settings no skill is meant by.
     #[must_use]
     pub fn unmatched_settings(&self) -> Vec<Unmatched> {
-        self.states.unmatched(self.skills.iter().map(|skill| &**skill))
+        self.states.unmatched(&self.skills)
     }
 
     /// Tells which globs of a scope match no skill.

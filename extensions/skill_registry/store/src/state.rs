@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher};
 use serde::{Deserialize, Serialize};
@@ -108,12 +109,9 @@ impl SkillStates {
     }
 
     /// Tells what the settings name that is not there.
-    pub(crate) fn unmatched<'s>(
-        &self,
-        skills: impl Iterator<Item = &'s Skill> + Clone,
-    ) -> Vec<Unmatched> {
+    pub(crate) fn unmatched(&self, skills: &[Arc<Skill>]) -> Vec<Unmatched> {
         let unmatched = self.settings.iter().filter(|setting| {
-            let mut ids = skills.clone().map(|skill| skill.id().as_str());
+            let mut ids = skills.iter().map(|skill| skill.id().as_str());
             !ids.any(|id| setting.pattern == id || setting.matches(id))
         });
         let told = unmatched.map(|setting| match &setting.glob {
@@ -160,7 +158,7 @@ mod tests {
             assert_eq!(states.of(id), expected, "{id}");
         }
         let there = [skill("pdf-forms", None), skill("deploy", None)];
-        let unmatched = states.unmatched(there.iter().map(|skill| &**skill));
+        let unmatched = states.unmatched(&there);
         let expected = [
             nothing("*-old", "it matches no skill"),
             nothing("a[", "it is no glob: unclosed character class; missing ']'"),

@@ -213,7 +213,7 @@ fn settings_and_the_list_name_it_too() {
     --- stdout
     EXTENSION      STATE            VERSION PROVIDES
     echo           loaded           0.1.0   tools echo, context 200, service
-    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill
+    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
     bad            rejected (parse)         [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `name` is missing
     --- stderr
     note: skillhost ext doctor says what to do about the rejected ones

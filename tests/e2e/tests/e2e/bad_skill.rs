@@ -87,8 +87,6 @@ fn the_kernel_serves_the_good_ones() {
     ---
 
     [Available Skills]
-    • `alias-bomb` — Laughs.
-    • `brackets-inside` — [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[…
     • `greet` — Greets people. Use when somebody arrives.
 
     Use read_skill(skill_id) to load full instructions.

@@ -151,7 +151,7 @@ fn a_key_that_an_extension_does_not_know_is_named_by_it() {
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
     exit 2
     --- stderr
-    error: the configuration of skill_registry: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`
+    error: the configuration of skill_registry: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`
     hint: see: skillhost config
     ");
     // The others are loaded.
@@ -160,7 +160,7 @@ fn a_key_that_an_extension_does_not_know_is_named_by_it() {
     --- stdout
     EXTENSION      STATE          VERSION PROVIDES
     echo           loaded         0.1.0   tools echo, context 200, service
-    skill_registry rejected (new)         config: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`
+    skill_registry rejected (new)         config: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`
     --- stderr
     note: skillhost ext doctor says what to do about the rejected ones
     ");

@@ -12,7 +12,7 @@ fn a_healthy_home_has_no_findings() {
     exit 0
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     ");
     insta::assert_snapshot!(steady(&home.skillhost(["ext", "doctor", "--json"]).success()), @r#"
     {
@@ -56,7 +56,8 @@ fn a_healthy_home_has_no_findings() {
               "list_skills",
               "read_skill",
               "read_skill_resource",
-              "propose_skill_update"
+              "propose_skill_update",
+              "explain_catalog"
             ],
             "version": "0.1.0"
           }
@@ -77,7 +78,7 @@ fn a_tool_name_taken_twice_names_both_owners() {
     exit 1
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     rejected parrot in phase wire
       manifest: [HOME]/sandbox/extensions/parrot/manifest.yaml
       reason: the tool `echo` of `parrot` is already provided by `echo`
@@ -99,7 +100,7 @@ fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
     exit 1
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     ok content (agent)
     disabled sleeping
     rejected waiting in phase plan
@@ -127,7 +128,7 @@ fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
     exit 1
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     rejected echo in phase discover
       manifest: [HOME]/sandbox/extensions/echo/manifest.yaml
       reason: the id `echo` is already taken by [HOME]/manifests/echo/manifest.yaml
@@ -138,7 +139,7 @@ fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
     exit 0
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     note [HOME]/sandbox/extensions/echo/manifest.yaml takes over `echo` from [HOME]/manifests/echo/manifest.yaml (allow_shadowing)
     ");
 }
@@ -150,7 +151,7 @@ fn configuration_that_an_extension_refuses_is_its_own_problem_alone() {
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
     --- stdout
-    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill; opened in [N] µs)
+    ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     rejected echo in phase new
       manifest: [HOME]/manifests/echo/manifest.yaml
       reason: config: unknown field `greting`, expected `greeting`

@@ -18,7 +18,7 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
     --- stdout
     EXTENSION      STATE            VERSION PROVIDES
     echo           loaded           0.1.0   tools echo, context 200, service
-    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill
+    skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
     helper         loaded                   agent
     absent         rejected (probe)         no library `libabsent.so` beside the manifest, beside the executable or in lib/skillhost
     idle           disabled
@@ -62,7 +62,8 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
             "list_skills",
             "read_skill",
             "read_skill_resource",
-            "propose_skill_update"
+            "propose_skill_update",
+            "explain_catalog"
           ],
           "version": "0.1.0"
         }

@@ -30,6 +30,8 @@ mod rules;
 mod run;
 mod scaffold;
 mod scene;
+mod scope;
+mod search_hostile;
 mod skill;
 mod skill_doctor;
 mod skill_fmt;

@@ -14,7 +14,7 @@ fn the_report_comes_first_and_an_interrupt_ends_it_well() {
     --- stdout
     EXTENSION      STATE  VERSION PROVIDES
     echo           loaded 0.1.0   tools echo, context 200, service
-    skill_registry loaded 0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update, context 60, service, skill
+    skill_registry loaded 0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
     running; Ctrl-C ends it
     --- stderr
     note: shutting down

@@ -224,6 +224,7 @@ fn what_is_known_about_a_skill_is_shown() {
       ],
       "schema_version": 1,
       "skill_id": "brew",
+      "skill_state": "on",
       "source": "sandbox",
       "state": "current",
       "tags": [

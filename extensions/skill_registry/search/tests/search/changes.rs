@@ -103,6 +103,31 @@ fn so_many_changes_that_segments_are_joined() {
 }
 
 #[test]
+fn what_stands_behind_the_end_of_the_body_is_found_and_does_not_count() {
+    let deep =
+        |id| Skill { body: format!("{}\nzebra beads\n", "x ".repeat(4_100)), ..plain(id, "x") };
+    let skills = [deep(1), plain(2, "zebra"), plain(3, "count"), deep(4)];
+    let all = |skills: &[Skill]| {
+        let documents = skills.iter().map(Skill::document);
+        Index::build(Analysis::Standard, documents)
+    };
+    let ranker = Ranker::reference();
+    let request = Request::new("zebra", &ranker);
+    let built = all(&skills);
+    let explanation = built.explain(&request, 10);
+    assert_eq!(explanation.terms[0].skills, 1);
+    let found: Vec<_> = built.search(&request);
+    let found: Vec<_> = found.iter().map(|hit| (&*hit.id, hit.fields.names())).collect();
+    let expected =
+        [("skill-002", vec!["description", "body"]), ("skill-001", vec![]), ("skill-004", vec![])];
+    assert_eq!(found, expected);
+    let changed = all(&[plain(1, "y"), plain(2, "zebra"), plain(4, "y")])
+        .updated(skills[2..].iter().map(Skill::document), &[])
+        .updated([skills[0].document()], &[]);
+    assert_eq!(format!("{:?}", changed.explain(&request, 10)), format!("{explanation:?}"));
+}
+
+#[test]
 fn a_later_document_replaces_an_earlier_and_putting_in_wins_over_removing() {
     let documents = [plain(1, "count"), plain(2, "publish"), plain(1, "deploy")];
     let index = Index::build(Analysis::Standard, documents.iter().map(Skill::document));

@@ -7,11 +7,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Serialize;
-use serde::de::IgnoredAny;
 use serde_json::json;
 use skill_store::{Audience, RegistryConfig, ReplaceError, SkillState, Snapshot, replace_file};
 use skillhost_kernel::control::Request;
-use skillhost_kernel::{Home, Settings, write_atomically};
+use skillhost_kernel::{Home, Reloaded, Settings, write_atomically};
 
 use super::stored::{self, REGISTRY};
 use crate::cli::{DisableArgs, EnableArgs, SkillRoots};
@@ -189,8 +188,8 @@ fn write(path: &Path, before: Option<&str>, text: &str) -> Result<(), CliError> 
 /// Has the kernel that runs for the home read its settings again; tells whether one runs.
 fn take_over(session: &Session, home: &Home) -> Result<bool, CliError> {
     let request = Request::Reload { id: REGISTRY.to_owned() };
-    match session.ask_running::<IgnoredAny>(home, &request) {
-        Ok(reply) => Ok(reply.is_some()),
+    match session.ask_running::<Reloaded>(home, &request) {
+        Ok(reloaded) => Ok(reloaded.is_some()),
         Err(error) => Err(error.hint(
             "skillhost.yaml is changed; the running kernel goes on with what it said before",
         )),

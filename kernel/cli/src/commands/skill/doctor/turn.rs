@@ -13,12 +13,9 @@ use crate::session::Session;
 const TOOL: &str = "explain_catalog";
 
 pub(super) fn turn(session: &Session, agent: &str, prompt: &str) -> Outcome {
-    let request = Request::InvokeFor {
-        agent: agent.to_owned(),
-        tool: TOOL.to_owned(),
-        arguments: json!({ "prompt": text_or_stdin(prompt)? }).to_string(),
-    };
-    let reply: ToolOutput = session.answer(request)?;
+    let arguments = json!({ "prompt": text_or_stdin(prompt)? }).to_string();
+    let (agent, tool) = (agent.to_owned(), TOOL.to_owned());
+    let reply: ToolOutput = session.answer(Request::InvokeFor { agent, tool, arguments })?;
     let explained: Value = match &reply.structured {
         Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
         None => Value::Null,

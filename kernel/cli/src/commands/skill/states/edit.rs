@@ -35,7 +35,7 @@ fn mapping(text: &str) -> Option<(Document, Mapping)> {
 
 fn child(parent: &Mapping, key: &str) -> Option<Mapping> {
     if parent.get_mapping(key).is_none() {
-        parent.set(key, &Mapping::new());
+        parent.set(key, Mapping::new());
     }
     parent.get_mapping(key)
 }

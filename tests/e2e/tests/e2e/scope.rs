@@ -1,0 +1,181 @@
+//! Which agent is shown which skill: scopes, states, and why.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use test_support::TestHome;
+
+use crate::scene::{agent, home, running, shipped, skill};
+
+/// Greets, brews, bakes: the shipped builder is bound to one of them.
+fn with_agents() -> TestHome {
+    home()
+        .skill("brew-tea", &skill("Brews tea.", "Boil."))
+        .skill("bake-bread", &skill("Bakes bread.", "Knead."))
+        .skill("extension-development", &skill("Makes extensions.", "Begin."))
+        .manifest("orchestrator_agent", &shipped("orchestrator_agent"))
+        .manifest("builder_agent", &shipped("builder_agent"))
+        .manifest("none", &agent("none", "  instructions: Hi.\n  catalog: none\n"))
+        .manifest(
+            "cook",
+            &agent(
+                "cook",
+                "  instructions: Hi.\n  catalog: {include: ['b*', zz-*], exclude: [bake-bread]}\n",
+            ),
+        )
+}
+
+fn prompt(home: &TestHome, agent: &str) -> String {
+    home.skillhost(["ask", "--print-prompt", "--agent", agent, "hello"]).success().stdout
+}
+
+/// The ids that have a line in a prompt.
+fn listed(home: &TestHome, agent: &str) -> Vec<String> {
+    let prompt = prompt(home, agent);
+    let id = |line: &str| Some(line.strip_prefix("• `")?.split('`').next()?.to_owned());
+    prompt.lines().filter_map(id).collect()
+}
+
+#[test]
+fn each_agent_is_shown_what_its_manifest_says() {
+    let home = with_agents();
+    let all = ["bake-bread", "brew-tea", "extension-development", "greet"];
+    assert_eq!(listed(&home, "orchestrator_agent"), all);
+    assert_eq!(listed(&home, "builder_agent"), ["extension-development"]);
+    assert_eq!(listed(&home, "cook"), ["brew-tea"]);
+    assert_eq!(listed(&home, "none"), Vec::<String>::new());
+    assert!(!prompt(&home, "none").contains("[Available Skills]"));
+}
+
+fn explained(home: &TestHome, agent: &str, prompt: &str) -> (Value, i32) {
+    let args = ["skill", "doctor", "--agent", agent, "--prompt", prompt, "--json"];
+    let output = home.skillhost(args);
+    (output.json(), output.status)
+}
+
+#[test]
+fn the_doctor_says_why_an_agent_is_not_shown_a_skill() {
+    let home = with_agents();
+    let args = ["skill", "doctor", "--agent", "cook", "--prompt", "brew some tea"];
+    insta::assert_snapshot!(home.skillhost(args), @"
+    exit 1
+    --- stdout
+    1 of 4 skills visible; all of them are listed
+    block: 97 of 8000 characters, 1 skills: 0 with a shortened description, 0 without, 0 left out
+
+    best matches:
+      1. brew-tea 15.561 (name, description; in the block)
+
+    3 outside the agent's catalog: bake-bread, extension-development, greet
+    no effect: `zz-*` of catalog: it matches no skill
+    ");
+    let (object, status) = explained(&home, "cook", "brew some tea");
+    assert_eq!(status, 1);
+    let absent = |id: &str| -> Value {
+        let skills = object["skills"].as_array().unwrap();
+        skills.iter().find(|skill| skill["skill_id"] == id).unwrap()["absent"].clone()
+    };
+    assert_eq!((absent("greet"), absent("brew-tea")), (json!("scope"), Value::Null));
+    assert_eq!(
+        object["unmatched_globs"],
+        json!([{"pattern": "zz-*", "reason": "it matches no skill"}])
+    );
+    let (object, status) = explained(&home, "builder_agent", "-");
+    assert_eq!((object["visible"].as_u64(), status), (Some(1), 0));
+    home.skillhost(["skill", "doctor", "--agent", "nobody", "--prompt", "x"]).exits(3);
+    home.skillhost(["skill", "doctor", "--agent", "cook"]).exits(2);
+    let untrusted = crate::scene::untrusted_home();
+    untrusted.skillhost(args).exits(5);
+}
+
+#[test]
+fn people_enable_and_disable_skills() {
+    let home = with_agents().settings("# mine\nallow_shadowing: []  # none\n\nextensions: {}\n");
+    let off = home.skillhost(["skill", "disable", "greet", "brew-tea"]);
+    insta::assert_snapshot!(off, @"
+    exit 0
+    --- stdout
+    greet: on → off
+    brew-tea: on → off
+    ");
+    let settings = || fs::read_to_string(home.path("skillhost.yaml")).unwrap();
+    assert_eq!(
+        settings(),
+        "# mine\nallow_shadowing: []  # none\n\n\
+         extensions: {skill_registry: {skills: {brew-tea: 'off', greet: 'off'}}}\n"
+    );
+    assert_eq!(listed(&home, "orchestrator_agent"), ["bake-bread", "extension-development"]);
+    let list = home.skillhost(["skill", "list"]).success().stdout;
+    assert!(
+        list.contains("greet                  Greets people. Use when somebody arrives. [~"),
+        "{list}"
+    );
+    assert_eq!(list.matches(", off]").count(), 2, "{list}");
+    let show = home.skillhost(["skill", "show", "greet"]).success().stdout;
+    let line = "state        off (extensions.skill_registry.skills.greet in skillhost.yaml)\n";
+    assert!(show.contains(line), "{show}");
+    let name_only = home.skillhost(["skill", "disable", "--name-only", "brew-tea", "--json"]);
+    assert_eq!(
+        name_only.success().json()["changed"],
+        json!([{"skill_id": "brew-tea", "from": "off", "to": "name-only"}])
+    );
+    assert!(prompt(&home, "orchestrator_agent").contains("• `brew-tea`\n"));
+    home.skillhost(["skill", "disable", "--user-only", "bake-bread"]).success();
+    assert_eq!(listed(&home, "orchestrator_agent"), ["brew-tea", "extension-development"]);
+    let back = ["skill", "enable", "greet", "brew-tea", "bake-bread"];
+    home.skillhost(back).success();
+    assert_eq!(
+        home.skillhost(back).success().stdout,
+        "greet: on already\nbrew-tea: on already\nbake-bread: on already\n"
+    );
+    assert_eq!(listed(&home, "orchestrator_agent").len(), 4);
+
+    // Nothing is half done.
+    let before = settings();
+    insta::assert_snapshot!(home.skillhost(["skill", "disable", "greet", "brew-te"]), @"
+    exit 3
+    --- stderr
+    error: there is no skill `brew-te`
+    hint: did you mean `brew-tea`?
+    ");
+    home.write("skillhost.yaml", "extensions: [\n");
+    home.skillhost(["skill", "disable", "greet"]).exits(2);
+    assert_eq!(settings(), "extensions: [\n");
+    home.write("skillhost.yaml", before);
+}
+
+#[test]
+fn a_bound_skill_that_is_off_is_an_error_and_one_for_users_is_not() {
+    let home = with_agents();
+    home.skillhost(["skill", "disable", "--user-only", "extension-development"]).success();
+    let bound = prompt(&home, "builder_agent");
+    assert!(bound.contains("<skill_content") && !bound.contains("[Available Skills]"), "{bound}");
+    home.skillhost(["skill", "disable", "extension-development"]).success();
+    let refused = home.skillhost(["ask", "--print-prompt", "--agent", "builder_agent", "hi"]);
+    let refused = refused.exits(1);
+    let setting = "extensions.skill_registry.skills.extension-development: off";
+    assert!(refused.stderr.contains(setting), "{refused}");
+    // What the settings name and is not there is reported and stops nothing.
+    home.write(
+        "skillhost.yaml",
+        "extensions: {skill_registry: {skills: {gret: off, 'x-*': off}}}\n",
+    );
+    let doctor = home.skillhost(["ext", "doctor"]).exits(1);
+    assert!(doctor.stdout.contains("`gret` has no effect: there is no such skill"), "{doctor}");
+    assert_eq!(listed(&home, "orchestrator_agent").len(), 4);
+}
+
+#[test]
+fn a_running_kernel_takes_it_over() {
+    let home = with_agents();
+    let kernel = running(&home);
+    let told = home.skillhost(["skill", "disable", "greet"]).success().stdout;
+    assert_eq!(told, "greet: on → off\nthe running kernel has taken it over\n");
+    kernel.line_with("kernel.extension_reloaded skill_registry");
+    assert!(!listed(&home, "orchestrator_agent").contains(&"greet".to_owned()));
+    home.skillhost(["skill", "enable", "greet"]).success();
+    assert!(listed(&home, "orchestrator_agent").contains(&"greet".to_owned()));
+    let args = ["skill", "doctor", "--agent", "none", "--prompt", "hi", "--json"];
+    assert_eq!(home.skillhost(args).success().json()["visible"], 0);
+    kernel.interrupt().success();
+}
