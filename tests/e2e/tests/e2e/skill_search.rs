@@ -187,7 +187,7 @@ fn an_agent_searches_and_finds_what_was_just_written() {
     home.write("sandbox/skills/zoo/SKILL.md", skill("Feeds animals.", "Hay for the zebra."));
     kernel.line_with("skill.added zoo ");
     assert!(search("zebras").contains("• `zoo` — Feeds animals."), "{}", search("zebras"));
-    kernel.interrupt();
+    kernel.interrupt().success();
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_large_catalog_is_searched_across_starts() {
     let database = home.path("sandbox/data/skill_registry/registry.sqlite3");
     let found = search("word33");
     assert_eq!(found["structured"]["skills"][0]["skill_id"], "s33", "{found}");
-    kernel.interrupt();
+    kernel.interrupt().success();
     assert!(database.is_file());
     // Without the service there is what was kept, or an index made for the moment.
     let found = search("word33");
