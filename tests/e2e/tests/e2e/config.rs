@@ -17,14 +17,15 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     exit 0
     --- stdout
     home  [HOME] (ancestor, trusted)
-    KEY                                        VALUE                                                            SOURCE
-    allow_shadowing                            []                                                               skillhost.yaml
-    extensions.absent.key                      [1]                                                              skillhost.yaml
-    extensions.echo.greeting                   ""                                                               manifests/echo/manifest.yaml
-    extensions.skill_registry.l1_budget_chars  4000                                                             skillhost.yaml
-    extensions.skill_registry.l1_full_limit    40                                                               manifests/skill_registry/manifest.yaml
-    extensions.skill_registry.poll_interval_ms 250                                                              variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
-    extensions.skill_registry.roots            [{"label":"sandbox","path":"sandbox/skills","trust":"operator"}] manifests/skill_registry/manifest.yaml
+    KEY                                         VALUE                                                            SOURCE
+    allow_shadowing                             []                                                               skillhost.yaml
+    extensions.absent.key                       [1]                                                              skillhost.yaml
+    extensions.echo.greeting                    ""                                                               manifests/echo/manifest.yaml
+    extensions.skill_registry.l1_budget_chars   4000                                                             skillhost.yaml
+    extensions.skill_registry.l1_full_limit     40                                                               manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms  250                                                              variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
+    extensions.skill_registry.roots             [{"label":"sandbox","path":"sandbox/skills","trust":"operator"}] manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.search_embeddings "off"                                                            manifests/skill_registry/manifest.yaml
     "#);
 }
 
@@ -71,6 +72,11 @@ fn without_settings_the_manifests_and_defaults_are_in_force() {
               "trust": "operator"
             }
           ]
+        },
+        {
+          "key": "extensions.skill_registry.search_embeddings",
+          "source": "[HOME]/manifests/skill_registry/manifest.yaml",
+          "value": "off"
         }
       ],
       "settings_file": "[HOME]/skillhost.yaml",
@@ -151,7 +157,7 @@ fn a_key_that_an_extension_does_not_know_is_named_by_it() {
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
     exit 2
     --- stderr
-    error: the configuration of skill_registry: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`
+    error: the configuration of skill_registry: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`, `search_embeddings`
     hint: see: skillhost config
     ");
     // The others are loaded.
@@ -160,8 +166,9 @@ fn a_key_that_an_extension_does_not_know_is_named_by_it() {
     --- stdout
     EXTENSION      STATE          VERSION PROVIDES
     echo           loaded         0.1.0   tools echo, context 200, service
-    skill_registry rejected (new)         config: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`
+    skill_registry rejected (new)         config: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`, `search_embeddings`
     --- stderr
+    note: `skill_registry` would like `embedding`, which does not exist
     note: skillhost ext doctor says what to do about the rejected ones
     ");
     insta::assert_snapshot!(home.start(home.command().env("SKILLHOST_EXTENSIONS__ECHO", "x").arg("config")).finish(), @r#"

@@ -23,6 +23,7 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
     absent         rejected (probe)         no library `libabsent.so` beside the manifest, beside the executable or in lib/skillhost
     idle           disabled
     --- stderr
+    note: `skill_registry` would like `embedding`, which does not exist
     note: skillhost ext doctor says what to do about the rejected ones
     ");
     insta::assert_snapshot!(steady(&home.skillhost(["ext", "list", "--json"]).success()), @r#"
@@ -68,7 +69,9 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
           "version": "0.1.0"
         }
       ],
-      "notes": [],
+      "notes": [
+        "`skill_registry` would like `embedding`, which does not exist"
+      ],
       "rejected": [
         {
           "hint": "build it, or copy it to one of: [HOME]/sandbox/extensions/absent, [HOME]/sandbox/extensions/absent/target/release, [TARGET], [TARGET]/../lib/skillhost",

@@ -35,6 +35,7 @@ mod search_hostile;
 mod skill;
 mod skill_doctor;
 mod skill_fmt;
+mod skill_search;
 mod tool;
 mod triads;
 mod trust;

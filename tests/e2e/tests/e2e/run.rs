@@ -17,6 +17,7 @@ fn the_report_comes_first_and_an_interrupt_ends_it_well() {
     skill_registry loaded 0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
     running; Ctrl-C ends it
     --- stderr
+    note: `skill_registry` would like `embedding`, which does not exist
     note: shutting down
     ");
     // The socket is gone, so the next one starts.

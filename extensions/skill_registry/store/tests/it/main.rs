@@ -66,4 +66,6 @@ mod scope;
 #[cfg(test)]
 mod search;
 #[cfg(test)]
+mod search_meaning;
+#[cfg(test)]
 mod tools;

@@ -15,12 +15,12 @@ use skill_store::{
 use crate::scene::{Scene, tick};
 
 /// Writes a skill that is about something.
-fn write(scene: &Scene, id: &str, description: &str, body: &str) {
+pub(crate) fn write(scene: &Scene, id: &str, description: &str, body: &str) {
     let text = format!("---\nname: {id}\ndescription: {description}\n---\n{body}\n");
     scene.write(&format!("skills/{id}/SKILL.md"), text);
 }
 
-fn scene() -> Scene {
+pub(crate) fn scene() -> Scene {
     let scene = Scene::new();
     write(&scene, "pdf-forms", "Fills in PDF forms.", "# Fields\nRead every field of the form.");
     write(&scene, "pull-requests", "Reviews a pull request.", "Look at the diff, then comment.");
@@ -34,7 +34,7 @@ fn scene() -> Scene {
     scene
 }
 
-fn everybody(_: &Skill) -> bool {
+pub(crate) fn everybody(_: &Skill) -> bool {
     true
 }
 
@@ -54,11 +54,11 @@ fn found(
     (ranked.hits.iter().map(|hit| hit.skill.id().to_string()).collect(), ranked.by)
 }
 
-fn ids(searcher: &Searcher, store: &Store, query: &str) -> Vec<String> {
+pub(crate) fn ids(searcher: &Searcher, store: &Store, query: &str) -> Vec<String> {
     found(searcher, store, &store.snapshot(), query).0
 }
 
-fn tool(
+pub(crate) fn tool(
     store: &Store,
     searcher: &Searcher,
     audience: Audience<'_>,
@@ -72,7 +72,7 @@ fn tool(
     (answer.text, answer.structured)
 }
 
-fn ledger(scene: &Scene) -> Ledger {
+pub(crate) fn ledger(scene: &Scene) -> Ledger {
     let clock: Arc<ManualClock> = Arc::clone(&scene.clock);
     Ledger::new(scene.path("data"), clock)
 }

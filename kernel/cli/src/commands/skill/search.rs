@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use skill_store::{
-    Ask, Audience, Explanation, ListArgs, Ranker, SearchIn, Searched, Searcher, Skill,
+    Ask, Audience, Explanation, ListArgs, Ranker, SearchIn, Searched, Searcher, Skill, Trust,
     search_skills,
 };
 
@@ -20,13 +20,17 @@ const ID_WIDTH: usize = 32;
 
 pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
     let output = session.output;
+    let query = args.query.join(" ");
+    if query.trim().is_empty() {
+        return Err(CliError::usage("there is nothing to look for")
+            .hint("say what the skill is for; `skillhost skill list` prints all of them"));
+    }
     let store = stored::open(session, &args.roots)?;
     let snapshot = store.snapshot();
     let searcher = Searcher::new();
     // Nobody else does it, and what an agent gets after a moment is to be got here at once.
     searcher.prepare(&store, &snapshot);
     let ranker = Ranker::from(args.ranker);
-    let query = args.query.join(" ");
     let ask = Ask {
         query: &query,
         limit: args.limit,
@@ -87,9 +91,13 @@ fn print(output: Output, found: &Searched) -> Result<(), CliError> {
         let gap = " ".repeat(width.saturating_sub(id.chars().count()));
         let description = skill_format::description_short(hit.skill.description());
         let mut line = format!("{BOLD}{id}{BOLD:#}{gap}  {:>6.2}  {description}", hit.score);
-        if !hit.fields.is_empty() {
+        let mut notes = hit.fields.clone();
+        if hit.skill.trust() == Trust::Untrusted {
+            notes.push("untrusted");
+        }
+        if !notes.is_empty() {
             // Writing to a string cannot fail.
-            let _ = write!(line, " {DIM}[{}]{DIM:#}", hit.fields.join(", "));
+            let _ = write!(line, " {DIM}[{}]{DIM:#}", notes.join(", "));
         }
         output.line(line)?;
     }

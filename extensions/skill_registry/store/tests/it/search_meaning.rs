@@ -1,0 +1,175 @@
+//! Searching with an embedding model, and what keeps searches ready.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use skill_store::{
+    Ask, Audience, Finder, ListArgs, Ranker, RegistryConfig, Searcher, Semantics, Skill, Store,
+    Vectors,
+};
+
+use crate::scene::tick;
+use crate::search::{everybody, ids, ledger, scene, tool, write};
+
+/// Stands for an embedding model: a vector says which of three words a text has.
+fn embed(texts: &[&str]) -> Vec<Vec<f32>> {
+    let has = |text: &str, word: &str| f32::from(u8::from(text.contains(word)));
+    let vector = |text: &&str| ["tea", "form", "water"].map(|word| has(text, word)).to_vec();
+    texts.iter().map(vector).collect()
+}
+
+/// Makes the vectors that are missing; returns how many texts that took.
+fn fill(vectors: &Vectors, store: &Store, model: &str) -> usize {
+    let mut missing = vectors.begin(&store.snapshot(), model, 3);
+    let mut texts = 0;
+    while let Some(batch) = missing.next_batch(store) {
+        texts += batch.texts().len();
+        vectors.keep(&batch, &embed(&batch.texts())).unwrap();
+    }
+    texts
+}
+
+#[test]
+fn vectors_are_made_once_for_each_text_and_model() {
+    let scene = scene();
+    let store = scene.open_warm();
+    let snapshot = store.snapshot();
+    let now = Instant::now();
+    let vectors = Vectors::new(&ledger(&scene));
+    assert!(!vectors.are_ready(now));
+    assert!(vectors.nearness(&snapshot, &[1.0, 0.0, 0.0]).is_none());
+    // Description, the same with headings, and one section of each of five skills.
+    assert_eq!(fill(&vectors, &store, "m1"), 15);
+    assert_eq!(fill(&vectors, &store, "m1"), 0);
+    assert!(vectors.are_ready(now));
+    let near = vectors.nearness(&snapshot, &[2.0, 0.0, 0.0]).unwrap();
+    assert_eq!(near.nearest(1), ["tea"]);
+    let cosines = near.cosines("tea").unwrap();
+    let close = |cosine: f32, to: f32| assert!((cosine - to).abs() < 0.01, "{cosines:?}");
+    close(cosines.description, 1.0);
+    close(cosines.headings, 1.0);
+    close(cosines.section, 0.0);
+    let water = vectors.nearness(&snapshot, &[0.0, 0.0, 1.0]).unwrap();
+    assert!(water.cosines("tea").unwrap().section > 0.99);
+    assert_eq!(near.cosines("nobody"), None);
+    assert!(vectors.nearness(&snapshot, &[1.0]).is_none());
+
+    // Another start, and an edit: one skill is asked for again, what is gone is forgotten.
+    tick(&scene.path("skills/tea/SKILL.md"));
+    write(&scene, "tea", "Brews coffee.", "No more.");
+    fs::remove_dir_all(scene.path("skills/kubernetes")).unwrap();
+    let store = scene.open_warm();
+    let vectors = Vectors::new(&ledger(&scene));
+    assert_eq!(fill(&vectors, &store, "m1"), 3);
+    let near = vectors.nearness(&store.snapshot(), &[1.0, 0.0, 0.0]).unwrap();
+    assert_eq!(near.nearest(9).len(), 4);
+    // The vectors of another model are others.
+    assert_eq!(fill(&vectors, &store, "m2"), 12);
+    let other = Vectors::new(&ledger(&scene));
+    assert_eq!((fill(&other, &store, "m1"), fill(&other, &store, "m2")), (0, 0));
+    // What was asked of one model does not count for another.
+    let mut missing = Vectors::new(&ledger(&scene)).begin(&store.snapshot(), "m3", 3);
+    let batch = missing.next_batch(&store).unwrap();
+    other.keep(&batch, &embed(&batch.texts())).unwrap();
+    assert_eq!(fill(&other, &store, "m3"), 12);
+}
+
+#[test]
+fn vectors_join_the_ranking_where_words_do_not_meet() {
+    let scene = scene();
+    let store = scene.open_warm();
+    let snapshot = store.snapshot();
+    let (searcher, vectors) = (Searcher::new(), Vectors::new(&ledger(&scene)));
+    fill(&vectors, &store, "m1");
+    let near = vectors.nearness(&snapshot, &[0.0, 0.0, 1.0]).unwrap();
+    let ranker = Ranker::standard();
+    assert!(ranker.knows_cosines());
+    let ask = Ask {
+        query: "etwas mit Wasser",
+        limit: 9,
+        tags: &[],
+        admits: &everybody,
+        ranker: &ranker,
+        semantics: None,
+    };
+    assert_eq!(searcher.search(&store, &snapshot, &ask).hits.len(), 0);
+    let ask = Ask { semantics: Some(&near), ..ask };
+    let ids: Vec<String> = searcher
+        .search(&store, &snapshot, &ask)
+        .hits
+        .iter()
+        .map(|hit| hit.skill.id().to_string())
+        .collect();
+    assert!(ids.contains(&"tea".to_owned()), "{ids:?}");
+    let none = |skill: &Skill| skill.id().as_str() != "tea";
+    let ask = Ask { admits: &none, ..ask };
+    let hits = searcher.search(&store, &snapshot, &ask).hits;
+    assert!(hits.iter().all(|hit| hit.skill.id().as_str() != "tea"));
+}
+
+#[test]
+fn a_model_that_fails_is_left_alone_for_a_while_and_told_of_once() {
+    let scene = scene();
+    let store = scene.open_warm();
+    let vectors = Vectors::new(&ledger(&scene));
+    fill(&vectors, &store, "m1");
+    let now = Instant::now();
+    let later = |seconds| now + Duration::from_secs(seconds);
+    assert!(vectors.failed("it hangs".to_owned(), now));
+    assert!(vectors.are_paused(now) && !vectors.are_ready(later(59)));
+    assert!(!vectors.are_paused(later(60)) && vectors.are_ready(later(60)));
+    assert!(!vectors.failed("it hangs again".to_owned(), later(60)));
+    assert!(vectors.are_paused(later(119)));
+    assert_eq!(vectors.why_not().as_deref(), Some("it hangs again"));
+    vectors.worked();
+    assert_eq!((vectors.why_not(), vectors.are_ready(now)), (None, true));
+    assert!(vectors.failed("it is gone".to_owned(), now));
+}
+
+#[test]
+fn a_finder_prepares_for_many_skills_alone_and_says_what_is_wrong() {
+    let scene = scene();
+    let store = Arc::new(scene.open_warm());
+    let finder = |full_limit: usize| {
+        let config = RegistryConfig { l1_full_limit: full_limit, ..RegistryConfig::default() };
+        Arc::new(Finder::new(config, &store, &ledger(&scene)))
+    };
+    let (few, many) = (finder(5), finder(4));
+    assert!(!few.keep_ready(&store.snapshot()));
+    assert!(!scene.path("data").exists());
+    assert!(many.keep_ready(&store.snapshot()));
+    assert!(scene.path("data/registry.sqlite3").exists());
+    let args = ListArgs { query: Some("tea".to_owned()), ..ListArgs::default() };
+    for finder in [few, many] {
+        let answer = finder.list(&store.snapshot(), Audience::Model, &args, None);
+        assert_eq!(answer.structured["skills"][0]["skill_id"], "tea");
+        assert_eq!(answer.structured["ranked_by"], "index");
+        assert_eq!(finder.trouble(None), None);
+        finder.vectors.failed("it hangs".to_owned(), Instant::now());
+        let (message, _) = finder.trouble(None).unwrap();
+        assert_eq!(message, "skills are searched by their words alone: it hangs");
+    }
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_searched_all_the_same() {
+    let scene = scene();
+    // A file where the directory would be.
+    scene.write("data", "");
+    let store = scene.open_warm();
+    let searcher = Searcher::with_catalog(&ledger(&scene));
+    assert!(searcher.keep_catalog(&store, &store.snapshot()).is_err());
+    assert_eq!(ids(&searcher, &store, "boil"), ["tea"]);
+    let found = |query: &str| {
+        let (_, answer) = tool(&store, &searcher, Audience::Operator, json!({"query": query}));
+        answer["matched"].clone()
+    };
+    assert_eq!((found("\"pull request\""), found("brew*")), (json!(1), json!(1)));
+    let vectors = Vectors::new(&ledger(&scene));
+    let mut missing = vectors.begin(&store.snapshot(), "m1", 3);
+    let batch = missing.next_batch(&store).unwrap();
+    assert!(vectors.keep(&batch, &embed(&batch.texts())).is_err());
+    assert!(vectors.are_ready(Instant::now()));
+}
