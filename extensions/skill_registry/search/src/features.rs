@@ -80,6 +80,41 @@ pub(crate) static REFERENCE: [Feature; 11] = [
     },
 ];
 
+/// The features of the standard ranker: those of the reference but the sum of the three best
+/// sections, which adds nothing to the best one, and four more.
+pub(crate) static STANDARD: [Feature; 14] = [
+    REFERENCE[0],
+    REFERENCE[1],
+    REFERENCE[2],
+    REFERENCE[3],
+    REFERENCE[4],
+    REFERENCE[5],
+    REFERENCE[6],
+    REFERENCE[7],
+    REFERENCE[9],
+    REFERENCE[10],
+    Feature {
+        name: "words_desc",
+        doc: "share of the query's words that the description has, rare or not",
+        value: |it| it.described / it.terms.max(1.0),
+    },
+    Feature {
+        name: "lex_told",
+        doc: "BM25F score, words that names and descriptions use counting more",
+        value: |it| it.told / it.told_mass,
+    },
+    Feature {
+        name: "lex_local",
+        doc: "BM25F score, words that tell the candidates apart counting more",
+        value: |it| it.local / it.local_mass,
+    },
+    Feature {
+        name: "sent_min",
+        doc: "BM25F score of the sentence of the query that fits worst",
+        value: |it| it.worst_sentence,
+    },
+];
+
 /// What an embedding model adds to the features of the standard ranker.
 pub(crate) static SEMANTIC: [Feature; 4] = [
     Feature {

@@ -54,6 +54,21 @@ pub struct Measures {
     pub best_sentence: f64,
     /// The same of the first sentence.
     pub first_sentence: f64,
+    /// The same of the sentence that fits worst.
+    pub worst_sentence: f64,
+    /// The number of distinct terms of the query.
+    pub terms: f64,
+    /// How many of them the description has.
+    pub described: f64,
+    /// `lex`, but every u times the square root of the share of the documents with the term that
+    /// have it in name or description.
+    pub told: f64,
+    /// The sum of those weights, plus 1e-6.
+    pub told_mass: f64,
+    /// `lex`, but every u times the term's rarity among the first fifty candidates.
+    pub local: f64,
+    /// The sum of those weights, plus 1e-6.
+    pub local_mass: f64,
     /// The cosines; zero without an embedding model.
     pub cosines: Cosines,
     /// The place among the candidates by [`Cosines::description`], from 0.

@@ -102,11 +102,11 @@ impl Ranker {
     #[must_use]
     pub fn standard() -> Self {
         let with_cosines: Vec<Feature> =
-            features::REFERENCE.iter().chain(&features::SEMANTIC).copied().collect();
+            features::STANDARD.iter().chain(&features::SEMANTIC).copied().collect();
         Self {
             name: "standard",
             constants: weights::STANDARD_CONSTANTS,
-            model: Model::new(&features::REFERENCE[..], &weights::STANDARD),
+            model: Model::new(&features::STANDARD[..], &weights::STANDARD),
             semantic: Some(Model::new(with_cosines, &weights::SEMANTIC)),
         }
     }

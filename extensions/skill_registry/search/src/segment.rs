@@ -16,7 +16,7 @@ pub(crate) use layout::SECTIONS;
 pub(crate) use merge::{Part, merge};
 pub(crate) use vocabulary::Vocabulary;
 
-use crate::field::{FIELDS, Fields};
+use crate::field::{DESCRIPTION, FIELDS, Fields, NAME};
 
 /// Documents by slot, terms by number, and postings: for each term the documents that have it.
 ///
@@ -97,6 +97,11 @@ impl Counts {
         let mut fields = Fields::default();
         (0..FIELDS).filter(|field| self.get(*field) > 0).for_each(|field| fields.add(field));
         fields
+    }
+
+    /// Says whether the name or the description has the term.
+    pub(crate) fn is_told(self) -> bool {
+        self.get(NAME) + self.get(DESCRIPTION) > 0
     }
 
     /// Says whether no field but the body has the term, as most have it.

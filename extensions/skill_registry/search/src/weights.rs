@@ -41,38 +41,73 @@ pub(crate) const REFERENCE: [f64; 22] = [
 pub(crate) const STANDARD_CONSTANTS: Constants = REFERENCE_CONSTANTS;
 
 /// The standard ranker's weights.
-pub(crate) const STANDARD: [f64; 22] = REFERENCE;
+pub(crate) const STANDARD: [f64; 28] = [
+    -0.2840, // lex_over_max
+    -0.3270, // f_desc
+    0.4218,  // f_head
+    0.4156,  // cov
+    0.2879,  // name_cov
+    -4.2430, // bigram_body
+    -0.1747, // bigram_meta
+    0.9156,  // sec_max
+    1.1071,  // sent_max
+    -0.2869, // sent_first
+    1.1039,  // words_desc
+    -0.0376, // lex_told
+    -1.4525, // lex_local
+    -2.1310, // sent_min
+    -3.0951, // sqrt(lex_over_max)
+    0.4578,  // sqrt(f_desc)
+    -2.8365, // sqrt(f_head)
+    2.3852,  // sqrt(cov)
+    1.3661,  // sqrt(name_cov)
+    4.3144,  // sqrt(bigram_body)
+    0.6316,  // sqrt(bigram_meta)
+    4.1592,  // sqrt(sec_max)
+    2.5277,  // sqrt(sent_max)
+    2.4599,  // sqrt(sent_first)
+    3.2625,  // sqrt(words_desc)
+    5.0511,  // sqrt(lex_told)
+    4.8822,  // sqrt(lex_local)
+    2.6349,  // sqrt(sent_min)
+];
 
 /// The standard ranker's weights where an embedding model is at hand.
-pub(crate) const SEMANTIC: [f64; 30] = [
-    1.407895169657239,
-    1.2235396480625873,
-    -0.9633098567367832,
-    0.9350058789488878,
-    0.6392333589276843,
-    -0.10690391857738449,
-    -0.014445635867175476,
-    0.8639201786676559,
-    0.1836371667596025,
-    0.9143711927243844,
-    0.6786498386818348,
-    0.7258937815230289,
-    -0.7331219266237374,
-    0.8368816993679293,
-    -0.14469149053398833,
-    1.202576799574124,
-    0.9004937984288421,
-    -0.5504113043050419,
-    0.9564438377425665,
-    0.5144233630732645,
-    1.4808935377960335,
-    0.3982704886775817,
-    0.9473135200213654,
-    0.3618120517098482,
-    1.1401625671232936,
-    0.6734536309984936,
-    0.6222319113185415,
-    -0.4025445039519783,
-    0.8954677107013556,
-    -0.23631474959113594,
+pub(crate) const SEMANTIC: [f64; 36] = [
+    -0.0914, // lex_over_max
+    -0.7549, // f_desc
+    0.3761,  // f_head
+    0.3254,  // cov
+    0.0586,  // name_cov
+    -4.4259, // bigram_body
+    -0.1848, // bigram_meta
+    0.9609,  // sec_max
+    1.3398,  // sent_max
+    -0.1880, // sent_first
+    2.1181,  // words_desc
+    0.3514,  // lex_told
+    -1.3473, // lex_local
+    -2.2744, // sent_min
+    2.2354,  // cos
+    -1.8167, // cos_head
+    -0.9152, // cos_sec
+    -0.0172, // log_cos_rank
+    -2.4561, // sqrt(lex_over_max)
+    -0.3021, // sqrt(f_desc)
+    -2.6618, // sqrt(f_head)
+    1.7474,  // sqrt(cov)
+    1.4928,  // sqrt(name_cov)
+    4.3033,  // sqrt(bigram_body)
+    0.6736,  // sqrt(bigram_meta)
+    4.1467,  // sqrt(sec_max)
+    1.7741,  // sqrt(sent_max)
+    2.3229,  // sqrt(sent_first)
+    2.0474,  // sqrt(words_desc)
+    4.1564,  // sqrt(lex_told)
+    4.9339,  // sqrt(lex_local)
+    2.5201,  // sqrt(sent_min)
+    3.2437,  // sqrt(cos)
+    -1.0326, // sqrt(cos_head)
+    3.2912,  // sqrt(cos_sec)
+    -0.0090, // sqrt(log_cos_rank)
 ];

@@ -3,10 +3,14 @@
 use super::candidates::Scored;
 use super::pairs::pairs;
 use super::sections::Sections;
-use super::{Asked, Candidate};
+use super::{Asked, Candidate, Term};
 use crate::field::{DESCRIPTION, HEADINGS};
+use crate::index::GONE;
 use crate::segment::Counts;
 use crate::{Fields, Measures, Request};
+
+/// Among so many candidates a term's local rarity is counted.
+const FIRST: usize = 50;
 
 /// Where a candidate has a term of the query.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,7 +63,14 @@ pub(super) fn measured(
     let sentences: Vec<Sentence> = (0..asked.query.sentences.len())
         .map(|number| Sentence::new(asked, &asked.query.sentences[number]))
         .collect();
-    let rows = occurrences(asked, candidates);
+    let (rows, told) = occurrences(asked, candidates);
+    let worths = [told_worths(asked, &told), local_worths(asked, &rows)];
+    let whole = Measures {
+        told_mass: worths[0].iter().sum::<f64>() + 1e-6,
+        local_mass: worths[1].iter().sum::<f64>() + 1e-6,
+        terms: asked.terms.len() as f64,
+        ..whole
+    };
     let semantics = request.semantics.filter(|_| request.ranker.knows_cosines());
     let width = asked.terms.len();
     let mut measured: Vec<Candidate> = candidates
@@ -69,6 +80,7 @@ pub(super) fn measured(
             let row = &rows[number * width..(number + 1) * width];
             let mut measures = Measures { lex: scored.lex, ..whole.clone() };
             by_term(asked, scored.slot, row, &mut measures);
+            by_worth(&worths, row, &mut measures);
             by_sentence(&sentences, row, &mut measures);
             if let Some(semantics) = semantics {
                 let id = asked.state.id(scored.slot);
@@ -83,8 +95,9 @@ pub(super) fn measured(
     Measured { candidates: measured, rows, width }
 }
 
-/// For each candidate and term of the query where it occurs.
-fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> Vec<Occurrence> {
+/// For each candidate and term of the query where it occurs; and for each term how many documents
+/// have it in the name or the description.
+fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> (Vec<Occurrence>, Vec<u32>) {
     const NONE: u32 = u32::MAX;
     let width = asked.terms.len();
     let mut rows = vec![Occurrence::default(); candidates.len() * width];
@@ -92,6 +105,7 @@ fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> Vec<Occurrence> {
     for (number, candidate) in candidates.iter().enumerate() {
         numbers[candidate.slot as usize] = number as u32;
     }
+    let mut told = vec![0; width];
     for (at, term) in asked.terms.iter().enumerate() {
         let mut first = 0;
         for (segment, number) in asked.state.segments.iter().zip(term.numbers) {
@@ -100,6 +114,9 @@ fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> Vec<Occurrence> {
                 let found = postings.clone().zip(segment.occurrences(postings));
                 for (posting, (slot, counts)) in found {
                     let slot = first + slot;
+                    if counts.is_told() && asked.state.places[slot as usize] != GONE {
+                        told[at] += 1;
+                    }
                     let candidate = numbers[slot as usize];
                     if candidate == NONE {
                         continue;
@@ -114,7 +131,40 @@ fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> Vec<Occurrence> {
             first += segment.len() as u32;
         }
     }
-    rows
+    (rows, told)
+}
+
+/// The weight of each term, times the square root of the share of the skills with the term that
+/// have it in the name or the description: bodies tell stories, these tell what a skill is for.
+fn told_worths(asked: &Asked<'_>, told: &[u32]) -> Vec<f64> {
+    let worth = |(term, &told): (&Term, &u32)| {
+        let share = (f64::from(told) + 0.3) / (f64::from(term.frequency) + 1.0);
+        term.weight * share.sqrt()
+    };
+    asked.terms.iter().zip(told).map(worth).collect()
+}
+
+/// The weight of each term, times its rarity among the first candidates: what tells them apart.
+fn local_worths(asked: &Asked<'_>, rows: &[Occurrence]) -> Vec<f64> {
+    let width = asked.terms.len().max(1);
+    let first = || rows.chunks(width).take(FIRST);
+    let among = first().count() as f64;
+    let worth = |(at, term): (usize, &Term)| {
+        let with = first().filter(|row| !row[at].counts.is_empty()).count() as f64;
+        term.weight * (1.0 + (among - with + 0.5) / (with + 0.5)).ln()
+    };
+    asked.terms.iter().enumerate().map(worth).collect()
+}
+
+/// Measures what counts terms by another worth than their weight.
+fn by_worth([told, local]: &[Vec<f64>; 2], row: &[Occurrence], measures: &mut Measures) {
+    for ((occurrence, told), local) in row.iter().zip(told).zip(local) {
+        measures.told += told * occurrence.combined;
+        measures.local += local * occurrence.combined;
+        if occurrence.counts.get(DESCRIPTION) > 0 {
+            measures.described += 1.0;
+        }
+    }
 }
 
 /// Measures what depends on terms one by one, and on their places.
@@ -179,6 +229,7 @@ fn by_sentence(sentences: &[Sentence], row: &[Occurrence], measures: &mut Measur
     };
     let scores = || sentences.iter().map(score);
     measures.first_sentence = scores().next().unwrap_or_default();
+    measures.worst_sentence = scores().reduce(f64::min).unwrap_or_default();
     measures.best_sentence = scores().fold(0.0, f64::max);
 }
 

@@ -33,13 +33,13 @@ fn the_nearest_join_the_candidates_and_cosines_the_features() {
     let found = index.features(&request);
     let ids: Vec<&str> = found.ids.iter().map(|id| &**id).collect();
     assert_eq!(ids, ["a", "b", "c"]);
-    let last: Vec<&[f64]> = found.rows.iter().map(|row| &row[11..15]).collect();
+    let last: Vec<&[f64]> = found.rows.iter().map(|row| &row[14..18]).collect();
     let rank = |place: f64| place.ln_1p();
     assert_eq!(
         last,
         [[0.0, 0.0, 0.0, rank(2.0)], [0.5, 0.25, 0.125, rank(1.0)], [0.75, 0.375, 0.1875, 0.0]]
     );
-    assert_eq!(found.columns[11..15], ["cos", "cos_head", "cos_sec", "log_cos_rank"]);
+    assert_eq!(found.columns[14..18], ["cos", "cos_head", "cos_sec", "log_cos_rank"]);
     let hits = index.search(&request);
     let nearest = hits.iter().find(|hit| &*hit.id == "c").unwrap();
     assert!(nearest.fields.is_empty());

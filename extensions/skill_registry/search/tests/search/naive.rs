@@ -19,8 +19,9 @@ pub(crate) struct Naive {
     skills: Vec<Terms>,
 }
 
-/// A candidate: id, BM25F score, the eleven features of the reference.
-pub(crate) type Row = (String, f64, [f64; 11]);
+/// A candidate: id, BM25F score, the eleven features of the reference, the four that the standard
+/// ranker has beside them.
+pub(crate) type Row = (String, f64, [f64; 15]);
 
 fn first(text: &str, characters: usize) -> String {
     text.chars().take(characters).collect()
@@ -113,6 +114,25 @@ impl Naive {
         if sentences.is_empty() {
             sentences.push(q.clone());
         }
+        let in_fields = |skill: &Terms, fields: &[usize], term: &String| {
+            fields.iter().any(|&field| skill.fields[field].contains(term))
+        };
+        let told = |term: &String| {
+            let with = |fields: &[usize]| {
+                self.skills.iter().filter(|skill| in_fields(skill, fields, term)).count() as f64
+            };
+            ((with(&[0, 1]) + 0.3) / (with(&[0, 1, 2, 3, 4]) + 1.0)).sqrt()
+        };
+        let first = &found[..found.len().min(50)];
+        let local = |term: &String| {
+            let with = |(_, skill): &&(f64, &Terms)| in_fields(skill, &[0, 1, 2, 3, 4], term);
+            let (all, with) = (first.len() as f64, first.iter().filter(with).count() as f64);
+            (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
+        };
+        let reweighed = |skill: &Terms, worth: &dyn Fn(&String) -> f64| {
+            let v: Vec<_> = u.iter().map(|(term, u)| (term.clone(), u * worth(term))).collect();
+            lex(skill, &v) / (v.iter().map(|(_, v)| v).sum::<f64>() + 1e-6)
+        };
         let pairs: BTreeSet<_> = q.windows(2).map(|pair| (&pair[0], &pair[1])).collect();
         let row = |(score, skill): &(f64, &Terms)| {
             let sum = |value: &dyn Fn(&String) -> f64| -> f64 {
@@ -159,6 +179,11 @@ impl Naive {
                 (best[0] + best[1] + best[2]) / mass,
                 fits.iter().copied().fold(0.0, f64::max),
                 fits[0],
+                terms.iter().filter(|term| in_fields(skill, &[1], term)).count() as f64
+                    / terms.len().max(1) as f64,
+                reweighed(skill, &told),
+                reweighed(skill, &local),
+                fits.iter().copied().fold(f64::INFINITY, f64::min),
             ];
             (skill.id.clone(), *score, features)
         };

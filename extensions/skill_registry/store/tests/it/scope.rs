@@ -323,6 +323,8 @@ fn few_skills_and_those_that_fit_are_all_listed_and_shared() {
         assert!(Arc::ptr_eq(&block, &ready));
         let other = Turn { session_id: "other", prompt: "violins", ..turn };
         assert!(Arc::ptr_eq(&block, &large.blocks.ready(&snapshot, &other).unwrap().unwrap()));
+        let again = || drop(large.blocks.ready(&snapshot, &other));
+        assert_eq!(allocation_counter::measure(again).count_total, 0);
     }
     let none = Large::turn(Scope { catalog: CatalogScope::None, bound: &[] }, "s", "zebras");
     assert_eq!(large.blocks.block(&snapshot, &none, &never), None);
