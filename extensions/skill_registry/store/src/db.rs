@@ -84,8 +84,7 @@ impl Db {
             ));
         }
         if suspect {
-            let verdict: String = conn.pragma_query_value(None, "quick_check", |row| row.get(0))?;
-            if verdict != "ok" {
+            if let Some(verdict) = damage(&conn)? {
                 return Err(LedgerError::corrupt(format!("the database is damaged: {verdict}")));
             }
         }
@@ -144,6 +143,16 @@ impl Db {
     pub(crate) fn integrity(&self) -> Result<String> {
         Ok(self.conn.pragma_query_value(None, "integrity_check", |row| row.get(0))?)
     }
+}
+
+/// Examines every page; says what is wrong. The catalog's words do not count: they can be made again
+/// at any time, and whoever meets the damage does that.
+fn damage(conn: &Connection) -> Result<Option<String>> {
+    let mut statement = conn.prepare("PRAGMA quick_check")?;
+    let found = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let found: Vec<String> = found.collect::<rusqlite::Result<_>>()?;
+    let spared = |line: &String| line == "ok" || line.contains(schema::CATALOG_WORDS);
+    Ok(found.into_iter().find(|line| !spared(line)))
 }
 
 /// The files that SQLite keeps beside a database.

@@ -1,10 +1,12 @@
 //! The words of every skill, as SQLite's full-text index keeps them.
 
+use std::collections::HashSet;
+
 use rusqlite::{OptionalExtension, ffi};
 use skill_format::Digest;
 
 use super::{Hash, Result, Tx};
-use crate::ledger::{CatalogHit, CatalogRow, CatalogTerm, FIELDS, LedgerError, LedgerErrorKind};
+use crate::ledger::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
 
 /// So many rows are ranked.
 const MOST_RANKED: usize = 200;
@@ -17,8 +19,8 @@ impl Tx<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Puts rows in place of what there was, and removes some. A damaged index is emptied instead:
-    /// the next time everything is put again.
+    /// Puts rows in place of what there was, and removes some. If the words turn out to be damaged,
+    /// all are removed instead: the next time they are put again.
     pub(crate) fn renew_catalog(&self, rows: &[CatalogRow], gone: &[String]) -> Result<()> {
         self.put_catalog(rows, gone).or_else(|error| match is_damaged(&error) {
             true => self.empty_catalog(),
@@ -50,24 +52,30 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn empty_catalog(&self) -> Result<()> {
+    /// Removes all rows, also where the words are damaged.
+    pub(crate) fn empty_catalog(&self) -> Result<()> {
         self.tx.execute_batch(super::schema::EMPTY_CATALOG)?;
         Ok(())
     }
 
-    /// Returns the ids of the rows that have all the terms.
-    pub(crate) fn catalog_holders(&self, terms: &[CatalogTerm]) -> Result<Vec<String>> {
+    /// Returns the ids of the rows that have all the terms; nothing if the words are damaged.
+    pub(crate) fn catalog_holders(&self, terms: &[CatalogTerm]) -> Result<Option<Vec<String>>> {
         let wanted: Vec<String> = terms.iter().map(quoted).collect();
         let mut statement = self.tx.prepare(
             "SELECT skill_id FROM catalog_words JOIN catalog ON catalog.seq = catalog_words.rowid
              WHERE catalog_words MATCH ?1",
         )?;
         let rows = statement.query_map([wanted.join(" AND ")], |row| row.get(0));
-        rows.and_then(Iterator::collect).map_err(spared)
+        undamaged(rows.and_then(Iterator::collect))
     }
 
-    /// Returns the rows that have any of the terms, the best first; those that are as good, by id.
-    pub(crate) fn catalog_best(&self, terms: &[CatalogTerm]) -> Result<Vec<CatalogHit>> {
+    /// Returns the rows that have any of the terms, the best first, those that are as good by id;
+    /// nothing if the words are damaged.
+    pub(crate) fn catalog_best(&self, terms: &[CatalogTerm]) -> Result<Option<Vec<CatalogHit>>> {
+        undamaged(self.best(terms))
+    }
+
+    fn best(&self, terms: &[CatalogTerm]) -> rusqlite::Result<Vec<CatalogHit>> {
         let wanted: Vec<String> = terms.iter().map(quoted).collect();
         let wanted = wanted.join(" OR ");
         let mut ranked = self.tx.prepare(
@@ -80,14 +88,13 @@ impl Tx<'_> {
             Ok((row.get::<_, i64>(2)?, CatalogHit { skill_id, score, fields }))
         };
         let found = ranked.query_map((&wanted, MOST_RANKED as i64), hit);
-        let mut hits: Vec<(i64, CatalogHit)> = found.and_then(Iterator::collect).map_err(spared)?;
+        let mut hits: Vec<(i64, CatalogHit)> = found.and_then(Iterator::collect)?;
         let mut within =
             self.tx.prepare("SELECT rowid FROM catalog_words WHERE catalog_words MATCH ?1")?;
         for field in FIELDS {
             let wanted = format!("{field} : ({wanted})");
             let seqs = within.query_map([wanted], |row| row.get(0));
-            let seqs: std::collections::HashSet<i64> =
-                seqs.and_then(Iterator::collect).map_err(spared)?;
+            let seqs: HashSet<i64> = seqs.and_then(Iterator::collect)?;
             let with = hits.iter_mut().filter(|(seq, _)| seqs.contains(seq));
             with.for_each(|(_, hit)| hit.fields.push(field));
         }
@@ -110,11 +117,9 @@ fn is_damaged(error: &rusqlite::Error) -> bool {
 }
 
 /// What cannot be searched is no reason to give up the rest of the database.
-fn spared(error: rusqlite::Error) -> LedgerError {
-    if is_damaged(&error) {
-        let message = "the catalog in the database is damaged".to_owned();
-        let hint = "it is made again when skills change";
-        return LedgerError::database(LedgerErrorKind::Database, message, hint);
+fn undamaged<T>(found: rusqlite::Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(error) if is_damaged(&error) => Ok(None),
+        found => Ok(Some(found?)),
     }
-    error.into()
 }

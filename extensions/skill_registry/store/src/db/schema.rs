@@ -176,6 +176,9 @@ CREATE TABLE vectors (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// The table with the words, as messages name it.
+pub(super) const CATALOG_WORDS: &str = "catalog_words";
+
 /// Makes the catalog empty, also where it is damaged.
 pub(super) const EMPTY_CATALOG: &str = "
 DELETE FROM catalog;

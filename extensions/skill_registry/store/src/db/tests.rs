@@ -1,4 +1,5 @@
 use super::*;
+use crate::ledger::{CatalogRow, CatalogTerm};
 
 fn stamp(now_ms: i64) -> Stamp {
     Stamp { now_ms, instance: "here".to_owned() }
@@ -84,5 +85,90 @@ fn a_database_that_another_program_holds_is_not_waited_for_long() {
     assert_eq!(error.reason(), LedgerErrorKind::Locked);
     drop(other);
     db.write(&stamp(1), |tx| tx.new_id()).unwrap();
+    assert_eq!(db.integrity().unwrap(), "ok");
+}
+
+fn row(id: &str, body: &str) -> CatalogRow {
+    let fields = [id, "About it.", "tag", "", body].map(str::to_owned);
+    CatalogRow { skill_id: id.to_owned(), digest: Digest::of(body.as_bytes()), fields }
+}
+
+fn term(words: &str, prefix: bool) -> CatalogTerm {
+    CatalogTerm { words: words.to_owned(), prefix }
+}
+
+#[test]
+fn no_words_are_an_operator() {
+    let temp = tempfile::tempdir().unwrap();
+    let (mut db, _) = open(&temp.path().join(FILE)).unwrap();
+    let rows = [row("tea", "near and or not"), row("b", "zebra")];
+    db.write(&stamp(1), |tx| tx.renew_catalog(&rows, &[])).unwrap();
+    let words = [
+        "AND",
+        "NEAR",
+        "near and",
+        "a AND (b",
+        "\"",
+        "\"\"",
+        "*",
+        "tea*",
+        "tea\" OR \"",
+        "name:tea",
+        "{name} : tea",
+        "^tea",
+        "-tea",
+        "+",
+        "tea\0x",
+        "\0",
+        "🦀",
+        "日本語",
+        "",
+        " ",
+        ")",
+        "'; DROP",
+    ];
+    for words in words {
+        for prefix in [false, true] {
+            let terms = [term(words, prefix), term("tea", false)];
+            let best = db.read(&stamp(1), |tx| tx.catalog_best(&terms)).unwrap();
+            assert_eq!(best.unwrap()[0].skill_id, "tea", "{words}");
+            db.read(&stamp(1), |tx| tx.catalog_holders(&terms)).unwrap();
+        }
+    }
+    let holders = |db: &mut Db, terms: &[CatalogTerm]| {
+        db.read(&stamp(1), |tx| tx.catalog_holders(terms)).unwrap().unwrap()
+    };
+    assert_eq!(holders(&mut db, &[term("near and", false), term("te", true)]), ["tea"]);
+    assert_eq!(holders(&mut db, &[term("and near", false)]), [""; 0]);
+    let best = db.read(&stamp(1), |tx| tx.catalog_best(&[term("tea", false), term("or", false)]));
+    assert_eq!(best.unwrap().unwrap()[0].fields, ["name", "body"]);
+}
+
+#[test]
+fn a_damaged_catalog_costs_nothing_but_itself() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join(FILE);
+    let (mut db, _) = open(&path).unwrap();
+    let rows = [row("tea", "boil"), row("zoo", "zebra")];
+    db.write(&stamp(1), |tx| {
+        tx.log(&Entry { action: "a", via: "disk", ..Entry::default() })?;
+        tx.renew_catalog(&rows, &[])
+    })
+    .unwrap();
+    drop(db);
+    let raw = Connection::open(&path).unwrap();
+    raw.execute("DELETE FROM catalog_words_data WHERE id > 10", []).unwrap();
+    drop(raw);
+    let (mut db, unused) = Db::open(&path, Duration::from_millis(50), true).unwrap();
+    assert!(!unused);
+    let zebra = [term("zebra", false)];
+    assert_eq!(db.read(&stamp(1), |tx| tx.catalog_best(&zebra)).unwrap(), None);
+    assert_eq!(db.read(&stamp(1), |tx| tx.catalog_holders(&zebra)).unwrap(), None);
+    db.write(&stamp(1), |tx| tx.empty_catalog()).unwrap();
+    assert_eq!(db.read(&stamp(1), |tx| tx.catalog_rows()).unwrap(), []);
+    db.write(&stamp(1), |tx| tx.renew_catalog(&rows, &[])).unwrap();
+    let found = db.read(&stamp(1), |tx| tx.catalog_best(&zebra)).unwrap().unwrap();
+    assert_eq!(found[0].skill_id, "zoo");
+    assert_eq!(db.read(&stamp(1), |tx| tx.audit(&Default::default())).unwrap().len(), 1);
     assert_eq!(db.integrity().unwrap(), "ok");
 }

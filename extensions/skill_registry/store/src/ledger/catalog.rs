@@ -6,6 +6,7 @@ use skill_format::Digest;
 
 use crate::ledger::Ledger;
 use crate::ledger::error::LedgerError;
+use crate::ledger::session::Session;
 
 /// A skill's row.
 #[derive(Clone, Debug)]
@@ -60,7 +61,14 @@ impl Ledger {
         terms: &[CatalogTerm],
     ) -> Result<(Vec<(String, Digest)>, Vec<String>), LedgerError> {
         self.with_existing(|session| {
-            session.read(|work| Ok((work.catalog_rows()?, work.catalog_holders(terms)?)))
+            let found = session.read(|work| {
+                let holders = work.catalog_holders(terms)?;
+                Ok(holders.map(|holders| (holders, work.catalog_rows())))
+            })?;
+            match found {
+                Some((holders, rows)) => Ok((rows?, holders)),
+                None => session.begin_catalog_anew(),
+            }
         })
     }
 
@@ -69,7 +77,10 @@ impl Ledger {
         &self,
         terms: &[CatalogTerm],
     ) -> Result<Vec<CatalogHit>, LedgerError> {
-        self.with_existing(|session| session.read(|work| work.catalog_best(terms)))
+        self.with_existing(|session| {
+            let found = session.read(|work| work.catalog_best(terms))?;
+            found.map_or_else(|| session.begin_catalog_anew(), Ok)
+        })
     }
 
     /// Returns the vectors that a model made, by the digest of the SKILL.md they were made of.
@@ -92,5 +103,13 @@ impl Ledger {
             return Ok(());
         }
         self.with_existing(|session| session.change(|work| work.drop_vectors(model, gone)))
+    }
+}
+
+impl Session<'_> {
+    /// Throws a damaged catalog away; answers as an empty one does.
+    fn begin_catalog_anew<T: Default>(&mut self) -> Result<T, LedgerError> {
+        self.change(|work| work.empty_catalog())?;
+        Ok(T::default())
     }
 }
