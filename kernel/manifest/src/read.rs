@@ -79,6 +79,10 @@ impl<'n> At<'n> {
         self.node.value.found() == crate::Found::Text
     }
 
+    pub(crate) fn is_list(&self) -> bool {
+        self.node.value.found() == crate::Found::List
+    }
+
     /// Reads any text.
     pub(crate) fn text(&self, report: &mut Report) -> Read<String> {
         self.text_as("text", report).map(str::to_owned)

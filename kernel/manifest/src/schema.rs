@@ -130,7 +130,7 @@ struct Agent {
     #[schemars(inner(regex(pattern = rules::SKILL.pattern)))]
     uses_skills: Option<Vec<String>>,
     /// Which skills its catalog lists: `all`, only those in `uses_skills` (`declared`), `none`,
-    /// or those that match globs. Without a statement `declared` if it binds skills, else `all`.
+    /// or those that match globs (a list of them, `[]` is none, or a mapping). Without a statement `declared` if it binds skills, else `all`.
     catalog: Option<Catalog>,
     /// What a skill's `allowed-tools` means: these tools need no further approval (`grant`), or
     /// only these tools may be called (`restrict`).
@@ -158,6 +158,7 @@ enum AllowedToolsMode {
 #[schemars(untagged)]
 enum Catalog {
     Scope(Scope),
+    Include(#[schemars(inner(regex(pattern = rules::GLOB.pattern)))] Vec<String>),
     Globs(Globs),
 }
 

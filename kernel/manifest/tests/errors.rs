@@ -235,9 +235,9 @@ fn wrong_types_say_what_was_expected_and_what_found() {
         ("integration_mode: [tool]", {
             "4:21: `agent.integration_mode` must be `standalone` or `tool`, found a list"
         }),
-        ("catalog: [x]", {
-            "4:12: `agent.catalog` must be `all`, `declared`, `none` or a mapping with `include` \
-             and `exclude`, found a list"
+        ("catalog: 5", {
+            "4:12: `agent.catalog` must be `all`, `declared`, `none`, a list of globs or a mapping \
+             with `include` and `exclude`, found a number"
         }),
         ("limits: 5", "4:11: `agent.limits` must be a mapping, found a number"),
         ("limits: {max_turns: '5'}", {
@@ -288,8 +288,11 @@ fn values_that_are_not_allowed_are_quoted_with_the_rule() {
             "4:23: `agent.allowed_tools_mode` must be `grant` or `restrict`, found `deny`"
         }),
         ("catalog: some", {
-            "4:12: `agent.catalog` must be `all`, `declared`, `none` or a mapping with `include` \
-             and `exclude`, found `some`"
+            "4:12: `agent.catalog` must be `all`, `declared`, `none`, a list of globs or a mapping \
+             with `include` and `exclude`, found `some`"
+        }),
+        ("catalog: ['a[']", {
+            "4:13: `agent.catalog[0]` must be a glob such as `review-*`, found `a[`"
         }),
         ("catalog: {include: ['a[']}", {
             "4:23: `agent.catalog.include[0]` must be a glob such as `review-*`, found `a[`"

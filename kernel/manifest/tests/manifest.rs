@@ -195,6 +195,8 @@ fn the_catalog_defaults_to_what_the_agent_binds() {
     assert_eq!(catalog("{catalog: none}"), Catalog::None);
     assert_eq!(catalog("{catalog: {exclude: [x]}}"), globs(&["*"], &["x"]));
     assert_eq!(catalog("{catalog: {include: []}}"), globs(&[], &[]));
+    assert_eq!(catalog("{catalog: [x, 'y-*']}"), globs(&["x", "y-*"], &[]));
+    assert_eq!(catalog("{catalog: []}"), globs(&[], &[]));
 }
 
 #[test]

@@ -58,16 +58,21 @@ fn names(at: &At<'_>, rule: &Rule, report: &mut Report) -> Read<Vec<Located<Stri
 }
 
 fn catalog(at: &At<'_>, report: &mut Report) -> Read<Catalog> {
-    const EXPECTED: &str = "`all`, `declared`, `none` or a mapping with `include` and `exclude`";
+    const EXPECTED: &str =
+        "`all`, `declared`, `none`, a list of globs or a mapping with `include` and `exclude`";
     if at.is_text() {
         let words =
             [("all", Catalog::All), ("declared", Catalog::Declared), ("none", Catalog::None)];
         return at.choice(&words, EXPECTED, report);
     }
-    let fields = at.fields("agent.catalog", EXPECTED, report)?;
     let globs = |at: &At<'_>, report: &mut Report| {
         at.list(report, |at, report| at.text_by(&rules::GLOB, report))
     };
+    if at.is_list() {
+        let (include, exclude) = (globs(at, report)?, Vec::new());
+        return Ok(Catalog::Globs { include, exclude });
+    }
+    let fields = at.fields("agent.catalog", EXPECTED, report)?;
     let include = fields.optional("include", report, globs);
     let exclude = fields.optional("exclude", report, globs);
     Ok(Catalog::Globs {

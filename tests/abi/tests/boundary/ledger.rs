@@ -169,6 +169,7 @@ async fn no_tool_approves_applies_or_rolls_back_whatever_its_arguments() {
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     let expected = [
         "echo",
+        "explain_catalog",
         "list_skills",
         "operators",
         "propose_skill_update",

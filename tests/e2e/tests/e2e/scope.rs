@@ -64,7 +64,7 @@ fn the_doctor_says_why_an_agent_is_not_shown_a_skill() {
     block: 97 of 8000 characters, 1 skills: 0 with a shortened description, 0 without, 0 left out
 
     best matches:
-      1. brew-tea 15.561 (name, description; in the block)
+      1. brew-tea 23.994 (name, description; in the block)
 
     3 outside the agent's catalog: bake-bread, extension-development, greet
     no effect: `zz-*` of catalog: it matches no skill
