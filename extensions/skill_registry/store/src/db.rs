@@ -83,10 +83,8 @@ impl Db {
                 "use the newer program that wrote it; nothing was touched",
             ));
         }
-        if suspect {
-            if let Some(verdict) = damage(&conn)? {
-                return Err(LedgerError::corrupt(format!("the database is damaged: {verdict}")));
-            }
+        if suspect && let Some(verdict) = damage(&conn)? {
+            return Err(LedgerError::corrupt(format!("the database is damaged: {verdict}")));
         }
         if version == 0 {
             let foreign = "SELECT count(*) FROM sqlite_master";

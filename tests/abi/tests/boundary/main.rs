@@ -17,4 +17,5 @@ mod logs;
 mod refused;
 mod reload;
 mod rig;
+mod search;
 mod templates;

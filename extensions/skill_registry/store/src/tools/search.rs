@@ -88,11 +88,13 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
         RankedBy::Catalog => "catalog",
         RankedBy::Names => "names",
     };
-    if *by == RankedBy::Names {
-        text.push_str(
-            "(names, descriptions and tags alone were searched: the index is being made)\n",
-        );
-    }
+    text.push_str(match by {
+        RankedBy::Index { .. } => "",
+        RankedBy::Catalog => "(the index is being made: ask again for a better order)\n",
+        RankedBy::Names => {
+            "(the index is being made: only names, descriptions and tags were searched)\n"
+        }
+    });
     let mut structured = json!({
         "generation": snapshot.generation(),
         "total": total,

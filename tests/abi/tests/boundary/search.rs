@@ -1,0 +1,102 @@
+//! The registry's search with an embedding model that works, and with some that do not.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use test_support::{TestHome, library};
+
+use crate::rig::{Gate, Rig, misbehaving};
+
+/// The shipped registry, which takes one skill for many, and a model with this `config`.
+fn home(config: &str) -> TestHome {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/skill_registry/manifest.yaml");
+    let text = std::fs::read_to_string(path).expect("it ships");
+    let home = misbehaving(TestHome::new(), "embedding", &format!("config: {config}"));
+    home.manifest("skill_registry", &text)
+        .library("skill_registry", "skill_registry", &library("skill_registry"))
+        .settings("extensions: {skill_registry: {search_embeddings: auto, l1_full_limit: 0}}")
+        .skill("tea", "---\ndescription: Brews tea.\n---\nBoil water.\n")
+}
+
+async fn search(rig: &Rig, query: &str) -> String {
+    let arguments = json!({ "query": query }).to_string();
+    let output = rig.kernel.invoke(Default::default(), "list_skills", &arguments).await;
+    output.expect("a search never fails").text
+}
+
+/// What the registry says about its health.
+async fn health(rig: &Rig) -> Option<String> {
+    let health = rig.kernel.health().await;
+    let (_, told) = health.into_iter().find(|(id, _)| *id == "skill_registry").expect("loaded");
+    told.err().map(|error| error.to_string())
+}
+
+/// What the registry says of a model that takes too long, as on a slow machine any may.
+const TOO_LONG: &str = "'embedding' made no vectors within 200 ms";
+
+/// Asks again until something is so; what never comes true fails the test. Longer than a model that
+/// took too long is left alone.
+async fn until(what: impl AsyncFn() -> bool) {
+    let asked = async { while !what().await {} };
+    tokio::time::timeout(Duration::from_secs(200), asked).await.expect("it comes true");
+}
+
+/// What a search says that finds nothing: the words of this query are in no skill.
+const NOTHING: &str = "None of the 1 skills matches.";
+
+async fn meaning_counts(rig: &Rig) -> bool {
+    search(rig, "zebra").await != NOTHING
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_joins_as_soon_as_it_knows_the_skills() {
+    let rig = Rig::boot(home("{}")).await;
+    until(async || meaning_counts(&rig).await).await;
+    let found = search(&rig, "zebra").await;
+    assert!(found.contains("• `tea` — Brews tea."), "{found}");
+    assert_eq!(health(&rig).await, None);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_panics_or_hangs_leaves_the_words() {
+    for (act, told) in [
+        ("panic", "the extension panicked: embed panicked"),
+        ("fail", "embed failed"),
+        ("hang", TOO_LONG),
+    ] {
+        let home = home("{}");
+        let _gate = Gate::open(&home);
+        let rig = Rig::boot(home).await;
+        until(async || meaning_counts(&rig).await).await;
+        let become_ = json!({"do": "become", "place": "embed", "act": act});
+        rig.done("embedding", become_).await;
+        assert_eq!(search(&rig, "zebra").await, NOTHING, "{act}");
+        assert!(search(&rig, "brew").await.contains("• `tea`"), "{act}");
+        let health = health(&rig).await.unwrap();
+        let reason = health.strip_prefix("skills are searched by their words alone: ");
+        assert!(reason == Some(told) || reason == Some(TOO_LONG), "{act}: {health}");
+        rig.kernel.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_with_wrong_vectors_or_none_is_no_model() {
+    let cases = [
+        ("{vectors: longer}", "a vector has 3 components, the model 2"),
+        ("{vectors: not_a_number}", "a vector has a component that is not a finite number"),
+        ("{vectors: nameless}", "no such model: '' with 2 components"),
+        ("{parts: {embed: panic}}", "the extension panicked: embed panicked"),
+    ];
+    for (config, told) in cases {
+        let rig = Rig::boot(home(config)).await;
+        until(async || health(&rig).await.is_some()).await;
+        let words_alone = format!("skills are searched by their words alone: {told}");
+        assert_eq!(health(&rig).await, Some(words_alone));
+        assert_eq!(search(&rig, "zebra").await, NOTHING);
+        assert!(search(&rig, "brew").await.contains("• `tea`"));
+        rig.kernel.shutdown().await;
+    }
+}
