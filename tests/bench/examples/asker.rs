@@ -2,10 +2,17 @@
 
 use std::time::Instant;
 
+use serde::Deserialize;
 use skillhost_sdk::prelude::*;
 
 struct Asker {
     cx: ExtensionContext,
+}
+
+/// What the tool takes.
+#[derive(Deserialize)]
+struct Ask {
+    texts: Vec<String>,
 }
 
 #[async_trait]
@@ -23,7 +30,7 @@ impl ToolProvider for Asker {
 
     /// Takes the texts, in turn one to a call; answers with the microseconds of each call.
     async fn invoke(&self, _cx: &CallContext, _tool: &str, args: Args<'_>) -> Result<ToolOutput> {
-        let texts: Vec<String> = args.parse()?;
+        let Ask { texts } = args.parse()?;
         let client = self.cx.embeddings("embedding")?;
         let mut times = Vec::with_capacity(texts.len());
         for text in &texts {
