@@ -72,13 +72,15 @@ pub(super) fn measured(
         ..whole
     };
     let semantics = request.semantics.filter(|_| request.ranker.knows_cosines());
+    let sections = sections(asked, candidates, &rows);
     let width = asked.terms.len();
     let mut measured: Vec<Candidate> = candidates
         .iter()
+        .zip(sections)
         .enumerate()
-        .map(|(number, scored)| {
+        .map(|(number, (scored, sections))| {
             let row = &rows[number * width..(number + 1) * width];
-            let mut measures = Measures { lex: scored.lex, ..whole.clone() };
+            let mut measures = Measures { lex: scored.lex, sections, ..whole.clone() };
             by_term(asked, scored.slot, row, &mut measures);
             by_worth(&worths, row, &mut measures);
             by_sentence(&sentences, row, &mut measures);
@@ -134,6 +136,33 @@ fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> (Vec<Occurrence>, Ve
     (rows, told)
 }
 
+/// The scores of each candidate's three best sections.
+///
+/// Term by term and in the order of the postings: their positions lie one after the other, while
+/// those of one candidate lie all over the index.
+fn sections(asked: &Asked<'_>, candidates: &[Scored], rows: &[Occurrence]) -> Vec<[f64; 3]> {
+    let (constants, totals) = (&asked.tables.constants, &asked.state.totals);
+    let mut sections: Vec<_> = candidates
+        .iter()
+        .map(|candidate| {
+            let (_, segment, local) = asked.state.segment(candidate.slot);
+            (segment, Sections::new(constants, totals, segment, local))
+        })
+        .collect();
+    let mut by_slot: Vec<usize> = (0..candidates.len()).collect();
+    by_slot.sort_unstable_by_key(|&number| candidates[number].slot);
+    let width = asked.terms.len();
+    for (at, term) in asked.terms.iter().enumerate() {
+        for &number in &by_slot {
+            if let Some(posting) = rows[number * width + at].posting {
+                let (segment, sections) = &mut sections[number];
+                sections.add(term.weight, segment.positions(posting as usize));
+            }
+        }
+    }
+    sections.iter().map(|(_, sections)| sections.best()).collect()
+}
+
 /// The weight of each term, times the square root of the share of the skills with the term that
 /// have it in the name or the description: bodies tell stories, these tell what a skill is for.
 fn told_worths(asked: &Asked<'_>, told: &[u32]) -> Vec<f64> {
@@ -171,18 +200,17 @@ fn by_worth([told, local]: &[Vec<f64>; 2], row: &[Occurrence], measures: &mut Me
 fn by_term(asked: &Asked<'_>, slot: u32, row: &[Occurrence], measures: &mut Measures) {
     let (which, segment, local) = asked.state.segment(slot);
     let tables = &asked.tables;
-    let mut sections = Sections::new(&asked.tables.constants, &asked.state.totals, segment, local);
     for (term, occurrence) in asked.terms.iter().zip(row) {
-        let Some(posting) = occurrence.posting else { continue };
+        if occurrence.posting.is_none() {
+            continue;
+        }
         let counts = occurrence.counts;
         measures.description += term.weight * tables.in_field(slot, counts, DESCRIPTION);
         measures.headings += term.weight * tables.in_field(slot, counts, HEADINGS);
         if !counts.is_empty() {
             measures.covered += term.rarity;
         }
-        sections.add(term.weight, segment.positions(posting as usize));
     }
-    measures.sections = sections.best();
     for &number in segment.name(local) {
         let rarity = tables.rarity(asked.state.frequencies[which][number as usize]);
         measures.name_mass += rarity;
