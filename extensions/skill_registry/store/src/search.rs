@@ -103,6 +103,18 @@ impl RankedBy {
             Self::Names => "names",
         }
     }
+
+    /// Says what an answer lacks that was not found in the index; nothing for one that was.
+    #[must_use]
+    pub const fn caution(self) -> Option<&'static str> {
+        match self {
+            Self::Index { .. } => None,
+            Self::Catalog => Some("the index is being made: ask again for a better order"),
+            Self::Names => {
+                Some("the index is being made: only names, descriptions and tags were searched")
+            }
+        }
+    }
 }
 
 /// What [`Searcher::find`] answers.

@@ -7,7 +7,7 @@ use serde_json::json;
 use skill_format::{RenderReport, sanitise_line};
 
 use crate::options::Trust;
-use crate::search::RankedSkill;
+use crate::search::{Ranked, RankedSkill};
 use crate::snapshot::Snapshot;
 use crate::state::{SkillState, Unmatched};
 use crate::tools::Answer;
@@ -134,7 +134,7 @@ pub fn explain_catalog(
         "unmatched_globs": globs,
         "unmatched_settings": settings,
     });
-    let text = told(&skills, report, lists_all, &picked.found.hits, &globs, &settings);
+    let text = told(&skills, report, lists_all, &picked.found, &globs, &settings);
     Answer { text, structured, read: None }
 }
 
@@ -142,7 +142,7 @@ fn told(
     skills: &[Explained<'_>],
     report: Option<RenderReport>,
     lists_all: bool,
-    matches: &[RankedSkill],
+    found: &Ranked,
     globs: &[Unmatched],
     settings: &[Unmatched],
 ) -> String {
@@ -164,11 +164,12 @@ fn told(
             ));
         }
     }
-    if !matches.is_empty() {
-        text.push_str("\nbest matches:\n");
+    if !found.hits.is_empty() {
+        let caution = found.by.caution().map(|it| format!(" ({it})")).unwrap_or_default();
+        text.push_str(&format!("\nbest matches{caution}:\n"));
     }
     let is_in = |id: &str| skills.iter().any(|skill| skill.skill_id == id && skill.in_block);
-    for (at, found) in matches.iter().take(NAMED).enumerate() {
+    for (at, found) in found.hits.iter().take(NAMED).enumerate() {
         let id = found.skill.id().as_str();
         let place = if is_in(id) { "in the block" } else { "not in the block" };
         text.push_str(&format!(

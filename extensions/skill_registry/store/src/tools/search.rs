@@ -7,7 +7,7 @@ use skill_format::sanitise_line;
 use skill_search::{Ranker, Semantics};
 
 use crate::scope::Audience;
-use crate::search::{Ask, Ranked, RankedBy, Searched, Searcher};
+use crate::search::{Ask, Ranked, Searched, Searcher};
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -83,24 +83,15 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
     if omitted > 0 {
         text.push_str(&format!("({omitted} more: say more of the task or raise the limit)\n"));
     }
-    let ranked_by = match by {
-        RankedBy::Index { .. } => "index",
-        RankedBy::Catalog => "catalog",
-        RankedBy::Names => "names",
-    };
-    text.push_str(match by {
-        RankedBy::Index { .. } => "",
-        RankedBy::Catalog => "(the index is being made: ask again for a better order)\n",
-        RankedBy::Names => {
-            "(the index is being made: only names, descriptions and tags were searched)\n"
-        }
-    });
+    if let Some(caution) = by.caution() {
+        text.push_str(&format!("({caution})\n"));
+    }
     let mut structured = json!({
         "generation": snapshot.generation(),
         "total": total,
         "matched": matched,
         "omitted": omitted,
-        "ranked_by": ranked_by,
+        "ranked_by": by.as_str(),
         "unmet": found.unmet,
         "skills": listed,
     });
