@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use skill_store::{
-    Activation, ActivationKind, Digest, Ledger, LedgerError, LedgerErrorKind, LedgerNote, Proposal,
-    ProposalFilter, ProposalState, ProposeRequest, SystemClock,
+    Digest, Ledger, LedgerError, LedgerErrorKind, LedgerNote, Proposal, ProposalFilter,
+    ProposalState, ProposeRequest, SystemClock,
 };
 
-use crate::desk::{Desk, agent, person};
+use crate::desk::{Desk, agent, person, reading};
 use crate::dice::Dice;
 use crate::scene::id;
 
@@ -186,18 +186,7 @@ impl Worker<'_> {
 
     fn activate(&mut self) -> Result<(), LedgerError> {
         let (skill, _) = self.target();
-        let activation = Activation {
-            at_ms: 1,
-            skill_id: skill.to_owned(),
-            kind: ActivationKind::Skill,
-            path: None,
-            digest: None,
-            agent_id: "builder".to_owned(),
-            session_id: "s1".to_owned(),
-            turn_id: "t7".to_owned(),
-            origin: "agent".to_owned(),
-            tokens: 7,
-        };
+        let activation = reading(1, skill);
         self.ledger.record_activations(&[activation.clone(), activation])?;
         tell("read 2");
         Ok(())

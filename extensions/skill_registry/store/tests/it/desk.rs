@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use skill_store::{
-    Actor, Applied, Author, Clock, Digest, Ledger, LedgerError, ManualClock, ProposeRequest,
-    Proposed, Snapshot, Store,
+    Activation, ActivationKind, Actor, Applied, Author, Clock, Digest, Ledger, LedgerError,
+    ManualClock, ProposeRequest, Proposed, Snapshot, Store,
 };
 
 use crate::scene::Scene;
@@ -140,5 +140,21 @@ pub(crate) fn wish(skill: &str, body: &str) -> ProposeRequest {
         justification: "It counts better.\nMeasured twice.".to_owned(),
         evidence: vec!["run 1: 4 of 5\nrun 2: 5 of 5".to_owned()],
         ..ProposeRequest::default()
+    }
+}
+
+/// What the log says of an agent that read a skill.
+pub(crate) fn reading(at_ms: i64, skill_id: &str) -> Activation {
+    Activation {
+        at_ms,
+        skill_id: skill_id.to_owned(),
+        kind: ActivationKind::Skill,
+        path: None,
+        digest: None,
+        agent_id: "builder".to_owned(),
+        session_id: "s1".to_owned(),
+        turn_id: "t7".to_owned(),
+        origin: "agent".to_owned(),
+        tokens: 7,
     }
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_store::{
-    Activation, ActivationKind, ActivationLog, Audience, ErrorKind, LedgerErrorKind, LedgerKeeper,
-    ListArgs, ProposalState, ReadArgs, Scope, Store, list_skills, propose_skill_update, read_skill,
-    skill_content,
+    ActivationLog, Audience, ErrorKind, LedgerErrorKind, LedgerKeeper, ListArgs, ProposalState,
+    ReadArgs, Scope, Store, list_skills, propose_skill_update, read_skill, skill_content,
 };
 
-use crate::desk::{Desk, agent, person, text, wish};
+use crate::desk::{Desk, agent, person, reading, text, wish};
 use crate::scene::id;
 
 fn topics(keeper: &LedgerKeeper, store: &Store) -> Vec<&'static str> {
@@ -94,27 +93,12 @@ fn looking_leaves_no_trace_that_would_be_looked_at_again() {
     assert_eq!(stamp(), before);
 }
 
-fn reading(at_ms: i64) -> Activation {
-    Activation {
-        at_ms,
-        skill_id: "beads".to_owned(),
-        kind: ActivationKind::Skill,
-        path: None,
-        digest: None,
-        agent_id: "builder".to_owned(),
-        session_id: "s1".to_owned(),
-        turn_id: "t7".to_owned(),
-        origin: "agent".to_owned(),
-        tokens: 3,
-    }
-}
-
 #[test]
 fn readings_are_written_in_batches_and_never_waited_for() {
     let desk = Desk::new();
     let keeper = LedgerKeeper::new(&desk.ledger);
     let log = ActivationLog::default();
-    let full: Vec<i64> = (1..=600).filter(|at| log.record(reading(*at))).collect();
+    let full: Vec<i64> = (1..=600).filter(|at| log.record(reading(*at, "beads"))).collect();
     assert_eq!(full, [256, 512]);
     let reads = || desk.ledger.stats(None).unwrap().first().map_or(0, |stats| stats.reads);
     assert!(keeper.write(&log).notes.is_empty());
@@ -123,10 +107,10 @@ fn readings_are_written_in_batches_and_never_waited_for() {
     // Nobody writes for a while: what is too much is counted, what was kept is written.
     fs::rename(desk.data(""), desk.scene.path("away")).unwrap();
     fs::write(desk.data(""), "in the way").unwrap();
-    let count = (0..100).filter(|at| log.record(reading(*at))).count();
+    let count = (0..100).filter(|at| log.record(reading(*at, "beads"))).count();
     assert_eq!(count, 0);
     assert_eq!(keeper.write(&log).trouble.unwrap().reason(), LedgerErrorKind::Io);
-    assert!((0..9_000).filter(|at| log.record(reading(*at))).count() > 0);
+    assert!((0..9_000).filter(|at| log.record(reading(*at, "beads"))).count() > 0);
     assert_eq!(keeper.write(&log).trouble, None);
     fs::remove_file(desk.data("")).unwrap();
     fs::rename(desk.scene.path("away"), desk.data("")).unwrap();

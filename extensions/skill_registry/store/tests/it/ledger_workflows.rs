@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use skill_store::{Activation, ActivationKind, Digest, ProposalFilter, ProposalState};
+use skill_store::{Digest, ProposalFilter, ProposalState};
 
-use crate::desk::{Desk, agent, person, text, wish};
+use crate::desk::{Desk, agent, person, reading, text, wish};
 use crate::scene::id;
 
 /// A workflow: what is there before, and the deed that fails.
@@ -121,7 +121,9 @@ pub(crate) const WORKFLOWS: [Workflow; 13] = [
     Workflow {
         name: "read",
         prepare: |_| {},
-        deed: |desk| desk.ledger.record_activations(&[reading(), reading()]).is_ok(),
+        deed: |desk| {
+            desk.ledger.record_activations(&[reading(1, "beads"), reading(1, "beads")]).is_ok()
+        },
         bodies: &[ONE],
     },
 ];
@@ -130,21 +132,6 @@ fn edit_under_a_proposal(desk: &Desk) {
     desk.propose("beads", "new");
     desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     desk.write("beads", &text("beads", "edited"));
-}
-
-fn reading() -> Activation {
-    Activation {
-        at_ms: 1,
-        skill_id: "beads".to_owned(),
-        kind: ActivationKind::Skill,
-        path: None,
-        digest: None,
-        agent_id: "builder".to_owned(),
-        session_id: "s1".to_owned(),
-        turn_id: "t7".to_owned(),
-        origin: "agent".to_owned(),
-        tokens: 7,
-    }
 }
 
 /// What a workflow leaves beside the skill's files and the states of proposals, as it is now.
