@@ -298,12 +298,14 @@ pub(crate) struct DoctorArgs {
     pub(crate) prompt: Option<String>,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = "\
+const STATES_HELP: &str = "\
 Edits extensions.skill_registry.skills in skillhost.yaml; a kernel that runs for the home takes it
 over. Exit codes: 0 it is so, also where it was so before, 2 a skillhost.yaml that cannot be edited,
 3 a skill that does not exist, 4 a skillhost.yaml that changed meanwhile. Of several skills all are
-changed or none.")]
+changed or none.";
+
+#[derive(Debug, Args)]
+#[command(after_help = STATES_HELP)]
 pub(crate) struct EnableArgs {
     /// The skills
     #[arg(value_name = "ID", required = true)]
@@ -311,11 +313,7 @@ pub(crate) struct EnableArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Edits extensions.skill_registry.skills in skillhost.yaml; a kernel that runs for the home takes it
-over. Exit codes: 0 it is so, also where it was so before, 2 a skillhost.yaml that cannot be edited,
-3 a skill that does not exist, 4 a skillhost.yaml that changed meanwhile. Of several skills all are
-changed or none.")]
+#[command(after_help = STATES_HELP)]
 pub(crate) struct DisableArgs {
     /// The skills
     #[arg(value_name = "ID", required = true)]
