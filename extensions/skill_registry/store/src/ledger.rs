@@ -33,6 +33,7 @@ mod read;
 mod rebase;
 mod rebuild;
 mod recover;
+mod review;
 mod revise;
 mod rollback;
 mod session;
@@ -54,6 +55,7 @@ pub use proposal::{
     Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
     ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
 };
+pub use review::{Offer, Verdict};
 pub use stamp::rfc3339;
 pub(crate) use standing::tree_digest;
 pub use version::{

@@ -25,7 +25,8 @@
 //! - [`Store::poll`] compares stamps (`signature`) and runs the same walk again where they moved.
 //! - Everything that is named from outside goes through `jail`: an id is looked up, a [`RelPath`] is
 //!   checked as text and then opened component by component, without following links.
-//! - `tools` answers the registry's tools and the offline commands alike.
+//! - `tools` answers the registry's tools and the offline commands alike; `publish` makes what MCP
+//!   clients are given beside them.
 //!
 //! - [`Ledger`] keeps what agents propose, what people decide and every text a skill ever had; `db`
 //!   is the only place with SQL, [`diff`] is pure.
@@ -59,6 +60,7 @@ mod news;
 mod options;
 mod problem;
 mod proposal_file;
+mod publish;
 mod reading;
 mod replace;
 mod resolve;
@@ -91,13 +93,19 @@ pub use jail::{RelPath, RelPathError};
 pub use ledger::{
     Activation, ActivationKind, ActivationLog, Actor, Applied, AuditEntry, AuditFilter, Author,
     Decision, Drift, FileState, Flag, Kept, Ledger, LedgerError, LedgerErrorKind, LedgerEvent,
-    LedgerKeeper, LedgerNote, LintDelta, LintFinding, Proposal, ProposalEvent, ProposalFilter,
-    ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased, SkillStats, Standing,
-    Version, VersionAuthor, VersionEvent, VersionFile, VersionTree, rfc3339,
+    LedgerKeeper, LedgerNote, LintDelta, LintFinding, Offer, Proposal, ProposalEvent,
+    ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased, SkillStats,
+    Standing, Verdict, Version, VersionAuthor, VersionEvent, VersionFile, VersionTree, rfc3339,
 };
 pub use news::{News, NewsLine};
 pub use options::{RegistryConfig, Root, ScanLimits, SearchEmbeddings, StoreOptions, Trust};
 pub use problem::{Partial, PartialReason, Problem};
+pub use publish::{
+    Body, BodyContent, Details, DetailsOfMany, DirectoryChild, FileContent, FileDetails, FileEntry,
+    Manifest, Place, PromptArgument, Publication, Published, PublishedFile, Publisher, SkillEntry,
+    SkillPrompt, Summaries, Summary, locate, published_directory, read_published, skill_prompt,
+    skill_uris, with_arguments,
+};
 pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;
 pub use scope::{Audience, CatalogScope, Scope};

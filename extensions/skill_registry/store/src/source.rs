@@ -10,7 +10,7 @@ use crate::disk::stat_file;
 use crate::error::{ErrorKind, RegistryError};
 use crate::jail::{self, JailError, RelPath};
 use crate::problem::Finding;
-use crate::reading::{Good, Reading, parse_whole, read_bytes};
+use crate::reading::{Bytes, Good, Reading, parse_whole, read_bytes};
 use crate::skill::{Skill, SkillFile};
 use crate::store::Store;
 
@@ -123,6 +123,14 @@ fn source(good: Good, state: SourceState) -> SkillSource {
 
 /// Reads and parses the file, or says what is wrong with it.
 fn read_now(skill: &Skill) -> Result<Box<Good>, Diagnostic> {
+    match parse_whole(skill.id.as_str(), &bytes_now(skill)?.bytes) {
+        Reading::Good(good) => Ok(good),
+        Reading::Bad(diagnostics) => Err(worst(diagnostics)),
+    }
+}
+
+/// Reads the file as it is, or says why it cannot be read.
+pub(crate) fn bytes_now(skill: &Skill) -> Result<Bytes, Diagnostic> {
     let dir = jail::open_skill(skill).map_err(|error| describe(&error, "its directory"))?;
     let other = SkillFile::BOTH.into_iter().find(|file| *file != skill.file);
     let mut opened = Err(JailError::NotFound);
@@ -137,11 +145,7 @@ fn read_now(skill: &Skill) -> Result<Box<Good>, Diagnostic> {
     let mut file = file.into_std();
     let failed = |error: io::Error| describe(&JailError::Io(error), skill.file.name());
     let stat = stat_file(&file).map_err(failed)?;
-    let read = read_bytes(&mut file, stat).map_err(failed)?.map_err(Diagnostic::from)?;
-    match parse_whole(skill.id.as_str(), &read.bytes) {
-        Reading::Good(good) => Ok(good),
-        Reading::Bad(diagnostics) => Err(worst(diagnostics)),
-    }
+    read_bytes(&mut file, stat).map_err(failed)?.map_err(Diagnostic::from)
 }
 
 /// Picks the finding because of which the file is not used.

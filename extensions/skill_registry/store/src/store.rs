@@ -111,6 +111,11 @@ impl Store {
         &self.options
     }
 
+    /// Returns the time that stamps are compared with.
+    pub(crate) fn now(&self) -> SystemTime {
+        self.clock.now()
+    }
+
     /// Returns the bytes that the last good texts take.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {

@@ -33,6 +33,7 @@ pub use list::{list_skills, matching};
 pub use propose::propose_skill_update;
 pub use read::read_skill;
 pub use resource::read_skill_resource;
+pub(crate) use resource::refused;
 pub use search::{SearchIn, search_skills};
 pub use spec::{ToolDescription, tool_descriptions};
 

@@ -27,7 +27,7 @@ pub struct Author {
 pub struct Actor {
     /// The user's name.
     pub name: String,
-    /// How the decision was made: `cli` or `review`.
+    /// How the decision was made: `cli`, `review` or `mcp`.
     pub via: &'static str,
 }
 

@@ -243,7 +243,7 @@ fn hard_links(metadata: &Metadata) -> Option<u64> {
     (links > 1).then_some(links)
 }
 
-fn refused(error: RelPathError) -> RegistryError {
+pub(crate) fn refused(error: RelPathError) -> RegistryError {
     let kind = match error {
         RelPathError::Empty
         | RelPathError::TooLong(_)

@@ -56,6 +56,8 @@ mod permissions;
 #[cfg(test)]
 mod polling;
 #[cfg(test)]
+mod publish;
+#[cfg(test)]
 mod roots;
 #[cfg(test)]
 mod scan;

@@ -1,0 +1,342 @@
+//! Skills as the Skills extension of MCP publishes them: entries with a manifest, files and
+//! directories under `skill://` URIs.
+//!
+//! Nothing here speaks a protocol: the server maps these values to its messages. A skill's files are
+//! `skill://<id>/<path>`, or `skill://<id>/<name>/<path>` where the frontmatter has another name than
+//! the directory, because the last segment before `SKILL.md` is the name. What the manifest lists is
+//! what can be read, byte for byte; links, special files, `.git` and `node_modules` are not part of a
+//! published skill.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use skill_format::{Digest, sanitise_line};
+
+use crate::created::CreatedSkill;
+use crate::error::RegistryError;
+use crate::jail;
+use crate::options::Trust;
+use crate::signature::Signature;
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+mod argument;
+mod file;
+mod frontmatter;
+mod listed;
+mod prompt;
+mod publication;
+mod uri;
+
+pub use argument::{PromptArgument, with_arguments};
+pub use file::{DirectoryChild, FileContent, PublishedFile, published_directory, read_published};
+pub use prompt::{SkillPrompt, skill_prompt};
+pub use publication::{
+    Body, BodyContent, Details, DetailsOfMany, FileDetails, Publication, Summaries, Summary,
+};
+pub use uri::{Place, locate, skill_uris};
+
+use file::Text;
+use listed::{Listed, Listing};
+
+/// The most files of a skill whose manifest is published.
+const MAX_FILES: usize = 512;
+
+/// The most bytes, over all files, of a skill whose manifest is published.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// One skill as it is published.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SkillEntry {
+    /// The skill's id.
+    pub id: String,
+    /// The URI of its SKILL.md.
+    pub uri: String,
+    /// The URI of its directory, without a slash at the end.
+    pub root: String,
+    /// The frontmatter's name; the id where it has none.
+    pub name: String,
+    /// The description as written.
+    pub description: String,
+    /// The frontmatter with every key, values as the author wrote them.
+    pub frontmatter: Map<String, Value>,
+    /// Its files.
+    pub resources: Manifest,
+    /// The label of the root it was found in.
+    pub source: String,
+    /// How far it is trusted.
+    pub trust: Trust,
+    /// The agent that created it, while nobody has approved it as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unapproved_by: Option<String>,
+    /// Whether models are offered the skill.
+    pub model_invocable: bool,
+    /// Whether users get a prompt for it.
+    pub user_invocable: bool,
+    /// A hint about the arguments of its prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub argument_hint: Option<String>,
+    /// The arguments of its prompt.
+    pub arguments: Vec<PromptArgument>,
+    /// Why the extension cannot carry the entry, where its name cannot stand in a URI. Its files
+    /// are served as any others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unlisted: Option<String>,
+}
+
+/// The files of a published skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Manifest {
+    /// All files, SKILL.md first, then by path.
+    Files(Vec<FileEntry>),
+    /// The skill has more files or bytes than a manifest may have; on the wire `"dynamic"`.
+    Dynamic,
+}
+
+impl Serialize for Manifest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Files(files) => files.serialize(serializer),
+            Self::Dynamic => serializer.serialize_str("dynamic"),
+        }
+    }
+}
+
+/// One file of a published skill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileEntry {
+    /// Its URI.
+    pub uri: String,
+    /// Its path below the skill's directory.
+    pub path: String,
+    /// The SHA-256 of its bytes; on the wire after `sha256:`.
+    #[serde(serialize_with = "with_algorithm")]
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its MIME type, where its extension tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<&'static str>,
+    /// Whether somebody may execute it; not on the wire.
+    #[serde(skip)]
+    pub executable: bool,
+}
+
+fn with_algorithm<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("sha256:{digest}"))
+}
+
+/// What could be published of several skills.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Published {
+    /// The entries, in the order of the skills.
+    pub entries: Vec<Arc<SkillEntry>>,
+    /// The skills that cannot be read at the moment, each with the reason.
+    pub left_out: Vec<(String, RegistryError)>,
+}
+
+/// Makes entries, and remembers the digests of files that did not change since.
+#[derive(Debug, Default)]
+pub struct Publisher {
+    kept: Mutex<HashMap<String, Kept>>,
+}
+
+/// An entry with what `stat` said of its files.
+#[derive(Clone, Debug)]
+struct Kept {
+    entry: Arc<SkillEntry>,
+    files: Arc<[Known]>,
+    /// Whether nothing but a stamp can change the entry.
+    settled: bool,
+}
+
+/// What is known of one file.
+#[derive(Clone, Debug)]
+struct Known {
+    path: String,
+    signature: Signature,
+    /// Nothing where the manifest is not published or the file cannot be read.
+    digest: Option<Digest>,
+    /// The stamp was old enough, when the file was read, to be trusted.
+    settled: bool,
+}
+
+impl Publisher {
+    /// Makes a publisher that knows nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the entries of skills of a snapshot. What did not change since the last time is only
+    /// looked at by `stat`.
+    pub fn entries<'s>(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+        skills: impl IntoIterator<Item = &'s Arc<Skill>>,
+    ) -> Published {
+        let mut published = Published::default();
+        for skill in skills {
+            match self.entry(store, snapshot, skill) {
+                Ok(entry) => published.entries.push(entry),
+                Err(error) => published.left_out.push((skill.id().to_string(), error)),
+            }
+        }
+        self.forget_what_is_gone(snapshot);
+        published
+    }
+
+    /// Makes the entry of one skill.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if its directory is gone, [`ErrorKind::Io`](crate::ErrorKind::Io) if it cannot be read and
+    /// no good text of it is held.
+    pub fn entry(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+        skill: &Skill,
+    ) -> Result<Arc<SkillEntry>, RegistryError> {
+        let key = skill.cache_key();
+        let kept = self.lock().get(&key).cloned();
+        let dir = jail::open_skill(skill).map_err(|error| file::failed(error, skill, ""))?;
+        let listing =
+            Listing::of(&dir, skill.file).map_err(|error| file::failed(error.into(), skill, ""))?;
+        let unapproved_by = snapshot.unapproved(skill).map(CreatedSkill::by);
+        if let Some(kept) = &kept
+            && kept.settled
+            && kept.entry.unapproved_by == unapproved_by
+            && listing.is(kept)
+        {
+            return Ok(Arc::clone(&kept.entry));
+        }
+        let known = kept.as_ref().map_or(&[][..], |kept| &kept.files);
+        let text = Text::of(store, skill)?;
+        let (resources, files) = manifest(store, &dir, skill, &listing, &text, known);
+        let settled = text.signature.is_some() && files.iter().all(|file| file.settled);
+        let entry = Arc::new(SkillEntry { unapproved_by, ..describe(skill, &text, resources) });
+        let kept = Kept { entry: Arc::clone(&entry), files: files.into(), settled };
+        self.lock().insert(key, kept);
+        Ok(entry)
+    }
+
+    /// Drops what is known of skills that are gone, once they are as many as those that are not.
+    fn forget_what_is_gone(&self, snapshot: &Snapshot) {
+        let mut kept = self.lock();
+        if kept.len() > 2 * snapshot.skills().len() {
+            let there: HashSet<String> =
+                snapshot.skills().iter().map(|skill| skill.cache_key()).collect();
+            kept.retain(|key, _| there.contains(key));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts together what does not depend on a skill's other files.
+fn describe(skill: &Skill, text: &Text, resources: Manifest) -> SkillEntry {
+    let mut frontmatter = frontmatter::frontmatter(&text.decoded);
+    let root = uri::root(skill);
+    let name = skill.name().to_owned();
+    let description = text.frontmatter.description.clone();
+    // Both have to be there, as texts, for a client to take the entry at all.
+    let unlisted = match frontmatter.get("name").map(|name| name.as_str()) {
+        None => None,
+        Some(Some(written)) if written == name => None,
+        Some(_) => Some(format!("the name in SKILL.md is not the text `{}`", sanitise_line(&name))),
+    };
+    let unlisted = unlisted.or_else(|| {
+        (!uri::can_stand(&name))
+            .then(|| format!("the name `{}` cannot stand in a URI", sanitise_line(&name)))
+    });
+    frontmatter.insert("name".to_owned(), name.clone().into());
+    if frontmatter.get("description").and_then(Value::as_str).is_none() {
+        frontmatter.insert("description".to_owned(), description.clone().into());
+    }
+    SkillEntry {
+        id: skill.id().to_string(),
+        uri: uri::below(&root, listed::SKILL_MD),
+        root,
+        name,
+        description,
+        frontmatter,
+        resources,
+        source: skill.source().to_owned(),
+        trust: skill.trust(),
+        unapproved_by: None,
+        model_invocable: !text.frontmatter.disable_model_invocation,
+        user_invocable: text.frontmatter.user_invocable,
+        argument_hint: text.frontmatter.argument_hint.clone(),
+        arguments: argument::arguments(&text.frontmatter),
+        unlisted,
+    }
+}
+
+/// Makes the manifest of a skill and what to remember of its files.
+fn manifest(
+    store: &Store,
+    dir: &cap_std::fs::Dir,
+    skill: &Skill,
+    listing: &Listing,
+    text: &Text,
+    known: &[Known],
+) -> (Manifest, Vec<Known>) {
+    let before: HashMap<&str, &Known> =
+        known.iter().map(|file| (file.path.as_str(), file)).collect();
+    let now = store.now();
+    let others = || listing.files.iter().filter(|file| file.path != listed::SKILL_MD);
+    let bytes: u64 = others().map(|file| file.signature.size).sum();
+    let dynamic = listing.cut
+        || others().count() + 1 > MAX_FILES
+        || bytes + text.bytes.len() as u64 > MAX_BYTES;
+    let root = uri::root(skill);
+    let entry = |path: &str, digest: Digest, size: u64, mode: u32| FileEntry {
+        uri: uri::below(&root, path),
+        path: path.to_owned(),
+        digest,
+        size,
+        mime_type: file::known_mime(path),
+        executable: cfg!(unix) && mode & 0o111 != 0,
+    };
+    // What is served is this text, whatever lies on the disk, or nothing does.
+    let own = Digest::of(&text.bytes);
+    let mut files = vec![entry(listed::SKILL_MD, own, text.bytes.len() as u64, 0)];
+    let mut remembered = Vec::with_capacity(listing.files.len());
+    for Listed { path, signature } in &listing.files {
+        let unread =
+            Known { path: path.clone(), signature: *signature, digest: None, settled: dynamic };
+        if path == listed::SKILL_MD {
+            let settled = text.signature == Some(*signature) && !signature.is_racy(now);
+            files[0].executable = cfg!(unix) && signature.mode & 0o111 != 0;
+            remembered.push(Known { digest: Some(own), settled, ..unread });
+            continue;
+        }
+        let mut learned = match before.get(path.as_str()) {
+            Some(known) if known.settled && known.signature == *signature => (*known).clone(),
+            _ => unread,
+        };
+        if learned.digest.is_none() && !dynamic {
+            learned.settled = false;
+            if let Some(read) = file::hashed(dir, path) {
+                learned.digest = Some(read.digest);
+                learned.signature = read.signature;
+                learned.settled = !read.torn && !read.signature.is_racy(now);
+            }
+        }
+        if let Some(digest) = learned.digest {
+            files.push(entry(path, digest, learned.signature.size, signature.mode));
+        }
+        remembered.push(learned);
+    }
+    let total: u64 = files.iter().map(|file| file.size).sum();
+    if dynamic || total > MAX_BYTES {
+        return (Manifest::Dynamic, remembered);
+    }
+    (Manifest::Files(files), remembered)
+}

@@ -1,0 +1,333 @@
+//! Reading the files and directories of a published skill.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cap_fs_ext::DirExt;
+use cap_std::fs::{Dir, File};
+use serde::Serialize;
+use skill_format::{Digest, Frontmatter, mime_type};
+
+use crate::error::{ErrorKind, RegistryError};
+use crate::jail::{self, JailError, RelPath};
+use crate::reading::{Reading, parse_whole};
+use crate::scope::Audience;
+use crate::signature::Signature;
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::source::bytes_now;
+use crate::store::Store;
+use crate::tools;
+
+use super::listed::{HIDDEN, SKILL_MD, signature};
+use super::{MAX_BYTES, uri};
+
+/// How many entries of a directory are listed.
+const MAX_CHILDREN: usize = 5_000;
+
+/// The MIME type of a text whose extension tells nothing.
+const PLAIN: &str = "text/plain";
+
+/// The MIME type of a file of which nothing is known.
+const UNKNOWN: &str = "application/octet-stream";
+
+/// A file of a published skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedFile {
+    /// Its URI.
+    pub uri: String,
+    /// Its path below the skill's directory.
+    pub path: String,
+    /// Its MIME type.
+    pub mime_type: &'static str,
+    /// Its bytes.
+    pub content: FileContent,
+}
+
+/// The bytes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileContent {
+    /// UTF-8 without NUL; exactly the bytes of the file.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl FileContent {
+    /// Returns the bytes, as the manifest's digest and size count them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// Returns the bytes in base64 with padding.
+    #[must_use]
+    pub fn base64(&self) -> String {
+        STANDARD.encode(self.bytes())
+    }
+}
+
+/// Something directly below a directory of a published skill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DirectoryChild {
+    /// Its URI.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it is a directory.
+    pub directory: bool,
+    /// Its MIME type, where its extension tells; `inode/directory` for a directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<&'static str>,
+    /// The size of a file in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+/// The text of a skill's own file, as it is published.
+pub(super) struct Text {
+    pub(super) bytes: Vec<u8>,
+    pub(super) decoded: Arc<str>,
+    pub(super) frontmatter: Frontmatter,
+    /// What `stat` said of exactly these bytes; nothing if they are not what the disk says.
+    pub(super) signature: Option<Signature>,
+}
+
+impl Text {
+    /// Reads a skill's own file; if it is broken, its last good text is what is published.
+    pub(super) fn of(store: &Store, skill: &Skill) -> Result<Self, RegistryError> {
+        if let Ok(read) = bytes_now(skill)
+            && let Reading::Good(good) = parse_whole(skill.id().as_str(), &read.bytes)
+            && let Some(whole) = good.whole
+        {
+            return Ok(Self {
+                bytes: read.bytes,
+                decoded: whole.good.text,
+                frontmatter: good.frontmatter,
+                signature: Some(read.stat.signature).filter(|_| !read.torn),
+            });
+        }
+        let source = store.read(skill)?;
+        Ok(Self {
+            bytes: source.text.as_bytes().to_vec(),
+            decoded: source.text,
+            frontmatter: source.frontmatter,
+            signature: None,
+        })
+    }
+}
+
+/// Looks a published skill up by its id alone.
+pub(super) fn published_skill<'s>(
+    snapshot: &'s Snapshot,
+    audience: Audience<'_>,
+    id: &str,
+) -> Result<&'s Arc<Skill>, RegistryError> {
+    let skill = tools::find(snapshot, id, audience)?;
+    if skill.id().as_str() != id {
+        return Err(RegistryError::not_found(
+            format!("there is no skill `{id}`"),
+            Vec::new(),
+            "a skill that another one shadows is not published",
+        ));
+    }
+    Ok(skill)
+}
+
+/// Reads a file of a published skill whole.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] for an unknown skill or file, [`ErrorKind::InvalidArgument`] and
+/// [`ErrorKind::Denied`] for a path that is malformed or leads out of the skill's directory,
+/// [`ErrorKind::TooLarge`] for a file over 16 MiB, [`ErrorKind::Io`] if the disk fails.
+pub fn read_published(
+    store: &Store,
+    snapshot: &Snapshot,
+    audience: Audience<'_>,
+    skill_id: &str,
+    path: &str,
+) -> Result<PublishedFile, RegistryError> {
+    let skill = published_skill(snapshot, audience, skill_id)?;
+    let path = checked(skill, path)?;
+    let bytes = if path.as_str() == SKILL_MD {
+        Text::of(store, skill)?.bytes
+    } else {
+        let failed = |error| failed(error, skill, path.as_str());
+        let dir = jail::open_skill(skill).map_err(failed)?;
+        let (mut file, metadata) = jail::open_file(&dir, &path).map_err(failed)?;
+        let bytes = read_up_to(&mut file, MAX_BYTES).map_err(|error| failed(error.into()))?;
+        bytes.ok_or_else(|| {
+            RegistryError::new(
+                ErrorKind::TooLarge,
+                format!("{path} has {} bytes, at most {MAX_BYTES} are published", metadata.len()),
+                "split the file, or process it with a script instead of reading it",
+            )
+        })?
+    };
+    let content = match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => FileContent::Text(text),
+        Ok(text) => FileContent::Bytes(text.into_bytes()),
+        Err(error) => FileContent::Bytes(error.into_bytes()),
+    };
+    let mime_type = match (mime_type(path.as_str()), &content) {
+        (UNKNOWN, FileContent::Text(_)) => PLAIN,
+        (known, _) => known,
+    };
+    let uri = uri::below(&uri::root(skill), path.as_str());
+    Ok(PublishedFile { uri, path: path.as_str().to_owned(), mime_type, content })
+}
+
+/// Lists what lies directly in a directory of a published skill, by name; an empty path is the
+/// skill's own directory.
+///
+/// # Errors
+/// As [`read_published`]; [`ErrorKind::InvalidArgument`] also for a path that is no directory.
+pub fn published_directory(
+    snapshot: &Snapshot,
+    audience: Audience<'_>,
+    skill_id: &str,
+    path: &str,
+) -> Result<Vec<DirectoryChild>, RegistryError> {
+    let skill = published_skill(snapshot, audience, skill_id)?;
+    let mut dir = jail::open_skill(skill).map_err(|error| failed(error, skill, path))?;
+    if !path.is_empty() {
+        let path = checked(skill, path)?;
+        for component in path.as_str().split('/') {
+            dir = step(&dir, component).map_err(|error| match error {
+                JailError::NotRegular => RegistryError::new(
+                    ErrorKind::InvalidArgument,
+                    format!("{path} is not a directory"),
+                    "read it as a resource",
+                ),
+                error => failed(error, skill, path.as_str()),
+            })?;
+        }
+    }
+    let io_error = |error: std::io::Error| failed(error.into(), skill, path);
+    let root = uri::root(skill);
+    let mut children = Vec::new();
+    for (index, entry) in dir.entries().map_err(io_error)?.enumerate() {
+        if index == MAX_CHILDREN {
+            return Err(RegistryError::new(
+                ErrorKind::TooLarge,
+                format!("the directory has more than {MAX_CHILDREN} entries"),
+                "put its files into several directories",
+            ));
+        }
+        let entry = entry.map_err(io_error)?;
+        let (Ok(mut name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) else {
+            continue;
+        };
+        let directory = kind.is_dir();
+        if !directory && !kind.is_file() || directory && HIDDEN.contains(&name.as_str()) {
+            continue;
+        }
+        if path.is_empty() && name == skill.file.name() {
+            SKILL_MD.clone_into(&mut name);
+        }
+        let rel = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+        if RelPath::new(&rel).is_err() {
+            continue;
+        }
+        let size = if directory { None } else { entry.metadata().ok().map(|found| found.len()) };
+        let mime_type = if directory { Some("inode/directory") } else { known_mime(&name) };
+        children.push(DirectoryChild {
+            uri: uri::below(&root, &rel),
+            name,
+            directory,
+            mime_type,
+            size,
+        });
+    }
+    children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(children)
+}
+
+/// Returns the MIME type that an extension tells.
+pub(super) fn known_mime(path: &str) -> Option<&'static str> {
+    Some(mime_type(path)).filter(|mime| *mime != UNKNOWN)
+}
+
+/// What reading a file for its digest showed.
+pub(super) struct Hashed {
+    pub(super) digest: Digest,
+    /// What `stat` said before; the size is that of the bytes.
+    pub(super) signature: Signature,
+    /// Whether the file changed meanwhile.
+    pub(super) torn: bool,
+}
+
+/// Hashes a file below a skill's directory; nothing if it cannot be read or is too large.
+pub(super) fn hashed(dir: &Dir, path: &str) -> Option<Hashed> {
+    let (mut file, before) = jail::open_file(dir, &RelPath::new(path).ok()?).ok()?;
+    let bytes = read_up_to(&mut file, MAX_BYTES).ok()??;
+    let (before, after) = (signature(&before), signature(&file.metadata().ok()?));
+    let size = bytes.len() as u64;
+    let torn = before != after || size != after.size;
+    Some(Hashed { digest: Digest::of(&bytes), signature: Signature { size, ..before }, torn })
+}
+
+fn read_up_to(file: &mut File, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= limit))
+}
+
+fn checked(skill: &Skill, path: &str) -> Result<RelPath, RegistryError> {
+    let checked = RelPath::new(path).map_err(tools::refused)?;
+    if path.split('/').any(|component| HIDDEN.contains(&component)) {
+        return Err(failed(JailError::NotFound, skill, path));
+    }
+    Ok(checked)
+}
+
+fn step(dir: &Dir, component: &str) -> Result<Dir, JailError> {
+    match dir.symlink_metadata(component)? {
+        found if found.is_symlink() => Err(JailError::Link),
+        found if !found.is_dir() => Err(JailError::NotRegular),
+        // Whoever swaps it for a link now is refused here.
+        _ => Ok(dir.open_dir_nofollow(component)?),
+    }
+}
+
+/// Says why something of a skill cannot be had.
+pub(super) fn failed(error: JailError, skill: &Skill, path: &str) -> RegistryError {
+    let id = skill.id();
+    let shown: String = path.chars().take(128).collect();
+    let (kind, message, hint) = match error {
+        JailError::NotFound if path.is_empty() => (
+            ErrorKind::NotFound,
+            format!("the directory of `{id}` is gone"),
+            "list the skills again",
+        ),
+        JailError::NotFound => (
+            ErrorKind::NotFound,
+            format!("`{id}` has no file {shown}"),
+            "the skill's entry lists its files",
+        ),
+        JailError::Link => (
+            ErrorKind::Denied,
+            format!("{shown} is or passes through a symbolic link"),
+            "links inside a skill are not followed; the file must lie in the skill itself",
+        ),
+        JailError::Directory => (
+            ErrorKind::InvalidArgument,
+            format!("{shown} is a directory"),
+            "name a file; the skill's entry lists them",
+        ),
+        JailError::NotRegular => {
+            (ErrorKind::Denied, format!("{shown} is not a regular file"), "name a regular file")
+        }
+        JailError::Io(error) => (
+            ErrorKind::Io,
+            format!("{shown} of `{id}` cannot be read: {error}"),
+            "tell the operator: the file's permissions or the disk need attention",
+        ),
+    };
+    RegistryError::new(kind, message, hint)
+}

@@ -1,0 +1,65 @@
+//! What a model is told when a person invokes a skill.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use skill_format::Digest;
+
+use crate::error::{ErrorKind, RegistryError};
+use crate::scope::Audience;
+use crate::snapshot::Snapshot;
+use crate::state::SkillState;
+use crate::store::Store;
+
+use super::argument::{arguments, with_arguments};
+use super::file::published_skill;
+
+/// A skill that a person invoked, ready for a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkillPrompt {
+    /// The instructions in their `<skill_content>` element, with what the person gave in its places.
+    pub text: String,
+    /// The digest of SKILL.md.
+    #[serde(skip)]
+    pub digest: Digest,
+}
+
+/// Makes the prompt of a skill from what a person gave, by the arguments' names. The audience is that
+/// of the model that gets it, whose scope holds for its person too.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] for a skill that is unknown, off or out of scope, [`ErrorKind::Denied`] for one that persons do not
+/// invoke, [`ErrorKind::Io`] if its text cannot be read and no good one is held.
+pub fn skill_prompt(
+    store: &Store,
+    snapshot: &Snapshot,
+    audience: Audience<'_>,
+    skill_id: &str,
+    given: &BTreeMap<String, String>,
+) -> Result<SkillPrompt, RegistryError> {
+    let skill = published_skill(snapshot, Audience::Operator, skill_id)?;
+    let is_off = snapshot.state(skill) == SkillState::Off;
+    if is_off || !audience.scope().is_none_or(|of| snapshot.view(of).has(snapshot, skill)) {
+        return Err(RegistryError::not_found(
+            format!("there is no skill `{skill_id}`"),
+            snapshot.similar(skill_id, audience),
+            "",
+        ));
+    }
+    if !skill.user_invocable() {
+        return Err(RegistryError::new(
+            ErrorKind::Denied,
+            format!("`{skill_id}` is not for users to invoke"),
+            "ask for what it is for; the model loads it by itself",
+        ));
+    }
+    let source = store.read(skill)?;
+    let declared = arguments(&source.frontmatter);
+    // In the order of their author, then whatever else was given.
+    let named = declared.iter().filter_map(|argument| given.get_key_value(&argument.name));
+    let others = given.iter().filter(|(name, _)| declared.iter().all(|a| a.name != **name));
+    let values: Vec<_> = named.chain(others).map(|(name, text)| (&**name, &**text)).collect();
+    let body = with_arguments(source.body(), &values);
+    let text = skill_format::skill_content(skill_id, &source.digest, &body);
+    Ok(SkillPrompt { text, digest: source.digest })
+}

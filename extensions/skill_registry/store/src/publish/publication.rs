@@ -1,0 +1,269 @@
+//! What clients outside of a kernel ask for, answered in the shapes that the kernel has on the wire.
+//!
+//! Whoever serves clients hands these values on as they are: their fields are those of the kernel's
+//! contract, which this crate does not know.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use skill_format::TokenCount;
+
+use crate::error::RegistryError;
+use crate::news::NewsLine;
+use crate::options::Trust;
+use crate::scope::Audience;
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::state::SkillState;
+use crate::store::Store;
+use crate::tools::Read;
+
+use super::{
+    DirectoryChild, FileContent, Manifest, PromptArgument, Publisher, SkillEntry, SkillPrompt,
+    locate, published_directory, read_published, skill_prompt, skill_uris,
+};
+
+/// A store's skills for clients.
+#[derive(Debug)]
+pub struct Publication {
+    store: Arc<Store>,
+    publisher: Publisher,
+}
+
+/// The skills that a client may see, sorted by id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summaries {
+    /// Changes whenever the list may have changed.
+    pub generation: u64,
+    /// The skills.
+    pub skills: Vec<Summary>,
+}
+
+/// What is known of a skill without reading it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Its id.
+    pub id: String,
+    /// The URI of its directory, without a slash at the end.
+    pub root: String,
+    /// The URI of its SKILL.md.
+    pub uri: String,
+    /// The frontmatter's name; the id where it has none.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The label of the root it was found in.
+    pub source: String,
+    /// Whether the operator answers for that root.
+    pub trusted: bool,
+    /// Whether models are offered the skill.
+    pub model_invocable: bool,
+    /// Whether users get a prompt for it.
+    pub user_invocable: bool,
+}
+
+/// Details of skills, and what could not be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DetailsOfMany {
+    /// In the order of the ids.
+    pub details: Vec<Details>,
+    /// Why some are left out, for the log.
+    pub notes: Vec<NewsLine>,
+}
+
+/// The frontmatter and the files of a skill.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Details {
+    /// The skill's id.
+    pub id: String,
+    /// The frontmatter with every key, values as the author wrote them.
+    pub frontmatter: Map<String, Value>,
+    /// Its files; nothing where they are too many or too large to be listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<FileDetails>>,
+    /// The arguments of its prompt.
+    pub arguments: Vec<PromptArgument>,
+    /// Why it can only be read file by file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unlisted: Option<String>,
+}
+
+/// A file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileDetails {
+    /// Its URI.
+    pub uri: String,
+    /// Its path below the skill's directory.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The SHA-256 of its bytes, hexadecimal.
+    pub sha256: String,
+}
+
+/// The whole of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Body {
+    /// What kind of file it is.
+    pub mime_type: &'static str,
+    /// Its bytes.
+    pub content: BodyContent,
+}
+
+/// Bytes as JSON can hold them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BodyContent {
+    /// Exactly the bytes, which are UTF-8.
+    Text(String),
+    /// Any others, in base64 with padding.
+    Base64(String),
+}
+
+impl Publication {
+    /// Publishes the skills of a store.
+    #[must_use]
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store, publisher: Publisher::new() }
+    }
+
+    /// Lists what an audience may see, without reading any of it. A skill that models are not offered
+    /// is among them if people may invoke it.
+    #[must_use]
+    pub fn list(&self, audience: Audience<'_>) -> Summaries {
+        let snapshot = self.store.snapshot();
+        let skills = published(&snapshot, audience);
+        let skills = skills.map(|skill| summary(&snapshot, audience, skill)).collect();
+        Summaries { generation: snapshot.generation(), skills }
+    }
+
+    /// Returns frontmatter and files of skills; an id that the audience does not see is left out.
+    #[must_use]
+    pub fn details(&self, audience: Audience<'_>, ids: &[impl AsRef<str>]) -> DetailsOfMany {
+        let snapshot = self.store.snapshot();
+        let seen = |id: &&str| snapshot.winner(id).is_some_and(|s| sees(&snapshot, audience, s));
+        let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).filter(seen).collect();
+        let skills = ids.iter().filter_map(|id| snapshot.winner(id));
+        let made = self.publisher.entries(&self.store, &snapshot, skills);
+        let note = |(id, error): &(String, RegistryError)| {
+            NewsLine::warning(&format!("{id} is not published: {}", error.message))
+        };
+        DetailsOfMany {
+            details: made.entries.iter().map(|entry| details(entry)).collect(),
+            notes: made.left_out.iter().map(note).collect(),
+        }
+    }
+
+    /// Reads the file that a URI names whole.
+    ///
+    /// # Errors
+    /// Those of [`locate`] and [`read_published`].
+    pub fn read(&self, audience: Audience<'_>, uri: &str) -> Result<(Body, Read), RegistryError> {
+        let snapshot = self.store.snapshot();
+        let place = locate(&snapshot, audience, uri)?;
+        let skill_id = place.skill.id().to_string();
+        let file = read_published(&self.store, &snapshot, audience, &skill_id, &place.path)?;
+        // What a client does with a file nobody knows; a reading it is in any case.
+        let path = (file.uri != skill_uris(&place.skill).1).then_some(file.path);
+        let (content, tokens) = match file.content {
+            FileContent::Text(text) => {
+                let tokens = TokenCount::of(&text);
+                (BodyContent::Text(text), tokens)
+            }
+            bytes @ FileContent::Bytes(_) => {
+                (BodyContent::Base64(bytes.base64()), TokenCount::default())
+            }
+        };
+        let read = Read { skill_id, path, digest: place.skill.digest(), tokens };
+        Ok((Body { mime_type: file.mime_type, content }, read))
+    }
+
+    /// Lists the directory that a URI names.
+    ///
+    /// # Errors
+    /// Those of [`locate`] and [`published_directory`].
+    pub fn directory(
+        &self,
+        audience: Audience<'_>,
+        uri: &str,
+    ) -> Result<Vec<DirectoryChild>, RegistryError> {
+        let snapshot = self.store.snapshot();
+        let place = locate(&snapshot, audience, uri)?;
+        published_directory(&snapshot, audience, place.skill.id().as_str(), &place.path)
+    }
+
+    /// Makes the prompt of a skill that a person invokes, who has what the audience has.
+    ///
+    /// # Errors
+    /// Those of [`skill_prompt`].
+    pub fn prompt(
+        &self,
+        audience: Audience<'_>,
+        skill_id: &str,
+        given: &BTreeMap<String, String>,
+    ) -> Result<(SkillPrompt, Read), RegistryError> {
+        let prompt = skill_prompt(&self.store, &self.store.snapshot(), audience, skill_id, given)?;
+        let read = Read {
+            skill_id: skill_id.to_owned(),
+            path: None,
+            digest: Some(prompt.digest),
+            tokens: TokenCount::of(&prompt.text),
+        };
+        Ok((prompt, read))
+    }
+}
+
+/// Returns what clients of an audience see, sorted by id.
+fn published<'s>(
+    snapshot: &'s Snapshot,
+    audience: Audience<'s>,
+) -> impl Iterator<Item = &'s Arc<Skill>> {
+    snapshot.skills().iter().filter(move |skill| sees(snapshot, audience, skill))
+}
+
+/// Tells whether a skill is one that a model of this audience reads or its person invokes.
+pub(super) fn sees(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> bool {
+    let in_scope = audience.scope().is_none_or(|scope| snapshot.view(scope).has(snapshot, skill));
+    in_scope
+        && snapshot.state(skill) != SkillState::Off
+        && (skill.user_invocable() || snapshot.is_readable(audience, skill))
+}
+
+fn summary(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> Summary {
+    let (root, uri) = skill_uris(skill);
+    Summary {
+        id: skill.id().to_string(),
+        root,
+        uri,
+        name: skill.name().to_owned(),
+        description: skill.description().to_owned(),
+        source: skill.source().to_owned(),
+        trusted: skill.trust() == Trust::Operator,
+        model_invocable: snapshot.is_readable(audience, skill),
+        user_invocable: skill.user_invocable(),
+    }
+}
+
+fn details(entry: &SkillEntry) -> Details {
+    let files = match &entry.resources {
+        Manifest::Dynamic => None,
+        Manifest::Files(files) => {
+            let files = files.iter().map(|file| FileDetails {
+                uri: file.uri.clone(),
+                path: file.path.clone(),
+                size: file.size,
+                sha256: file.digest.to_string(),
+            });
+            Some(files.collect())
+        }
+    };
+    Details {
+        id: entry.id.clone(),
+        frontmatter: entry.frontmatter.clone(),
+        files,
+        arguments: entry.arguments.clone(),
+        unlisted: entry.unlisted.clone(),
+    }
+}
