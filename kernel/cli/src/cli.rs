@@ -1,13 +1,18 @@
 //! The command line, as clap reads it.
 
+mod export;
+mod mcp;
 mod proposals;
 mod skill;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use export::ExportArgs;
+pub(crate) use mcp::{InstallArgs, McpClient, McpCommand};
 pub(crate) use proposals::{
     ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalsArgs, RebaseArgs,
     RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
@@ -77,6 +82,10 @@ pub(crate) enum Command {
     /// Look at skills, check, format and measure them; loads no extension
     #[command(subcommand)]
     Skill(SkillCommand),
+    /// Write skills into the folder of Claude Code, Codex or Gemini CLI, as copies or links
+    Export(ExportArgs),
+    /// Serve the registry to other agents with the Model Context Protocol
+    Mcp(McpArgs),
     /// Print the settings in force and where each comes from
     Config,
     /// Print the JSON Schema of a file
@@ -158,6 +167,57 @@ pub(crate) enum ToolCommand {
         #[arg(default_value = "{}")]
         arguments: String,
     },
+}
+
+/// Serves one client on standard input and output, or many over HTTP, until it goes away or Ctrl-C.
+/// With a home, what its extensions export and its skills; without one, the skills in
+/// .agents/skills and .claude/skills of the working directory and of the user.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct McpArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+    /// Serve skills from another folder too; may be given several times
+    #[arg(long = "root", value_name = "LABEL=PATH", value_parser = labelled_root)]
+    pub(crate) roots: Vec<LabelledRoot>,
+    /// Serve many clients over HTTP at this address, or at this port of 127.0.0.1; off loopback a
+    /// bearer token is needed
+    #[arg(long, value_name = "ADDR", value_parser = http_address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// The bearer token that clients have to send over HTTP
+    #[arg(long, value_name = "TOKEN", env = "SKILLHOST_MCP_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// A name under which the HTTP server may be addressed, beside localhost and its address
+    #[arg(long = "allow-host", value_name = "HOST", requires = "http")]
+    pub(crate) hosts: Vec<String>,
+    /// The origin of web pages that may use the HTTP server, beside those of this machine
+    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
+    pub(crate) origins: Vec<String>,
+}
+
+fn http_address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        Err(_) => text.parse().map_err(|_| {
+            "an address is a port, or an IP address and a port, such as 127.0.0.1:8787".to_owned()
+        }),
+    }
+}
+
+/// A folder with skills and what to call it.
+#[derive(Debug, Clone)]
+pub(crate) struct LabelledRoot {
+    pub(crate) label: String,
+    pub(crate) path: PathBuf,
+}
+
+fn labelled_root(text: &str) -> Result<LabelledRoot, String> {
+    match text.split_once('=') {
+        Some((label, path)) if !label.is_empty() && !path.is_empty() => {
+            Ok(LabelledRoot { label: label.to_owned(), path: path.into() })
+        }
+        _ => Err("a root is given as LABEL=PATH, such as team=../team-skills".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -3,10 +3,12 @@
 mod agent;
 mod ask;
 mod config;
+mod export;
 mod ext;
 mod ext_new;
 mod init;
 mod man;
+mod mcp;
 mod run;
 mod schema;
 mod skill;
@@ -81,6 +83,8 @@ fn run(cli: &Cli) -> Outcome {
         Command::Ext(command) => ext::ext(&session, command),
         Command::Tool(command) => tool::tool(&session, command),
         Command::Skill(command) => skill::skill(&session, command),
+        Command::Export(args) => export::export(&session, args),
+        Command::Mcp(args) => mcp::mcp(&session, args),
         Command::Config => config::config(&session),
         Command::Schema(args) => schema::schema(args),
         Command::Init(args) => init::init(&session, args),
@@ -91,7 +95,8 @@ fn run(cli: &Cli) -> Outcome {
 }
 
 fn log_to_stderr(global: &Global) -> Result<(), CliError> {
-    let filter = EnvFilter::try_new(&global.log).map_err(|error| {
+    // What a client of the MCP server does wrong is told to the client.
+    let filter = EnvFilter::try_new(format!("rmcp=error,{}", global.log)).map_err(|error| {
         CliError::usage(format!("--log {}: {error}", global.log))
             .hint("such as `info`, or `warn,extension=debug`")
     })?;

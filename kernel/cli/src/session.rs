@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_kernel::control::{self, Reply, Request, socket_path};
-use skillhost_kernel::{BootOptions, Environment, Home, Kernel, LoadedSettings, Settings};
+use skillhost_kernel::{
+    BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
+};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -47,6 +49,14 @@ impl Session {
             home.require_trust(&self.environment)?;
         }
         Ok(home)
+    }
+
+    /// As [`Session::trusted_home`]; nothing where no home is named and none is found.
+    pub(crate) fn trusted_home_if_any(&self) -> Result<Option<Home>, CliError> {
+        match Home::find(self.home_argument.as_deref(), &self.environment) {
+            Err(HomeError::NotFound) => Ok(None),
+            _ => self.trusted_home().map(Some),
+        }
     }
 
     /// Has a request answered by the kernel that `skillhost run` runs for this home, which knows

@@ -9,6 +9,16 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+mod published;
+mod review;
+
+pub use published::{
+    PublishedArgument, PublishedBody, PublishedContent, PublishedDetails, PublishedDetailsRequest,
+    PublishedEntry, PublishedFile, PublishedPrompt, PublishedPromptRequest, PublishedRequest,
+    PublishedSkill, PublishedSkills, PublishedUriRequest,
+};
+pub use review::{ReviewDecision, ReviewOffer, ReviewRequest};
+
 /// Methods of [`crate::abi::HostApi::call`].
 pub mod host_method {
     /// [`super::Event`] without a source → nothing.
@@ -41,6 +51,20 @@ pub mod skill_interface {
     pub const GENERATION: &str = "generation";
     /// [`super::SkillCreated`] → nothing.
     pub const SKILL_CREATED: &str = "skill_created";
+    /// [`super::PublishedRequest`] → [`super::PublishedSkills`].
+    pub const LIST_PUBLISHED: &str = "list_published";
+    /// [`super::PublishedDetailsRequest`] → a list of [`super::PublishedDetails`].
+    pub const PUBLISHED_DETAILS: &str = "published_details";
+    /// [`super::PublishedUriRequest`] → [`super::PublishedBody`].
+    pub const READ_PUBLISHED: &str = "read_published";
+    /// [`super::PublishedUriRequest`] → a list of [`super::PublishedEntry`].
+    pub const READ_PUBLISHED_DIRECTORY: &str = "read_published_directory";
+    /// [`super::PublishedPromptRequest`] → [`super::PublishedPrompt`].
+    pub const PUBLISHED_PROMPT: &str = "published_prompt";
+    /// [`super::ReviewRequest`] → [`super::ReviewOffer`], or nothing.
+    pub const OFFER_REVIEW: &str = "offer_review";
+    /// [`super::ReviewDecision`] → a text: what came of it, for the model.
+    pub const DECIDE: &str = "decide";
 }
 
 /// The interface of embedding providers, spoken through the generic call.

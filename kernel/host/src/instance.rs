@@ -97,6 +97,13 @@ impl Instance {
         }
     }
 
+    /// Names each tool that the manifest exports and the library does not have.
+    pub(crate) fn unknown_exports(&self) -> impl Iterator<Item = String> {
+        let has = |tool: &String| self.specs.iter().any(|spec| spec.name == *tool);
+        let unknown = self.manifest.mcp.tools.iter().filter(move |tool| !has(tool));
+        unknown.map(|tool| format!("`{}` exports the tool `{tool}` and has none", self.manifest.id))
+    }
+
     pub(crate) fn provides(&self, interface: &str) -> bool {
         self.remote.interfaces().iter().any(|name| name == interface)
     }

@@ -18,6 +18,7 @@ mod discovery;
 mod elf;
 mod error;
 mod events;
+mod exported;
 mod home;
 mod installation;
 mod instance;
@@ -37,15 +38,21 @@ pub use discovery::{Discovered, FoundManifest, discover};
 pub use elf::ElfProblem;
 pub use error::{CallError, KernelError, similar};
 pub use events::{EventBus, topic};
+pub use exported::Published;
 pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
 pub use installation::Installation;
 pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
 pub use loader::{LoadError, LoadTimings};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
-pub use settings::{LoadedSettings, Provenance, Settings, SettingsError};
+pub use settings::{
+    LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings,
+    Provenance, Settings, SettingsError,
+};
 pub use skillhost_contract::payload::{
-    Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, ToolOutput, ToolSpec,
+    Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
+    PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
+    PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
 pub use tools::OwnedTool;
 pub use write::write_atomically;

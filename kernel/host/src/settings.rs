@@ -14,6 +14,10 @@ use skillhost_manifest::Manifest;
 
 use crate::error::similar;
 
+mod mcp;
+
+pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
+
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
 
@@ -25,6 +29,8 @@ pub struct Settings {
     pub allow_shadowing: Vec<String>,
     /// By extension id: keys that override the manifest's `config`.
     pub extensions: BTreeMap<String, Map<String, Value>>,
+    /// What clients of the MCP server see and may do.
+    pub mcp: McpSettings,
 }
 
 /// One value and where it comes from.
@@ -122,7 +128,10 @@ impl Settings {
         };
         // Only names of settings: SKILLHOST_HOME and SKILLHOST_LOG share the prefix.
         let environment = Env::prefixed(ENV_PREFIX)
-            .filter(|key| key == "allow_shadowing" || key.starts_with("extensions__"))
+            .filter(|key| {
+                key == "allow_shadowing"
+                    || ["extensions__", "mcp__"].iter().any(|prefix| key.starts_with(prefix))
+            })
             .split("__");
         let figment = Figment::from(SettingsFile { path, values }).merge(environment);
         let settings = figment
@@ -148,8 +157,9 @@ impl Settings {
                 "tab in the indentation; YAML allows only spaces there".clone_into(&mut message);
             }
             let unknown = message.split("unknown field `").nth(1).and_then(|m| m.split('`').next());
-            let nearest = unknown
-                .and_then(|key| similar(key, ["allow_shadowing", "extensions"]).into_iter().next());
+            let nearest = unknown.and_then(|key| {
+                similar(key, ["allow_shadowing", "extensions", "mcp"]).into_iter().next()
+            });
             SettingsError::Invalid { path: path.to_owned(), line, column, message, nearest }
         })
     }
@@ -193,6 +203,11 @@ impl LoadedSettings {
     pub fn provenance(&self, manifests: &[(&Manifest, &Path)]) -> Vec<Provenance> {
         let shadowing = Value::from(self.settings.allow_shadowing.clone());
         let mut rows = vec![self.row("allow_shadowing", shadowing, "default")];
+        // A value made of fields alone is always JSON.
+        let mcp = serde_json::to_value(&self.settings.mcp).unwrap_or_default();
+        for (key, value) in mcp.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("mcp.{key}"), value.clone(), "default"));
+        }
         let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
         for (manifest, path) in manifests {
             let config = self.settings.config_of(manifest);
@@ -260,6 +275,8 @@ mod tests {
             ("allow_shadowing", "[]".to_owned()),
             ("extensions.echo.greeting", "\"hi\"".to_owned()),
             ("extensions.echo.other", "1".to_owned()),
+            ("mcp.catalog", "\"all\"".to_owned()),
+            ("mcp.review", "\"off\"".to_owned()),
         ];
         assert_eq!(keys, expected);
         assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");

@@ -30,6 +30,6 @@ mod yaml;
 pub use agent::{AgentManifest, AllowedToolsMode, Catalog, IntegrationMode, Limits, Located};
 pub use error::{Found, ManifestError, ManifestErrorKind, ManifestErrors};
 pub use id::{ExtensionId, ExtensionIdError};
-pub use manifest::{Dependency, Event, Events, Kind, Manifest};
+pub use manifest::{Dependency, Event, Events, Kind, Manifest, Mcp};
 pub use parse::parse;
 pub use schema::schema;

@@ -31,6 +31,15 @@ pub struct Manifest {
     pub setup_instructions: Option<String>,
     /// The events it publishes and subscribes to; documentation, nothing is enforced.
     pub events: Events,
+    /// What clients of the MCP server are offered; a library only.
+    pub mcp: Mcp,
+}
+
+/// What an extension offers to clients of the MCP server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mcp {
+    /// The tools they may call, in the order written.
+    pub tools: Vec<String>,
 }
 
 /// What an extension consists of.

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::read::{At, Fields, Read, Report};
 use crate::rules;
 use crate::{
-    Dependency, Event, Events, ExtensionId, Kind, Manifest, ManifestErrorKind, ManifestErrors,
+    Dependency, Event, Events, ExtensionId, Kind, Manifest, ManifestErrorKind, ManifestErrors, Mcp,
 };
 
 /// Reads the text of one `manifest.yaml`.
@@ -52,6 +52,7 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
     let enabled = fields.optional("enabled", report, At::boolean);
     let setup_instructions = fields.optional("setup_instructions", report, At::text);
     let events = fields.optional("events", report, events);
+    let mcp = mcp(&fields, report);
     Ok(Manifest {
         id: id?,
         name: name?,
@@ -65,6 +66,7 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
         sha256: sha256?,
         setup_instructions: setup_instructions?,
         events: events?.unwrap_or_default(),
+        mcp: mcp?,
     })
 }
 
@@ -91,13 +93,31 @@ fn kind(fields: &Fields<'_>, report: &mut Report) -> Read<Kind> {
     }
 }
 
-fn sha256(fields: &Fields<'_>, report: &mut Report) -> Read<Option<[u8; 32]>> {
-    if let (Some(key), Some(_), None) =
-        (fields.key("sha256"), fields.key("agent"), fields.key("entrypoint"))
-    {
-        let kind = ManifestErrorKind::LibraryOnly { field: "sha256" };
-        return Err(report.add(kind, key.line, key.column));
+/// Refuses a field that says something about a library where there is none.
+fn library_only(field: &'static str, fields: &Fields<'_>, report: &mut Report) -> Read<()> {
+    match (fields.key(field), fields.key("agent"), fields.key("entrypoint")) {
+        (Some(key), Some(_), None) => {
+            let kind = ManifestErrorKind::LibraryOnly { field };
+            Err(report.add(kind, key.line, key.column))
+        }
+        _ => Ok(()),
     }
+}
+
+fn mcp(fields: &Fields<'_>, report: &mut Report) -> Read<Mcp> {
+    library_only("mcp", fields, report)?;
+    let mcp = fields.optional("mcp", report, |at, report| {
+        let fields = at.fields("mcp", "a mapping with `tools`", report)?;
+        let tools = fields.optional("tools", report, |at, report| {
+            at.list(report, |at, report| at.text_by(&rules::TOOL, report))
+        });
+        Ok(Mcp { tools: tools?.unwrap_or_default() })
+    });
+    Ok(mcp?.unwrap_or_default())
+}
+
+fn sha256(fields: &Fields<'_>, report: &mut Report) -> Read<Option<[u8; 32]>> {
+    library_only("sha256", fields, report)?;
     fields.optional("sha256", report, |at, report| {
         let text = at.verbatim_by(&rules::SHA256, report)?;
         let mut bytes = [0; 32];

@@ -57,6 +57,13 @@ pub(crate) const TOPIC: Rule = Rule {
     pattern: "^[A-Za-z0-9_.*-]{1,128}$",
 };
 
+/// The name of a tool.
+pub(crate) const TOOL: Rule = Rule {
+    expected: "a tool's name, of 1 to 64 letters, digits, `_`, `-` and `.`",
+    holds: |text| is_word(text, 64, b"_-."),
+    pattern: "^[A-Za-z0-9_.-]{1,64}$",
+};
+
 /// A name or similar that is printed in a line.
 pub(crate) const LINE: Rule =
     Rule { expected: "one line of text that is not blank", holds: is_line, pattern: "^.+$" };
@@ -112,6 +119,7 @@ mod tests {
         ("sha256", &SHA256),
         ("secret", &SECRET),
         ("topic", &TOPIC),
+        ("tool", &TOOL),
         ("line", &LINE),
         ("skill", &SKILL),
         ("glob", &GLOB),

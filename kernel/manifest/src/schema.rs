@@ -98,6 +98,16 @@ struct File {
     setup_instructions: Option<String>,
     /// The events the extension publishes and subscribes to. Documentation; nothing is enforced.
     events: Option<Events>,
+    /// What clients of the MCP server are offered of the extension; a library only.
+    mcp: Option<Mcp>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Mcp {
+    /// The names of the tools they may call. Without a statement none.
+    #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
+    tools: Option<Vec<String>>,
 }
 
 #[derive(JsonSchema)]

@@ -179,6 +179,9 @@ fn library_and_agent_exclude_each_other() {
     check("id: a\nname: N\nentrypoint: a\nagent: {}\n", &format!("4:1: {message}"));
     check("id: a\nname: N\nagent: {}\nentrypoint: a\n", &format!("4:1: {message}"));
     let hash = "0".repeat(64);
+    check("id: a\nname: N\nagent: {}\nmcp: {tools: [read]}\n", {
+        "4:1: `mcp` is about a library; an agent has none"
+    });
     check(&format!("id: a\nname: N\nagent: {{}}\nsha256: {hash}\n"), {
         "4:1: `sha256` is about a library; an agent has none"
     });
@@ -267,6 +270,11 @@ fn values_that_are_not_allowed_are_quoted_with_the_rule() {
             "4:10: `version` must be a version such as `1`, `1.2` or `1.2.3-beta.1+build`, found \
              `v1`"
         }),
+        (
+            "mcp: {tools: [read skill]}",
+            "4:15: `mcp.tools[0]` must be a tool's name, of 1 to 64 letters, digits, `_`, `-` and \
+             `.`, found `read skill`",
+        ),
         ("sha256: abc", "4:9: `sha256` must be 64 hexadecimal digits, found `abc`"),
         ("secrets: [9A]", {
             "4:11: `secrets[0]` must be the name of a secret, of letters, digits and `_`, not \

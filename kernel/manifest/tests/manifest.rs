@@ -3,7 +3,7 @@
 use serde_json::json;
 use skillhost_manifest::{
     AgentManifest, AllowedToolsMode, Catalog, Dependency, Event, Events, ExtensionId,
-    IntegrationMode, Kind, Limits, Located, Manifest, parse,
+    IntegrationMode, Kind, Limits, Located, Manifest, Mcp, parse,
 };
 
 fn id(text: &str) -> ExtensionId {
@@ -28,6 +28,7 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         sha256: None,
         setup_instructions: None,
         events: Events::default(),
+        mcp: Mcp::default(),
     }
 }
 
@@ -97,6 +98,8 @@ setup_instructions: |
 events:
   publishes: [skill.changed, {{topic: 'skill.*', description: Any change.}}]
   subscribes: []
+mcp:
+  tools: [read_skill, a.b-c]
 "
     );
     let hash_half = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
@@ -127,6 +130,7 @@ events:
             ],
             subscribes: Vec::new(),
         },
+        mcp: Mcp { tools: vec!["read_skill".to_owned(), "a.b-c".to_owned()] },
         ..library("skill_registry", "skill_registry")
     };
     assert_eq!(parse(&text), Ok(expected.clone()));

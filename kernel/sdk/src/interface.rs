@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_contract::payload::{
-    ErrorKind, Generation, SkillCreated, SkillRequest, skill_interface,
+    ErrorKind, Generation, PublishedDetailsRequest, PublishedPromptRequest, PublishedRequest,
+    PublishedUriRequest, ReviewRequest, SkillCreated, SkillRequest, skill_interface,
 };
 
 use crate::error::{ExtError, Result};
@@ -39,6 +40,31 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 let created: SkillCreated = from_bytes(payload)?;
                 to_bytes(&self.0.skill_created(&created.context, &created.skill_id).await?)
             }
+            skill_interface::LIST_PUBLISHED => {
+                let request: PublishedRequest = from_bytes(payload)?;
+                to_bytes(&self.0.list_published(&request.context).await?)
+            }
+            skill_interface::PUBLISHED_DETAILS => {
+                let request: PublishedDetailsRequest = from_bytes(payload)?;
+                to_bytes(&self.0.published_details(&request.context, &request.skill_ids).await?)
+            }
+            skill_interface::READ_PUBLISHED => {
+                let PublishedUriRequest { context, uri } = from_bytes(payload)?;
+                to_bytes(&self.0.read_published(&context, &uri).await?)
+            }
+            skill_interface::READ_PUBLISHED_DIRECTORY => {
+                let PublishedUriRequest { context, uri } = from_bytes(payload)?;
+                to_bytes(&self.0.read_published_directory(&context, &uri).await?)
+            }
+            skill_interface::PUBLISHED_PROMPT => {
+                let PublishedPromptRequest { context, skill_id, arguments } = from_bytes(payload)?;
+                to_bytes(&self.0.published_prompt(&context, &skill_id, &arguments).await?)
+            }
+            skill_interface::OFFER_REVIEW => {
+                let ReviewRequest { context, proposal } = from_bytes(payload)?;
+                to_bytes(&self.0.offer_review(&context, &proposal).await?)
+            }
+            skill_interface::DECIDE => to_bytes(&self.0.decide(&from_bytes(payload)?).await?),
             skill_interface::GENERATION => {
                 to_bytes(&Generation { generation: self.0.generation().await? })
             }

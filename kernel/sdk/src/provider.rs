@@ -1,9 +1,13 @@
 //! The traits an extension implements.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{CallContext, ErrorKind, ModelInfo, SkillContent};
+use skillhost_contract::payload::{
+    CallContext, ErrorKind, ModelInfo, PublishedBody, PublishedDetails, PublishedEntry,
+    PublishedPrompt, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
@@ -113,6 +117,83 @@ pub trait SkillProvider: Send + Sync + 'static {
             ErrorKind::Unavailable,
             "this extension does not record who created a skill",
         ))
+    }
+
+    /// Lists the skills that a client outside of the kernel may see, sorted by id. The scope is the
+    /// context's. By default nothing is published.
+    ///
+    /// # Errors
+    /// Go to the client.
+    async fn list_published(&self, _cx: &CallContext) -> Result<PublishedSkills> {
+        Ok(PublishedSkills::default())
+    }
+
+    /// Returns frontmatter and files of published skills, in the order asked for; what the client
+    /// may not see is left out.
+    ///
+    /// # Errors
+    /// Go to the client.
+    async fn published_details(
+        &self,
+        _cx: &CallContext,
+        _skill_ids: &[String],
+    ) -> Result<Vec<PublishedDetails>> {
+        Ok(Vec::new())
+    }
+
+    /// Reads a whole file of a published skill. The address comes from a stranger.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) for what the client may not see.
+    async fn read_published(&self, _cx: &CallContext, uri: &str) -> Result<PublishedBody> {
+        Err(ExtError::not_found(format!("there is no file `{uri}`")))
+    }
+
+    /// Lists a directory of a published skill. The address comes from a stranger.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) for what the client may not see.
+    async fn read_published_directory(
+        &self,
+        _cx: &CallContext,
+        uri: &str,
+    ) -> Result<Vec<PublishedEntry>> {
+        Err(ExtError::not_found(format!("there is no directory `{uri}`")))
+    }
+
+    /// Returns what a model is told when a person invokes a published skill with arguments.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) for a skill that the person may not invoke.
+    async fn published_prompt(
+        &self,
+        _cx: &CallContext,
+        skill_id: &str,
+        _arguments: &BTreeMap<String, String>,
+    ) -> Result<PublishedPrompt> {
+        Err(ExtError::not_found(format!("there is no skill `{skill_id}`")))
+    }
+
+    /// Returns a proposal as a person is to see it; nothing if all of it cannot be shown. Called only
+    /// where the settings let clients ask their humans.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) for a proposal that is not open.
+    async fn offer_review(
+        &self,
+        _cx: &CallContext,
+        _proposal: &str,
+    ) -> Result<Option<ReviewOffer>> {
+        Ok(None)
+    }
+
+    /// Takes a person's decision about a proposal from their client, and tells the model what came of
+    /// it. No model can call this.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`](crate::ErrorKind) if the proposal is not what the person saw.
+    async fn decide(&self, _decision: &ReviewDecision) -> Result<String> {
+        Err(ExtError::new(ErrorKind::Unavailable, "this extension takes no decisions"))
     }
 
     /// Returns a number that changes whenever any skill's content may have changed. Called once per

@@ -3,9 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use skill_store::{
-    Activation, ActivationLog, Finder, Kept, Ledger, LedgerKeeper, Read, RegistryConfig, Store,
-    SystemClock, Turn, propose_skill_update,
+    Activation, ActivationLog, Finder, Kept, Ledger, LedgerKeeper, Offer, Read, RegistryConfig,
+    Store, SystemClock, Turn, Verdict, propose_skill_update,
 };
+use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};
 
@@ -74,6 +75,23 @@ impl Desk {
     pub(crate) fn created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
         let done = self.ledger.report_created(&self.store.snapshot(), &author(cx), skill_id);
         log(&Kept { notes: self.ledger.take_notes(), ..Kept::default() }.lines());
+        done.map_err(|error| refused(error.into()))
+    }
+
+    /// Returns a proposal as a client's human is to see it.
+    pub(crate) fn offer(&self, proposal: &str) -> Result<Option<Offer>> {
+        let found = blocking(|| self.ledger.offer(proposal));
+        log(&Kept { notes: self.ledger.take_notes(), ..Kept::default() }.lines());
+        found.map_err(|error| refused(error.into()))
+    }
+
+    /// Does what a client's human decided, as the client says.
+    pub(crate) async fn decide(&self, made: &ReviewDecision) -> Result<String> {
+        let ReviewDecision { context, proposal, digest, approve, reason } = made;
+        let client = &context.agent_id;
+        let verdict = Verdict { client, proposal, digest, approve: *approve, reason };
+        let (done, kept) = blocking(|| self.ledger.settle_offer(&self.store.snapshot(), &verdict));
+        self.tell(kept).await;
         done.map_err(|error| refused(error.into()))
     }
 

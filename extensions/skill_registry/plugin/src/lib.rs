@@ -10,10 +10,17 @@ mod meaning;
 mod tools;
 mod watch;
 
-use skill_store::{GenerationFile, News, RegistryError, skill_content};
-use skillhost_sdk::prelude::*;
-use skillhost_sdk::{serde_json, tokio};
+use std::collections::BTreeMap;
 
+use skill_store::{GenerationFile, News, Publication, Read, RegistryError, skill_content};
+use skillhost_sdk::prelude::*;
+use skillhost_sdk::serde::{Serialize, de::DeserializeOwned};
+use skillhost_sdk::{
+    PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
+    ReviewDecision, ReviewOffer, serde_json, tokio,
+};
+
+use crate::caller::audience;
 use crate::desk::Desk;
 use crate::meaning::Meaning;
 use crate::watch::Watch;
@@ -24,6 +31,7 @@ struct SkillRegistry {
     meaning: Meaning,
     watch: Arc<Watch>,
     generation_file: GenerationFile,
+    publication: Publication,
 }
 
 #[async_trait]
@@ -34,7 +42,8 @@ impl Extension for SkillRegistry {
         let desk = Arc::new(Desk::new(cx)?);
         watch::log(&News::first(&desk.store.snapshot()));
         let (meaning, watch) = (Meaning::new(&desk), Arc::new(Watch::new(&desk)));
-        Ok(Self { desk, meaning, watch, generation_file })
+        let publication = Publication::new(Arc::clone(&desk.store));
+        Ok(Self { desk, meaning, watch, generation_file, publication })
     }
 
     async fn start(&self) -> Result<()> {
@@ -122,6 +131,53 @@ impl SkillProvider for SkillRegistry {
         self.watch.poll_fully().await
     }
 
+    async fn list_published(&self, cx: &CallContext) -> Result<PublishedSkills> {
+        shaped(&self.publication.list(audience(cx)))
+    }
+
+    async fn published_details(
+        &self,
+        cx: &CallContext,
+        ids: &[String],
+    ) -> Result<Vec<PublishedDetails>> {
+        let found = blocking(|| self.publication.details(audience(cx), ids));
+        watch::log(&found.notes);
+        shaped(&found.details)
+    }
+
+    async fn read_published(&self, cx: &CallContext, uri: &str) -> Result<PublishedBody> {
+        self.handed_out(cx, blocking(|| self.publication.read(audience(cx), uri)))
+    }
+
+    async fn read_published_directory(
+        &self,
+        cx: &CallContext,
+        uri: &str,
+    ) -> Result<Vec<PublishedEntry>> {
+        let children = blocking(|| self.publication.directory(audience(cx), uri));
+        shaped(&children.map_err(refused)?)
+    }
+
+    async fn published_prompt(
+        &self,
+        cx: &CallContext,
+        skill_id: &str,
+        given: &BTreeMap<String, String>,
+    ) -> Result<PublishedPrompt> {
+        self.handed_out(cx, blocking(|| self.publication.prompt(audience(cx), skill_id, given)))
+    }
+
+    async fn offer_review(&self, _cx: &CallContext, proposal: &str) -> Result<Option<ReviewOffer>> {
+        shaped(&self.desk.offer(proposal)?)
+    }
+
+    async fn decide(&self, decision: &ReviewDecision) -> Result<String> {
+        let text = self.desk.decide(decision).await?;
+        // What the next call is told already has it.
+        self.watch.poll_fully().await?;
+        Ok(text)
+    }
+
     async fn generation(&self) -> Result<u64> {
         // One stat; a write by another process is then in this very turn.
         if self.generation_file.moved() {
@@ -129,6 +185,24 @@ impl SkillProvider for SkillRegistry {
         }
         Ok(self.desk.store.snapshot().generation())
     }
+}
+
+impl SkillRegistry {
+    /// What a client gets out of a skill, taken down.
+    fn handed_out<T: DeserializeOwned>(
+        &self,
+        cx: &CallContext,
+        found: std::result::Result<(impl Serialize, Read), RegistryError>,
+    ) -> Result<T> {
+        let (made, read) = found.map_err(refused)?;
+        self.desk.record(cx, read);
+        shaped(&made)
+    }
+}
+
+/// A value of the registry in the kernel's shape, which is the same on the wire.
+fn shaped<T: DeserializeOwned>(value: &impl Serialize) -> Result<T> {
+    serde_json::from_value(json!(value)).map_err(|error| ExtError::failed(error.to_string()))
 }
 
 /// Runs work that waits for the disk where it keeps no other call waiting.

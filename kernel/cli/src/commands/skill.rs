@@ -28,7 +28,7 @@ mod rules;
 mod search;
 mod states;
 mod stats;
-mod stored;
+pub(super) mod stored;
 mod triads;
 mod validate;
 

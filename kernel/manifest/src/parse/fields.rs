@@ -40,6 +40,8 @@ pub(crate) const ALL: &[&str] = &[
     "events.subscribes",
     "events.subscribes[].topic",
     "events.subscribes[].description",
+    "mcp",
+    "mcp.tools",
 ];
 
 /// Fields of the top level that are understood but cannot be honoured, with the reason.

@@ -75,6 +75,8 @@ fn every_command_explains_itself_without_a_home() {
       ext          Look at extensions, reload one, begin a new one
       tool         List and call tools
       skill        Look at skills, check, format and measure them; loads no extension
+      export       Write skills into the folder of Claude Code, Codex or Gemini CLI, as copies or links
+      mcp          Serve the registry to other agents with the Model Context Protocol
       config       Print the settings in force and where each comes from
       schema       Print the JSON Schema of a file
       init         Make a directory a home with the shipped skills and manifests

@@ -26,6 +26,8 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     extensions.skill_registry.poll_interval_ms  250                                                              variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
     extensions.skill_registry.roots             [{"label":"sandbox","path":"sandbox/skills","trust":"operator"}] manifests/skill_registry/manifest.yaml
     extensions.skill_registry.search_embeddings "off"                                                            manifests/skill_registry/manifest.yaml
+    mcp.catalog                                 "all"                                                            skillhost.yaml
+    mcp.review                                  "off"                                                            skillhost.yaml
     "#);
 }
 
@@ -77,6 +79,16 @@ fn without_settings_the_manifests_and_defaults_are_in_force() {
           "key": "extensions.skill_registry.search_embeddings",
           "source": "[HOME]/manifests/skill_registry/manifest.yaml",
           "value": "off"
+        },
+        {
+          "key": "mcp.catalog",
+          "source": "default",
+          "value": "all"
+        },
+        {
+          "key": "mcp.review",
+          "source": "default",
+          "value": "off"
         }
       ],
       "settings_file": "[HOME]/skillhost.yaml",
@@ -110,7 +122,7 @@ fn what_is_wrong_with_settings_is_named_with_its_place() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected `allow_shadowing` or `extensions`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `extensions`, `mcp`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -188,7 +200,7 @@ fn the_schemas_are_json_and_the_manifests_is_the_one_in_the_documentation() {
     assert_eq!(schema.stdout, documented);
     let settings = home.skillhost(["schema", "settings"]).success().json();
     let keys: Vec<_> = settings["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["allow_shadowing", "extensions"]);
+    assert_eq!(keys, ["allow_shadowing", "extensions", "mcp"]);
     assert_eq!(settings["additionalProperties"], false);
     insta::assert_snapshot!(home.skillhost(["schema", "manifset"]), @"
     exit 2

@@ -59,7 +59,7 @@ pub(super) fn resource(session: &Session, id: &str, path: &str, roots: &SkillRoo
 }
 
 /// Opens the roots named on the command line, else those of the home.
-pub(super) fn open(session: &Session, roots: &SkillRoots) -> Result<Store, CliError> {
+pub(in crate::commands) fn open(session: &Session, roots: &SkillRoots) -> Result<Store, CliError> {
     let options =
         if roots.roots.is_empty() { home_options(session)? } else { named(session, roots)? };
     Store::open(options, Arc::new(SystemClock))
@@ -67,7 +67,7 @@ pub(super) fn open(session: &Session, roots: &SkillRoots) -> Result<Store, CliEr
 }
 
 /// The ledger of a home.
-pub(super) fn ledger(home: &Home) -> Ledger {
+pub(in crate::commands) fn ledger(home: &Home) -> Ledger {
     Ledger::new(home.data_dir(REGISTRY), Arc::new(SystemClock))
 }
 

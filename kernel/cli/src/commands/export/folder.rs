@@ -1,0 +1,303 @@
+//! The folder of a client: what of it is ours, and how it is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use skill_store::{Audience, Digest, Snapshot, Store, read_published};
+
+use super::tree::{self, Files, Found, Source};
+use crate::error::CliError;
+use crate::exit;
+
+/// The file that says which skills in a folder were written by export, and as what.
+const RECORD: &str = ".skillhost-export.json";
+
+/// The version of that file.
+const VERSION: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recorded {
+    schema_version: u32,
+    skills: BTreeMap<String, Written>,
+}
+
+/// What was written for a skill; while it is replaced, that is what was and what will be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    /// Copies whose files have one of these digests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    copies: Vec<Digest>,
+    /// Links to one of these directories.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    links: Vec<PathBuf>,
+}
+
+impl Written {
+    /// Adds what will be written.
+    fn add(&mut self, source: &Source) {
+        match source {
+            Source::Copy(files) => self.copies.push(tree::digest(files)),
+            Source::Link(target) => self.links.push(target.clone()),
+        }
+    }
+
+    /// Reduces it to what was found, if that is ours; else to nothing.
+    fn only(&self, found: &Found) -> Option<Self> {
+        match found {
+            Found::Copy(files) => {
+                let digest = tree::digest(files);
+                let ours = self.copies.contains(&digest);
+                ours.then(|| Self { copies: vec![digest], links: Vec::new() })
+            }
+            Found::Link(target) => {
+                let ours = self.links.contains(target);
+                ours.then(|| Self { copies: Vec::new(), links: vec![target.clone()] })
+            }
+            Found::Nothing | Found::Other => None,
+        }
+    }
+}
+
+/// How a skill in the folder stands to the one in the registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// It is the same.
+    Current,
+    /// There is none.
+    Missing,
+    /// It is as it was exported, and the registry's is another by now.
+    Outdated,
+    /// It was exported and somebody changed it.
+    Edited,
+    /// It was never exported.
+    Foreign,
+}
+
+/// A folder of skills.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    recorded: Recorded,
+    /// Keeps other exports out while it is open.
+    _lock: Option<File>,
+}
+
+impl Folder {
+    /// Opens a folder, made if it is to be written and is not there.
+    pub(super) fn open(path: PathBuf, check: bool) -> Result<Self, CliError> {
+        let lock = if check { None } else { Some(alone(&path)?) };
+        let file = path.join(RECORD);
+        let empty = || Recorded { schema_version: VERSION, skills: BTreeMap::new() };
+        let recorded = match fs::read(&file) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .ok()
+                .filter(|recorded: &Recorded| recorded.schema_version == VERSION),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(empty()),
+            Err(error) => return Err(CliError::io(&file, &error)),
+        };
+        let recorded = recorded.ok_or_else(|| {
+            let message = format!("{} is not a record of this version", file.display());
+            CliError::new(exit::CONFLICT, message)
+                .hint("move it away; what was exported before then counts as somebody else's")
+        })?;
+        Ok(Self { path, recorded, _lock: lock })
+    }
+
+    pub(super) fn path(&self, id: &str) -> PathBuf {
+        self.path.join(id)
+    }
+
+    pub(super) fn into_path(self) -> PathBuf {
+        self.path
+    }
+
+    /// Returns what was exported, beside these, and is still there.
+    pub(super) fn others(&self, names: &BTreeSet<&str>) -> Vec<String> {
+        let others = self.recorded.skills.keys().filter(|id| !names.contains(id.as_str()));
+        others.filter(|id| self.path(id).symlink_metadata().is_ok()).cloned().collect()
+    }
+
+    /// Looks at the place of a skill.
+    pub(super) fn look(&self, id: &str) -> io::Result<Found> {
+        Found::at(&self.path(id))
+    }
+
+    /// Tells how what is there stands to what should be.
+    pub(super) fn status(&self, id: &str, found: &Found, source: &Source) -> Status {
+        if *found == Found::Nothing {
+            return Status::Missing;
+        }
+        if found.is(source) {
+            return Status::Current;
+        }
+        match self.recorded.skills.get(id) {
+            Some(written) if written.only(found).is_some() => Status::Outdated,
+            Some(_) => Status::Edited,
+            None => Status::Foreign,
+        }
+    }
+
+    /// Records what will be written, beside what was, for those that may be written.
+    pub(super) fn claim<'s>(
+        &mut self,
+        planned: impl Iterator<Item = (&'s str, &'s Source)>,
+    ) -> Result<(), CliError> {
+        let before = self.recorded.clone();
+        for (id, source) in planned {
+            let found = self.look(id).map_err(|error| CliError::io(&self.path(id), &error))?;
+            if !matches!(self.status(id, &found, source), Status::Missing | Status::Outdated) {
+                continue;
+            }
+            self.recorded.skills.entry(id.to_owned()).or_default().add(source);
+        }
+        if self.recorded == before { Ok(()) } else { self.record() }
+    }
+
+    /// Records what is there now of what was written; what is gone is forgotten.
+    pub(super) fn settle(&mut self) -> Result<(), CliError> {
+        let before = self.recorded.clone();
+        for (id, written) in std::mem::take(&mut self.recorded.skills) {
+            let kept = match self.look(&id) {
+                Ok(Found::Nothing) => continue,
+                Ok(found) => written.only(&found).unwrap_or(written),
+                Err(_) => written,
+            };
+            self.recorded.skills.insert(id, kept);
+        }
+        if self.recorded == before { Ok(()) } else { self.record() }
+    }
+
+    fn record(&self) -> Result<(), CliError> {
+        let file = self.path.join(RECORD);
+        let temporary = self.beside(RECORD, "new");
+        let mut text = serde_json::to_vec_pretty(&self.recorded).map_err(io::Error::from)?;
+        text.push(b'\n');
+        let written = write_new(&temporary, &text, false)
+            .and_then(|()| fs::rename(&temporary, &file))
+            .map_err(|error| CliError::io(&file, &error));
+        if written.is_err() {
+            // The error is told; a leftover would only add to it.
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    /// Writes a copy of a skill beside the one that is there, and puts it in its place.
+    pub(super) fn copy(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+        id: &str,
+        files: &Files,
+        found: &Found,
+    ) -> Result<(), CliError> {
+        let temporary = self.beside(id, "new");
+        let failed = |error: io::Error| CliError::io(&temporary, &error);
+        fs::create_dir(&temporary).map_err(failed)?;
+        let written = files.iter().try_for_each(|(path, (digest, executable))| {
+            let file = read_published(store, snapshot, Audience::Operator, id, path)?;
+            let bytes = file.content.bytes();
+            if Digest::of(bytes) != *digest {
+                let message = format!("{path} changed while it was copied");
+                return Err(CliError::new(exit::CONFLICT, message).hint("export it again"));
+            }
+            let to = temporary.join(path);
+            if let Some(parent) = to.parent() {
+                fs::create_dir_all(parent).map_err(failed)?;
+            }
+            write_new(&to, bytes, *executable).map_err(failed)
+        });
+        let placed = written.and_then(|()| self.put(&temporary, id, found));
+        if placed.is_err() {
+            // The error is told; a leftover would only add to it.
+            let _ = fs::remove_dir_all(&temporary);
+        }
+        placed
+    }
+
+    /// Puts a link in the place of a skill.
+    pub(super) fn link(&self, id: &str, target: &Path, found: &Found) -> Result<(), CliError> {
+        let temporary = self.beside(id, "new");
+        symlink(target, &temporary).map_err(|error| CliError::io(&temporary, &error))?;
+        let placed = self.put(&temporary, id, found);
+        if placed.is_err() {
+            // The error is told; a leftover would only add to it.
+            let _ = fs::remove_file(&temporary);
+        }
+        placed
+    }
+
+    /// Moves something new into the place of what was found there.
+    fn put(&self, new: &Path, id: &str, found: &Found) -> Result<(), CliError> {
+        let (place, old) = (self.path(id), self.beside(id, "old"));
+        let failed = |error: io::Error| CliError::io(&place, &error);
+        if *found == Found::Nothing {
+            return fs::rename(new, &place).map_err(failed);
+        }
+        fs::rename(&place, &old).map_err(failed)?;
+        // Somebody may have changed it since it was looked at.
+        let same = Found::at(&old).is_ok_and(|now| now == *found);
+        let moved = if same {
+            fs::rename(new, &place).map_err(failed)
+        } else {
+            Err(CliError::new(exit::CONFLICT, "it changed while it was replaced")
+                .hint("export it again"))
+        };
+        if moved.is_err() {
+            // It goes back where it was; if even that fails, it is still there under its other name.
+            let _ = fs::rename(&old, &place);
+            return moved;
+        }
+        let removed = if matches!(found, Found::Link(_)) {
+            fs::remove_file(&old)
+        } else {
+            fs::remove_dir_all(&old)
+        };
+        removed.map_err(|error| CliError::io(&old, &error))
+    }
+
+    /// Names a place beside a skill that no client takes for one.
+    fn beside(&self, id: &str, what: &str) -> PathBuf {
+        self.path.join(format!(".{id}.{}.{what}", std::process::id()))
+    }
+}
+
+/// Makes a folder and keeps other exports out of it.
+fn alone(path: &Path) -> Result<File, CliError> {
+    fs::create_dir_all(path).map_err(|error| CliError::io(path, &error))?;
+    let file = path.join(".skillhost-export.lock");
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&file);
+    let lock = lock.map_err(|error| CliError::io(&file, &error))?;
+    lock.lock().map_err(|error| CliError::io(&file, &error))?;
+    Ok(lock)
+}
+
+fn write_new(path: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if executable {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o777);
+    }
+    #[cfg(not(unix))]
+    let _ = executable;
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(unix)]
+fn symlink(target: &Path, at: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, at)
+}
+
+#[cfg(not(unix))]
+fn symlink(target: &Path, at: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_dir(target, at)
+}

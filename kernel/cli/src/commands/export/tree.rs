@@ -1,0 +1,195 @@
+//! The files of a skill: as they should be, and as they are in a folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use skill_store::{Digest, Manifest, Publisher, Skill, Snapshot, Store};
+
+use crate::error::CliError;
+use crate::exit;
+
+/// More than a skill that is exported can have; what has more was not written by us.
+const MAX_ENTRIES: usize = 5_000;
+
+/// The largest file that is looked at.
+const MAX_FILE: u64 = 16 << 20;
+
+/// What is known of one file: its digest, and whether it is executable.
+pub(super) type File = (Digest, bool);
+
+/// Files by their path, with `/`.
+pub(super) type Files = BTreeMap<String, File>;
+
+/// What an exported skill should be.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// A copy of these files.
+    Copy(Files),
+    /// A link to this directory.
+    Link(PathBuf),
+}
+
+impl Source {
+    /// Lists the files of a skill.
+    pub(super) fn copied(
+        publisher: &Publisher,
+        store: &Store,
+        snapshot: &Snapshot,
+        skill: &Skill,
+    ) -> Result<Self, CliError> {
+        let entry = publisher.entry(store, snapshot, skill)?;
+        let Manifest::Files(files) = &entry.resources else {
+            let message = "it has more than 512 files or 16 MiB, which is too much for a copy";
+            return Err(CliError::new(exit::FINDINGS, message).hint("--link"));
+        };
+        let files = files.iter().map(|file| (file.path.clone(), (file.digest, file.executable)));
+        Ok(Self::Copy(files.collect()))
+    }
+
+    /// Finds the directory of a skill.
+    pub(super) fn linked(skill: &Skill) -> Result<Self, CliError> {
+        let dir = skill.dir();
+        let dir = fs::canonicalize(&dir).map_err(|error| CliError::io(&dir, &error))?;
+        Ok(Self::Link(dir))
+    }
+}
+
+/// What is in the place of a skill.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing.
+    Nothing,
+    /// A directory with these files and nothing else.
+    Copy(Files),
+    /// A link to this path.
+    Link(PathBuf),
+    /// Something that export does not write.
+    Other,
+}
+
+/// One file that differs.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) path: String,
+    pub(super) kind: ChangeKind,
+}
+
+/// How a file in the folder differs from the skill's.
+#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ChangeKind {
+    /// It is not in the folder.
+    Missing,
+    /// It is only in the folder.
+    Extra,
+    /// It is another one.
+    Differs,
+}
+
+impl ChangeKind {
+    pub(super) fn sign(self) -> &'static str {
+        match self {
+            Self::Missing => "-",
+            Self::Extra => "+",
+            Self::Differs => "~",
+        }
+    }
+}
+
+impl Found {
+    /// Looks at a path without following a link.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        let metadata = match fs::symlink_metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Nothing),
+            Err(error) => return Err(error),
+        };
+        if metadata.is_symlink() {
+            return Ok(Self::Link(fs::read_link(path)?));
+        }
+        if !metadata.is_dir() {
+            return Ok(Self::Other);
+        }
+        let mut files = Files::new();
+        let mut seen = 0;
+        let plain = walk(path, "", &mut seen, &mut files)?;
+        Ok(if plain { Self::Copy(files) } else { Self::Other })
+    }
+
+    /// Tells whether this is what it should be.
+    pub(super) fn is(&self, source: &Source) -> bool {
+        match (self, source) {
+            (Self::Copy(found), Source::Copy(wanted)) => found == wanted,
+            (Self::Link(found), Source::Link(wanted)) => found == wanted,
+            _ => false,
+        }
+    }
+
+    /// Lists what differs, by path.
+    pub(super) fn changes(&self, source: &Source) -> Vec<Change> {
+        let (Self::Copy(found), Source::Copy(wanted)) = (self, source) else { return Vec::new() };
+        let paths: BTreeSet<&String> = found.keys().chain(wanted.keys()).collect();
+        let change = |path: &String| {
+            let kind = match (found.get(path), wanted.get(path)) {
+                (None, _) => ChangeKind::Missing,
+                (_, None) => ChangeKind::Extra,
+                (found, wanted) if found != wanted => ChangeKind::Differs,
+                _ => return None,
+            };
+            Some(Change { path: path.clone(), kind })
+        };
+        paths.into_iter().filter_map(change).collect()
+    }
+}
+
+/// Computes the digest by which files are recognised: over each path, executable bit and digest.
+pub(super) fn digest(files: &Files) -> Digest {
+    let mut text = String::new();
+    for (path, (digest, executable)) in files {
+        // A path has no NUL.
+        text.push_str(&format!("{path}\0{}\0{digest}\n", u8::from(*executable)));
+    }
+    Digest::of(text.as_bytes())
+}
+
+/// Reads a tree; false if there is anything that export does not write.
+fn walk(dir: &Path, prefix: &str, seen: &mut usize, files: &mut Files) -> io::Result<bool> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        *seen += 1;
+        let Ok(name) = entry.file_name().into_string() else { return Ok(false) };
+        let kind = entry.file_type()?;
+        let path = format!("{prefix}{name}");
+        if *seen > MAX_ENTRIES || !(kind.is_dir() || kind.is_file()) {
+            return Ok(false);
+        }
+        if kind.is_dir() {
+            if !walk(&entry.path(), &format!("{path}/"), seen, files)? {
+                return Ok(false);
+            }
+            continue;
+        }
+        let metadata = entry.metadata()?;
+        let mut bytes = Vec::new();
+        fs::File::open(entry.path())?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Ok(false);
+        }
+        files.insert(path, (Digest::of(&bytes), executable(&metadata)));
+    }
+    Ok(true)
+}
+
+#[cfg(unix)]
+fn executable(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn executable(_: &fs::Metadata) -> bool {
+    false
+}

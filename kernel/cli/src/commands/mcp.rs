@@ -1,0 +1,172 @@
+//! `skillhost mcp`: the registry for every other agent.
+
+mod folder;
+mod install;
+
+use std::io::IsTerminal as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skillhost_kernel::{BootOptions, Home, Installation, Kernel, Settings, discover};
+use skillhost_mcp::http::{self, Access, Token};
+use skillhost_mcp::{Backend, KernelBackend, Limits, Server, serve_stdio};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{LabelledRoot, McpArgs, McpCommand};
+use crate::error::CliError;
+use crate::exit;
+use crate::output::Outcome;
+use crate::session::Session;
+use folder::FolderBackend;
+
+/// The extension whose configuration says where skills are.
+const REGISTRY: &str = "skill_registry";
+
+pub(super) fn mcp(session: &Session, args: &McpArgs) -> Outcome {
+    if let Some(McpCommand::Install(args)) = &args.command {
+        return install::install(session, args);
+    }
+    match session.trusted_home_if_any()? {
+        Some(home) => serve_home(session, home, args),
+        None => serve_folders(session, args),
+    }
+}
+
+/// Serves what the extensions of a home export, and its skills.
+fn serve_home(session: &Session, home: Home, args: &McpArgs) -> Outcome {
+    let mut settings = session.settings(&home)?.settings;
+    add_roots(session, &home, &mut settings, &args.roots)?;
+    let clients = settings.mcp.clone();
+    let options = BootOptions::new(home, settings);
+    session.block_on(async {
+        // Before anything is announced: from the first line on, a signal ends it in order.
+        let stop = stop_on_signal()?;
+        let kernel = Kernel::boot(options).await;
+        for rejected in &kernel.report().rejected {
+            session.output.note(format!("{} is not loaded: {}", rejected.id, rejected.reason));
+        }
+        let served =
+            match KernelBackend::new(kernel.clone(), &clients) {
+                Ok(backend) => {
+                    kernel.start_services().await;
+                    serve(session, Arc::new(backend), args, stop).await
+                }
+                Err(error) => Err(CliError::usage(error.to_string())
+                    .hint("correct mcp.catalog in skillhost.yaml")),
+            };
+        kernel.shutdown().await;
+        served
+    })?
+}
+
+/// Serves the skills that lie where clients look for them.
+fn serve_folders(session: &Session, args: &McpArgs) -> Outcome {
+    let roots = labelled(session, &args.roots)?;
+    session.block_on(async {
+        let stop = stop_on_signal()?;
+        let backend = FolderBackend::open(&session.environment, roots)?;
+        serve(session, Arc::new(backend), args, stop).await
+    })?
+}
+
+async fn serve(
+    session: &Session,
+    backend: Arc<dyn Backend>,
+    args: &McpArgs,
+    stop: CancellationToken,
+) -> Outcome {
+    let server = Server::new(backend, Limits::default(), env!("CARGO_PKG_VERSION"));
+    if let Some(address) = args.http {
+        return serve_http(session, &server, address, args, stop).await;
+    }
+    if std::io::stdin().is_terminal() {
+        session.output.note("serving MCP on standard input and output; Ctrl-C ends it");
+    }
+    let served = serve_stdio(&server, stop).await;
+    served.map_err(|error| CliError::new(exit::FINDINGS, error.to_string()))?;
+    Ok(exit::OK)
+}
+
+async fn serve_http(
+    session: &Session,
+    server: &Server,
+    address: SocketAddr,
+    args: &McpArgs,
+    stop: CancellationToken,
+) -> Outcome {
+    let token = args.token.as_deref().map(Token::new).transpose();
+    let token = token.map_err(|error| {
+        CliError::usage(error.to_string()).hint("such as the output of: openssl rand -hex 32")
+    })?;
+    let access = Access { token, hosts: args.hosts.clone(), origins: args.origins.clone() };
+    access.check(address).map_err(|error| {
+        CliError::usage(error.to_string()).hint("set SKILLHOST_MCP_TOKEN, or listen on 127.0.0.1")
+    })?;
+    let failed = |error: std::io::Error| CliError::new(exit::IO, format!("{address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let url = format!("http://{}{}", listener.local_addr().map_err(failed)?, http::PATH);
+    match session.output.json {
+        true => session.output.object(&json!({ "event": "mcp.serving", "url": url }))?,
+        false => session.output.line(format!("serving MCP at {url}; Ctrl-C ends it"))?,
+    }
+    http::serve(server, listener, access, stop).await.map_err(failed)?;
+    Ok(exit::OK)
+}
+
+/// Gives a token that the first signal cancels.
+fn stop_on_signal() -> Result<CancellationToken, CliError> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
+        }
+        stopped.cancel();
+    });
+    Ok(stop)
+}
+
+/// Checks the roots named on the command line; nobody answers for what is in them.
+fn labelled(session: &Session, roots: &[LabelledRoot]) -> Result<Vec<skill_store::Root>, CliError> {
+    let root = |root: &LabelledRoot| {
+        let path = session.environment.current_dir.join(&root.path);
+        if !path.is_dir() {
+            let message = format!("{}: no such directory", path.display());
+            return Err(CliError::new(exit::NOT_FOUND, message)
+                .hint("--root names a folder with skills in it, as LABEL=PATH"));
+        }
+        let trust = skill_store::Trust::Untrusted;
+        Ok(skill_store::Root { label: root.label.clone(), path, trust })
+    };
+    roots.iter().map(root).collect()
+}
+
+/// Puts the roots named on the command line behind those of the home.
+fn add_roots(
+    session: &Session,
+    home: &Home,
+    settings: &mut Settings,
+    roots: &[LabelledRoot],
+) -> Result<(), CliError> {
+    if roots.is_empty() {
+        return Ok(());
+    }
+    let installation = Installation::of_current_exe();
+    let found = discover(home, installation.as_ref(), &settings.allow_shadowing);
+    let config = found.manifests.get(REGISTRY).map(|found| settings.config_of(&found.manifest));
+    let mut all = config.and_then(|mut config| match config["roots"].take() {
+        Value::Array(roots) => Some(roots),
+        _ => None,
+    });
+    let all_roots = all.get_or_insert_default();
+    all_roots.extend(labelled(session, roots)?.iter().map(|root| json!(root)));
+    let registry = settings.extensions.entry(REGISTRY.to_owned()).or_default();
+    registry.insert("roots".to_owned(), json!(all));
+    Ok(())
+}

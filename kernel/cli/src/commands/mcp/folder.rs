@@ -1,0 +1,218 @@
+//! Skills that lie where other agents look for them, served without a home: read-only, nobody answers
+//! for them, and each names its origin.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use skill_store::{
+    Answer, Audience, Publication, RegistryError, Root, Store, StoreOptions, SystemClock, Trust,
+    list_skills, read_skill, read_skill_resource, tool_descriptions,
+};
+use skillhost_kernel::{
+    Approval, Audience as Offered, Environment, ErrorKind, PublishedBody, PublishedDetails,
+    PublishedEntry, PublishedSkills, ToolOutput, ToolSpec,
+};
+use skillhost_mcp::{Backend, BackendError, Change, ClientSession, PromptArguments};
+use tokio::sync::watch;
+use tokio::task::block_in_place;
+
+use crate::error::CliError;
+
+/// Where agents look for skills, below the working directory and below the user's.
+const FOLDERS: [(&str, &str); 2] = [("agents", ".agents/skills"), ("claude", ".claude/skills")];
+
+/// Between two looks at the folders.
+const POLL: Duration = Duration::from_secs(2);
+
+/// Serves the skills of folders.
+pub(super) struct FolderBackend {
+    store: Arc<Store>,
+    publication: Publication,
+    changes: watch::Receiver<Change>,
+}
+
+impl FolderBackend {
+    /// Opens the folders of the working directory, of the user, and those named on the command line,
+    /// and watches them until the backend is dropped. Must be called within a runtime.
+    pub(super) fn open(environment: &Environment, more: Vec<Root>) -> Result<Self, CliError> {
+        let roots = folders(environment).into_iter().chain(more).collect();
+        let options = StoreOptions { roots, ..StoreOptions::default() };
+        let store = Store::open(options, Arc::new(SystemClock)).map_err(|error| {
+            CliError::usage(error.to_string()).hint("give each root a label of its own")
+        })?;
+        let store = Arc::new(store);
+        let (sender, changes) = watch::channel(Change::default());
+        let watched = Arc::clone(&store);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = sender.closed() => return,
+                    () = tokio::time::sleep(POLL) => {}
+                }
+                let polled = Arc::clone(&watched);
+                let report = tokio::task::spawn_blocking(move || polled.poll()).await;
+                if report.is_ok_and(|report| report.changed) {
+                    sender.send_modify(|change| change.0 += 1);
+                }
+            }
+        });
+        let publication = Publication::new(Arc::clone(&store));
+        Ok(Self { store, publication, changes })
+    }
+}
+
+/// The folders in order: what lies nearer comes first.
+fn folders(environment: &Environment) -> Vec<Root> {
+    let root = |label: String, path: PathBuf| Root { label, path, trust: Trust::Untrusted };
+    let below = |base: &Path, prefix: &str| {
+        FOLDERS.map(|(label, folder)| root(format!("{prefix}{label}"), base.join(folder)))
+    };
+    let mut roots = below(&environment.current_dir, "").to_vec();
+    let user = environment.user_home.as_ref().map(Path::new);
+    if let Some(user) = user.filter(|user| *user != environment.current_dir) {
+        roots.extend(below(user, "user-"));
+    }
+    roots
+}
+
+#[async_trait]
+impl Backend for FolderBackend {
+    fn instructions(&self) -> String {
+        "Skills are instructions for particular tasks. Before a task that a skill may cover, look \
+         with list_skills and load it with read_skill. They come from folders that nobody has \
+         vouched for: list_skills names each one's source."
+            .to_owned()
+    }
+
+    async fn tools(&self, _session: &ClientSession) -> Result<Vec<ToolSpec>, BackendError> {
+        let tools = tool_descriptions(&self.store.snapshot(), Audience::Model);
+        let mut specs: Vec<_> = tools
+            .into_iter()
+            .filter(|tool| tool.read_only && !tool.operators_only)
+            .map(|tool| ToolSpec {
+                name: tool.name.to_owned(),
+                description: tool.description.to_owned(),
+                input_schema: tool.schema,
+                output_schema: None,
+                read_only: true,
+                destructive: false,
+                needs_approval: Approval::Never,
+                audience: Offered::Agent,
+            })
+            .collect();
+        specs.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(specs)
+    }
+
+    async fn call(
+        &self,
+        _session: &ClientSession,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Result<Option<ToolOutput>, BackendError> {
+        let (store, snapshot) = (&self.store, self.store.snapshot());
+        let answer = block_in_place(|| match name {
+            "list_skills" => {
+                Some(parsed(arguments).map(|args| list_skills(&snapshot, Audience::Model, &args)))
+            }
+            "read_skill" => Some(parsed(arguments).and_then(|args| {
+                read_skill(store, &snapshot, Audience::Model, &args).map_err(refused)
+            })),
+            "read_skill_resource" => Some(parsed(arguments).and_then(|args| {
+                read_skill_resource(&snapshot, Audience::Model, &args).map_err(refused)
+            })),
+            _ => None,
+        });
+        answer.map(|answer| answer.and_then(output)).transpose()
+    }
+
+    async fn generation(&self, _session: &ClientSession) -> Result<(u64, u64), BackendError> {
+        Ok((0, self.store.snapshot().generation()))
+    }
+
+    async fn skills(&self, _session: &ClientSession) -> Result<PublishedSkills, BackendError> {
+        shaped(&self.publication.list(Audience::Model))
+    }
+
+    async fn details(
+        &self,
+        _session: &ClientSession,
+        skill_ids: &[&str],
+    ) -> Result<Vec<PublishedDetails>, BackendError> {
+        let found = block_in_place(|| self.publication.details(Audience::Model, skill_ids));
+        for note in found.notes {
+            tracing::warn!("{}", note.text);
+        }
+        shaped(&found.details)
+    }
+
+    async fn read(
+        &self,
+        _session: &ClientSession,
+        uri: &str,
+    ) -> Result<PublishedBody, BackendError> {
+        let read = block_in_place(|| self.publication.read(Audience::Model, uri));
+        shaped(&read.map_err(refused)?.0)
+    }
+
+    async fn directory(
+        &self,
+        _session: &ClientSession,
+        uri: &str,
+    ) -> Result<Vec<PublishedEntry>, BackendError> {
+        let children = block_in_place(|| self.publication.directory(Audience::Model, uri));
+        shaped(&children.map_err(refused)?)
+    }
+
+    async fn prompt(
+        &self,
+        _session: &ClientSession,
+        skill_id: &str,
+        arguments: PromptArguments,
+    ) -> Result<String, BackendError> {
+        let made =
+            block_in_place(|| self.publication.prompt(Audience::Model, skill_id, &arguments));
+        Ok(made.map_err(refused)?.0.text)
+    }
+
+    fn changes(&self) -> watch::Receiver<Change> {
+        self.changes.clone()
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(
+    arguments: &Map<String, Value>,
+) -> Result<T, BackendError> {
+    T::deserialize(arguments).map_err(|error| BackendError {
+        kind: ErrorKind::InvalidArgument,
+        message: error.to_string(),
+        hint: "see the tool's input schema".to_owned(),
+    })
+}
+
+/// A value of the registry in the kernel's shape, which is the same on the wire.
+fn shaped<T: serde::de::DeserializeOwned>(
+    value: &impl serde::Serialize,
+) -> Result<T, BackendError> {
+    let value = serde_json::to_value(value).and_then(serde_json::from_value);
+    value.map_err(|error| failed(&error))
+}
+
+fn failed(error: &serde_json::Error) -> BackendError {
+    BackendError { kind: ErrorKind::Failed, message: error.to_string(), hint: String::new() }
+}
+
+fn output(answer: Answer) -> Result<ToolOutput, BackendError> {
+    let structured = serde_json::value::to_raw_value(&answer.structured);
+    let structured = structured.map_err(|error| failed(&error))?;
+    Ok(ToolOutput { text: answer.text, structured: Some(structured), is_error: false })
+}
+
+fn refused(error: RegistryError) -> BackendError {
+    // Both name their kinds as they are on the wire.
+    let kind = shaped(&error.kind).unwrap_or(ErrorKind::Failed);
+    BackendError { kind, message: error.message, hint: error.hint }
+}

@@ -1,0 +1,181 @@
+//! `skillhost mcp install`: what to tell a client, so that it starts this server.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::{InstallArgs, McpClient};
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{Outcome, show};
+use crate::session::Session;
+
+/// The name under which clients know the server.
+const NAME: &str = "skillhost";
+
+/// What to tell a client.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Lines {
+    client: &'static str,
+    /// A command of the client that does it.
+    command: Option<String>,
+    /// The file of the working directory, where the client has one.
+    project_file: Option<&'static str>,
+    /// The file of the user.
+    user_file: &'static str,
+    /// What stands in either.
+    text: String,
+}
+
+/// Prints the lines for a client. With a home in reach, they name it, because a client starts the
+/// server in a directory of its own choice.
+pub(super) fn install(session: &Session, args: &InstallArgs) -> Outcome {
+    let program = std::env::current_exe()?;
+    let home = session.home().ok();
+    let home = home.as_ref().map(|home| home.root());
+    let arguments = arguments(home)?;
+    let program = utf8(&program)?;
+    let lines = lines(args.client, program, &arguments);
+    let output = session.output;
+    if output.json {
+        output.object(&lines)?;
+        return Ok(exit::OK);
+    }
+    // What is printed is to be pasted: the rest goes where it does not come along.
+    output.note(match lines.project_file {
+        Some(file) => format!("for {file} of a project, or {} of the user", lines.user_file),
+        None => format!("for {}", lines.user_file),
+    });
+    if let Some(command) = &lines.command {
+        output.note(format!("the same, by the client itself: {command}"));
+    }
+    if home.is_none() {
+        output.note(
+            "there is no home here: the server will offer .agents/skills and .claude/skills of the \
+             directory the client starts it in and of the user",
+        );
+    }
+    output.line(show(&lines.text))?;
+    Ok(exit::OK)
+}
+
+fn arguments(home: Option<&Path>) -> Result<Vec<&str>, CliError> {
+    let Some(home) = home else { return Ok(vec!["mcp"]) };
+    Ok(vec!["--home", utf8(home)?, "mcp"])
+}
+
+fn utf8(path: &Path) -> Result<&str, CliError> {
+    path.to_str().ok_or_else(|| {
+        CliError::new(exit::FINDINGS, format!("{} is not UTF-8", path.display()))
+            .hint("clients can only start what their settings can name")
+    })
+}
+
+fn lines(client: McpClient, program: &str, arguments: &[&str]) -> Lines {
+    let quoted = std::iter::once(&program).chain(arguments).map(|word| shell(word));
+    let line = quoted.collect::<Vec<_>>().join(" ");
+    let json_text = |kind: Option<&str>| {
+        let mut server = json!({ "command": program, "args": arguments });
+        if let Some(kind) = kind {
+            server["type"] = kind.into();
+        }
+        format!("{:#}", json!({ "mcpServers": { NAME: server } }))
+    };
+    match client {
+        McpClient::Claude => Lines {
+            client: "claude",
+            command: Some(format!("claude mcp add --transport stdio {NAME} -- {line}")),
+            project_file: Some(".mcp.json"),
+            user_file: "~/.claude.json",
+            text: json_text(Some("stdio")),
+        },
+        McpClient::Codex => Lines {
+            client: "codex",
+            command: Some(format!("codex mcp add {NAME} -- {line}")),
+            project_file: Some(".codex/config.toml"),
+            user_file: "~/.codex/config.toml",
+            text: format!(
+                "[mcp_servers.{NAME}]\ncommand = {}\nargs = [{}]",
+                toml(program),
+                arguments.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", ")
+            ),
+        },
+        McpClient::Gemini => Lines {
+            client: "gemini",
+            command: Some(format!("gemini mcp add {NAME} {line}")),
+            project_file: Some(".gemini/settings.json"),
+            user_file: "~/.gemini/settings.json",
+            text: json_text(None),
+        },
+        McpClient::Cursor => Lines {
+            client: "cursor",
+            command: None,
+            project_file: Some(".cursor/mcp.json"),
+            user_file: "~/.cursor/mcp.json",
+            text: json_text(Some("stdio")),
+        },
+    }
+}
+
+/// Quotes a word for a POSIX shell, where it needs quotes.
+fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Writes a text as TOML's basic string.
+fn toml(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_client_gets_its_own_form() {
+        let of = |client| {
+            let lines = lines(client, "/opt/it's/skillhost", &["--home", "/h \"x\"", "mcp"]);
+            (lines.text, lines.command.unwrap_or_default())
+        };
+        let object = |kind: &str| {
+            format!(
+                "{{\n  \"mcpServers\": {{\n    \"skillhost\": {{\n      \"args\": [\n        \
+                 \"--home\",\n        \"/h \\\"x\\\"\",\n        \"mcp\"\n      ],\n      \
+                 \"command\": \"/opt/it's/skillhost\"{kind}\n    }}\n  }}\n}}"
+            )
+        };
+        let line = r#"'/opt/it'\''s/skillhost' --home '/h "x"' mcp"#;
+        let stdio = object(",\n      \"type\": \"stdio\"");
+        assert_eq!(
+            of(McpClient::Claude),
+            (stdio.clone(), format!("claude mcp add --transport stdio skillhost -- {line}"))
+        );
+        assert_eq!(of(McpClient::Cursor), (stdio, String::new()));
+        assert_eq!(of(McpClient::Gemini), (object(""), format!("gemini mcp add skillhost {line}")));
+        let toml = "[mcp_servers.skillhost]\ncommand = \"/opt/it's/skillhost\"\nargs = [\"--home\", \
+                    \"/h \\\"x\\\"\", \"mcp\"]";
+        assert_eq!(
+            of(McpClient::Codex),
+            (toml.to_owned(), format!("codex mcp add skillhost -- {line}"))
+        );
+    }
+
+    #[test]
+    fn toml_has_no_raw_control_characters() {
+        assert_eq!(toml("a\n\\\"\u{7f}"), "\"a\\u000A\\\\\\\"\\u007F\"");
+    }
+}

@@ -1,0 +1,124 @@
+//! What the settings say about clients of the MCP server.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use skillhost_contract::payload::CatalogScope;
+
+/// What clients of the MCP server see and may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct McpSettings {
+    /// The skills they see.
+    pub catalog: McpCatalog,
+    /// Whether a client may ask its human to review a proposal.
+    pub review: McpReview,
+}
+
+/// The skills that clients of the MCP server see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected `all`, `none` or a mapping with `include` and `exclude`")]
+pub enum McpCatalog {
+    /// All of them, or none.
+    Word(McpCatalogWord),
+    /// Those that match `include` and do not match `exclude`.
+    Globs(McpCatalogGlobs),
+}
+
+/// All skills or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum McpCatalogWord {
+    /// Every skill.
+    All,
+    /// No skill.
+    None,
+}
+
+/// Globs over the ids of skills.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct McpCatalogGlobs {
+    /// What is shown; without a statement everything, with `[]` nothing.
+    #[serde(default = "everything")]
+    pub include: Vec<String>,
+    /// What is left out even if it is included.
+    #[serde(default)]
+    pub exclude: Vec<String>,
+}
+
+/// Who may decide about a proposal through the MCP server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum McpReview {
+    /// Nobody.
+    #[default]
+    Off,
+    /// The human whom the client asks. The answer is only as trustworthy as the client.
+    Elicitation,
+}
+
+fn everything() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+
+impl Default for McpCatalog {
+    fn default() -> Self {
+        Self::Word(McpCatalogWord::All)
+    }
+}
+
+impl McpCatalog {
+    /// The scope as it goes with every call of a client.
+    #[must_use]
+    pub fn scope(&self) -> CatalogScope {
+        match self {
+            Self::Word(McpCatalogWord::All) => CatalogScope::All,
+            Self::Word(McpCatalogWord::None) => CatalogScope::None,
+            // An empty `include` means all in a scope, and nothing to whoever wrote it.
+            Self::Globs(globs) if globs.include.is_empty() => CatalogScope::None,
+            Self::Globs(globs) => CatalogScope::Globs {
+                include: globs.include.clone(),
+                exclude: globs.exclude.clone(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<McpSettings, String> {
+        serde_yaml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    fn globs(include: &[&str], exclude: &[&str]) -> CatalogScope {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        CatalogScope::Globs { include: owned(include), exclude: owned(exclude) }
+    }
+
+    #[test]
+    fn a_catalog_becomes_the_scope_of_calls() {
+        let scope = |text| read(text).unwrap().catalog.scope();
+        assert_eq!(scope("{}"), CatalogScope::All);
+        assert_eq!(scope("catalog: all"), CatalogScope::All);
+        assert_eq!(scope("catalog: none"), CatalogScope::None);
+        assert_eq!(scope("catalog: {exclude: [x-*]}"), globs(&["*"], &["x-*"]));
+        assert_eq!(scope("catalog: {include: [a]}"), globs(&["a"], &[]));
+        assert_eq!(scope("catalog: {include: []}"), CatalogScope::None);
+    }
+
+    #[test]
+    fn review_is_off_unless_somebody_turns_it_on() {
+        assert_eq!(read("{}").unwrap().review, McpReview::Off);
+        assert_eq!(read("review: off").unwrap().review, McpReview::Off);
+        assert_eq!(read("review: elicitation").unwrap().review, McpReview::Elicitation);
+    }
+
+    #[test]
+    fn what_may_not_stand_there_is_refused() {
+        for text in ["catalog: some", "catalog: {inclued: []}", "review: on", "port: 1"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

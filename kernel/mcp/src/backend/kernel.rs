@@ -1,0 +1,235 @@
+//! What a kernel has loaded, for MCP clients.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use skillhost_contract::payload::{
+    CallContext, CatalogScope, Event, Origin, PublishedBody, PublishedDetails, PublishedEntry,
+    PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
+};
+use skillhost_kernel::{CallError, Kernel, KernelError, McpReview, McpSettings, topic};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+
+use super::scope::{ScopeError, check};
+use super::{Backend, BackendError, Change, ClientSession, PromptArguments};
+
+/// Longest name of a client that is kept.
+const CLIENT_NAME: usize = 64;
+
+/// Serves the tools that manifests export and the skills that a provider publishes.
+pub struct KernelBackend {
+    kernel: Kernel,
+    catalog: CatalogScope,
+    review: McpReview,
+    changes: watch::Receiver<Change>,
+}
+
+impl KernelBackend {
+    /// Serves a kernel as its settings want it.
+    ///
+    /// Must be called within a runtime: changes are listened for until the backend is dropped.
+    ///
+    /// # Errors
+    /// For a glob that is none.
+    pub fn new(kernel: Kernel, settings: &McpSettings) -> Result<Self, ScopeError> {
+        let catalog = settings.catalog.scope();
+        check(&catalog)?;
+        let review = settings.review;
+        let (sender, changes) = watch::channel(Change::default());
+        let mut events = kernel.events().listen();
+        tokio::spawn(async move {
+            loop {
+                let changed = tokio::select! {
+                    () = sender.closed() => return,
+                    event = events.recv() => match event {
+                        Ok(event) => is_change(&event),
+                        // Whatever was missed may have been one.
+                        Err(RecvError::Lagged(_)) => true,
+                        Err(RecvError::Closed) => return,
+                    },
+                };
+                if changed {
+                    sender.send_modify(|change| change.0 += 1);
+                }
+            }
+        });
+        Ok(Self { kernel, catalog, review, changes })
+    }
+
+    fn context(&self, session: &ClientSession) -> CallContext {
+        CallContext {
+            agent_id: agent_id(&session.client),
+            session_id: session.id.clone(),
+            catalog: self.catalog.clone(),
+            origin: Origin::Mcp,
+            ..CallContext::default()
+        }
+    }
+}
+
+/// The part of a tool's answer that says that a person is to decide.
+#[derive(serde::Deserialize)]
+struct Proposed {
+    proposal: String,
+}
+
+/// Whether an event means that a client may see something else than before.
+fn is_change(event: &Event) -> bool {
+    let of_a_skill = ["added", "changed", "removed", "renamed"];
+    event.topic == topic::RELOADED
+        || event.topic.strip_prefix("skill.").is_some_and(|what| of_a_skill.contains(&what))
+}
+
+/// Under what name a client acts: its own word for itself, fit for a log line and a file.
+fn agent_id(client: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    format!("mcp:{}", client.chars().take(CLIENT_NAME).map(fit).collect::<String>())
+}
+
+impl From<CallError> for BackendError {
+    fn from(error: CallError) -> Self {
+        let CallError { kind, message, hint } = error;
+        Self { kind, message, hint }
+    }
+}
+
+impl From<KernelError> for BackendError {
+    fn from(error: KernelError) -> Self {
+        Self { kind: error.kind(), message: error.to_string(), hint: error.hint() }
+    }
+}
+
+#[async_trait]
+impl Backend for KernelBackend {
+    fn instructions(&self) -> String {
+        "Skills are instructions for particular tasks. Before a task that a skill may cover, look \
+         with list_skills and load it with read_skill, then follow it."
+            .to_owned()
+    }
+
+    async fn tools(&self, session: &ClientSession) -> Result<Vec<ToolSpec>, BackendError> {
+        let (tools, failures) = self.kernel.exported_tools(&self.context(session)).await;
+        for (id, error) in failures {
+            tracing::warn!(%id, %error, "its tools are not offered");
+        }
+        Ok(tools.into_iter().map(|tool| tool.spec).collect())
+    }
+
+    async fn call(
+        &self,
+        session: &ClientSession,
+        name: &str,
+        arguments: &Map<String, Value>,
+    ) -> Result<Option<ToolOutput>, BackendError> {
+        let arguments = Value::Object(arguments.clone()).to_string();
+        match self.kernel.invoke_exported(self.context(session), name, &arguments).await {
+            Ok(output) => Ok(Some(output)),
+            Err(KernelError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn generation(&self, session: &ClientSession) -> Result<(u64, u64), BackendError> {
+        Ok(self.kernel.published(self.context(session)).generation().await?)
+    }
+
+    async fn skills(&self, session: &ClientSession) -> Result<PublishedSkills, BackendError> {
+        Ok(self.kernel.published(self.context(session)).skills().await?)
+    }
+
+    async fn details(
+        &self,
+        session: &ClientSession,
+        skill_ids: &[&str],
+    ) -> Result<Vec<PublishedDetails>, BackendError> {
+        let skill_ids = skill_ids.iter().map(|&id| id.to_owned()).collect();
+        Ok(self.kernel.published(self.context(session)).details(skill_ids).await?)
+    }
+
+    async fn read(
+        &self,
+        session: &ClientSession,
+        uri: &str,
+    ) -> Result<PublishedBody, BackendError> {
+        Ok(self.kernel.published(self.context(session)).read(uri.to_owned()).await?)
+    }
+
+    async fn directory(
+        &self,
+        session: &ClientSession,
+        uri: &str,
+    ) -> Result<Vec<PublishedEntry>, BackendError> {
+        Ok(self.kernel.published(self.context(session)).directory(uri.to_owned()).await?)
+    }
+
+    async fn prompt(
+        &self,
+        session: &ClientSession,
+        skill_id: &str,
+        arguments: PromptArguments,
+    ) -> Result<String, BackendError> {
+        let published = self.kernel.published(self.context(session));
+        Ok(published.prompt(skill_id.to_owned(), arguments).await?.text)
+    }
+
+    async fn review(
+        &self,
+        session: &ClientSession,
+        output: &ToolOutput,
+    ) -> Result<Option<ReviewOffer>, BackendError> {
+        if self.review == McpReview::Off {
+            return Ok(None);
+        }
+        let structured = output.structured.as_ref();
+        let proposed =
+            structured.and_then(|text| serde_json::from_str::<Proposed>(text.get()).ok());
+        match proposed {
+            None => Ok(None),
+            Some(Proposed { proposal }) => {
+                Ok(self.kernel.published(self.context(session)).offer_review(proposal).await?)
+            }
+        }
+    }
+
+    async fn decide(
+        &self,
+        session: &ClientSession,
+        offer: ReviewOffer,
+        approve: bool,
+        reason: String,
+    ) -> Result<String, BackendError> {
+        let published = self.kernel.published(self.context(session));
+        Ok(published.decide(offer, approve, reason).await?)
+    }
+
+    fn changes(&self) -> watch::Receiver<Change> {
+        self.changes.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_cannot_choose_a_name_that_does_harm() {
+        assert_eq!(agent_id("claude-code"), "mcp:claude-code");
+        assert_eq!(agent_id("a b/../\u{1b}[0m"), "mcp:a-b-..---0m");
+        assert_eq!(agent_id(&"x".repeat(500)).len(), "mcp:".len() + CLIENT_NAME);
+    }
+
+    #[test]
+    fn only_events_that_clients_can_see_are_changes() {
+        let change = |topic: &str| {
+            let payload = serde_json::value::to_raw_value(&()).unwrap();
+            is_change(&Event { topic: topic.to_owned(), source: String::new(), payload })
+        };
+        for topic in ["skill.added", "skill.changed", "skill.removed", "skill.renamed"] {
+            assert!(change(topic), "{topic}");
+        }
+        assert!(change(topic::RELOADED));
+        for topic in ["skill.proposal.created", "skill.version.created", "other.added", "skill."] {
+            assert!(!change(topic), "{topic}");
+        }
+    }
+}

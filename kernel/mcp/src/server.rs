@@ -1,0 +1,287 @@
+//! The protocol: which answer belongs to which request.
+
+mod completion;
+mod gate;
+mod listed;
+mod notify;
+mod page;
+mod prompts;
+mod resources;
+mod review;
+mod skills;
+mod tools;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+    ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams,
+    GetSkillResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+    SubscriptionFilter, UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use skillhost_contract::payload::ErrorKind;
+use tokio::sync::watch;
+
+use crate::backend::{Backend, BackendError, Change, ClientSession};
+use crate::limits::Limits;
+use gate::Gate;
+use listed::Listed;
+use notify::Watched;
+
+/// Serves a backend to any number of clients; cheap to clone.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    backend: Arc<dyn Backend>,
+    limits: Limits,
+    version: String,
+    listed: Listed,
+}
+
+/// One client's side of a server.
+pub(crate) struct Session {
+    shared: Arc<Shared>,
+    id: String,
+    gate: Gate,
+    watched: Arc<Watched>,
+    /// What changed since the session began.
+    changes: watch::Receiver<Change>,
+}
+
+impl Server {
+    /// Serves a backend. `version` is what clients are told.
+    #[must_use]
+    pub fn new(backend: Arc<dyn Backend>, limits: Limits, version: &str) -> Self {
+        let (version, listed) = (version.to_owned(), Listed::default());
+        Self { shared: Arc::new(Shared { backend, limits, version, listed }) }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Begins a session of a client.
+    pub(crate) fn session(&self) -> Session {
+        let limits = &self.shared.limits;
+        let mut changes = self.shared.backend.changes();
+        changes.mark_unchanged();
+        Session {
+            shared: Arc::clone(&self.shared),
+            id: format!("mcp-{}", ulid::Ulid::generate().to_string().to_lowercase()),
+            gate: Gate::new(limits.running, limits.waiting),
+            watched: Arc::default(),
+            changes,
+        }
+    }
+}
+
+type Context = RequestContext<RoleServer>;
+
+impl Session {
+    fn backend(&self) -> &dyn Backend {
+        &*self.shared.backend
+    }
+
+    /// Who asks, in the client's own words.
+    fn client(&self, context: &Context) -> ClientSession {
+        let client = context.client_info().map_or_else(|| "client".to_owned(), |info| info.name);
+        ClientSession { id: self.id.clone(), client }
+    }
+
+    /// Does the work of one request, unless there are too many or the client does not want it any
+    /// more.
+    async fn answer<T>(
+        &self,
+        context: &Context,
+        work: impl Future<Output = Result<T, ErrorData>>,
+    ) -> Result<T, ErrorData> {
+        let work = async {
+            let _place = self.gate.enter().await?;
+            work.await
+        };
+        tokio::select! {
+            biased;
+            // The library sends no answer to a cancelled request.
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+            answer = work => answer,
+        }
+    }
+
+    /// For how long an answer may be taken for the truth, and by whom.
+    fn freshness(&self) -> (u64, CacheScope) {
+        let milliseconds = self.shared.limits.watch.min(Duration::from_secs(5)).as_millis();
+        (u64::try_from(milliseconds).unwrap_or(u64::MAX), CacheScope::Private)
+    }
+}
+
+/// A backend's error as one of the protocol: what is unknown is a wrong parameter.
+fn refused(error: &BackendError) -> ErrorData {
+    let code = match error.kind {
+        ErrorKind::NotFound
+        | ErrorKind::InvalidArgument
+        | ErrorKind::Denied
+        | ErrorKind::TooLarge => ErrorCode::INVALID_PARAMS,
+        _ => ErrorCode::INTERNAL_ERROR,
+    };
+    let data = serde_json::json!({ "kind": error.kind, "hint": error.hint });
+    ErrorData::new(code, error.message.clone(), Some(data))
+}
+
+/// A parameter that names nothing, or nothing for this client.
+fn unknown(what: &str, name: &str) -> ErrorData {
+    let shown: String = name.chars().take(256).collect();
+    let message = format!("there is no {what} {shown:?}");
+    ErrorData::invalid_params(message, Some(serde_json::json!({ "kind": ErrorKind::NotFound })))
+}
+
+impl ServerHandler for Session {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_completions()
+            .enable_skills_with_directory_read()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(
+                Implementation::new("skillhost", &self.shared.version)
+                    .with_title("skillhost")
+                    .with_description("A registry for Agent Skills"),
+            )
+            .with_instructions(self.backend().instructions())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        notify::to_a_session(self, context.peer);
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.answer(&context, tools::list(self, &context, request)).await
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: Context,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.answer(&context, tools::call(self, &context, request)).await
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        self.answer(&context, skills::list(self, &context, request)).await
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        context: Context,
+    ) -> Result<GetSkillResult, ErrorData> {
+        self.answer(&context, skills::get(self, &context, &request.uri)).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.answer(&context, resources::list(self, &context, request)).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: Context,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates(self))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: Context,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.answer(&context, resources::read(self, &context, &request.uri)).await
+    }
+
+    async fn read_resource_directory(
+        &self,
+        request: ReadResourceDirectoryRequestParams,
+        context: Context,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        self.answer(&context, resources::directory(self, &context, request)).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.answer(&context, prompts::list(self, &context, request)).await
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: Context,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.answer(&context, prompts::get(self, &context, request)).await
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: Context,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.answer(&context, completion::complete(self, &context, &request)).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: Context,
+    ) -> Result<(), ErrorData> {
+        self.answer(&context, notify::watch_resource(self, &context, request.uri)).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: Context,
+    ) -> Result<(), ErrorData> {
+        self.watched.forget(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(notify::accepted(self, requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        notify::to_a_subscription(self, &context).await
+    }
+}

@@ -1,0 +1,81 @@
+//! Completion: the ids of skills and the paths of their files.
+
+use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData};
+
+use super::resources::TEMPLATE;
+use super::{Context, Session, refused, unknown};
+
+pub(super) async fn complete(
+    session: &Session,
+    context: &Context,
+    request: &CompleteRequestParams,
+) -> Result<CompleteResult, ErrorData> {
+    let client = session.client(context);
+    let typed = &request.argument.value;
+    if let Some(name) = request.r#ref.as_prompt_name() {
+        let all = session.shared.skills(&client).await?;
+        let known = all.skills.iter().any(|skill| skill.user_invocable && skill.id == name);
+        // What goes into an argument of a skill is for its author to know.
+        return if known { Ok(offer(Vec::new())) } else { Err(unknown("prompt", name)) };
+    }
+    let uri = request.r#ref.as_resource_uri().unwrap_or_default();
+    if uri != TEMPLATE {
+        return Err(unknown("resource template", uri));
+    }
+    match request.argument.name.as_str() {
+        "skill_id" => {
+            let all = session.shared.skills(&client).await?;
+            Ok(offer(matching(all.skills.iter().map(|skill| &*skill.id), typed)))
+        }
+        "path" => {
+            let id = request.context.as_ref().and_then(|given| given.get_argument("skill_id"));
+            let details = match id {
+                Some(id) => session.backend().details(&client, &[id]).await,
+                None => Ok(Vec::new()),
+            };
+            let details = details.map_err(|error| refused(&error))?;
+            let files = details.iter().flat_map(|details| details.files.iter().flatten());
+            Ok(offer(matching(files.map(|file| &*file.path), typed)))
+        }
+        other => Err(unknown("argument", other)),
+    }
+}
+
+/// What begins with the text typed so far, then what contains it, each in order.
+fn matching<'a>(candidates: impl Iterator<Item = &'a str>, typed: &str) -> Vec<String> {
+    let typed = typed.to_lowercase();
+    let at = candidates
+        .filter_map(|candidate| Some((candidate.to_lowercase().find(&typed)?, candidate)));
+    let (begin, contain): (Vec<_>, Vec<_>) = at.partition(|(at, _)| *at == 0);
+    begin.into_iter().chain(contain).map(|(_, candidate)| candidate.to_owned()).collect()
+}
+
+fn offer(mut values: Vec<String>) -> CompleteResult {
+    let total = values.len();
+    values.truncate(CompletionInfo::MAX_VALUES);
+    let more = total > values.len();
+    let info = CompletionInfo::with_pagination(values, u32::try_from(total).ok(), more);
+    // It has been cut to what the protocol allows.
+    CompleteResult::new(info.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_with_the_text_comes_first() {
+        let ids = ["a-review", "b", "review", "Review-2"];
+        assert_eq!(matching(ids.into_iter(), "rev"), ["review", "Review-2", "a-review"]);
+        assert_eq!(matching(ids.into_iter(), "").len(), 4);
+    }
+
+    #[test]
+    fn at_most_a_hundred_are_offered_and_the_rest_is_counted() {
+        let offered = offer((0..250).map(|n| n.to_string()).collect()).completion;
+        let found = (offered.values.len(), offered.total, offered.has_more);
+        assert_eq!(found, (100, Some(250), Some(true)));
+        let offered = offer(vec!["a".to_owned()]).completion;
+        assert_eq!((offered.total, offered.has_more), (Some(1), Some(false)));
+    }
+}

@@ -1,0 +1,61 @@
+//! Pages of lists. A cursor names the entry before the page, so that a change of the list in between
+//! neither repeats nor skips what stays.
+
+use rmcp::model::{ErrorData, PaginatedRequestParams};
+
+/// What a cursor begins with: a client is not meant to make one.
+const PREFIX: &str = "after:";
+
+/// Returns one page of a list that is sorted by `key`, and the cursor of the next.
+///
+/// # Errors
+/// For a cursor that no list has given out.
+pub(super) fn page<'l, T>(
+    list: &'l [T],
+    key: impl Fn(&T) -> &str,
+    request: Option<&PaginatedRequestParams>,
+    size: usize,
+) -> Result<(&'l [T], Option<String>), ErrorData> {
+    let start = match request.and_then(|request| request.cursor.as_deref()) {
+        None => 0,
+        Some(cursor) => {
+            let after = cursor.strip_prefix(PREFIX).ok_or_else(|| {
+                ErrorData::invalid_params("the cursor is not one of this server's", None)
+            })?;
+            list.partition_point(|entry| key(entry) <= after)
+        }
+    };
+    let rest = &list[start..];
+    let page = &rest[..rest.len().min(size)];
+    let next = (rest.len() > size).then_some(()).and(page.last());
+    Ok((page, next.map(|last| format!("{PREFIX}{}", key(last)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages(list: &[&str], cursor: Option<&str>) -> (Vec<String>, Option<String>) {
+        let request = PaginatedRequestParams::default().with_cursor(cursor.map(str::to_owned));
+        let (page, next) = page(list, |entry| entry, Some(&request), 2).unwrap();
+        (page.iter().map(|&entry| entry.to_owned()).collect(), next)
+    }
+
+    #[test]
+    fn pages_follow_each_other_whatever_comes_and_goes() {
+        let list = ["a", "b", "c", "d"];
+        let of = |entries: &[&str]| entries.iter().map(|&e| e.to_owned()).collect::<Vec<_>>();
+        assert_eq!(pages(&list, None), (of(&["a", "b"]), Some("after:b".to_owned())));
+        assert_eq!(pages(&list, Some("after:b")), (of(&["c", "d"]), None));
+        assert_eq!(pages(&["a", "c", "d", "e"], Some("after:b")).0, of(&["c", "d"]));
+        assert_eq!(pages(&list, Some("after:z")), (of(&[]), None));
+        assert_eq!(pages(&[], None), (of(&[]), None));
+    }
+
+    #[test]
+    fn a_cursor_of_somebody_else_is_refused() {
+        let request = PaginatedRequestParams::default().with_cursor(Some("2".to_owned()));
+        let error = page(&["a"], |entry| entry, Some(&request), 2).unwrap_err();
+        assert_eq!(error.message, "the cursor is not one of this server's");
+    }
+}

@@ -1,0 +1,90 @@
+//! Prompts: one per skill that a person may invoke.
+
+use rmcp::model::{
+    ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsResult,
+    PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, Role,
+};
+use serde_json::Value;
+use skillhost_contract::payload::{PublishedArgument, PublishedSkill};
+
+use super::page::page;
+use super::{Context, Session, refused, unknown};
+use crate::backend::PromptArguments;
+
+pub(super) async fn list(
+    session: &Session,
+    context: &Context,
+    request: Option<PaginatedRequestParams>,
+) -> Result<ListPromptsResult, ErrorData> {
+    let client = session.client(context);
+    let all = session.shared.skills(&client).await?;
+    let size = session.shared.limits.page;
+    let invocable: Vec<_> = all.skills.iter().filter(|skill| skill.user_invocable).collect();
+    let (skills, next) = page(&invocable, |skill| &skill.id, request.as_ref(), size)?;
+    let ids: Vec<_> = skills.iter().map(|skill| &*skill.id).collect();
+    let details = match ids.is_empty() {
+        true => Vec::new(),
+        false => session.backend().details(&client, &ids).await.map_err(|e| refused(&e))?,
+    };
+    let prompts = skills.iter().map(|skill| {
+        let details = details.iter().find(|details| details.id == skill.id);
+        prompt(skill, details.map_or(&[], |details| &details.arguments))
+    });
+    let mut result = ListPromptsResult::with_all_items(prompts.collect());
+    result.next_cursor = next;
+    let (ttl, scope) = session.freshness();
+    Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
+}
+
+fn prompt(skill: &PublishedSkill, arguments: &[PublishedArgument]) -> Prompt {
+    let arguments = arguments.iter().map(|argument| {
+        let described = PromptArgument::new(&argument.name).with_required(argument.required);
+        match &argument.description {
+            Some(text) => described.with_description(text),
+            None => described,
+        }
+    });
+    Prompt::new(&skill.id, Some(&skill.description), Some(arguments.collect()))
+        .with_title(&skill.name)
+}
+
+pub(super) async fn get(
+    session: &Session,
+    context: &Context,
+    request: GetPromptRequestParams,
+) -> Result<GetPromptResponse, ErrorData> {
+    let client = session.client(context);
+    let all = session.shared.skills(&client).await?;
+    let found = all.skills.iter().find(|skill| skill.user_invocable && skill.id == request.name);
+    let skill = found.ok_or_else(|| unknown("prompt", &request.name))?;
+    let details =
+        session.backend().details(&client, &[&skill.id]).await.map_err(|e| refused(&e))?;
+    let arguments = details.first().map_or(&[][..], |details| &details.arguments);
+    let given = given(arguments, request.arguments.unwrap_or_default())?;
+    let text =
+        session.backend().prompt(&client, &skill.id, given).await.map_err(|e| refused(&e))?;
+    let result = GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]);
+    Ok(result.with_description(&skill.description).into())
+}
+
+/// What the client gave, as far as the skill asks for it.
+fn given(
+    arguments: &[PublishedArgument],
+    arguments_given: serde_json::Map<String, Value>,
+) -> Result<PromptArguments, ErrorData> {
+    let mut given = PromptArguments::new();
+    for (name, value) in arguments_given {
+        let Value::String(text) = value else {
+            let message = format!("the argument {name:?} is not a text");
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        given.insert(name, text);
+    }
+    match arguments.iter().find(|a| a.required && !given.contains_key(&a.name)) {
+        Some(missing) => {
+            let message = format!("the argument {:?} is missing", missing.name);
+            Err(ErrorData::invalid_params(message, None))
+        }
+        None => Ok(given),
+    }
+}

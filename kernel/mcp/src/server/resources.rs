@@ -1,0 +1,101 @@
+//! Resources: every file of every skill.
+
+use rmcp::model::{
+    DIRECTORY_MIME_TYPE, ErrorData, ListResourceTemplatesResult, ListResourcesResult,
+    PaginatedRequestParams, ReadResourceDirectoryRequestParams, ReadResourceResponse,
+    ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+};
+use skillhost_contract::payload::{PublishedContent, PublishedSkill};
+
+use super::page::page;
+use super::skills::find;
+use super::{Context, Session, refused};
+
+/// The template of the files' addresses.
+pub(super) const TEMPLATE: &str = "skill://{skill_id}/{+path}";
+
+/// Lists the SKILL.md of each skill; its other files are in the skill's entry and its directories.
+pub(super) async fn list(
+    session: &Session,
+    context: &Context,
+    request: Option<PaginatedRequestParams>,
+) -> Result<ListResourcesResult, ErrorData> {
+    let all = session.shared.skills(&session.client(context)).await?;
+    let size = session.shared.limits.page;
+    let offered: Vec<_> = all.skills.iter().filter(|skill| skill.model_invocable).collect();
+    let (skills, next) = page(&offered, |skill| &skill.id, request.as_ref(), size)?;
+    let resources = skills.iter().map(|skill| resource(skill)).collect();
+    let mut result = ListResourcesResult::with_all_items(resources);
+    result.next_cursor = next;
+    let (ttl, scope) = session.freshness();
+    Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
+}
+
+fn resource(skill: &PublishedSkill) -> Resource {
+    let description = match skill.trusted {
+        true => skill.description.clone(),
+        false => format!("{} (from {}, not trusted)", skill.description, skill.source),
+    };
+    Resource::new(&skill.uri, &skill.id)
+        .with_title(&skill.name)
+        .with_description(description)
+        .with_mime_type("text/markdown")
+}
+
+pub(super) fn templates(session: &Session) -> ListResourceTemplatesResult {
+    let template = ResourceTemplate::new(TEMPLATE, "skill-file")
+        .with_title("A file of a skill")
+        .with_description("SKILL.md has the instructions; they name the other files.");
+    let (ttl, scope) = session.freshness();
+    ListResourceTemplatesResult::with_all_items(vec![template])
+        .with_ttl_ms(ttl)
+        .with_cache_scope(scope)
+}
+
+pub(super) async fn read(
+    session: &Session,
+    context: &Context,
+    uri: &str,
+) -> Result<ReadResourceResponse, ErrorData> {
+    let client = session.client(context);
+    find(&session.shared, &client, uri).await?;
+    let body = session.backend().read(&client, uri).await.map_err(|e| refused(&e))?;
+    let contents = match body.content {
+        PublishedContent::Text(text) => ResourceContents::text(text, uri),
+        PublishedContent::Base64(blob) => ResourceContents::blob(blob, uri),
+    };
+    let (ttl, scope) = session.freshness();
+    let result = ReadResourceResult::new(vec![contents.with_mime_type(body.mime_type)]);
+    Ok(result.with_ttl_ms(ttl).with_cache_scope(scope).into())
+}
+
+pub(super) async fn directory(
+    session: &Session,
+    context: &Context,
+    request: ReadResourceDirectoryRequestParams,
+) -> Result<ListResourcesResult, ErrorData> {
+    let client = session.client(context);
+    // The address of a directory may end with a slash.
+    let uri = request.uri.strip_suffix('/').unwrap_or(&request.uri);
+    find(&session.shared, &client, uri).await?;
+    let entries = session.backend().directory(&client, uri).await.map_err(|e| refused(&e))?;
+    let paging = PaginatedRequestParams::default().with_cursor(request.cursor);
+    let size = session.shared.limits.page;
+    let (entries, next) = page(&entries, |entry| &entry.name, Some(&paging), size)?;
+    let resources = entries.iter().map(|entry| {
+        let resource = Resource::new(&entry.uri, &entry.name);
+        let resource = match &entry.mime_type {
+            _ if entry.directory => resource.with_mime_type(DIRECTORY_MIME_TYPE),
+            Some(mime) => resource.with_mime_type(mime),
+            None => resource,
+        };
+        match entry.size {
+            Some(size) => resource.with_size(size),
+            None => resource,
+        }
+    });
+    let mut result = ListResourcesResult::with_all_items(resources.collect());
+    result.next_cursor = next;
+    let (ttl, scope) = session.freshness();
+    Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
+}

@@ -1,0 +1,128 @@
+//! Review by elicitation: a client asks its human about what a call has proposed.
+//!
+//! Whether anybody is asked is the backend's to say, and it says no unless the settings say yes: the
+//! answer is only as trustworthy as the client that brings it.
+
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData,
+};
+use serde_json::json;
+use skillhost_contract::payload::ToolOutput;
+
+use super::{Context, Session};
+use crate::backend::ClientSession;
+
+/// Longest reason that is kept.
+const REASON: usize = 1_000;
+
+/// Shows a person what a call has proposed, if the client can; what they decide is done, and added to
+/// the call's output. Without a decision the proposal stays open.
+pub(super) async fn ask(
+    session: &Session,
+    context: &Context,
+    client: &ClientSession,
+    output: &mut ToolOutput,
+) {
+    let capabilities = context.client_capabilities();
+    if capabilities.is_none_or(|capabilities| capabilities.elicitation.is_none()) {
+        return;
+    }
+    let offer = match session.backend().review(client, output).await {
+        Ok(Some(offer)) => offer,
+        Ok(None) => return,
+        Err(error) => {
+            tracing::warn!(%error, "a proposal is not shown");
+            return;
+        }
+    };
+    let question = match question(&offer.text) {
+        Ok(question) => question,
+        Err(error) => {
+            tracing::warn!(%error, "a proposal is not shown");
+            return;
+        }
+    };
+    let limit = Some(session.shared.limits.review);
+    let answer = match context.peer.create_elicitation_with_timeout(question, limit).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            tracing::warn!(%error, "nobody was asked about a proposal");
+            return;
+        }
+    };
+    let Some((approve, reason)) = decision(&answer) else { return };
+    let added = match session.backend().decide(client, offer, approve, reason).await {
+        Ok(text) => text,
+        Err(error) => format!("A person decided, but it could not be done: {error}"),
+    };
+    output.text.push('\n');
+    output.text.push_str(&added);
+}
+
+fn question(text: &str) -> Result<ElicitRequestParams, ErrorData> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "decision": {
+                "type": "string",
+                "title": "Decision",
+                "description": "approve changes the skill now; reject leaves it as it is",
+                "enum": ["approve", "reject"],
+            },
+            "reason": { "type": "string", "title": "Reason", "maxLength": REASON },
+        },
+        "required": ["decision"],
+    });
+    let fields = schema.as_object().cloned().unwrap_or_default();
+    let requested_schema = ElicitationSchema::from_json_schema(fields)
+        .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+    let message = text.to_owned();
+    Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
+}
+
+/// What a person decided and why; nothing unless they said it in so many words.
+fn decision(answer: &ElicitResult) -> Option<(bool, String)> {
+    let content = answer.content.as_ref().filter(|_| answer.action == ElicitationAction::Accept)?;
+    let approve = match content["decision"].as_str()? {
+        "approve" => true,
+        "reject" => false,
+        _ => return None,
+    };
+    let reason = content["reason"].as_str().unwrap_or_default().trim();
+    // A rejection has to have one.
+    let reason = if reason.is_empty() && !approve { "no reason given" } else { reason };
+    Some((approve, reason.chars().take(REASON).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn decided(action: ElicitationAction, content: Value) -> Option<(bool, String)> {
+        decision(&ElicitResult::new(action).with_content(content))
+    }
+
+    #[test]
+    fn only_an_explicit_answer_decides() {
+        use ElicitationAction::{Accept, Cancel, Decline};
+        let yes = json!({ "decision": "approve", "reason": " Good. " });
+        assert_eq!(decided(Accept, yes.clone()), Some((true, "Good.".to_owned())));
+        let no = decided(Accept, json!({ "decision": "reject" }));
+        assert_eq!(no, Some((false, "no reason given".to_owned())));
+        assert_eq!(decided(Decline, yes.clone()), None);
+        assert_eq!(decided(Cancel, yes), None);
+        for content in
+            [json!({}), json!({ "decision": true }), json!({ "decision": "Approve" }), json!(null)]
+        {
+            assert_eq!(decided(Accept, content.clone()), None, "{content}");
+        }
+        assert_eq!(decision(&ElicitResult::new(Accept)), None);
+    }
+
+    #[test]
+    fn the_question_has_a_form_that_clients_can_show() {
+        assert!(question("What changes.").is_ok());
+    }
+}

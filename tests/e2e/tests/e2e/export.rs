@@ -1,0 +1,283 @@
+//! `skillhost export` and `skillhost mcp install`: the registry's skills with other clients.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use test_support::{Output, TestHome};
+
+const SCRIPT: &str = "#!/bin/sh\necho hot\n";
+
+/// Three skills, one of them for users alone; no manifest, no trust.
+fn skills() -> TestHome {
+    let home = TestHome::new()
+        .skill("brew", "---\nname: brew\ndescription: Brews tea.\n---\nBoil.\n")
+        .file("sandbox/skills/brew/scripts/boil.sh", SCRIPT)
+        .file("sandbox/skills/brew/leaf.bin", [0u8, 159, 146, 150])
+        .skill("greet", "---\nname: greet\ndescription: Greets.\n---\nHello.\n")
+        .skill("own", "---\nname: own\ndescription: O.\ndisable-model-invocation: true\n---\nO.\n");
+    let script = home.path("sandbox/skills/brew/scripts/boil.sh");
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    home
+}
+
+/// What a command said of each skill.
+fn told(output: &Output) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let skills = output.json()["skills"].as_array().unwrap().clone();
+    skills.iter().map(|skill| (text(&skill["skill_id"]), text(&skill["status"]))).collect()
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(id, status)| ((*id).to_owned(), (*status).to_owned())).collect()
+}
+
+/// Exports as JSON.
+fn export(home: &TestHome, args: &[&str]) -> Output {
+    home.skillhost(["export", "--json"].iter().chain(args))
+}
+
+/// The names in a folder, sorted.
+fn names(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+const OURS: [&str; 2] = [".skillhost-export.json", ".skillhost-export.lock"];
+
+#[test]
+fn skills_are_copied_with_every_file_and_kept_up_to_date() {
+    let home = skills();
+    insta::assert_snapshot!(home.skillhost(["export", "--to", "claude"]), @"
+    exit 0
+    --- stdout
+    written  brew
+    written  greet
+    0 of 2 skills in [HOME]/.claude/skills were up to date
+    ");
+    let copy = home.path(".claude/skills/brew");
+    assert_eq!(names(&home.path(".claude/skills")), [OURS[0], OURS[1], "brew", "greet"]);
+    assert_eq!(names(&copy), ["SKILL.md", "leaf.bin", "scripts"]);
+    let script = copy.join("scripts/boil.sh");
+    assert_eq!(fs::read_to_string(&script).unwrap(), SCRIPT);
+    assert_ne!(fs::metadata(&script).unwrap().permissions().mode() & 0o100, 0);
+    assert_eq!(fs::read(copy.join("leaf.bin")).unwrap(), [0u8, 159, 146, 150]);
+
+    let again = export(&home, &["--to", "claude"]).success();
+    assert_eq!(told(&again), pairs(&[("brew", "current"), ("greet", "current")]));
+    home.write("sandbox/skills/brew/new.md", "new");
+    fs::remove_file(home.path("sandbox/skills/brew/leaf.bin")).unwrap();
+    home.write("sandbox/skills/brew/scripts/boil.sh", "#!/bin/sh\n");
+    insta::assert_snapshot!(home.skillhost(["export", "--to", "claude", "--check"]), @"
+    exit 1
+    --- stdout
+    outdated brew
+      + leaf.bin
+      - new.md
+      ~ scripts/boil.sh
+    1 of 2 skills in [HOME]/.claude/skills were up to date
+    ");
+    let updated = export(&home, &["--to", "claude"]).success();
+    assert_eq!(told(&updated), pairs(&[("brew", "updated"), ("greet", "current")]));
+    assert_eq!(names(&copy), ["SKILL.md", "new.md", "scripts"]);
+    assert_eq!(names(&home.path(".claude/skills")), [OURS[0], OURS[1], "brew", "greet"]);
+    export(&home, &["--to", "claude", "--check"]).success();
+}
+
+#[test]
+fn every_client_has_its_folder() {
+    let home = skills();
+    let user = home.outside().join("user");
+    let cases: [(&[&str], _); 5] = [
+        (&["--to", "codex"], home.path(".agents/skills")),
+        (&["--to", "gemini", "--user"], user.join(".agents/skills")),
+        (&["--to", "claude", "--user"], user.join(".claude/skills")),
+        (&["--to", "a b/c"], home.path("a b/c")),
+        (&["--to", "./claude"], home.path("claude")),
+    ];
+    for (args, folder) in cases {
+        export(&home, &[args, &["greet"]].concat()).success();
+        assert_eq!(names(&folder.join("greet")), ["SKILL.md"], "{args:?}");
+    }
+    export(&home, &["--to", "dir", "--user"]).exits(2);
+}
+
+#[test]
+fn nothing_is_written_over_what_is_not_ours() {
+    let home = skills();
+    let mine = "---\nname: brew\ndescription: Mine.\n---\nMine.\n";
+    home.write("out/brew/SKILL.md", mine);
+    let output = home.skillhost(["export", "--to", "out"]);
+    insta::assert_snapshot!(output, @"
+    exit 4
+    --- stdout
+    foreign  brew: it was not written by export; move it away and export again
+    written  greet
+    0 of 2 skills in [HOME]/out were up to date
+    ");
+    assert_eq!(fs::read_to_string(home.path("out/brew/SKILL.md")).unwrap(), mine);
+
+    // What was exported and then changed by hand is somebody's work, too.
+    home.write("out/greet/SKILL.md", mine);
+    let refused = export(&home, &["--to", "out"]).exits(4);
+    assert_eq!(told(&refused), pairs(&[("brew", "foreign"), ("greet", "edited")]));
+    assert_eq!(fs::read_to_string(home.path("out/greet/SKILL.md")).unwrap(), mine);
+    fs::remove_dir_all(home.path("out/greet")).unwrap();
+    home.write("out/greet", "a file");
+    export(&home, &["--to", "out", "greet"]).exits(4);
+    fs::remove_file(home.path("out/greet")).unwrap();
+    symlink(home.path("sandbox"), home.path("out/greet")).unwrap();
+    export(&home, &["--to", "out", "greet"]).exits(4);
+    assert!(home.path("sandbox/skills/brew/SKILL.md").is_file());
+    fs::remove_file(home.path("out/greet")).unwrap();
+    let written = export(&home, &["--to", "out", "greet"]).success();
+    assert_eq!(told(&written), pairs(&[("greet", "written")]));
+
+    // A copy with one file more is no longer the copy.
+    home.write("out/greet/more.md", "more");
+    let checked = export(&home, &["--to", "out", "--check", "greet"]).exits(1).json();
+    let changes = json!([{"path": "more.md", "kind": "extra"}]);
+    assert_eq!(
+        (&checked["skills"][0]["status"], &checked["skills"][0]["changes"]),
+        (&json!("edited"), &changes)
+    );
+
+    home.write("out/.skillhost-export.json", "{}");
+    export(&home, &["--to", "out", "greet"]).exits(4);
+}
+
+#[test]
+fn what_is_the_same_already_is_left_alone() {
+    let home = skills();
+    let text = fs::read(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
+    home.write("out/greet/SKILL.md", text);
+    let same = export(&home, &["--to", "out", "greet"]).success();
+    assert_eq!(told(&same), pairs(&[("greet", "current")]));
+    // It still is not ours.
+    home.write("sandbox/skills/greet/SKILL.md", "---\nname: greet\ndescription: New.\n---\nNew.\n");
+    let moved = export(&home, &["--to", "out", "greet"]).exits(4);
+    assert_eq!(told(&moved), pairs(&[("greet", "foreign")]));
+}
+
+#[test]
+fn links_lead_to_the_skill_and_can_become_copies() {
+    let home = skills();
+    let linked = export(&home, &["--to", "out", "--link", "greet"]).success();
+    assert_eq!(told(&linked), pairs(&[("greet", "written")]));
+    let link = home.path("out/greet");
+    assert_eq!(fs::read_link(&link).unwrap(), home.path("sandbox/skills/greet"));
+    export(&home, &["--to", "out", "--link", "--check", "greet"]).success();
+    let copied = export(&home, &["--to", "out", "greet"]).success();
+    assert_eq!(told(&copied), pairs(&[("greet", "updated")]));
+    assert!(!link.is_symlink() && link.join("SKILL.md").is_file());
+    let back = export(&home, &["--to", "out", "--link", "greet"]).success();
+    assert_eq!(told(&back), pairs(&[("greet", "updated")]));
+    assert!(link.is_symlink() && home.path("sandbox/skills/greet/SKILL.md").is_file());
+    fs::remove_file(&link).unwrap();
+    symlink("/", &link).unwrap();
+    export(&home, &["--to", "out", "--link", "greet"]).exits(4);
+}
+
+#[test]
+fn a_check_writes_nothing_and_knows_what_is_gone() {
+    let home = skills();
+    let missing = export(&home, &["--to", "out", "--check"]).exits(1);
+    assert_eq!(told(&missing), pairs(&[("brew", "missing"), ("greet", "missing")]));
+    assert!(!home.path("out").exists());
+    export(&home, &["--to", "out"]).success();
+    fs::remove_dir_all(home.path("sandbox/skills/brew")).unwrap();
+    let leftover = export(&home, &["--to", "out", "--check"]).exits(1);
+    assert_eq!(told(&leftover), pairs(&[("greet", "current"), ("brew", "leftover")]));
+    let written = export(&home, &["--to", "out"]).success();
+    assert_eq!(told(&written), pairs(&[("greet", "current"), ("brew", "leftover")]));
+    assert!(home.path("out/brew/SKILL.md").is_file());
+    fs::remove_dir_all(home.path("out/brew")).unwrap();
+    export(&home, &["--to", "out", "--check"]).success();
+}
+
+#[test]
+fn only_skills_that_somebody_answers_for_are_exported() {
+    let home = skills()
+        .file("other/found/SKILL.md", "---\nname: found\ndescription: Found.\n---\nFound.\n")
+        .settings(
+            "extensions:\n  skill_registry:\n    roots:\n    - {label: sandbox, path: \
+             sandbox/skills, trust: operator}\n    - {label: other, path: other}\n",
+        );
+    let all = home.skillhost(["export", "--to", "out"]).success();
+    insta::assert_snapshot!(all, @"
+    exit 0
+    --- stdout
+    written  brew
+    written  greet
+    0 of 2 skills in [HOME]/out were up to date
+    --- stderr
+    note: `found` is left out: it is in the untrusted root `other`; --allow found exports it
+    ");
+    insta::assert_snapshot!(home.skillhost(["export", "--to", "out", "found"]), @"
+    exit 5
+    --- stderr
+    error: `found` is in the untrusted root `other`
+    hint: look at its files; then, if you answer for them: --allow found
+    ");
+    let allowed = export(&home, &["--to", "out", "found", "--allow", "found"]).success();
+    assert_eq!(told(&allowed), pairs(&[("found", "written")]));
+    // Skills for users alone are exported where they are named.
+    let named = export(&home, &["--to", "out", "own"]).success();
+    assert_eq!(told(&named), pairs(&[("own", "written")]));
+    insta::assert_snapshot!(home.skillhost(["export", "--to", "out", "grete"]), @"
+    exit 3
+    --- stderr
+    error: there is no skill `grete`
+    hint: did you mean `greet`?
+    ");
+    assert_eq!(names(&home.path("out")), [OURS[0], OURS[1], "brew", "found", "greet", "own"]);
+}
+
+#[test]
+fn clients_are_told_how_to_start_the_server() {
+    let home = skills();
+    insta::assert_snapshot!(home.skillhost(["mcp", "install", "claude", "--print"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "mcpServers": {
+        "skillhost": {
+          "args": [
+            "--home",
+            "[HOME]",
+            "mcp"
+          ],
+          "command": "[TARGET]/skillhost",
+          "type": "stdio"
+        }
+      }
+    }
+    --- stderr
+    note: for .mcp.json of a project, or ~/.claude.json of the user
+    note: the same, by the client itself: claude mcp add --transport stdio skillhost -- [TARGET]/skillhost --home [HOME] mcp
+    "#);
+    insta::assert_snapshot!(home.skillhost(["mcp", "install", "codex", "--print"]), @r#"
+    exit 0
+    --- stdout
+    [mcp_servers.skillhost]
+    command = "[TARGET]/skillhost"
+    args = ["--home", "[HOME]", "mcp"]
+    --- stderr
+    note: for .codex/config.toml of a project, or ~/.codex/config.toml of the user
+    note: the same, by the client itself: codex mcp add skillhost -- [TARGET]/skillhost --home [HOME] mcp
+    "#);
+    let gemini = home.skillhost(["mcp", "install", "gemini", "--print", "--json"]).success().json();
+    let text: Value = serde_json::from_str(gemini["text"].as_str().unwrap()).unwrap();
+    let program = home.redact(&test_support::binary().display().to_string());
+    let root = home.redact(&home.root().display().to_string());
+    let server = json!({"command": program, "args": ["--home", root, "mcp"]});
+    assert_eq!(text, json!({"mcpServers": {"skillhost": server}}));
+    assert_eq!(gemini["user_file"], json!("~/.gemini/settings.json"));
+    home.skillhost(["mcp", "install", "cursor"]).exits(2);
+    assert_eq!(names(&home.root()), ["sandbox"]);
+}

@@ -1,0 +1,505 @@
+//! `skillhost mcp` on standard input and output: what a client gets.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use test_support::TestHome;
+
+use crate::mcp_client::{Client, VERSION, texts};
+use crate::scene::{home, skill, untrusted_home};
+
+/// A home with a skill that has everything an entry can have.
+pub(crate) fn furnished() -> TestHome {
+    home()
+        .skill(
+            "review",
+            "---\nname: code-review\ndescription: Reviews code.\nversion: 1.2.3\nx-unknown: \
+             {deep: [1, two]}\narguments: [file]\n---\nReview $file.\n",
+        )
+        .file("sandbox/skills/review/references/a b.md", "# Ä\n")
+        .file("sandbox/skills/review/assets/logo.png", b"\x89PNG\r\n\x1a\n\xff\x00")
+}
+
+#[test]
+fn a_client_is_told_what_the_server_can_do() {
+    let home = home();
+    let mut client = Client::start(home.command().arg("mcp"));
+    let mut info = client.initialize(VERSION, &json!({}));
+    assert_eq!(info["protocolVersion"], VERSION);
+    assert_eq!(
+        info["capabilities"].take(),
+        json!({
+            "tools": { "listChanged": true },
+            "resources": { "subscribe": true, "listChanged": true },
+            "prompts": { "listChanged": true },
+            "completions": {},
+            "extensions": { "io.modelcontextprotocol/skills": { "directoryRead": true } },
+        })
+    );
+    assert_eq!(info["serverInfo"]["name"], "skillhost");
+    let output = client.end();
+    assert_eq!((output.status, &*output.stderr), (0, ""));
+}
+
+#[test]
+fn exported_tools_are_listed_and_called_and_no_others() {
+    let home = home();
+    let mut client = Client::of(&home);
+    let listed = client.result("tools/list", json!({}));
+    // Of the echo extension nothing is exported.
+    let names = ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    assert_eq!(texts(&listed["tools"], "/name"), names);
+    let read = &listed["tools"][2];
+    assert_eq!(
+        read["annotations"],
+        json!({ "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false })
+    );
+    assert_eq!(read["inputSchema"]["properties"]["skill_id"]["enum"], json!(["greet"]));
+    let answer = client.call("read_skill", json!({ "skill_id": "greet" }));
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("Say hello to them."), "{text}");
+    // Clients would show the model a structured content instead of the text.
+    assert_eq!(answer["structuredContent"], Value::Null);
+    assert_eq!(answer["_meta"]["skillhost/structured"]["skill_id"], "greet");
+    assert_eq!(answer["isError"], json!(false));
+    for name in ["echo", "approve", ""] {
+        let call = json!({ "name": name, "arguments": { "text": "x" } });
+        let expected = (-32602, format!("there is no tool {name:?}"));
+        assert_eq!(client.refusal("tools/call", call), expected);
+    }
+}
+
+#[test]
+fn a_tools_failure_is_for_the_model() {
+    let home = home();
+    let mut client = Client::of(&home);
+    let answer = client.call("read_skill", json!({ "skill_id": "gret" }));
+    assert_eq!(answer["isError"], json!(true));
+    let error = &answer["structuredContent"]["error"];
+    assert_eq!(error["kind"], "not_found");
+    assert_eq!(error["message"], "there is no skill `gret`");
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("there is no skill `gret`\ndid you mean `greet`?"), "{text}");
+    let answer = client.call("read_skill", json!({ "skill": 1 }));
+    assert_eq!(answer["structuredContent"]["error"]["kind"], "invalid_argument");
+}
+
+#[test]
+fn skills_come_with_frontmatter_and_a_manifest_that_is_true() {
+    let home = furnished();
+    let mut client = Client::of(&home);
+    let mut listed = client.result("skills/list", json!({}));
+    assert_eq!(listed["cacheScope"], "private");
+    assert!(listed["ttlMs"].is_u64(), "{listed}");
+    let uris = ["skill://greet/SKILL.md", "skill://review/code-review/SKILL.md"];
+    assert_eq!(texts(&listed["skills"], "/uri"), uris);
+    let review = listed["skills"][1].take();
+    assert_eq!(
+        review["frontmatter"],
+        json!({
+            "name": "code-review", "description": "Reviews code.", "version": "1.2.3",
+            "x-unknown": { "deep": [1, "two"] }, "arguments": ["file"],
+        })
+    );
+    let files = review["resources"].as_array().unwrap();
+    assert_eq!(
+        texts(&review["resources"], "/uri"),
+        [
+            "skill://review/code-review/SKILL.md",
+            "skill://review/code-review/assets/logo.png",
+            "skill://review/code-review/references/a%20b.md",
+        ]
+    );
+    for file in files {
+        let read = client.result("resources/read", json!({ "uri": file["uri"] }));
+        let content = &read["contents"][0];
+        assert_eq!(content["uri"], file["uri"]);
+        let bytes = bytes_of(content);
+        assert_eq!(file["size"], json!(bytes.len()), "{file}");
+        let hex: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(file["digest"], format!("sha256:{hex}"), "{file}");
+    }
+    let got = client.result("skills/get", json!({ "uri": uris[1] }));
+    assert_eq!(got["skill"], review);
+    for uri in ["skill://nobody/SKILL.md", "skill://review/SKILL.md", "file:///etc/SKILL.md"] {
+        assert_eq!(client.refusal("skills/get", json!({ "uri": uri })).0, -32602, "{uri}");
+    }
+}
+
+fn bytes_of(content: &Value) -> Vec<u8> {
+    match content["text"].as_str() {
+        Some(text) => text.as_bytes().to_vec(),
+        None => decoded(content["blob"].as_str().unwrap()),
+    }
+}
+
+/// Reads base64, which is simple enough not to trust the server's own library with it.
+fn decoded(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = text.bytes().filter(|byte| *byte != b'=');
+    let digits = digits.map(|byte| ALPHABET.iter().position(|digit| *digit == byte).unwrap());
+    let (mut bytes, mut buffer, mut bits) = (Vec::new(), 0, 0);
+    for digit in digits {
+        buffer = (buffer << 6 | digit) & 0xff_ffff;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((buffer >> bits) as u8);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn directories_are_read_like_resources() {
+    let home = furnished();
+    let mut client = Client::of(&home);
+    let mut read = |uri: &str| {
+        let listed = client.result("resources/directory/read", json!({ "uri": uri }));
+        let entry = |entry: &Value| {
+            let text = |key: &str| entry[key].as_str().unwrap().to_owned();
+            (text("uri"), text("mimeType"))
+        };
+        listed["resources"].as_array().unwrap().iter().map(entry).collect::<Vec<_>>()
+    };
+    let owned = |entries: &[(&str, &str)]| -> Vec<_> {
+        entries.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect()
+    };
+    let root = [
+        ("skill://review/code-review/SKILL.md", "text/markdown"),
+        ("skill://review/code-review/assets", "inode/directory"),
+        ("skill://review/code-review/references", "inode/directory"),
+    ];
+    assert_eq!(read("skill://review/code-review"), owned(&root));
+    assert_eq!(read("skill://review/code-review/"), owned(&root));
+    let references = [("skill://review/code-review/references/a%20b.md", "text/markdown")];
+    assert_eq!(read("skill://review/code-review/references"), owned(&references));
+    for uri in ["skill://review/code-review/SKILL.md", "skill://review/code-review/none"] {
+        let refused = client.refusal("resources/directory/read", json!({ "uri": uri }));
+        assert_eq!(refused.0, -32602, "{uri}");
+    }
+}
+
+#[test]
+fn long_lists_come_in_pages() {
+    let mut home = home();
+    for number in 0..250 {
+        home = home.skill(&format!("s{number:03}"), &skill("Does something.", "Do it."));
+    }
+    let mut client = Client::of(&home);
+    let methods =
+        [("skills/list", "skills"), ("resources/list", "resources"), ("prompts/list", "prompts")];
+    for (method, key) in methods {
+        let (mut sizes, mut seen, mut cursor) = (Vec::new(), Vec::new(), Value::Null);
+        loop {
+            let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
+            let mut page = client.result(method, params);
+            sizes.push(page[key].as_array().unwrap().len());
+            let name = if key == "prompts" { "/name" } else { "/uri" };
+            seen.extend(texts(&page[key], name));
+            cursor = page["nextCursor"].take();
+            if cursor.is_null() {
+                break;
+            }
+        }
+        assert_eq!(sizes, [100, 100, 51], "{method}");
+        let mut unique = seen.clone();
+        unique.dedup();
+        assert_eq!((unique.len(), unique.is_sorted()), (251, true), "{method}");
+        let refused = client.refusal(method, json!({ "cursor": "100" }));
+        assert_eq!(refused, (-32602, "the cursor is not one of this server's".to_owned()));
+    }
+}
+
+#[test]
+fn an_untrusted_home_is_not_served() {
+    let home = untrusted_home();
+    let output = home.skillhost(["mcp"]).exits(5);
+    assert_eq!(output.stdout, "");
+    assert!(output.stderr.contains("skillhost trust [HOME]"), "{}", output.stderr);
+}
+
+#[test]
+fn prompts_are_the_skills_that_people_invoke() {
+    let home = furnished()
+        .skill("hidden", "---\ndescription: Hidden.\nuser-invocable: false\n---\nHidden.\n")
+        .skill(
+            "deploy",
+            "---\ndescription: Deploys.\ndisable-model-invocation: true\nargument-hint: '[where]'\n\
+             ---\nDeploy to $ARGUMENTS.\n",
+        );
+    let mut client = Client::of(&home);
+    let listed = client.result("prompts/list", json!({}));
+    assert_eq!(texts(&listed["prompts"], "/name"), ["deploy", "greet", "review"]);
+    let arguments = |at: usize| listed["prompts"][at]["arguments"].clone();
+    let whole = json!([{ "name": "arguments", "description": "[where]", "required": false }]);
+    assert_eq!(arguments(0), whole);
+    assert_eq!(arguments(2), json!([{ "name": "file", "required": false }]));
+    let mut get = |name: &str, arguments: Value| {
+        let got = client.result("prompts/get", json!({ "name": name, "arguments": arguments }));
+        got["messages"][0]["content"]["text"].as_str().unwrap().to_owned()
+    };
+    let text = get("deploy", json!({ "arguments": "the moon" }));
+    assert!(text.contains("\nDeploy to the moon.\n"), "{text}");
+    let text = get("review", json!({ "file": "a.rs" }));
+    assert!(text.contains("\nReview a.rs.\n"), "{text}");
+    // What people alone may use is not a model's to read.
+    assert_eq!(client.refusal("prompts/get", json!({ "name": "hidden" })).0, -32602);
+    let uri = json!({ "uri": "skill://deploy/SKILL.md" });
+    assert_eq!(client.refusal("resources/read", uri.clone()).0, -32602);
+    assert_eq!(client.refusal("skills/get", uri).0, -32602);
+    let number = json!({ "name": "review", "arguments": { "file": 1 } });
+    assert_eq!(client.refusal("prompts/get", number).0, -32602);
+}
+
+#[test]
+fn ids_and_paths_are_completed() {
+    let home = furnished().skill("greet-2", &skill("Greets.", "Hello."));
+    let mut client = Client::of(&home);
+    let template = client.result("resources/templates/list", json!({}));
+    let template = template["resourceTemplates"][0]["uriTemplate"].clone();
+    assert_eq!(template, "skill://{skill_id}/{+path}");
+    let reference = json!({ "type": "ref/resource", "uri": template });
+    let ask = |name: &str, value: &str, given: Value| {
+        json!({
+            "ref": reference, "argument": { "name": name, "value": value },
+            "context": { "arguments": given },
+        })
+    };
+    let mut complete =
+        |params: Value| client.result("completion/complete", params)["completion"].take();
+    let ids = complete(ask("skill_id", "GREE", json!({})));
+    assert_eq!(ids, json!({ "values": ["greet", "greet-2"], "total": 2, "hasMore": false }));
+    let paths = complete(ask("path", "a", json!({ "skill_id": "review" })));
+    assert_eq!(paths["values"], json!(["assets/logo.png", "references/a b.md"]));
+    assert_eq!(complete(ask("path", "a", json!({ "skill_id": "nobody" })))["values"], json!([]));
+    let refused = client.refusal("completion/complete", ask("other", "", json!({})));
+    assert_eq!(refused.0, -32602);
+}
+
+#[test]
+fn clients_of_every_version_get_tools_and_resources() {
+    let home = home();
+    for (asked, given) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        // From there on nobody initializes any more; who does gets the newest version with it.
+        ("2026-07-28", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let mut client = Client::start(home.command().arg("mcp"));
+        let info = client.initialize(asked, &json!({}));
+        assert_eq!(info["protocolVersion"], given, "{asked}");
+        assert!(client.result("tools/list", json!({}))["tools"].as_array().unwrap().len() == 4);
+        let resources = client.result("resources/list", json!({}));
+        assert_eq!(texts(&resources["resources"], "/uri"), ["skill://greet/SKILL.md"]);
+        assert_eq!(client.call("read_skill", json!({ "skill_id": "greet" }))["isError"], false);
+        assert_eq!(client.end().status, 0);
+    }
+}
+
+#[test]
+fn the_newest_version_needs_no_beginning() {
+    let home = home();
+    let mut client = Client::start(home.command().arg("mcp"));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let info = client.result("server/discover", json!({ "_meta": meta }));
+    assert!(
+        info["capabilities"]["extensions"]["io.modelcontextprotocol/skills"].is_object(),
+        "{info}"
+    );
+    let listed = client.result("skills/list", json!({ "_meta": meta }));
+    assert_eq!(texts(&listed["skills"], "/uri"), ["skill://greet/SKILL.md"]);
+    assert_eq!(
+        (&listed["resultType"], &listed["cacheScope"]),
+        (&json!("complete"), &json!("private"))
+    );
+    let unknown = json!({ "_meta": meta, "uri": "skill://nobody/SKILL.md" });
+    assert_eq!(client.refusal("resources/read", unknown).0, -32602);
+    // A subscription is told what it asked for.
+    let filter = json!({ "resourcesListChanged": true, "toolsListChanged": true });
+    client.ask("subscriptions/listen", json!({ "_meta": meta, "notifications": filter }));
+    client.told("notifications/subscriptions/acknowledged");
+}
+
+#[test]
+fn the_settings_say_what_clients_see() {
+    let home = furnished().settings("mcp: {catalog: {include: ['*'], exclude: [rev*]}}\n");
+    let mut client = Client::of(&home);
+    let listed = client.result("skills/list", json!({}));
+    assert_eq!(texts(&listed["skills"], "/uri"), ["skill://greet/SKILL.md"]);
+    for (method, key) in [("resources/list", "resources"), ("prompts/list", "prompts")] {
+        assert_eq!(client.result(method, json!({}))[key].as_array().unwrap().len(), 1, "{method}");
+    }
+    let uri = "skill://review/code-review/SKILL.md";
+    assert_eq!(client.refusal("resources/read", json!({ "uri": uri })).0, -32602);
+    assert_eq!(client.refusal("skills/get", json!({ "uri": uri })).0, -32602);
+    assert_eq!(client.refusal("prompts/get", json!({ "name": "review" })).0, -32602);
+    let directory = json!({ "uri": "skill://review/code-review" });
+    assert_eq!(client.refusal("resources/directory/read", directory).0, -32602);
+    // To a model behind the client what is hidden is not there.
+    let tools = client.result("tools/list", json!({}));
+    let read = &tools["tools"][2];
+    assert_eq!(read["inputSchema"]["properties"]["skill_id"]["enum"], json!(["greet"]));
+    let text = client.call("list_skills", json!({}))["content"][0]["text"].take().to_string();
+    assert!(text.contains("greet") && !text.contains("review"), "{text}");
+    let change = json!({ "skill_id": "review", "justification": "x", "new_content": "x" });
+    for (tool, arguments) in [
+        ("read_skill", json!({ "skill_id": "review" })),
+        ("read_skill_resource", json!({ "skill_id": "review", "path": "references/a b.md" })),
+        ("propose_skill_update", change),
+    ] {
+        let answer = client.call(tool, arguments);
+        let error = &answer["structuredContent"]["error"];
+        assert_eq!((&answer["isError"], &error["kind"]), (&json!(true), &json!("not_found")));
+    }
+    assert_eq!(client.call("read_skill", json!({ "skill_id": "greet" }))["isError"], false);
+}
+
+#[test]
+fn a_skill_for_people_is_a_prompt_and_nothing_else() {
+    let settings = "extensions: {skill_registry: {skills: {review: user-only, greet: \"off\"}}}\n";
+    let home = furnished().settings(settings);
+    let mut client = Client::of(&home);
+    let listed = client.result("prompts/list", json!({}));
+    assert_eq!(texts(&listed["prompts"], "/name"), ["review"]);
+    let prompt = json!({ "name": "review", "arguments": { "file": "a.rs" } });
+    let text = client.result("prompts/get", prompt)["messages"][0]["content"]["text"].to_string();
+    assert!(text.contains("Review a.rs."), "{text}");
+    assert_eq!(client.refusal("prompts/get", json!({ "name": "greet" })).0, -32602);
+    assert_eq!(client.result("skills/list", json!({}))["skills"], json!([]));
+    assert_eq!(client.result("resources/list", json!({}))["resources"], json!([]));
+    for uri in ["skill://review/code-review/SKILL.md", "skill://greet/SKILL.md"] {
+        assert_eq!(client.refusal("resources/read", json!({ "uri": uri })).0, -32602, "{uri}");
+    }
+}
+
+#[test]
+fn without_a_home_the_skills_that_lie_around_are_served() {
+    let home = TestHome::new();
+    let folder = home.outside().join("elsewhere");
+    let write = |path: &std::path::Path, text: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write(&folder.join(".agents/skills/near/SKILL.md"), &skill("Near.", "Near."));
+    write(&folder.join(".claude/skills/both/SKILL.md"), &skill("In the project.", "Project."));
+    let user = home.outside().join("user");
+    write(&user.join(".claude/skills/both/SKILL.md"), &skill("Of the user.", "User."));
+    write(&user.join(".agents/skills/far/SKILL.md"), &skill("Far.", "Far."));
+    let team = home.outside().join("team");
+    write(&team.join("shared/SKILL.md"), &skill("Shared.", "Shared."));
+    let root = format!("team={}", team.display());
+    let mut client =
+        Client::begin(home.command().current_dir(&folder).args(["mcp", "--root", &root]));
+    let listed = client.call("list_skills", json!({}));
+    let skills = &listed["_meta"]["skillhost/structured"]["skills"];
+    let pairs: Vec<_> =
+        texts(skills, "/skill_id").into_iter().zip(texts(skills, "/source")).collect();
+    let expected =
+        [("both", "claude"), ("far", "user-agents"), ("near", "agents"), ("shared", "team")];
+    assert_eq!(pairs, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    // Nothing can be changed there.
+    let tools = client.result("tools/list", json!({}));
+    assert_eq!(
+        texts(&tools["tools"], "/name"),
+        ["list_skills", "read_skill", "read_skill_resource"]
+    );
+    let resources = client.result("resources/list", json!({}));
+    let description = resources["resources"][0]["description"].as_str().unwrap();
+    assert_eq!(description, "In the project. (from claude, not trusted)");
+    // A new skill is noticed.
+    write(&folder.join(".agents/skills/new/SKILL.md"), &skill("New.", "New."));
+    client.told("notifications/resources/list_changed");
+    assert_eq!(client.call("read_skill", json!({ "skill_id": "new" }))["isError"], false);
+}
+
+#[test]
+fn a_home_can_have_more_roots_for_one_call() {
+    let home = home();
+    let team = home.outside().join("team");
+    std::fs::create_dir_all(team.join("shared")).unwrap();
+    std::fs::write(team.join("shared/SKILL.md"), skill("Shared.", "Shared.")).unwrap();
+    let root = format!("team={}", team.display());
+    let mut client = Client::begin(home.command().args(["mcp", "--root", &root]));
+    let listed = client.result("skills/list", json!({}));
+    let uris = ["skill://greet/SKILL.md", "skill://shared/SKILL.md"];
+    assert_eq!(texts(&listed["skills"], "/uri"), uris);
+    let output = home.skillhost(["mcp", "--root", "x=nowhere"]).exits(3);
+    assert!(output.stderr.contains("nowhere: no such directory"), "{}", output.stderr);
+    home.skillhost(["mcp", "--root", "nowhere"]).exits(2);
+}
+
+/// Has a client propose a change; answers the question about it, if one is asked.
+fn proposed(client: &mut Client, answer: &Value) -> (Option<Value>, String) {
+    let id = client.ask(
+        "tools/call",
+        json!({
+            "name": "propose_skill_update",
+            "arguments": {
+                "skill_id": "greet", "justification": "Politer.",
+                "new_content": skill("Greets people. Use when somebody arrives.", "Bow first."),
+            },
+        }),
+    );
+    let question = (!answer.is_null()).then(|| client.told("elicitation/create"));
+    if let Some(question) = &question {
+        client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }));
+    }
+    let made = client.answer(id);
+    assert_eq!(made["result"]["isError"], false, "{made}");
+    let text = made["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    (question, text)
+}
+
+#[test]
+fn a_client_may_ask_its_human_only_where_the_settings_say_so() {
+    let form = json!({ "elicitation": {} });
+    let approve = json!({ "action": "accept", "content": { "decision": "approve" } });
+    let skill_of = |home: &TestHome| {
+        std::fs::read_to_string(home.path("sandbox/skills/greet/SKILL.md")).unwrap()
+    };
+    // Off, or no way to ask: the proposal waits for the operator.
+    for (settings, capabilities) in
+        [("{}", &form), ("mcp: {review: off}", &form), ("mcp: {review: elicitation}", &json!({}))]
+    {
+        let home = home().settings(settings);
+        let mut client = Client::start(home.command().arg("mcp"));
+        client.initialize(VERSION, capabilities);
+        let (_, text) = proposed(&mut client, &Value::Null);
+        assert!(text.contains("Nothing is changed") && !text.contains("A person"), "{text}");
+        assert!(client.untold().is_empty(), "{:?}", client.untold());
+        assert!(!skill_of(&home).contains("Bow"));
+    }
+    let on = || home().settings("mcp: {review: elicitation}");
+    let home = on();
+    let mut client = Client::start(home.command().arg("mcp"));
+    client.initialize(VERSION, &form);
+    let (question, text) = proposed(&mut client, &approve);
+    let shown = question.unwrap()["params"]["message"].as_str().unwrap().to_owned();
+    assert!(shown.contains("Why: Politer."), "{shown}");
+    assert!(shown.contains("\n-Say hello to them.\n+Bow first."), "{shown}");
+    assert!(text.contains("A person approved it"), "{text}");
+    assert!(skill_of(&home).contains("Bow first."));
+    let read = client.call("read_skill", json!({ "skill_id": "greet" })).to_string();
+    assert!(read.contains("Bow first."), "{read}");
+    let log = home.skillhost(["skill", "audit-log", "--json"]).success().stdout;
+    assert!(log.contains("mcp:test-client") && log.contains("\"mcp\""), "{log}");
+    for answer in [
+        json!({ "action": "decline" }),
+        json!({ "action": "cancel" }),
+        json!({ "action": "accept", "content": {} }),
+        json!({ "action": "accept", "content": { "decision": "reject", "reason": "No." } }),
+    ] {
+        let home = on();
+        let mut client = Client::start(home.command().arg("mcp"));
+        client.initialize(VERSION, &form);
+        proposed(&mut client, &answer);
+        assert!(!skill_of(&home).contains("Bow"), "{answer}");
+    }
+}

@@ -1,0 +1,391 @@
+//! `skillhost mcp --http`: many clients, and who may be one.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use test_support::{Background, TestHome};
+
+use crate::mcp::furnished;
+use crate::mcp_client::{VERSION, texts};
+use crate::scene::{home, skill};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A server on a port of its own.
+struct Server {
+    process: Background,
+    door: Door,
+}
+
+/// Where a server is spoken to.
+struct Door {
+    address: String,
+}
+
+impl std::ops::Deref for Server {
+    type Target = Door;
+
+    fn deref(&self) -> &Door {
+        &self.door
+    }
+}
+
+impl Server {
+    fn of(home: &TestHome) -> Self {
+        Self::start(home, home.command().args(["mcp", "--http", "127.0.0.1:0"]))
+    }
+
+    fn start(home: &TestHome, command: &mut Command) -> Self {
+        let interval = "SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS";
+        let process = home.start(command.env(interval, "20"));
+        let line = process.line_with("serving MCP at http://");
+        let address = line.split("http://").nth(1).unwrap().split("/mcp").next().unwrap();
+        let address = address.replace("0.0.0.0", "127.0.0.1");
+        Self { process, door: Door { address } }
+    }
+}
+
+impl Door {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream
+    }
+
+    /// Sends one request with headers of the test's own and returns status, head and body.
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut stream = self.connect();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            head.push_str(&format!("Host: {}\r\n", self.address));
+        }
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+        // A server that has refused does not read the rest.
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        Answer::of(&bytes)
+    }
+
+    fn post(&self, headers: &[(&str, &str)], message: &Value) -> Answer {
+        let mut all = vec![
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        all.extend(headers);
+        self.send("POST", "/mcp", &all, message.to_string().as_bytes())
+    }
+}
+
+/// An answer over HTTP.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn of(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
+            unchunked(body)
+        } else {
+            body.to_owned()
+        };
+        Self { status, head: head.to_owned(), body }
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The messages in it, be it one or a stream of events.
+    fn messages(&self) -> Vec<Value> {
+        let data = self.body.lines().filter_map(|line| line.strip_prefix("data:"));
+        let events: Vec<_> =
+            data.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect();
+        match serde_json::from_str(&self.body) {
+            Ok(message) => vec![message],
+            Err(_) => events,
+        }
+    }
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let Ok(size) = usize::from_str_radix(size.trim(), 16) else { break };
+        if size == 0 || rest.len() < size || !rest.is_char_boundary(size) {
+            text.push_str(rest);
+            break;
+        }
+        text.push_str(&rest[..size]);
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    text
+}
+
+/// One session over HTTP.
+struct HttpClient<'s> {
+    server: &'s Door,
+    session: String,
+    next: u64,
+}
+
+impl<'s> HttpClient<'s> {
+    fn of(server: &'s Door) -> Self {
+        let begin = json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {
+                "protocolVersion": VERSION, "capabilities": {},
+                "clientInfo": { "name": "test client", "version": "1" },
+            },
+        });
+        let answer = server.post(&[], &begin);
+        assert_eq!(answer.status, 200, "{}\n{}", answer.head, answer.body);
+        let session = answer.header("mcp-session-id").unwrap().to_owned();
+        let client = Self { server, session, next: 1 };
+        let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        assert_eq!(client.post(&initialized).status, 202);
+        client
+    }
+
+    fn headers(&self) -> [(&str, &str); 2] {
+        [("Mcp-Session-Id", &self.session), ("MCP-Protocol-Version", VERSION)]
+    }
+
+    fn post(&self, message: &Value) -> Answer {
+        self.server.post(&self.headers(), message)
+    }
+
+    #[track_caller]
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.next;
+        self.next += 1;
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let answer = self.post(&message);
+        let found = answer.messages().into_iter().find(|message| message["id"] == id);
+        found.unwrap_or_else(|| {
+            panic!("no answer: {} {}\n{}", answer.status, answer.head, answer.body)
+        })
+    }
+}
+
+#[test]
+fn everything_is_served_over_http_too() {
+    let home = furnished();
+    let server = Server::of(&home);
+    let mut client = HttpClient::of(&server);
+    let tools = client.request("tools/list", &json!({}));
+    let names = ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
+    assert_eq!(texts(&tools["result"]["tools"], "/name"), names);
+    let call = json!({ "name": "read_skill", "arguments": { "skill_id": "greet" } });
+    let answer = client.request("tools/call", &call);
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("Say hello to them."), "{text}");
+    let skills = client.request("skills/list", &json!({}));
+    let uris = ["skill://greet/SKILL.md", "skill://review/code-review/SKILL.md"];
+    assert_eq!(texts(&skills["result"]["skills"], "/uri"), uris);
+    let read = client.request("resources/read", &json!({ "uri": uris[0] }));
+    assert_eq!(read["result"]["contents"][0]["uri"], uris[0]);
+    let unknown = client.request("resources/read", &json!({ "uri": "skill://nobody/SKILL.md" }));
+    assert_eq!(unknown["error"]["code"], -32602);
+    let output = server.process.interrupt();
+    assert_eq!((output.status, &*output.stderr), (0, ""));
+}
+
+#[test]
+fn the_newest_version_needs_no_session() {
+    let home = home();
+    let server = Server::of(&home);
+    let message = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "skills/list",
+        "params": { "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        } },
+    });
+    let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "skills/list")];
+    let answer = server.post(&headers, &message);
+    assert_eq!(answer.status, 200, "{}\n{}", answer.head, answer.body);
+    let messages = answer.messages();
+    let result = &messages[0]["result"];
+    assert_eq!(texts(&result["skills"], "/uri"), ["skill://greet/SKILL.md"], "{messages:?}");
+    assert_eq!(result["resultType"], "complete");
+}
+
+#[test]
+fn no_web_page_gets_in_by_another_name() {
+    let home = home();
+    let server = Server::of(&home);
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let port = server.address.rsplit(':').next().unwrap();
+    for host in ["evil.example", "evil.example:80", &format!("localhost.evil.example:{port}")] {
+        assert_eq!(server.post(&[("Host", host)], &ping).status, 403, "{host}");
+    }
+    for origin in ["http://evil.example", "null", "https://localhost.evil.example", "file://"] {
+        let status = server.post(&[("Origin", origin)], &ping).status;
+        assert!([400, 403].contains(&status), "{origin}: {status}");
+    }
+    let begin = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": VERSION, "capabilities": {},
+            "clientInfo": { "name": "page", "version": "1" },
+        },
+    });
+    let local = format!("localhost:{port}");
+    let headers = [("Host", &*local), ("Origin", "http://localhost:6274")];
+    assert_eq!(server.post(&headers, &begin).status, 200);
+    assert_eq!(server.send("POST", "/", &[], b"{}").status, 404);
+    assert_eq!(server.send("PUT", "/mcp", &[], b"{}").status, 405);
+}
+
+#[test]
+fn a_token_is_asked_for_and_needed_off_loopback() {
+    let home = home();
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let output = home.skillhost(["mcp", "--http", address]).exits(2);
+        assert!(output.stderr.contains("no bearer token is set"), "{}", output.stderr);
+        assert!(output.stderr.contains("SKILLHOST_MCP_TOKEN"), "{}", output.stderr);
+    }
+    let short = home.skillhost(["mcp", "--http", "0", "--token", "secret"]).exits(2);
+    assert!(short.stderr.contains("fewer than 16 characters"), "{}", short.stderr);
+    let mut command = home.command();
+    let server = Server::start(
+        &home,
+        command.env("SKILLHOST_MCP_TOKEN", TOKEN).args(["mcp", "--http", "0.0.0.0:0"]),
+    );
+    let begin = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": VERSION, "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" },
+        },
+    });
+    let wrong = format!("Bearer {}", TOKEN.replace('0', "1"));
+    let longer = format!("Bearer {TOKEN}0");
+    for header in
+        [None, Some("Bearer"), Some("Bearer "), Some(&*wrong), Some(&*longer), Some(TOKEN)]
+    {
+        let headers: Vec<_> = header.iter().map(|value| ("Authorization", *value)).collect();
+        let answer = server.post(&headers, &begin);
+        assert_eq!(answer.status, 401, "{header:?}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"skillhost\""));
+    }
+    let right = format!("Bearer {TOKEN}");
+    assert_eq!(server.post(&[("Authorization", &right)], &begin).status, 200);
+    let output = server.process.interrupt();
+    assert!(!output.stderr.contains(TOKEN) && !output.stdout.contains(TOKEN));
+}
+
+#[test]
+fn bad_requests_do_not_stop_it() {
+    let home = home();
+    let server = Server::of(&home);
+    let json =
+        [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+    let huge = vec![b'x'; (4 << 20) + 1];
+    assert_eq!(server.send("POST", "/mcp", &json, &huge).status, 413);
+    for body in [&b"not json"[..], b"", b"[]", b"{}", b"\xff\xfe", &b"[".repeat(100_000)] {
+        let status = server.send("POST", "/mcp", &json, body).status;
+        assert!(
+            (400..500).contains(&status),
+            "{status} for {:?}",
+            String::from_utf8_lossy(&body[..body.len().min(20)])
+        );
+    }
+    // A large body in pieces, without a word of its length.
+    let mut stream = server.connect();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: \
+         application/json, text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+        server.address
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let chunk = [format!("{:x}\r\n", 1 << 20).as_bytes(), &vec![b'x'; 1 << 20], b"\r\n"].concat();
+    for _ in 0..6 {
+        // It may have been refused by now.
+        let _ = stream.write_all(&chunk);
+    }
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    assert_eq!(Answer::of(&bytes).status, 413);
+    // Garbage, half a head, half a body, nothing: then gone.
+    for start in [
+        "\0\0\0\0\r\n\r\n".to_owned(),
+        "POST /mcp HTTP/1.1\r\nHost: x".to_owned(),
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Length: 100\r\n\r\n{{", server.address),
+        String::new(),
+    ] {
+        let mut stream = server.connect();
+        stream.write_all(start.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Both).unwrap();
+    }
+    let headers = [("Mcp-Session-Id", "no-such-session"), ("MCP-Protocol-Version", VERSION)];
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    assert_eq!(server.post(&headers, &ping).status, 404);
+    let mut client = HttpClient::of(&server);
+    assert!(client.request("ping", &json!({}))["result"].is_object());
+}
+
+#[test]
+fn many_clients_at_once_each_get_their_own() {
+    let home = home();
+    let server = Server::of(&home);
+    std::thread::scope(|scope| {
+        for number in 0..20 {
+            let server: &Door = &server;
+            scope.spawn(move || {
+                let mut client = HttpClient::of(server);
+                for round in 0..50 {
+                    let id = format!("no-{number}-{round}");
+                    let call = json!({ "name": "read_skill", "arguments": { "skill_id": id } });
+                    let answer = client.request("tools/call", &call);
+                    let error = &answer["result"]["structuredContent"]["error"];
+                    assert_eq!(error["message"], format!("there is no skill `{id}`").as_str());
+                }
+            });
+        }
+    });
+    assert_eq!(server.process.interrupt().status, 0);
+}
+
+#[test]
+fn changes_are_told_on_the_sessions_stream() {
+    let home = home();
+    let server = Server::of(&home);
+    let client = HttpClient::of(&server);
+    let mut stream = server.connect();
+    let head = format!(
+        "GET /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\n\
+         MCP-Protocol-Version: {VERSION}\r\n\r\n",
+        server.address, client.session
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut seen = String::new();
+    let mut wait_for = |stream: &mut TcpStream, text: &str| {
+        let mut buffer = [0; 4096];
+        while !seen.contains(text) {
+            let read = stream.read(&mut buffer).unwrap();
+            assert!(read > 0, "the stream ended: {seen}");
+            seen.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        }
+    };
+    wait_for(&mut stream, "200 OK");
+    home.write("sandbox/skills/new/SKILL.md", skill("New.", "New."));
+    wait_for(&mut stream, "notifications/resources/list_changed");
+    wait_for(&mut stream, "notifications/prompts/list_changed");
+    // An open stream does not keep it from ending.
+    assert_eq!(server.process.interrupt().status, 0);
+}
