@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: the numbers, as ratios against the floor or a direct call in one run.
 
+mod mcp;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,6 +56,9 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
         let ratio = cold_list(&floor_binary, &skills, count, args.runs, &mut rows)?;
         ratios.push(ratio);
         in_process(&skills, count, &mut rows)?;
+        if count == 1_000 {
+            mcp::measure(&work, &skills, count, &mut rows)?;
+        }
         if count == 10_000 {
             checks(&floor_binary, &skills, args.runs, &mut rows)?;
         }

@@ -7,6 +7,7 @@ mod deny;
 mod eval;
 mod install;
 mod o200k;
+mod peers;
 mod process;
 mod test;
 
@@ -39,6 +40,8 @@ enum Command {
     Package,
     /// Check licences and sources, where cargo-deny is installed
     Deny,
+    /// Try `skillhost mcp` with other people's clients, installed from npm and PyPI; needs network
+    Peers(peers::PeersArgs),
     /// Make the vocabulary of skill-tokens from OpenAI's `o200k_base.tiktoken`
     O200k {
         /// The published file
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Install(args) => install::install(&args),
         Command::Package => install::package(),
         Command::Deny => deny::deny(),
+        Command::Peers(args) => peers::peers(&args),
         Command::O200k { published } => o200k::o200k(&published),
         Command::Measure { command } => process::measure(&command),
     };

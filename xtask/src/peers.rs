@@ -1,0 +1,85 @@
+//! `cargo xtask peers`: other people's clients and test suites against `skillhost mcp`.
+//!
+//! Optional, and never a part of `cargo xtask test`: it installs from npm and PyPI into a folder of
+//! its own. What cannot be installed or started here is SKIPPED, with the reason. Every client gets a
+//! home directory of its own and a dummy key; the model behind it is a script on loopback.
+
+mod check;
+mod setup;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args;
+
+use crate::process::run;
+use crate::{Result, root, target};
+use check::Bench;
+use setup::Tools;
+
+#[derive(Debug, Args)]
+pub(crate) struct PeersArgs {
+    /// Where the peers are installed [default: peers in cargo's target directory]
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Serve this folder of skills instead of the shipped ones
+    #[arg(long, value_name = "DIR")]
+    skills: Option<PathBuf>,
+    /// The built program [default: a debug build, made first]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// How a check ended.
+pub(crate) enum Verdict {
+    Passed(String),
+    Failed(String),
+    Skipped(String),
+}
+
+/// One line of the table.
+pub(crate) struct Row {
+    pub(crate) peer: &'static str,
+    pub(crate) check: String,
+    pub(crate) verdict: Verdict,
+}
+
+/// Installs what is missing, runs every check, prints a table; fails if a check failed.
+pub(crate) fn peers(args: &PeersArgs) -> Result<()> {
+    let dir = args.dir.clone().unwrap_or_else(|| target().join("peers"));
+    std::fs::create_dir_all(&dir)?;
+    let dir = std::fs::canonicalize(dir)?;
+    let program = match &args.program {
+        Some(program) => std::fs::canonicalize(program)?,
+        None => {
+            run(Command::new(env!("CARGO")).current_dir(root()).args([
+                "build",
+                "-p",
+                "skillhost",
+            ]))?;
+            std::fs::canonicalize(target().join("debug/skillhost"))?
+        }
+    };
+    let skills = args.skills.clone().unwrap_or_else(|| root().join("sandbox/skills"));
+    let skills = std::fs::canonicalize(skills)?;
+    let tools = Tools::install(&dir);
+    let rows = Bench::new(&dir, &program, &skills, &tools)?.run();
+    print(&rows)
+}
+
+fn print(rows: &[Row]) -> Result<()> {
+    println!("\n{:<12} {:<46} verdict", "peer", "check");
+    let mut failed = 0;
+    for Row { peer, check, verdict } in rows {
+        let (word, reason) = match verdict {
+            Verdict::Passed(told) => ("passed", told),
+            Verdict::Skipped(reason) => ("SKIPPED", reason),
+            Verdict::Failed(reason) => {
+                failed += 1;
+                ("FAILED", reason)
+            }
+        };
+        println!("{peer:<12} {check:<46} {word:<8} {reason}");
+    }
+    if failed == 0 { Ok(()) } else { Err(format!("{failed} checks failed").into()) }
+}

@@ -1,0 +1,332 @@
+//! The checks.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::setup::{Tools, search_path};
+use super::{Row, Verdict};
+use crate::Result;
+
+/// How long one client may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The scenarios of the conformance suite that a server without its test tools can pass.
+const SCENARIOS: [&str; 6] = [
+    "server-initialize",
+    "ping",
+    "tools-list",
+    "resources-list",
+    "prompts-list",
+    "dns-rebinding-protection",
+];
+
+/// The model that clients talk to, and the client of the Python SDK.
+const SCRIPTS: [(&str, &str); 2] =
+    [("model.mjs", include_str!("model.mjs")), ("client.py", include_str!("client.py"))];
+
+/// What the checks share.
+pub(super) struct Bench<'b> {
+    dir: &'b Path,
+    program: &'b Path,
+    tools: &'b Tools,
+    /// The arguments with which the server is started.
+    serve: Vec<String>,
+    /// A skill that it serves.
+    skill: String,
+    rows: Vec<Row>,
+}
+
+/// A process that ends with the check.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl<'b> Bench<'b> {
+    pub(super) fn new(
+        dir: &'b Path,
+        program: &'b Path,
+        skills: &Path,
+        tools: &'b Tools,
+    ) -> Result<Self> {
+        for folder in ["work", "inspector", "claude", "codex"] {
+            fs::create_dir_all(dir.join(folder))?;
+        }
+        for (name, text) in SCRIPTS {
+            fs::write(dir.join(name), text)?;
+        }
+        let output = Command::new(program)
+            .args(["--json", "skill", "list", "--root"])
+            .arg(skills)
+            .current_dir(dir.join("work"))
+            .output()?;
+        let listed: Value = serde_json::from_slice(&output.stdout)?;
+        let skill = listed["skills"][0]["skill_id"].as_str().ok_or("there are no skills")?;
+        let serve =
+            vec!["mcp".to_owned(), "--root".to_owned(), format!("peers={}", skills.display())];
+        Ok(Self { dir, program, tools, serve, skill: skill.to_owned(), rows: Vec::new() })
+    }
+
+    pub(super) fn run(mut self) -> Vec<Row> {
+        let served = self.http();
+        self.inspector(served.as_ref().map(|(_, url)| url.as_str()));
+        self.conformance(served.as_ref().map(|(_, url)| url.as_str()));
+        drop(served);
+        self.python();
+        self.claude();
+        self.codex();
+        self.rows
+    }
+
+    fn row(&mut self, peer: &'static str, check: impl Into<String>, told: Outcome) {
+        let verdict = match told {
+            Ok(told) => Verdict::Passed(told),
+            Err(Trouble::Failed(reason)) => Verdict::Failed(reason),
+            Err(Trouble::Missing(reason)) => Verdict::Skipped(reason),
+        };
+        self.rows.push(Row { peer, check: check.into(), verdict });
+    }
+
+    /// A command in the empty working directory, with a home and nothing else of this environment.
+    fn client(&self, program: &Path, home: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", search_path(&self.tools.bin))
+            .env("HOME", self.dir.join(home))
+            .current_dir(self.dir.join("work"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the server over HTTP on a free port.
+    fn http(&self) -> std::result::Result<(Running, String), Trouble> {
+        let mut command = self.client(self.program, "work");
+        command.arg("--json").args(&self.serve).args(["--http", "127.0.0.1:0"]);
+        let log = File::create(self.dir.join("server.txt"))?;
+        let mut running = Running(command.stdout(Stdio::piped()).stderr(log).spawn()?);
+        let line = first_line(&mut running)?;
+        let told: Value = serde_json::from_str(&line).map_err(|error| failed(&error))?;
+        let url = told["url"].as_str().ok_or_else(|| failed(&"the server names no address"))?;
+        Ok((running, url.to_owned()))
+    }
+
+    fn inspector(&mut self, url: std::result::Result<&str, &Trouble>) {
+        let command = self.tools.command("mcp-inspector");
+        // More skills than it looks at unless told to.
+        let limit = 100_000;
+        let mut servers = json!({});
+        let stdio = json!({
+            "command": self.program, "args": self.serve, "skillCatalogMaxSkills": limit,
+        });
+        for (name, era) in [("stdio", "legacy"), ("stdio 2026", "modern")] {
+            servers[name] = stdio.clone();
+            servers[name]["protocolEra"] = era.into();
+        }
+        let mut names = vec!["stdio", "stdio 2026"];
+        match url {
+            Ok(url) => {
+                for (name, era) in [("http", "legacy"), ("http 2026", "modern")] {
+                    servers[name] = json!({
+                        "type": "streamable-http", "url": url, "protocolEra": era,
+                        "skillCatalogMaxSkills": limit,
+                    });
+                    names.push(name);
+                }
+            }
+            Err(trouble) => self.row("inspector", "http", Err(trouble.clone())),
+        }
+        let config = self.dir.join("inspector.json");
+        let written = fs::write(&config, json!({ "mcpServers": servers }).to_string());
+        let methods: [&[&str]; 5] = [
+            &["tools/list", "--strict"],
+            &["resources/list"],
+            &["resources/templates/list"],
+            &["prompts/list"],
+            &["skills/list", "--verify", "--require-digests"],
+        ];
+        for name in names {
+            for method in methods {
+                let told = (|| {
+                    written.as_ref().map_err(failed)?;
+                    let program = command.as_ref().map_err(|e| missing(e))?;
+                    let mut command = self.client(program, "inspector");
+                    command.env("MCP_INSPECTOR_SECRET_STORE", "memory").arg("--cli");
+                    command.arg("--config").arg(&config).args(["--server", name, "--method"]);
+                    let (_, stderr) = finished(command.args(method), self.dir)?;
+                    let told = stderr.lines().find(|line| line.starts_with("Verified"));
+                    Ok(told.unwrap_or_default().to_owned())
+                })();
+                self.row("inspector", format!("{name}: {}", method.join(" ")), told);
+            }
+        }
+    }
+
+    fn conformance(&mut self, url: std::result::Result<&str, &Trouble>) {
+        for scenario in SCENARIOS {
+            let told = (|| {
+                let program = self.tools.command("conformance").map_err(|e| missing(&e))?;
+                let url = url.map_err(Clone::clone)?;
+                let mut command = self.client(&program, "work");
+                command.args(["server", "--url", url, "--scenario", scenario]);
+                let (stdout, _) = finished(&mut command, self.dir)?;
+                let told = stdout.lines().find(|line| line.starts_with("Passed"));
+                Ok(told.unwrap_or_default().to_owned())
+            })();
+            self.row("conformance", scenario, told);
+        }
+    }
+
+    fn python(&mut self) {
+        let told = (|| {
+            let python = self.tools.python.as_ref().map_err(|e| missing(e))?;
+            let mut command = self.client(python, "work");
+            command.arg(self.dir.join("client.py")).arg(&self.skill).arg(self.program);
+            let (stdout, _) = finished(command.args(&self.serve), self.dir)?;
+            Ok(stdout.lines().collect::<Vec<_>>().join("; "))
+        })();
+        self.row("python", "initialize, list, call, resources", told);
+    }
+
+    fn claude(&mut self) {
+        let told = (|| {
+            let program = self.tools.command("claude").map_err(|e| missing(&e))?;
+            let (_model, port, answer) = self.model()?;
+            let servers = json!({ "skillhost": {
+                "type": "stdio", "command": self.program, "args": self.serve,
+            }});
+            let config = self.dir.join("claude.json");
+            fs::write(&config, json!({ "mcpServers": servers }).to_string())?;
+            let mut command = self.client(&program, "claude");
+            command
+                .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{port}"))
+                .env("ANTHROPIC_API_KEY", "dummy")
+                // Else the tools are behind a search of its own, which the model does not know.
+                .env("ENABLE_TOOL_SEARCH", "false")
+                .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+                .env("DISABLE_AUTOUPDATER", "1")
+                .args(["-p", "Use the skill", "--strict-mcp-config", "--mcp-config"])
+                .arg(&config)
+                .args(["--allowedTools", "mcp__skillhost__read_skill"]);
+            finished(&mut command, self.dir)?;
+            self.answered(&answer)
+        })();
+        self.row("claude code", "read_skill, to the model and back", told);
+    }
+
+    fn codex(&mut self) {
+        let told = (|| {
+            let program = self.tools.command("codex").map_err(|e| missing(&e))?;
+            let (_model, port, answer) = self.model()?;
+            // JSON's strings and lists of strings are TOML's, too.
+            let config = format!(
+                "model = \"mock\"\nmodel_provider = \"mock\"\n[model_providers.mock]\nname = \
+                 \"mock\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\nwire_api = \"responses\"\n\
+                 env_key = \"MOCK_KEY\"\n[mcp_servers.skillhost]\ncommand = {}\nargs = {}\n",
+                json!(self.program),
+                json!(self.serve)
+            );
+            fs::write(self.dir.join("codex/config.toml"), config)?;
+            let mut command = self.client(&program, "codex");
+            command.env("CODEX_HOME", self.dir.join("codex")).env("MOCK_KEY", "dummy").args([
+                "exec",
+                "--skip-git-repo-check",
+                "--sandbox",
+                "read-only",
+                "Use the skill",
+            ]);
+            finished(&mut command, self.dir)?;
+            self.answered(&answer)
+        })();
+        self.row("codex", "read_skill, to the model and back", told);
+    }
+
+    /// Starts a model that calls `read_skill` once; gives its port and the file for the answer.
+    fn model(&self) -> std::result::Result<(Running, String, PathBuf), Trouble> {
+        let node = self.tools.command("node").map_err(|e| missing(&e))?;
+        let answer = self.dir.join("answer.txt");
+        fs::write(&answer, "")?;
+        let arguments = json!({ "skill_id": self.skill }).to_string();
+        let mut command = self.client(&node, "work");
+        command.arg(self.dir.join("model.mjs")).arg("read_skill").arg(arguments).arg(&answer);
+        let mut running = Running(command.stdout(Stdio::piped()).spawn()?);
+        let port = first_line(&mut running)?;
+        Ok((running, port, answer))
+    }
+
+    /// Checks that the model was given the instructions of the skill.
+    fn answered(&self, answer: &Path) -> Outcome {
+        let text = fs::read_to_string(answer)?;
+        let begins = format!("Skill loaded: {} (approx.", self.skill);
+        if !text.contains(&begins) || !text.contains("</skill_content>") {
+            let shown: String = text.chars().take(120).collect();
+            return Err(failed(&format!("the model was not given the skill, but {shown:?}")));
+        }
+        Ok(format!("{} bytes", text.len()))
+    }
+}
+
+type Outcome = std::result::Result<String, Trouble>;
+
+/// Why a check did not pass.
+#[derive(Clone)]
+enum Trouble {
+    Failed(String),
+    Missing(String),
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+fn failed(reason: &impl ToString) -> Trouble {
+    Trouble::Failed(reason.to_string())
+}
+
+fn missing(reason: &str) -> Trouble {
+    Trouble::Missing(reason.to_owned())
+}
+
+fn first_line(running: &mut Running) -> std::result::Result<String, Trouble> {
+    let stdout = running.0.stdout.take().ok_or_else(|| failed(&"it has no output"))?;
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line)?;
+    Ok(line.trim().to_owned())
+}
+
+/// Waits until a command has ended well; what it printed went to files, which no command fills up.
+fn finished(command: &mut Command, dir: &Path) -> std::result::Result<(String, String), Trouble> {
+    let files = ["stdout.txt", "stderr.txt"].map(|name| dir.join(name));
+    command.stdout(File::create(&files[0])?).stderr(File::create(&files[1])?);
+    let mut running = Running(command.spawn()?);
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = running.0.try_wait()? {
+            break status;
+        }
+        if started.elapsed() > PATIENCE {
+            return Err(failed(&format!("it did not end within {} s", PATIENCE.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let read = |path: &PathBuf| fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned());
+    let (stdout, stderr) = (read(&files[0])?, read(&files[1])?);
+    if status.success() {
+        return Ok((stdout, stderr));
+    }
+    let mut said = stderr.lines().chain(stdout.lines()).map(str::trim);
+    let last = said.rfind(|line| !line.is_empty()).unwrap_or_default();
+    Err(failed(&format!("{status}: {last}")))
+}

@@ -1,0 +1,84 @@
+//! Installing the peers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::process::shown;
+
+/// Node for the Inspector, which needs a newer one than many machines have.
+const NODE: &str = "node@22";
+
+/// The npm packages; the major versions that the checks were written for.
+const PACKAGES: [&str; 4] = [
+    "@modelcontextprotocol/inspector@^2.12.0",
+    "@modelcontextprotocol/conformance@^0.1.16",
+    "@anthropic-ai/claude-code@^2.1.330",
+    "@openai/codex@^0.169.0",
+];
+
+/// What could be installed; the reason where something could not.
+pub(super) struct Tools {
+    /// The folder of the installed commands.
+    pub(super) bin: PathBuf,
+    pub(super) npm: Result<(), String>,
+    /// A Python that has the package `mcp`.
+    pub(super) python: Result<PathBuf, String>,
+}
+
+impl Tools {
+    /// Installs what is not there yet.
+    pub(super) fn install(dir: &Path) -> Self {
+        let folder = dir.join("npm");
+        let bin = folder.join("node_modules/.bin");
+        Self { npm: npm(&folder, &bin), bin, python: python(&dir.join("py")) }
+    }
+
+    /// Says why a command is not there.
+    pub(super) fn command(&self, name: &str) -> Result<PathBuf, String> {
+        self.npm.clone()?;
+        let path = self.bin.join(name);
+        if path.exists() { Ok(path) } else { Err(format!("{name} was not installed")) }
+    }
+}
+
+/// The path for programs that start `node` by its name.
+pub(super) fn search_path(bin: &Path) -> String {
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+fn npm(folder: &Path, bin: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    let manifest = folder.join("package.json");
+    if !manifest.exists() {
+        fs::write(manifest, "{\"private\": true}\n").map_err(|error| error.to_string())?;
+    }
+    // Of packages that need a newer Node than runs npm, npm takes older versions without a word.
+    for packages in [&[NODE][..], &PACKAGES[..]] {
+        let mut command = Command::new("npm");
+        command.args(["install", "--no-audit", "--no-fund", "--loglevel", "error"]);
+        quiet(command.args(packages).current_dir(folder).env("PATH", search_path(bin)))?;
+    }
+    Ok(())
+}
+
+fn python(folder: &Path) -> Result<PathBuf, String> {
+    let python = folder.join("bin/python");
+    if !python.exists() {
+        quiet(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    }
+    quiet(Command::new(&python).args(["-m", "pip", "install", "--quiet", "mcp>=2"]))?;
+    Ok(python)
+}
+
+/// Runs a command; of what it says, the last line explains a failure.
+fn quiet(command: &mut Command) -> Result<(), String> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{}: {error}", shown(command)))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
+    Err(format!("{}: {last}", shown(command)))
+}
