@@ -37,6 +37,8 @@ pub mod host_method {
     pub const NOTIFY: &str = "notify";
     /// [`super::SecretRequest`] → [`super::SecretValue`].
     pub const SECRET: &str = "secret";
+    /// [`super::AgentTask`] → [`super::AgentAnswer`].
+    pub const RUN_AGENT: &str = "run_agent";
     /// [`super::Notice`] with the reason → nothing.
     pub const REQUEST_RESTART: &str = "request_restart";
 }
@@ -49,6 +51,8 @@ pub mod skill_interface {
     pub const GET_SKILL_CONTENT: &str = "get_skill_content";
     /// Nothing → [`super::Generation`].
     pub const GENERATION: &str = "generation";
+    /// [`super::ActivateSkill`] → [`super::ActiveSkill`].
+    pub const ACTIVATE: &str = "activate";
     /// [`super::SkillCreated`] → nothing.
     pub const SKILL_CREATED: &str = "skill_created";
     /// [`super::PublishedRequest`] → [`super::PublishedSkills`].
@@ -283,6 +287,39 @@ pub struct ToolOutput {
     /// The text describes a failure the model should react to.
     #[serde(default)]
     pub is_error: bool,
+    /// The skill whose instructions the text carries: the agent runtime keeps them in the
+    /// conversation from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<SkillRef>,
+}
+
+/// A skill as of one digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillRef {
+    /// The skill.
+    pub skill_id: String,
+    /// sha256 of the SKILL.md, hexadecimal.
+    pub digest: String,
+}
+
+/// A task that an extension gives to an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentTask {
+    /// The call on whose behalf; its session and deadline hold for the run.
+    pub context: CallContext,
+    /// The agent.
+    pub agent_id: String,
+    /// The task, with everything the agent needs to know.
+    pub task: String,
+}
+
+/// What an agent answered to a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAnswer {
+    /// The last reply.
+    pub text: String,
+    /// Names the run's transcript.
+    pub run_id: String,
 }
 
 /// What [`crate::abi::ExtensionModule::create`] is given.
@@ -400,6 +437,30 @@ pub struct SkillContent {
     pub tokens: u32,
     /// Where it comes from, for people.
     pub source: String,
+}
+
+/// A skill that an agent works by, or is to work by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActivateSkill {
+    /// Who: an agent sees what its catalog shows, an operator what users may invoke.
+    pub context: CallContext,
+    /// The skill.
+    pub skill_id: String,
+}
+
+/// A skill's instructions and what it says about tools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActiveSkill {
+    /// The skill as it is now.
+    pub content: SkillContent,
+    /// The tools its `allowed-tools` names; absent where it says nothing, empty also where what it
+    /// says cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Its root is an operator's and an operator approved this digest: what it names needs no
+    /// further consent.
+    #[serde(default)]
+    pub grants: bool,
 }
 
 /// A number that changes whenever any skill's content may have changed.

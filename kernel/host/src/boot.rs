@@ -20,13 +20,14 @@ use crate::installation::Installation;
 use crate::instance::Instance;
 use crate::kernel::{Kernel, Limits, Shared, State};
 use crate::loader;
+use crate::model::{ModelSource, NoModels};
 use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::tools::ToolProblem;
 
 /// What the kernel is started with.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct BootOptions {
     /// The home; its trust is the caller's business.
     pub home: Home,
@@ -38,6 +39,8 @@ pub struct BootOptions {
     pub installation: Option<Installation>,
     /// How long to wait for extensions.
     pub limits: Limits,
+    /// Where agents' models come from.
+    pub models: Arc<dyn ModelSource>,
 }
 
 impl BootOptions {
@@ -50,6 +53,7 @@ impl BootOptions {
             settings_file: None,
             installation: Installation::of_current_exe(),
             limits: Limits::default(),
+            models: Arc::new(NoModels),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::events::EventBus;
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
+use crate::model::ModelSource;
 use crate::report::LoadReport;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) settings_file: Option<std::path::PathBuf>,
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
+    #[expect(dead_code, reason = "asked by the runtime")]
+    pub(crate) models: Arc<dyn ModelSource>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
     pub(crate) state: ArcSwap<State>,
@@ -126,13 +129,14 @@ pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl Shared {
     pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
-        let BootOptions { home, settings, settings_file, installation, limits } = options;
+        let BootOptions { home, settings, settings_file, installation, limits, models } = options;
         Self {
             home,
             settings: ArcSwap::from_pointee(settings),
             settings_file,
             installation,
             limits,
+            models,
             secrets,
             events: EventBus::default(),
             state: ArcSwap::default(),

@@ -11,6 +11,7 @@ mod abi;
 mod agents;
 mod boot;
 mod callbacks;
+mod channel;
 mod context_chain;
 #[cfg(unix)]
 pub mod control;
@@ -24,6 +25,7 @@ mod installation;
 mod instance;
 mod kernel;
 mod loader;
+mod model;
 mod reload;
 mod report;
 mod secrets;
@@ -33,6 +35,7 @@ mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
 pub use boot::BootOptions;
+pub use channel::{ApprovalRequest, Channel, Decision, RunEvent};
 pub use context_chain::{Block, Outcome};
 pub use discovery::{Discovered, FoundManifest, discover};
 pub use elf::ElfProblem;
@@ -43,6 +46,10 @@ pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
 pub use installation::Installation;
 pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
 pub use loader::{LoadError, LoadTimings};
+pub use model::{
+    Message, ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply,
+    ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
+};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
 pub use settings::{

@@ -61,7 +61,7 @@ impl Backend for Slow {
     ) -> Result<Option<ToolOutput>, BackendError> {
         if name == "quick" {
             let text = "done".to_owned();
-            return Ok(Some(ToolOutput { text, structured: None, is_error: false }));
+            return Ok(Some(ToolOutput { text, structured: None, is_error: false, skill: None }));
         }
         self.0.send(Step::Begun).unwrap();
         let _watched = Watched(self);

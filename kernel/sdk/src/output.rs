@@ -80,7 +80,12 @@ pub struct ToolOutput(pub(crate) payload::ToolOutput);
 impl ToolOutput {
     /// Answers with text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self(payload::ToolOutput { text: text.into(), structured: None, is_error: false })
+        Self(payload::ToolOutput {
+            text: text.into(),
+            structured: None,
+            is_error: false,
+            skill: None,
+        })
     }
 
     /// Adds a value for programs.

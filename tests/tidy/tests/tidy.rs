@@ -76,11 +76,13 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("skillhost-manifest", &[]),
         ("skillhost-kernel", &["skillhost-contract", "skillhost-manifest"]),
         ("skillhost-mcp", &["skillhost-contract", "skillhost-kernel"]),
+        ("skillhost-models", &["skillhost-kernel"]),
         (
             "skillhost",
             &[
                 "skillhost-kernel",
                 "skillhost-mcp",
+                "skillhost-models",
                 "skillhost-manifest",
                 "skill-format",
                 "skill-rules",

@@ -208,7 +208,7 @@ fn failed(error: &serde_json::Error) -> BackendError {
 fn output(answer: Answer) -> Result<ToolOutput, BackendError> {
     let structured = serde_json::value::to_raw_value(&answer.structured);
     let structured = structured.map_err(|error| failed(&error))?;
-    Ok(ToolOutput { text: answer.text, structured: Some(structured), is_error: false })
+    Ok(ToolOutput { text: answer.text, structured: Some(structured), is_error: false, skill: None })
 }
 
 fn refused(error: RegistryError) -> BackendError {

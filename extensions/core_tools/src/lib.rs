@@ -1,0 +1,1 @@
+//! File tools for agents, inside the sandbox.

@@ -1,0 +1,134 @@
+//! What whoever talks to an agent sees of a run, and is asked.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::model::Usage;
+
+/// The other end of a run: a terminal, a program that reads JSON, another agent's run.
+#[async_trait]
+pub trait Channel: Send + Sync {
+    /// Takes note of what happens. Must not block.
+    fn notice(&self, event: &RunEvent);
+
+    /// Asks whether a tool may be called. Whoever cannot ask answers [`Decision::Refuse`]. The
+    /// kernel gives up after a time and takes that for a refusal.
+    async fn approve(&self, request: &ApprovalRequest) -> Decision;
+}
+
+/// A call that waits for somebody's consent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalRequest {
+    /// The agent that wants it.
+    pub agent_id: String,
+    /// The tool.
+    pub tool: String,
+    /// The extension it belongs to.
+    pub extension: String,
+    /// The arguments, JSON text as the model wrote it.
+    pub arguments: String,
+    /// It may destroy something.
+    pub destructive: bool,
+    /// A standing consent is not offered: this tool asks every time.
+    pub always: bool,
+}
+
+/// What somebody said to an [`ApprovalRequest`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// This once.
+    Once,
+    /// From now on in this session, for this tool; taken for [`Decision::Once`] where it always asks.
+    Session,
+    /// No.
+    Refuse {
+        /// Why, for the model.
+        reason: String,
+    },
+}
+
+/// What happens in a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum RunEvent {
+    /// More of the reply's text.
+    Text {
+        /// The agent; a delegated run's events come through the channel of the run that began it.
+        agent_id: String,
+        /// The piece.
+        text: String,
+    },
+    /// The text of the reply so far is void; it comes again.
+    Restart {
+        /// The agent.
+        agent_id: String,
+        /// Why.
+        reason: String,
+    },
+    /// A tool is called.
+    ToolBegun {
+        /// The agent.
+        agent_id: String,
+        /// The tool.
+        tool: String,
+        /// The arguments, JSON text.
+        arguments: String,
+    },
+    /// A tool has answered.
+    ToolEnded {
+        /// The agent.
+        agent_id: String,
+        /// The tool.
+        tool: String,
+        /// It failed; the model was told why.
+        is_error: bool,
+        /// The first line of the answer.
+        summary: String,
+    },
+    /// A skill is active from now on.
+    SkillActive {
+        /// The agent.
+        agent_id: String,
+        /// The skill.
+        skill_id: String,
+        /// sha256 of the SKILL.md, hexadecimal.
+        digest: String,
+    },
+    /// Older messages were replaced by a summary.
+    Compacted {
+        /// The agent.
+        agent_id: String,
+        /// Messages that are gone.
+        messages: usize,
+        /// Estimated tokens before.
+        before: u32,
+        /// And after.
+        after: u32,
+    },
+    /// A task was handed to another agent.
+    Delegated {
+        /// The agent that hands it on.
+        agent_id: String,
+        /// The agent that works on it.
+        to: String,
+        /// The task.
+        task: String,
+    },
+    /// One model request is over.
+    Used {
+        /// The agent.
+        agent_id: String,
+        /// The model, `provider/model`.
+        model: String,
+        /// What it used up.
+        usage: Usage,
+    },
+    /// Something a person should know, such as a context provider that was left out.
+    Note {
+        /// The agent.
+        agent_id: String,
+        /// The text.
+        text: String,
+    },
+}

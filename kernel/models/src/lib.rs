@@ -1,0 +1,1 @@
+//! Models behind the kernel: the wires of their providers, and a scripted one.
