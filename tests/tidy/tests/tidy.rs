@@ -169,14 +169,18 @@ fn files_stay_readable_in_one_sitting() {
             findings.push(format!("{path} has {} lines, at most {limit}", lines(path)));
         }
     }
-    for (folder, limit) in
-        [("kernel/contract/src", 500), ("extensions/skill_registry/plugin/src", 480)]
-    {
-        let own = rust_files().filter(|path| path.starts_with(folder));
+    // What is frozen within a contract version, the shapes that may grow, and the wiring.
+    let folders: [(&[&str], usize); 3] = [
+        (&["kernel/contract/src/abi.rs", "kernel/contract/src/version.rs"], 150),
+        (&["kernel/contract/src/payload.rs", "kernel/contract/src/payload"], 500),
+        (&["extensions/skill_registry/plugin/src"], 480),
+    ];
+    for (places, limit) in folders {
+        let own = rust_files().filter(|path| in_any(path, places));
         let filled = |path: PathBuf| code(&path).lines().filter(|l| !l.trim().is_empty()).count();
         let count: usize = own.map(filled).sum();
         if count > limit {
-            findings.push(format!("{folder} has {count} lines of code, at most {limit}"));
+            findings.push(format!("{} has {count} lines of code, at most {limit}", places[0]));
         }
     }
     none("too long", &findings);
