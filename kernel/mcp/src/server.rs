@@ -33,6 +33,7 @@ use crate::limits::Limits;
 use gate::Gate;
 use listed::Listed;
 use notify::Watched;
+use tools::Declared;
 
 /// Serves a backend to any number of clients; cheap to clone.
 #[derive(Clone)]
@@ -45,6 +46,7 @@ struct Shared {
     limits: Limits,
     version: String,
     listed: Listed,
+    declared: Declared,
 }
 
 /// One client's side of a server.
@@ -61,8 +63,9 @@ impl Server {
     /// Serves a backend. `version` is what clients are told.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: Limits, version: &str) -> Self {
-        let (version, listed) = (version.to_owned(), Listed::default());
-        Self { shared: Arc::new(Shared { backend, limits, version, listed }) }
+        let version = version.to_owned();
+        let (listed, declared) = (Listed::default(), Declared::default());
+        Self { shared: Arc::new(Shared { backend, limits, version, listed, declared }) }
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -6,7 +6,7 @@
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use skillhost_contract::payload::ToolOutput;
 
 use super::{Context, Session};
@@ -55,8 +55,18 @@ pub(super) async fn ask(
         Ok(text) => text,
         Err(error) => format!("A person decided, but it could not be done: {error}"),
     };
+    add(output, &added);
+}
+
+/// Adds what a person decided to the text, and to the value as its `review`.
+fn add(output: &mut ToolOutput, decided: &str) {
     output.text.push('\n');
-    output.text.push_str(&added);
+    output.text.push_str(decided);
+    let value = output.structured.as_ref().and_then(|text| serde_json::from_str(text.get()).ok());
+    if let Some(Value::Object(mut value)) = value {
+        value.insert("review".to_owned(), decided.into());
+        output.structured = serde_json::value::to_raw_value(&value).ok();
+    }
 }
 
 fn question(text: &str) -> Result<ElicitRequestParams, ErrorData> {
@@ -96,8 +106,6 @@ fn decision(answer: &ElicitResult) -> Option<(bool, String)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn decided(action: ElicitationAction, content: Value) -> Option<(bool, String)> {

@@ -57,9 +57,6 @@ fn exported_tools_are_listed_and_called_and_no_others() {
     let answer = client.call("read_skill", json!({ "skill_id": "greet" }));
     let text = answer["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("Say hello to them."), "{text}");
-    // Clients would show the model a structured content instead of the text.
-    assert_eq!(answer["structuredContent"], Value::Null);
-    assert_eq!(answer["_meta"]["skillhost/structured"]["skill_id"], "greet");
     assert_eq!(answer["isError"], json!(false));
     for name in ["echo", "approve", ""] {
         let call = json!({ "name": name, "arguments": { "text": "x" } });
@@ -74,13 +71,13 @@ fn a_tools_failure_is_for_the_model() {
     let mut client = Client::of(&home);
     let answer = client.call("read_skill", json!({ "skill_id": "gret" }));
     assert_eq!(answer["isError"], json!(true));
-    let error = &answer["structuredContent"]["error"];
+    let error = &answer["_meta"]["skillhost/structured"]["error"];
     assert_eq!(error["kind"], "not_found");
     assert_eq!(error["message"], "there is no skill `gret`");
     let text = answer["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("there is no skill `gret`\ndid you mean `greet`?"), "{text}");
     let answer = client.call("read_skill", json!({ "skill": 1 }));
-    assert_eq!(answer["structuredContent"]["error"]["kind"], "invalid_argument");
+    assert_eq!(answer["_meta"]["skillhost/structured"]["error"]["kind"], "invalid_argument");
 }
 
 #[test]
@@ -355,7 +352,7 @@ fn the_settings_say_what_clients_see() {
         ("propose_skill_update", change),
     ] {
         let answer = client.call(tool, arguments);
-        let error = &answer["structuredContent"]["error"];
+        let error = &answer["_meta"]["skillhost/structured"]["error"];
         assert_eq!((&answer["isError"], &error["kind"]), (&json!(true), &json!("not_found")));
     }
     assert_eq!(client.call("read_skill", json!({ "skill_id": "greet" }))["isError"], false);
@@ -398,7 +395,7 @@ fn without_a_home_the_skills_that_lie_around_are_served() {
     let mut client =
         Client::begin(home.command().current_dir(&folder).args(["mcp", "--root", &root]));
     let listed = client.call("list_skills", json!({}));
-    let skills = &listed["_meta"]["skillhost/structured"]["skills"];
+    let skills = &listed["structuredContent"]["skills"];
     let pairs: Vec<_> =
         texts(skills, "/skill_id").into_iter().zip(texts(skills, "/source")).collect();
     let expected =

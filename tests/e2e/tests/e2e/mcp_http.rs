@@ -352,7 +352,7 @@ fn many_clients_at_once_each_get_their_own() {
                     let id = format!("no-{number}-{round}");
                     let call = json!({ "name": "read_skill", "arguments": { "skill_id": id } });
                     let answer = client.request("tools/call", &call);
-                    let error = &answer["result"]["structuredContent"]["error"];
+                    let error = &answer["result"]["_meta"]["skillhost/structured"]["error"];
                     assert_eq!(error["message"], format!("there is no skill `{id}`").as_str());
                 }
             });
