@@ -27,6 +27,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use skillhost_contract::payload::ErrorKind;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, BackendError, Change, ClientSession};
 use crate::limits::Limits;
@@ -57,6 +58,8 @@ pub(crate) struct Session {
     watched: Arc<Watched>,
     /// What changed since the session began.
     changes: watch::Receiver<Change>,
+    /// Cancelled once the client says nothing more, where that can be seen.
+    left: CancellationToken,
 }
 
 impl Server {
@@ -83,6 +86,7 @@ impl Server {
             gate: Gate::new(limits.running, limits.waiting),
             watched: Arc::default(),
             changes,
+            left: CancellationToken::new(),
         }
     }
 }
@@ -92,6 +96,17 @@ type Context = RequestContext<RoleServer>;
 impl Session {
     fn backend(&self) -> &dyn Backend {
         &*self.shared.backend
+    }
+
+    /// What to cancel once the client says nothing more.
+    pub(crate) fn client_left(&self) -> CancellationToken {
+        self.left.clone()
+    }
+
+    /// Returns when nobody waits for an answer any more, as far as can be known.
+    async fn nobody_waits(&self) {
+        self.left.cancelled().await;
+        tokio::time::sleep(self.shared.limits.farewell).await;
     }
 
     /// Who asks, in the client's own words.
@@ -116,6 +131,8 @@ impl Session {
             // The library sends no answer to a cancelled request.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             answer = work => answer,
+            // Else the library would wait for this one.
+            () = self.nobody_waits() => Err(ErrorData::internal_error("the client left", None)),
         }
     }
 

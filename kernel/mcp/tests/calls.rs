@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot talk to its server has failed")]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -256,16 +256,33 @@ async fn too_many_calls_are_refused_and_the_rest_goes_on() {
 
 #[tokio::test]
 async fn what_a_client_left_behind_is_given_up() {
-    let Talk { read, write, mut steps, server, .. } = {
-        let mut talk = Talk::begin(one_at_a_time()).await;
-        talk.call(1, "hang").await;
-        assert_eq!(talk.step().await, Step::Begun);
-        talk
-    };
+    let farewell = Duration::from_millis(5);
+    let mut talk = Talk::begin(Limits { farewell, ..one_at_a_time() }).await;
+    talk.call(1, "hang").await;
+    assert_eq!(talk.step().await, Step::Begun);
+    // This one has no place yet.
+    talk.call(2, "quick").await;
+    let Talk { read, write, mut steps, server, .. } = talk;
+    let left = Instant::now();
     drop((read, write));
     let given_up = tokio::time::timeout(DEADLINE, steps.recv()).await.unwrap();
     assert_eq!(given_up, Some(Step::GivenUp));
     tokio::time::timeout(DEADLINE, server).await.unwrap().unwrap();
+    // The library alone would wait for five seconds.
+    assert!(left.elapsed() < Duration::from_secs(4), "{:?}", left.elapsed());
+}
+
+#[tokio::test]
+async fn who_only_stops_talking_is_still_answered() {
+    let mut talk = Talk::begin(one_at_a_time()).await;
+    for id in 1..=2 {
+        talk.call(id, "quick").await;
+    }
+    talk.write.shutdown().await.unwrap();
+    let mut answered = [talk.told().await["id"].as_u64(), talk.told().await["id"].as_u64()];
+    answered.sort_unstable();
+    assert_eq!(answered, [Some(1), Some(2)]);
+    tokio::time::timeout(DEADLINE, talk.server).await.unwrap().unwrap();
 }
 
 #[tokio::test]
