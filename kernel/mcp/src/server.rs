@@ -1,5 +1,6 @@
 //! The protocol: which answer belongs to which request.
 
+mod asked;
 mod completion;
 mod gate;
 mod listed;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, BackendError, Change, ClientSession};
 use crate::limits::Limits;
+use asked::Asked;
 use gate::Gate;
 use listed::Listed;
 use notify::Watched;
@@ -48,6 +50,7 @@ struct Shared {
     version: String,
     listed: Listed,
     declared: Declared,
+    asked: Asked,
 }
 
 /// One client's side of a server.
@@ -67,8 +70,8 @@ impl Server {
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: Limits, version: &str) -> Self {
         let version = version.to_owned();
-        let (listed, declared) = (Listed::default(), Declared::default());
-        Self { shared: Arc::new(Shared { backend, limits, version, listed, declared }) }
+        let (listed, declared, asked) = Default::default();
+        Self { shared: Arc::new(Shared { backend, limits, version, listed, declared, asked }) }
     }
 
     pub(crate) fn limits(&self) -> &Limits {

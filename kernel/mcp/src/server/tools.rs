@@ -11,7 +11,9 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 use skillhost_contract::payload::{ToolOutput, ToolSpec};
 
+use super::asked::CallHash;
 use super::page::page;
+use super::review::Reviewed;
 use super::{Context, Session, refused, review, unknown};
 use crate::backend::{BackendError, Change, ClientSession};
 
@@ -84,6 +86,13 @@ pub(super) async fn call(
     let arguments = request.arguments.unwrap_or_default();
     let client = session.client(context);
     let declared = session.declares(&client, &request.name).await.map_err(|e| refused(&e))?;
+    let hash = CallHash::of(&request.name, &arguments);
+    if let Some(handle) = &request.request_state {
+        // What was called has been done; only the answer about it was missing.
+        let answers = request.input_responses;
+        let output = review::answered(session, &client, hash, handle, answers).await?;
+        return Ok(result(output, declared).into());
+    }
     let call = session.backend().call(&client, &request.name, &arguments);
     let outcome = match context.meta.get_progress_token() {
         None => call.await,
@@ -96,10 +105,10 @@ pub(super) async fn call(
     };
     match outcome {
         Ok(None) => Err(unknown("tool", &request.name)),
-        Ok(Some(mut output)) => {
-            review::ask(session, context, &client, &mut output).await;
-            Ok(result(output, declared).into())
-        }
+        Ok(Some(output)) => match review::ask(session, context, &client, hash, output).await {
+            Reviewed::Done(output) => Ok(result(output, declared).into()),
+            Reviewed::Asks(asks) => Ok(asks.into()),
+        },
         Err(error) => Ok(failure(&error).into()),
     }
 }
