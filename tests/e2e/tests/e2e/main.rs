@@ -26,6 +26,7 @@ mod mcp_hostile;
 mod mcp_http;
 mod mcp_reload;
 mod mcp_review;
+mod mcp_rmcp;
 mod mcp_values;
 mod paths;
 mod proposals;
