@@ -3,7 +3,7 @@
 //!
 //! It stays here; the client carries a handle, which is worth one answer to the same call.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,9 +34,16 @@ pub(super) struct Question {
     pub(super) output: ToolOutput,
 }
 
-/// The open questions by their handles, which sort by time.
+/// A question with its handle.
+struct Open {
+    handle: String,
+    since: Instant,
+    question: Question,
+}
+
+/// The open questions, the oldest first.
 #[derive(Default)]
-pub(super) struct Asked(Mutex<BTreeMap<String, (Instant, Question)>>);
+pub(super) struct Asked(Mutex<VecDeque<Open>>);
 
 impl Asked {
     /// Keeps a question and gives its handle, which nobody can guess.
@@ -44,9 +51,9 @@ impl Asked {
         let handle = ulid::Ulid::generate().to_string();
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while open.len() >= OPEN {
-            open.pop_first();
+            open.pop_front();
         }
-        open.insert(handle.clone(), (Instant::now(), question));
+        open.push_back(Open { handle: handle.clone(), since: Instant::now(), question });
         handle
     }
 
@@ -54,10 +61,11 @@ impl Asked {
     /// it is not open any more.
     pub(super) fn take(&self, handle: &str, call: CallHash, within: Duration) -> Option<Question> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|_, (since, _)| since.elapsed() <= within);
+        open.retain(|open| open.since.elapsed() <= within);
         // Another call does not close it.
-        open.get(handle).filter(|(_, question)| question.call == call)?;
-        open.remove(handle).map(|(_, question)| question)
+        let at =
+            open.iter().position(|open| open.handle == handle && open.question.call == call)?;
+        open.remove(at).map(|open| open.question)
     }
 }
 
