@@ -16,10 +16,10 @@ fn faults(schema: &Value, value: &Value, at: &str) -> Vec<String> {
     for (keyword, rule) in schema.as_object().unwrap() {
         let fits = match keyword.as_str() {
             "description" => true,
-            "type" => match rule {
-                Value::Array(kinds) => kinds.iter().any(|kind| is_a(value, kind.as_str().unwrap())),
-                kind => is_a(value, kind.as_str().unwrap()),
-            },
+            "type" => is_a(value, rule.as_str().unwrap()),
+            "anyOf" => {
+                rule.as_array().unwrap().iter().any(|rule| faults(rule, value, at).is_empty())
+            }
             "enum" => rule.as_array().unwrap().contains(value),
             "minimum" => value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()),
             "required" => rule.as_array().unwrap().iter().all(|name| {
@@ -88,7 +88,7 @@ fn valued(client: &mut Client, tool: &str, arguments: &Value) -> (Value, String)
 fn the_checks_of_values_find_what_is_wrong() {
     let schema = json!({
         "type": "object", "properties": {
-            "a": { "type": ["string", "null"], "enum": ["x", null] },
+            "a": { "anyOf": [{ "type": "string", "enum": ["x"] }, { "type": "null" }] },
             "b": { "type": "array", "items": { "type": "integer", "minimum": 1 } },
         },
         "required": ["a"], "additionalProperties": false,

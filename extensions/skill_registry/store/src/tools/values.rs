@@ -18,7 +18,12 @@ fn count(description: &str) -> Value {
 }
 
 fn digest(description: &str) -> Value {
-    json!({ "type": ["string", "null"], "description": description })
+    either("string", "null", description)
+}
+
+/// One of two types; some programs know no lists of types.
+fn either(one: &str, other: &str, description: &str) -> Value {
+    json!({ "anyOf": [{ "type": one }, { "type": other }], "description": description })
 }
 
 /// An object with these fields and no others, all of them required but for some.
@@ -107,7 +112,7 @@ pub(super) fn propose() -> Value {
     let fuzz = json!({
         "hunk": count("The hunk; 0 is the whole diff"),
         "line": count("The line it was applied at"),
-        "kind": { "type": ["string", "object"], "description": "What was overlooked" },
+        "kind": either("string", "object", "What was overlooked"),
     });
     let properties = json!({
         "proposal": text("The proposal's id"),
