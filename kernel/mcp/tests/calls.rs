@@ -30,7 +30,7 @@ enum Step {
     GivenUp,
 }
 
-/// A backend with one tool that ends and one that never does.
+/// A backend with tools that end, sooner or later, and one that never does.
 struct Slow(UnboundedSender<Step>, watch::Sender<Change>);
 
 /// Tells when a call's future is dropped.
@@ -64,6 +64,11 @@ impl Backend for Slow {
             return Ok(Some(ToolOutput { text, structured: None, is_error: false }));
         }
         self.0.send(Step::Begun).unwrap();
+        if name == "slow" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let text = "done at last".to_owned();
+            return Ok(Some(ToolOutput { text, structured: None, is_error: false }));
+        }
         let _watched = Watched(self);
         std::future::pending().await
     }
@@ -274,10 +279,10 @@ async fn what_a_client_left_behind_is_given_up() {
 
 #[tokio::test]
 async fn who_only_stops_talking_is_still_answered() {
-    let mut talk = Talk::begin(one_at_a_time()).await;
-    for id in 1..=2 {
-        talk.call(id, "quick").await;
-    }
+    let mut talk = Talk::begin(Limits { farewell: DEADLINE, ..one_at_a_time() }).await;
+    talk.call(1, "slow").await;
+    assert_eq!(talk.step().await, Step::Begun);
+    talk.call(2, "quick").await;
     talk.write.shutdown().await.unwrap();
     let mut answered = [talk.told().await["id"].as_u64(), talk.told().await["id"].as_u64()];
     answered.sort_unstable();

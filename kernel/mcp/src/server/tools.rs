@@ -170,3 +170,46 @@ async fn report_progress(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_declared_and_did_not_fail_is_structured_content() {
+        let told = |value: &Value, is_error: bool, declared: bool| {
+            let structured = serde_json::value::to_raw_value(value).ok();
+            let output = ToolOutput { text: "Told.".to_owned(), structured, is_error };
+            let told = serde_json::to_value(result(output, declared)).unwrap();
+            assert_eq!(told["content"][0]["text"], "Told.");
+            assert_eq!(told["isError"], is_error);
+            (told["structuredContent"].clone(), told["_meta"][STRUCTURED].clone())
+        };
+        let object = json!({ "a": 1 });
+        let nothing = Value::Null;
+        assert_eq!(told(&object, false, true), (object.clone(), nothing.clone()));
+        for (value, is_error, declared) in
+            [(&object, false, false), (&object, true, true), (&json!([1]), false, true)]
+        {
+            assert_eq!(told(value, is_error, declared), (nothing.clone(), value.clone()));
+        }
+    }
+
+    #[test]
+    fn a_schema_that_is_not_one_of_objects_is_not_declared() {
+        let mut spec: ToolSpec = serde_json::from_value(json!({
+            "name": "a", "description": "", "input_schema": {},
+        }))
+        .unwrap();
+        for (schema, is_declared) in [
+            (None, false),
+            (Some(json!({ "type": "object" })), true),
+            (Some(json!({ "type": "array" })), false),
+            (Some(json!(true)), false),
+        ] {
+            spec.output_schema = schema;
+            assert_eq!(declared(&spec).is_some(), is_declared, "{spec:?}");
+            assert_eq!(tool(&spec).output_schema.is_some(), is_declared, "{spec:?}");
+        }
+    }
+}

@@ -240,7 +240,12 @@ fn prompts_are_the_skills_that_people_invoke() {
     let text = get("review", json!({ "file": "a.rs" }));
     assert!(text.contains("\nReview a.rs.\n"), "{text}");
     // What people alone may use is not a model's to read.
-    assert_eq!(client.refusal("prompts/get", json!({ "name": "hidden" })).0, -32602);
+    let unknown = (-32602, "there is no prompt \"hidden\"".to_owned());
+    assert_eq!(client.refusal("prompts/get", json!({ "name": "hidden" })), unknown);
+    let complete = json!({
+        "ref": { "type": "ref/prompt", "name": "hidden" }, "argument": { "name": "a", "value": "" },
+    });
+    assert_eq!(client.refusal("completion/complete", complete), unknown);
     let uri = json!({ "uri": "skill://deploy/SKILL.md" });
     assert_eq!(client.refusal("resources/read", uri.clone()).0, -32602);
     assert_eq!(client.refusal("skills/get", uri).0, -32602);
