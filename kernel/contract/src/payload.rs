@@ -259,7 +259,8 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub input_schema: serde_json::Value,
-    /// JSON Schema of the structured result.
+    /// JSON Schema of the structured result, an object. Whoever declares it puts everything into the
+    /// result that the text says: a client may show a model the one instead of the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
     /// It changes nothing.

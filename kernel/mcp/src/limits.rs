@@ -19,6 +19,8 @@ pub struct Limits {
     pub progress: Duration,
     /// How often watched resources are compared with what they were.
     pub watch: Duration,
+    /// How long requests are worked on once the client says nothing more.
+    pub farewell: Duration,
     /// How long a human may think about a proposal.
     pub review: Duration,
 }
@@ -33,6 +35,7 @@ impl Default for Limits {
             watched: 1024,
             progress: Duration::from_secs(1),
             watch: Duration::from_secs(5),
+            farewell: Duration::from_millis(500),
             review: Duration::from_secs(600),
         }
     }

@@ -1,5 +1,6 @@
 //! The protocol: which answer belongs to which request.
 
+mod asked;
 mod completion;
 mod gate;
 mod listed;
@@ -27,12 +28,15 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use skillhost_contract::payload::ErrorKind;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, BackendError, Change, ClientSession};
 use crate::limits::Limits;
+use asked::Asked;
 use gate::Gate;
 use listed::Listed;
 use notify::Watched;
+use tools::Declared;
 
 /// Serves a backend to any number of clients; cheap to clone.
 #[derive(Clone)]
@@ -45,6 +49,8 @@ struct Shared {
     limits: Limits,
     version: String,
     listed: Listed,
+    declared: Declared,
+    asked: Asked,
 }
 
 /// One client's side of a server.
@@ -55,14 +61,17 @@ pub(crate) struct Session {
     watched: Arc<Watched>,
     /// What changed since the session began.
     changes: watch::Receiver<Change>,
+    /// Cancelled once the client says nothing more, where that can be seen.
+    left: CancellationToken,
 }
 
 impl Server {
     /// Serves a backend. `version` is what clients are told.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: Limits, version: &str) -> Self {
-        let (version, listed) = (version.to_owned(), Listed::default());
-        Self { shared: Arc::new(Shared { backend, limits, version, listed }) }
+        let version = version.to_owned();
+        let (listed, declared, asked) = Default::default();
+        Self { shared: Arc::new(Shared { backend, limits, version, listed, declared, asked }) }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -80,6 +89,7 @@ impl Server {
             gate: Gate::new(limits.running, limits.waiting),
             watched: Arc::default(),
             changes,
+            left: CancellationToken::new(),
         }
     }
 }
@@ -89,6 +99,17 @@ type Context = RequestContext<RoleServer>;
 impl Session {
     fn backend(&self) -> &dyn Backend {
         &*self.shared.backend
+    }
+
+    /// What to cancel once the client says nothing more.
+    pub(crate) fn client_left(&self) -> CancellationToken {
+        self.left.clone()
+    }
+
+    /// Returns when nobody waits for an answer any more, as far as can be known.
+    async fn nobody_waits(&self) {
+        self.left.cancelled().await;
+        tokio::time::sleep(self.shared.limits.farewell).await;
     }
 
     /// Who asks, in the client's own words.
@@ -113,6 +134,8 @@ impl Session {
             // The library sends no answer to a cancelled request.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             answer = work => answer,
+            // Else the library would wait for this one.
+            () = self.nobody_waits() => Err(ErrorData::internal_error("the client left", None)),
         }
     }
 

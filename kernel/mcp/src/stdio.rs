@@ -1,9 +1,13 @@
 //! One client on standard input and output.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
 use rmcp::service::{QuitReason, ServerInitializeError, ServiceExt as _};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
@@ -25,6 +29,11 @@ pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> Result<(),
 
 /// Serves the client at the other end of two streams, one message a line, as [`serve_stdio`] does.
 ///
+/// Once `read` has ended, what is still worked on has the time of [`Limits::farewell`] to be answered:
+/// a client may write its questions, close that side, and read.
+///
+/// [`Limits::farewell`]: crate::Limits::farewell
+///
 /// # Errors
 /// [`ServeError`] if the client does not begin as the protocol wants it.
 pub async fn serve(
@@ -33,9 +42,11 @@ pub async fn serve(
     write: impl AsyncWrite + Send + Unpin + 'static,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
+    let session = server.session();
+    let read = Heard { read, ended: session.client_left() };
     let transport =
         AsyncRwTransport::new_server(read, write).with_max_line_length(server.limits().message);
-    let running = match server.session().serve_with_ct(transport, stop).await {
+    let running = match session.serve_with_ct(transport, stop).await {
         Ok(running) => running,
         // It went away before it said anything.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
@@ -46,5 +57,26 @@ pub async fn serve(
     match running.waiting().await {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError(error.to_string())),
         Ok(_) => Ok(()),
+    }
+}
+
+/// Reads, and says when there is nothing more to read.
+struct Heard<R> {
+    read: R,
+    ended: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let outcome = ready!(Pin::new(&mut self.read).poll_read(cx, buf));
+        if outcome.is_err() || buf.filled().len() == before && buf.remaining() > 0 {
+            self.ended.cancel();
+        }
+        Poll::Ready(outcome)
     }
 }

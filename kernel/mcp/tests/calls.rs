@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot talk to its server has failed")]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -30,7 +30,7 @@ enum Step {
     GivenUp,
 }
 
-/// A backend with one tool that ends and one that never does.
+/// A backend with tools that end, sooner or later, and one that never does.
 struct Slow(UnboundedSender<Step>, watch::Sender<Change>);
 
 /// Tells when a call's future is dropped.
@@ -64,6 +64,11 @@ impl Backend for Slow {
             return Ok(Some(ToolOutput { text, structured: None, is_error: false, skill: None }));
         }
         self.0.send(Step::Begun).unwrap();
+        if name == "slow" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let text = "done at last".to_owned();
+            return Ok(Some(ToolOutput { text, structured: None, is_error: false }));
+        }
         let _watched = Watched(self);
         std::future::pending().await
     }
@@ -256,16 +261,34 @@ async fn too_many_calls_are_refused_and_the_rest_goes_on() {
 
 #[tokio::test]
 async fn what_a_client_left_behind_is_given_up() {
-    let Talk { read, write, mut steps, server, .. } = {
-        let mut talk = Talk::begin(one_at_a_time()).await;
-        talk.call(1, "hang").await;
-        assert_eq!(talk.step().await, Step::Begun);
-        talk
-    };
+    let farewell = Duration::from_millis(5);
+    let mut talk = Talk::begin(Limits { farewell, ..one_at_a_time() }).await;
+    talk.call(1, "hang").await;
+    assert_eq!(talk.step().await, Step::Begun);
+    // This one has no place yet.
+    talk.call(2, "quick").await;
+    let Talk { read, write, mut steps, server, .. } = talk;
+    let left = Instant::now();
     drop((read, write));
     let given_up = tokio::time::timeout(DEADLINE, steps.recv()).await.unwrap();
     assert_eq!(given_up, Some(Step::GivenUp));
     tokio::time::timeout(DEADLINE, server).await.unwrap().unwrap();
+    // The library alone would wait for five seconds.
+    assert!(left.elapsed() < Duration::from_secs(4), "{:?}", left.elapsed());
+}
+
+#[tokio::test]
+async fn who_only_stops_talking_is_still_answered() {
+    let mut talk = Talk::begin(Limits { farewell: DEADLINE, ..one_at_a_time() }).await;
+    talk.call(1, "slow").await;
+    assert_eq!(talk.step().await, Step::Begun);
+    talk.call(2, "quick").await;
+    talk.write.shutdown().await.unwrap();
+    let mut answered = [talk.told().await, talk.told().await];
+    answered.sort_by_key(|answer| answer["id"].as_u64());
+    let texts = answered.map(|answer| answer["result"]["content"][0]["text"].clone());
+    assert_eq!(texts, ["done at last", "done"]);
+    tokio::time::timeout(DEADLINE, talk.server).await.unwrap().unwrap();
 }
 
 #[tokio::test]

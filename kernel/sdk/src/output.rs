@@ -31,7 +31,8 @@ impl ToolSpec {
         })
     }
 
-    /// Declares the JSON Schema of the structured result.
+    /// Declares the JSON Schema of the structured result, an object. Clients over MCP may show a model
+    /// that result instead of the text, so it has to say everything that the text says.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.0.output_schema = Some(schema);

@@ -15,6 +15,10 @@ pub(crate) fn specs(desk: &Desk, cx: &CallContext) -> Vec<ToolSpec> {
     let declared = tool_descriptions(&desk.store.snapshot(), audience(cx));
     let declared = declared.into_iter().map(|tool| {
         let spec = ToolSpec::new(tool.name, tool.description, tool.schema);
+        let spec = match tool.value {
+            Some(schema) => spec.output_schema(schema),
+            None => spec,
+        };
         let spec = if tool.read_only { spec.read_only() } else { spec };
         if tool.operators_only { spec.operator_only() } else { spec }
     });

@@ -28,6 +28,7 @@ mod read;
 mod resource;
 mod search;
 mod spec;
+mod values;
 
 pub use list::{list_skills, matching};
 pub use propose::propose_skill_update;

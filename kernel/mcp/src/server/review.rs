@@ -4,16 +4,29 @@
 //! answer is only as trustworthy as the client that brings it.
 
 use rmcp::model::{
-    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData,
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    ErrorData, InputRequest, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
 };
-use serde_json::json;
-use skillhost_contract::payload::ToolOutput;
+use serde_json::{Value, json};
+use skillhost_contract::payload::{ReviewOffer, ToolOutput};
 
+use super::asked::{CallHash, Question};
 use super::{Context, Session};
 use crate::backend::ClientSession;
 
 /// Longest reason that is kept.
 const REASON: usize = 1_000;
+
+/// What the question is called where a client carries it.
+const KEY: &str = "review";
+
+/// What becomes of a call that may be something to decide about.
+pub(super) enum Reviewed {
+    /// It is answered.
+    Done(ToolOutput),
+    /// The client is to ask its human, and to call again with the answer.
+    Asks(InputRequiredResult),
+}
 
 /// Shows a person what a call has proposed, if the client can; what they decide is done, and added to
 /// the call's output. Without a decision the proposal stays open.
@@ -21,42 +34,105 @@ pub(super) async fn ask(
     session: &Session,
     context: &Context,
     client: &ClientSession,
-    output: &mut ToolOutput,
-) {
-    let capabilities = context.client_capabilities();
-    if capabilities.is_none_or(|capabilities| capabilities.elicitation.is_none()) {
-        return;
-    }
-    let offer = match session.backend().review(client, output).await {
-        Ok(Some(offer)) => offer,
-        Ok(None) => return,
-        Err(error) => {
-            tracing::warn!(%error, "a proposal is not shown");
-            return;
-        }
+    call: CallHash,
+    mut output: ToolOutput,
+) -> Reviewed {
+    let Some(offer) = offer(session, context, client, &output).await else {
+        return Reviewed::Done(output);
     };
     let question = match question(&offer.text) {
         Ok(question) => question,
         Err(error) => {
             tracing::warn!(%error, "a proposal is not shown");
-            return;
+            return Reviewed::Done(output);
         }
     };
+    // From this version on a server asks nothing by itself.
+    if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
+        let handle = session.shared.asked.keep(Question { call, offer, output });
+        let question = InputRequest::Elicitation(ElicitRequest::new(question));
+        let questions = InputRequests::from([(KEY.to_owned(), question)]);
+        return Reviewed::Asks(InputRequiredResult::new(Some(questions), Some(handle)));
+    }
     let limit = Some(session.shared.limits.review);
-    let answer = match context.peer.create_elicitation_with_timeout(question, limit).await {
-        Ok(answer) => answer,
-        Err(error) => {
-            tracing::warn!(%error, "nobody was asked about a proposal");
-            return;
-        }
+    match context.peer.create_elicitation_with_timeout(question, limit).await {
+        Ok(answer) => decide(session, client, offer, &answer, &mut output).await,
+        Err(error) => tracing::warn!(%error, "nobody was asked about a proposal"),
+    }
+    Reviewed::Done(output)
+}
+
+/// Takes the answer to a question that the client has carried to its human.
+///
+/// # Errors
+/// For a handle that is not one of this call, and one that is used up or too old.
+pub(super) async fn answered(
+    session: &Session,
+    client: &ClientSession,
+    call: CallHash,
+    handle: &str,
+    answers: Option<InputResponses>,
+) -> Result<ToolOutput, ErrorData> {
+    let asked = session.shared.asked.take(handle, call, session.shared.limits.review);
+    let Some(Question { offer, mut output, .. }) = asked else {
+        let message = "the requestState is not one of this call, or not open any more";
+        return Err(ErrorData::invalid_params(message, None));
     };
-    let Some((approve, reason)) = decision(&answer) else { return };
+    let answer = answers.and_then(|mut answers| answers.remove(KEY));
+    match answer.map(serde_json::from_value).transpose() {
+        Ok(Some(answer)) => decide(session, client, offer, &answer, &mut output).await,
+        Ok(None) => {}
+        Err(error) => {
+            let message = format!("the answer to {KEY:?} is none: {error}");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+    }
+    Ok(output)
+}
+
+/// What a person is to decide, if this client can ask one.
+async fn offer(
+    session: &Session,
+    context: &Context,
+    client: &ClientSession,
+    output: &ToolOutput,
+) -> Option<ReviewOffer> {
+    let asks = context.client_capabilities()?.elicitation?;
+    // Only that it can open an address is not enough; nothing at all is how older ones say `form`.
+    if asks.form.is_none() && asks.url.is_some() {
+        return None;
+    }
+    session.backend().review(client, output).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "a proposal is not shown");
+        None
+    })
+}
+
+/// Does what a person has decided and adds it to a call's output.
+async fn decide(
+    session: &Session,
+    client: &ClientSession,
+    offer: ReviewOffer,
+    answer: &ElicitResult,
+    output: &mut ToolOutput,
+) {
+    let Some((approve, reason)) = decision(answer) else { return };
     let added = match session.backend().decide(client, offer, approve, reason).await {
         Ok(text) => text,
         Err(error) => format!("A person decided, but it could not be done: {error}"),
     };
+    add(output, &added);
+}
+
+/// Adds what a person decided to the text, and to the value as its `review`.
+fn add(output: &mut ToolOutput, decided: &str) {
     output.text.push('\n');
-    output.text.push_str(&added);
+    output.text.push_str(decided);
+    let value = output.structured.as_ref().and_then(|text| serde_json::from_str(text.get()).ok());
+    if let Some(Value::Object(mut value)) = value {
+        value.insert("review".to_owned(), decided.into());
+        output.structured = serde_json::value::to_raw_value(&value).ok();
+    }
 }
 
 fn question(text: &str) -> Result<ElicitRequestParams, ErrorData> {
@@ -96,8 +172,6 @@ fn decision(answer: &ElicitResult) -> Option<(bool, String)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn decided(action: ElicitationAction, content: Value) -> Option<(bool, String)> {

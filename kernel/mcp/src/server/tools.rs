@@ -1,21 +1,53 @@
 //! Tools: what there is to call, and calls.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
     Tool, ToolAnnotations,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use skillhost_contract::payload::{ToolOutput, ToolSpec};
 
+use super::asked::CallHash;
 use super::page::page;
+use super::review::Reviewed;
 use super::{Context, Session, refused, review, unknown};
-use crate::backend::BackendError;
+use crate::backend::{BackendError, Change, ClientSession};
 
-/// Where in the `_meta` of a result programs find the tool's value.
+/// Where in the `_meta` of a result programs find a value that is not structured content.
 const STRUCTURED: &str = "skillhost/structured";
+
+/// The tools whose value is structured content, and of which state of the backend that is true.
+#[derive(Default)]
+pub(super) struct Declared(Mutex<Option<(Change, Arc<BTreeSet<String>>)>>);
+
+impl Session {
+    /// Tells whether a tool has declared what its value looks like.
+    async fn declares(&self, client: &ClientSession, name: &str) -> Result<bool, BackendError> {
+        let Declared(kept) = &self.shared.declared;
+        // Asked first: what changes while the tools are listed shows the next time.
+        let now = *self.changes.borrow();
+        let known = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, declared)) = known.filter(|(of, _)| *of == now) {
+            return Ok(declared.contains(name));
+        }
+        let specs = self.backend().tools(client).await?;
+        let declared = specs.iter().filter(|spec| declared(spec).is_some());
+        let declared: Arc<BTreeSet<_>> = Arc::new(declared.map(|spec| spec.name.clone()).collect());
+        let is_one = declared.contains(name);
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, declared));
+        Ok(is_one)
+    }
+}
+
+/// What a tool says that its value looks like; the protocol wants it to be an object.
+fn declared(spec: &ToolSpec) -> Option<&Map<String, Value>> {
+    let schema = spec.output_schema.as_ref()?.as_object()?;
+    (schema.get("type")? == "object").then_some(schema)
+}
 
 pub(super) async fn list(
     session: &Session,
@@ -38,8 +70,12 @@ fn tool(spec: &ToolSpec) -> Tool {
         .destructive(spec.destructive)
         // What a tool reaches is its owner's business; none of ours says more than this.
         .open_world(false);
-    Tool::new(spec.name.clone(), spec.description.clone(), object(&spec.input_schema))
-        .with_annotations(annotations)
+    let tool = Tool::new(spec.name.clone(), spec.description.clone(), object(&spec.input_schema))
+        .with_annotations(annotations);
+    match declared(spec) {
+        Some(schema) => tool.with_raw_output_schema(Arc::new(schema.clone())),
+        None => tool,
+    }
 }
 
 pub(super) async fn call(
@@ -49,6 +85,14 @@ pub(super) async fn call(
 ) -> Result<CallToolResponse, ErrorData> {
     let arguments = request.arguments.unwrap_or_default();
     let client = session.client(context);
+    let declared = session.declares(&client, &request.name).await.map_err(|e| refused(&e))?;
+    let hash = CallHash::of(&request.name, &arguments);
+    if let Some(handle) = &request.request_state {
+        // What was called has been done; only the answer about it was missing.
+        let answers = request.input_responses;
+        let output = review::answered(session, &client, hash, handle, answers).await?;
+        return Ok(result(output, declared).into());
+    }
     let call = session.backend().call(&client, &request.name, &arguments);
     let outcome = match context.meta.get_progress_token() {
         None => call.await,
@@ -61,27 +105,37 @@ pub(super) async fn call(
     };
     match outcome {
         Ok(None) => Err(unknown("tool", &request.name)),
-        Ok(Some(mut output)) => {
-            review::ask(session, context, &client, &mut output).await;
-            Ok(result(output).into())
-        }
+        Ok(Some(output)) => match review::ask(session, context, &client, hash, output).await {
+            Reviewed::Done(output) => Ok(result(output, declared).into()),
+            Reviewed::Asks(asks) => Ok(asks.into()),
+        },
         Err(error) => Ok(failure(&error).into()),
     }
 }
 
-fn result(output: ToolOutput) -> CallToolResult {
+/// Clients that get structured content show it to the model instead of the text. So it is there only
+/// where the tool has declared it, and then says as much as the text.
+fn result(output: ToolOutput, declared: bool) -> CallToolResult {
     let content = vec![ContentBlock::text(output.text)];
     let mut result = match output.is_error {
         true => CallToolResult::error(content),
         false => CallToolResult::success(content),
     };
-    // Not as structured content: clients that get one show it to the model instead of the text.
-    if let Some(value) = output.structured.and_then(|text| serde_json::from_str(text.get()).ok()) {
-        let mut meta = MetaObject::new();
-        meta.insert(STRUCTURED.to_owned(), value);
-        result.meta = Some(meta);
+    match output.structured.and_then(|text| serde_json::from_str(text.get()).ok()) {
+        Some(value @ Value::Object(_)) if declared && !output.is_error => {
+            result.structured_content = Some(value);
+        }
+        Some(value) => result.meta = Some(beside(value)),
+        None => {}
     }
     result
+}
+
+/// A value for programs that no model is shown.
+fn beside(value: Value) -> MetaObject {
+    let mut meta = MetaObject::new();
+    meta.insert(STRUCTURED.to_owned(), value);
+    meta
 }
 
 /// A tool's error is for the model, which can do something about it.
@@ -93,7 +147,8 @@ fn failure(error: &BackendError) -> CallToolResult {
     };
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     let described = json!({ "error": { "kind": kind, "message": message, "hint": hint } });
-    result.structured_content = Some(described);
+    // Clients hold structured content against the schema of a tool that has one.
+    result.meta = Some(beside(described));
     result
 }
 
@@ -112,6 +167,49 @@ async fn report_progress(
             .with_message(format!("working for {seconds} s"));
         if let Err(error) = context.peer.notify_progress(progress).await {
             tracing::debug!(%error, "the progress of a call was not reported");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_declared_and_did_not_fail_is_structured_content() {
+        let told = |value: &Value, is_error: bool, declared: bool| {
+            let structured = serde_json::value::to_raw_value(value).ok();
+            let output = ToolOutput { text: "Told.".to_owned(), structured, is_error };
+            let told = serde_json::to_value(result(output, declared)).unwrap();
+            assert_eq!(told["content"][0]["text"], "Told.");
+            assert_eq!(told["isError"], is_error);
+            (told["structuredContent"].clone(), told["_meta"][STRUCTURED].clone())
+        };
+        let object = json!({ "a": 1 });
+        let nothing = Value::Null;
+        assert_eq!(told(&object, false, true), (object.clone(), nothing.clone()));
+        for (value, is_error, declared) in
+            [(&object, false, false), (&object, true, true), (&json!([1]), false, true)]
+        {
+            assert_eq!(told(value, is_error, declared), (nothing.clone(), value.clone()));
+        }
+    }
+
+    #[test]
+    fn a_schema_that_is_not_one_of_objects_is_not_declared() {
+        let mut spec: ToolSpec = serde_json::from_value(json!({
+            "name": "a", "description": "", "input_schema": {},
+        }))
+        .unwrap();
+        for (schema, is_declared) in [
+            (None, false),
+            (Some(json!({ "type": "object" })), true),
+            (Some(json!({ "type": "array" })), false),
+            (Some(json!(true)), false),
+        ] {
+            spec.output_schema = schema;
+            assert_eq!(declared(&spec).is_some(), is_declared, "{spec:?}");
+            assert_eq!(tool(&spec).output_schema.is_some(), is_declared, "{spec:?}");
         }
     }
 }

@@ -57,9 +57,6 @@ fn exported_tools_are_listed_and_called_and_no_others() {
     let answer = client.call("read_skill", json!({ "skill_id": "greet" }));
     let text = answer["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("Say hello to them."), "{text}");
-    // Clients would show the model a structured content instead of the text.
-    assert_eq!(answer["structuredContent"], Value::Null);
-    assert_eq!(answer["_meta"]["skillhost/structured"]["skill_id"], "greet");
     assert_eq!(answer["isError"], json!(false));
     for name in ["echo", "approve", ""] {
         let call = json!({ "name": name, "arguments": { "text": "x" } });
@@ -74,13 +71,13 @@ fn a_tools_failure_is_for_the_model() {
     let mut client = Client::of(&home);
     let answer = client.call("read_skill", json!({ "skill_id": "gret" }));
     assert_eq!(answer["isError"], json!(true));
-    let error = &answer["structuredContent"]["error"];
+    let error = &answer["_meta"]["skillhost/structured"]["error"];
     assert_eq!(error["kind"], "not_found");
     assert_eq!(error["message"], "there is no skill `gret`");
     let text = answer["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("there is no skill `gret`\ndid you mean `greet`?"), "{text}");
     let answer = client.call("read_skill", json!({ "skill": 1 }));
-    assert_eq!(answer["structuredContent"]["error"]["kind"], "invalid_argument");
+    assert_eq!(answer["_meta"]["skillhost/structured"]["error"]["kind"], "invalid_argument");
 }
 
 #[test]
@@ -243,7 +240,12 @@ fn prompts_are_the_skills_that_people_invoke() {
     let text = get("review", json!({ "file": "a.rs" }));
     assert!(text.contains("\nReview a.rs.\n"), "{text}");
     // What people alone may use is not a model's to read.
-    assert_eq!(client.refusal("prompts/get", json!({ "name": "hidden" })).0, -32602);
+    let unknown = (-32602, "there is no prompt \"hidden\"".to_owned());
+    assert_eq!(client.refusal("prompts/get", json!({ "name": "hidden" })), unknown);
+    let complete = json!({
+        "ref": { "type": "ref/prompt", "name": "hidden" }, "argument": { "name": "a", "value": "" },
+    });
+    assert_eq!(client.refusal("completion/complete", complete), unknown);
     let uri = json!({ "uri": "skill://deploy/SKILL.md" });
     assert_eq!(client.refusal("resources/read", uri.clone()).0, -32602);
     assert_eq!(client.refusal("skills/get", uri).0, -32602);
@@ -355,7 +357,7 @@ fn the_settings_say_what_clients_see() {
         ("propose_skill_update", change),
     ] {
         let answer = client.call(tool, arguments);
-        let error = &answer["structuredContent"]["error"];
+        let error = &answer["_meta"]["skillhost/structured"]["error"];
         assert_eq!((&answer["isError"], &error["kind"]), (&json!(true), &json!("not_found")));
     }
     assert_eq!(client.call("read_skill", json!({ "skill_id": "greet" }))["isError"], false);
@@ -398,7 +400,7 @@ fn without_a_home_the_skills_that_lie_around_are_served() {
     let mut client =
         Client::begin(home.command().current_dir(&folder).args(["mcp", "--root", &root]));
     let listed = client.call("list_skills", json!({}));
-    let skills = &listed["_meta"]["skillhost/structured"]["skills"];
+    let skills = &listed["structuredContent"]["skills"];
     let pairs: Vec<_> =
         texts(skills, "/skill_id").into_iter().zip(texts(skills, "/source")).collect();
     let expected =
@@ -433,73 +435,4 @@ fn a_home_can_have_more_roots_for_one_call() {
     let output = home.skillhost(["mcp", "--root", "x=nowhere"]).exits(3);
     assert!(output.stderr.contains("nowhere: no such directory"), "{}", output.stderr);
     home.skillhost(["mcp", "--root", "nowhere"]).exits(2);
-}
-
-/// Has a client propose a change; answers the question about it, if one is asked.
-fn proposed(client: &mut Client, answer: &Value) -> (Option<Value>, String) {
-    let id = client.ask(
-        "tools/call",
-        json!({
-            "name": "propose_skill_update",
-            "arguments": {
-                "skill_id": "greet", "justification": "Politer.",
-                "new_content": skill("Greets people. Use when somebody arrives.", "Bow first."),
-            },
-        }),
-    );
-    let question = (!answer.is_null()).then(|| client.told("elicitation/create"));
-    if let Some(question) = &question {
-        client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }));
-    }
-    let made = client.answer(id);
-    assert_eq!(made["result"]["isError"], false, "{made}");
-    let text = made["result"]["content"][0]["text"].as_str().unwrap().to_owned();
-    (question, text)
-}
-
-#[test]
-fn a_client_may_ask_its_human_only_where_the_settings_say_so() {
-    let form = json!({ "elicitation": {} });
-    let approve = json!({ "action": "accept", "content": { "decision": "approve" } });
-    let skill_of = |home: &TestHome| {
-        std::fs::read_to_string(home.path("sandbox/skills/greet/SKILL.md")).unwrap()
-    };
-    // Off, or no way to ask: the proposal waits for the operator.
-    for (settings, capabilities) in
-        [("{}", &form), ("mcp: {review: off}", &form), ("mcp: {review: elicitation}", &json!({}))]
-    {
-        let home = home().settings(settings);
-        let mut client = Client::start(home.command().arg("mcp"));
-        client.initialize(VERSION, capabilities);
-        let (_, text) = proposed(&mut client, &Value::Null);
-        assert!(text.contains("Nothing is changed") && !text.contains("A person"), "{text}");
-        assert!(client.untold().is_empty(), "{:?}", client.untold());
-        assert!(!skill_of(&home).contains("Bow"));
-    }
-    let on = || home().settings("mcp: {review: elicitation}");
-    let home = on();
-    let mut client = Client::start(home.command().arg("mcp"));
-    client.initialize(VERSION, &form);
-    let (question, text) = proposed(&mut client, &approve);
-    let shown = question.unwrap()["params"]["message"].as_str().unwrap().to_owned();
-    assert!(shown.contains("Why: Politer."), "{shown}");
-    assert!(shown.contains("\n-Say hello to them.\n+Bow first."), "{shown}");
-    assert!(text.contains("A person approved it"), "{text}");
-    assert!(skill_of(&home).contains("Bow first."));
-    let read = client.call("read_skill", json!({ "skill_id": "greet" })).to_string();
-    assert!(read.contains("Bow first."), "{read}");
-    let log = home.skillhost(["skill", "audit-log", "--json"]).success().stdout;
-    assert!(log.contains("mcp:test-client") && log.contains("\"mcp\""), "{log}");
-    for answer in [
-        json!({ "action": "decline" }),
-        json!({ "action": "cancel" }),
-        json!({ "action": "accept", "content": {} }),
-        json!({ "action": "accept", "content": { "decision": "reject", "reason": "No." } }),
-    ] {
-        let home = on();
-        let mut client = Client::start(home.command().arg("mcp"));
-        client.initialize(VERSION, &form);
-        proposed(&mut client, &answer);
-        assert!(!skill_of(&home).contains("Bow"), "{answer}");
-    }
 }

@@ -58,7 +58,7 @@ fn a_huge_message_is_dropped_and_a_large_one_is_not() {
     client.send(&ask(1_000, 5 << 20));
     client.send(&ask(1_001, 3 << 20));
     let answer = client.answer(1_001);
-    let error = &answer["result"]["structuredContent"]["error"];
+    let error = &answer["result"]["_meta"]["skillhost/structured"]["error"];
     assert_eq!(error["kind"], "not_found", "{error}");
     assert!(error["message"].as_str().unwrap().len() < 1_000);
     still_serves(&mut client);
@@ -128,7 +128,10 @@ fn a_thousand_calls_at_once_are_all_answered() {
         assert_eq!(result["isError"], json!(number % 3 == 2), "{number}: {answer}");
         if number % 3 == 2 {
             let message = format!("there is no skill `no-{number}`");
-            assert_eq!(result["structuredContent"]["error"]["message"], message.as_str());
+            assert_eq!(
+                result["_meta"]["skillhost/structured"]["error"]["message"],
+                message.as_str()
+            );
         }
     }
     assert_eq!(client.end().status, 0);

@@ -35,6 +35,28 @@ fn a_new_skill_changes_every_list() {
 }
 
 #[test]
+fn a_subscription_is_told_of_what_it_asked_for() {
+    let home = home();
+    let interval = "SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS";
+    let mut client = Client::start(home.command().env(interval, "20").arg("mcp"));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let filter = json!({ "toolsListChanged": true, "resourcesListChanged": true });
+    client.ask("subscriptions/listen", json!({ "_meta": meta, "notifications": filter }));
+    client.told("notifications/subscriptions/acknowledged");
+    home.write("sandbox/skills/new/SKILL.md", skill("New.", "New."));
+    client.told("notifications/tools/list_changed");
+    client.told("notifications/resources/list_changed");
+    // One of prompts would come last of each change, so the next change shows that there was none.
+    home.write("sandbox/skills/newer/SKILL.md", skill("Newer.", "Newer."));
+    client.told("notifications/resources/list_changed");
+    assert!(!client.untold().contains(&"notifications/prompts/list_changed"));
+}
+
+#[test]
 fn only_watched_resources_are_reported_and_only_when_they_change() {
     let home = home().skill("other", &skill("Other.", "Other."));
     let mut client = quick(&home);

@@ -37,6 +37,9 @@ pub fn propose_skill_update(
     Ok((answer(&made), (!made.merged).then_some(made.event)))
 }
 
+/// What a proposal means for whoever made it.
+const NEXT: &str = "Nothing is changed: a person decides. Go on with the skill as it is.";
+
 fn answer(made: &Proposed) -> Answer {
     let proposal = &made.proposal;
     let (number, id) = (proposal.seq, &proposal.id);
@@ -54,7 +57,8 @@ fn answer(made: &Proposed) -> Answer {
             proposal.removed
         )
     };
-    text.push_str(" Nothing is changed: a person decides. Go on with the skill as it is.");
+    text.push(' ');
+    text.push_str(NEXT);
     for note in &made.fuzz {
         text.push_str(&format!("\nNote: {note}."));
     }
@@ -79,6 +83,7 @@ fn answer(made: &Proposed) -> Answer {
         "flags": proposal.flags,
         "fuzz": made.fuzz,
         "lint": made.lint,
+        "next": NEXT,
     });
     Answer { text, structured, read: None }
 }

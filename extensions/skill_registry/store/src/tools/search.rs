@@ -83,7 +83,8 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
     if omitted > 0 {
         text.push_str(&format!("({omitted} more: say more of the task or raise the limit)\n"));
     }
-    if let Some(caution) = by.caution() {
+    let caution = by.caution();
+    if let Some(caution) = caution {
         text.push_str(&format!("({caution})\n"));
     }
     let mut structured = json!({
@@ -95,6 +96,9 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
         "unmet": found.unmet,
         "skills": listed,
     });
+    if let Some(caution) = caution {
+        structured["caution"] = json!(caution);
+    }
     if let Some(partial) = snapshot.partial() {
         structured["partial"] = json!(partial);
         text.push_str("(skills may be missing: a directory could not be searched)\n");

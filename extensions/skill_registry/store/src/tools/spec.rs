@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use crate::scope::Audience;
 use crate::snapshot::Snapshot;
 
+use super::values;
+
 /// Up to this many ids are enumerated in the schema of `skill_id`.
 const ENUM_LIMIT: usize = 200;
 
@@ -17,6 +19,8 @@ pub struct ToolDescription {
     pub description: &'static str,
     /// The JSON Schema of its arguments.
     pub schema: Value,
+    /// The JSON Schema of its answer's value, where that says everything that the text says.
+    pub value: Option<Value>,
     /// Whether it changes nothing.
     pub read_only: bool,
     /// Whether models are not offered it.
@@ -32,17 +36,22 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<Too
         name,
         description,
         schema,
+        value: None,
         read_only: true,
         operators_only: false,
     };
     vec![
-        reads("list_skills", LIST, list_schema()),
+        ToolDescription {
+            value: Some(values::list()),
+            ..reads("list_skills", LIST, list_schema())
+        },
         reads("read_skill", READ, object(&json!({ "skill_id": skill_id }), &["skill_id"])),
         reads("read_skill_resource", RESOURCE, resource_schema(&skill_id)),
         ToolDescription {
             name: "propose_skill_update",
             description: PROPOSE,
             schema: propose_schema(),
+            value: Some(values::propose()),
             read_only: false,
             operators_only: false,
         },

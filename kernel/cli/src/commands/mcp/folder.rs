@@ -96,7 +96,7 @@ impl Backend for FolderBackend {
                 name: tool.name.to_owned(),
                 description: tool.description.to_owned(),
                 input_schema: tool.schema,
-                output_schema: None,
+                output_schema: tool.value,
                 read_only: true,
                 destructive: false,
                 needs_approval: Approval::Never,
