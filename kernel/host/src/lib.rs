@@ -23,6 +23,7 @@ mod exported;
 mod home;
 mod installation;
 mod instance;
+mod journal;
 mod kernel;
 mod loader;
 mod model;
@@ -30,7 +31,9 @@ mod reload;
 mod report;
 mod secrets;
 mod settings;
+mod thread;
 mod tools;
+mod transcript;
 mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
@@ -61,5 +64,9 @@ pub use skillhost_contract::payload::{
     PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
     PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
+pub use thread::{
+    CUT_OFF, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
+};
 pub use tools::OwnedTool;
+pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};
 pub use write::write_atomically;
