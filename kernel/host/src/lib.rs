@@ -55,9 +55,11 @@ pub use model::{
 };
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
+pub use secrets::Secrets;
 pub use settings::{
-    LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings,
-    Provenance, Settings, SettingsError,
+    DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,
+    McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings, SettingsError,
+    Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
