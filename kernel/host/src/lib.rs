@@ -5,7 +5,7 @@
 //!
 //! Where to look: [`Kernel`] is what callers hold; `boot` and `reload` bring extensions in through
 //! `loader` (the only file that calls dlopen) and `abi` (the only conversions); `context_chain`,
-//! `tools` and `agents` are what a turn is made of.
+//! `tools` and `agents` are what a turn is made of, `runtime` is what makes an agent run.
 
 mod abi;
 mod agents;
@@ -29,6 +29,7 @@ mod loader;
 mod model;
 mod reload;
 mod report;
+mod runtime;
 mod secrets;
 mod settings;
 mod thread;
@@ -55,9 +56,12 @@ pub use model::{
 };
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
+pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
+pub use secrets::Secrets;
 pub use settings::{
-    LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings,
-    Provenance, Settings, SettingsError,
+    DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,
+    McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings, SettingsError,
+    Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
