@@ -4,6 +4,7 @@ mod export;
 mod mcp;
 mod proposals;
 mod skill;
+mod talk;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub(crate) use skill::{
     PromptFormat, ReferenceArgs, RenderArgs, RulesArgs, SearchArgs, SkillCommand, SkillPaths,
     SkillRoots, ToPromptArgs, TriadsArgs, ValidateArgs,
 };
+pub(crate) use talk::{AskArgs, ChatArgs, TalkArgs, ThreadsCommand};
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
 ///
@@ -68,8 +70,13 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run all services until Ctrl-C, one line per event
     Run,
-    /// Compose one turn for an agent
+    /// Ask an agent
     Ask(AskArgs),
+    /// Talk to an agent, line by line
+    Chat(ChatArgs),
+    /// Look at the threads that `ask` and `chat` keep
+    #[command(subcommand)]
+    Threads(ThreadsCommand),
     /// Look at agents
     #[command(subcommand)]
     Agent(AgentCommand),
@@ -98,19 +105,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write manual pages, one per command
     Man(ManArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AskArgs {
-    /// The agent
-    #[arg(long, value_name = "ID", default_value = skillhost_kernel::DEFAULT_AGENT)]
-    pub(crate) agent: String,
-    /// Print the system prompt of the turn instead of calling a model
-    #[arg(long)]
-    pub(crate) print_prompt: bool,
-    /// What the user says; `-` reads standard input
-    #[arg(value_name = "TEXT")]
-    pub(crate) text: String,
 }
 
 #[derive(Debug, Subcommand)]

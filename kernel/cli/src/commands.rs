@@ -2,6 +2,7 @@
 
 mod agent;
 mod ask;
+mod chat;
 mod config;
 mod export;
 mod ext;
@@ -13,6 +14,8 @@ mod run;
 mod schema;
 mod skill;
 mod skills_ref;
+mod talk;
+mod threads;
 mod tool;
 mod trust;
 
@@ -79,6 +82,8 @@ fn run(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Run => run::run(&session),
         Command::Ask(args) => ask::ask(&session, args),
+        Command::Chat(args) => chat::chat(&session, args),
+        Command::Threads(command) => threads::threads(&session, command),
         Command::Agent(command) => agent::agent(&session, command),
         Command::Ext(command) => ext::ext(&session, command),
         Command::Tool(command) => tool::tool(&session, command),
