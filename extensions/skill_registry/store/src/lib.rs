@@ -119,9 +119,9 @@ pub use source::{SkillSource, SourceState};
 pub use state::{SkillState, Unmatched};
 pub use store::{PollReport, Store};
 pub use tools::{
-    Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
-    ToolDescription, list_skills, matching, propose_skill_update, read_skill, read_skill_resource,
-    search_skills, skill_content, tool_descriptions,
+    Activated, Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
+    ToolDescription, activate_skill, list_skills, matching, propose_skill_update, read_skill,
+    read_skill_resource, search_skills, skill_content, tool_descriptions,
 };
 
 pub use skill_search::{Cosines, Explanation, Ranker, Semantics};

@@ -7,6 +7,8 @@
 
 // `cfg(test)` tells clippy that the helpers beside the tests are tests, too.
 #[cfg(test)]
+mod activate;
+#[cfg(test)]
 mod collect;
 mod collisions;
 #[cfg(test)]
