@@ -18,12 +18,6 @@ mod desk;
 #[cfg(test)]
 mod dice;
 #[cfg(test)]
-mod diff_corpus;
-#[cfg(test)]
-mod diff_properties;
-#[cfg(test)]
-mod diff_refusals;
-#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod hostile_files;
