@@ -19,6 +19,7 @@
 
 mod apply;
 mod error;
+mod files;
 mod fuzz;
 mod lines;
 mod merge;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 
 pub use apply::apply;
 pub use error::DiffError;
+pub use files::{FileDiff, files};
 pub use merge::{Conflict, merge};
 pub use unified::{counts, unified};
 pub use words::{Segment, words};

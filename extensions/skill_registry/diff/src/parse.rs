@@ -46,10 +46,10 @@ pub(crate) enum Tag {
 
 /// The numbers of a hunk's header: the first line and the counts of both sides.
 #[derive(Clone, Copy)]
-struct Numbers {
+pub(crate) struct Numbers {
     start: usize,
-    old: usize,
-    new: usize,
+    pub(crate) old: usize,
+    pub(crate) new: usize,
 }
 
 /// The names a part of a diff gives its file.
@@ -419,7 +419,7 @@ fn is_body(line: &str) -> bool {
 }
 
 /// Tells whether a line names a side: `--- name`.
-fn is_side(line: &str, side: &str) -> bool {
+pub(crate) fn is_side(line: &str, side: &str) -> bool {
     line.strip_prefix(side).is_some_and(|rest| rest.starts_with([' ', '\t']))
         && !line[side.len()..].trim().is_empty()
 }
@@ -439,7 +439,7 @@ fn closes(line: &str, open: &str) -> bool {
 }
 
 /// Reads `@@ -1,3 +1,4 @@`; nothing where a number is missing.
-fn numbers(header: &str) -> Option<Numbers> {
+pub(crate) fn numbers(header: &str) -> Option<Numbers> {
     let mut words = header.trim_start_matches('@').split('@').next()?.split_whitespace();
     let mut side = |sign| -> Option<(usize, usize)> {
         let word = words.next()?.strip_prefix(sign)?;
