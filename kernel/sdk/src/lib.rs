@@ -50,9 +50,9 @@ pub use skillhost_contract::payload::{AgentAnswer, CallContext, CatalogScope, Ev
 pub use error::{ExtError, Result};
 pub use output::{ToolOutput, ToolSpec};
 pub use skillhost_contract::payload::{
-    Approval, Audience, ErrorKind, ModelInfo, PublishedArgument, PublishedBody, PublishedContent,
-    PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill,
-    PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
+    ActiveSkill, Approval, Audience, ErrorKind, ModelInfo, PublishedArgument, PublishedBody,
+    PublishedContent, PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt,
+    PublishedSkill, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
 };
 // --- re-exported crates, so that an extension needs no other dependency -----------------------------
 pub use async_trait::async_trait;

@@ -5,17 +5,17 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 
-use crate::diff::names::quoted;
+use crate::names::quoted;
 
 /// How many unchanged lines surround a change.
 const CONTEXT: usize = 3;
 
 /// How many lines of two texts are compared: more than two texts of a MiB have, unless their lines are
 /// very short.
-pub(super) const MAX_COMPARED: usize = 1 << 16;
+pub(crate) const MAX_COMPARED: usize = 1 << 16;
 
 /// Splits a text into lines that have their ends.
-pub(super) fn whole_lines(text: &str) -> Vec<&str> {
+pub(crate) fn whole_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
@@ -23,7 +23,7 @@ pub(super) fn whole_lines(text: &str) -> Vec<&str> {
 ///
 /// Between the lines that both begin and end with, no more than [`MAX_COMPARED`] are compared: finding
 /// the differences of a million short lines that repeat takes a minute, and nobody reads them.
-pub(super) fn differences(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+pub(crate) fn differences(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let pairs = old[start..].iter().rev().zip(new[start..].iter().rev());
     let end = pairs.take_while(|(old, new)| old == new).count();
@@ -41,7 +41,7 @@ pub(super) fn differences(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
 }
 
 /// Makes the canonical diff of two texts: three lines of context, the path with `a/` and `b/`,
-/// nothing at all where the texts are equal. [`apply`](super::apply) makes the new text of it again.
+/// nothing at all where the texts are equal. [`apply`](crate::apply) makes the new text of it again.
 #[must_use]
 pub fn unified(base: &str, new: &str, path: &str) -> String {
     let (old, new) = (whole_lines(base), whole_lines(new));
@@ -140,7 +140,7 @@ mod tests {
         let lines = |word: &str| format!("same\n{}same\n", format!("{word}\nx\n").repeat(20_000));
         let (base, new) = (lines("a"), lines("b"));
         assert_eq!(counts(&base, &new), (39_999, 39_999));
-        assert_eq!(crate::diff::apply(&base, &unified(&base, &new, "x"), "x").unwrap().text, new);
+        assert_eq!(crate::apply(&base, &unified(&base, &new, "x"), "x").unwrap().text, new);
         assert_eq!(counts(&base, &format!("{base}more\n")), (1, 0));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::diff::lines::{End, split};
-use crate::diff::parse::{Hunk, Tag};
-use crate::diff::{DiffError, FuzzKind};
+use crate::lines::{End, split};
+use crate::parse::{Hunk, Tag};
+use crate::{DiffError, FuzzKind};
 
 /// How many lines may be compared to find the places of all hunks that are not where they say.
 const WORK: usize = 10_000_000;
@@ -20,14 +20,14 @@ const MAX_EQUAL: usize = 200;
 const ABSENT: u32 = u32::MAX;
 
 /// The text a diff is applied to; equal lines have equal numbers.
-pub(super) struct Base<'t> {
-    pub(super) lines: Vec<(&'t str, End)>,
+pub(crate) struct Base<'t> {
+    pub(crate) lines: Vec<(&'t str, End)>,
     ids: Vec<u32>,
     known: HashMap<&'t str, u32>,
 }
 
 impl<'t> Base<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         let lines = split(text);
         let mut known = HashMap::new();
         let ids = lines.iter().map(|(line, _)| {
@@ -43,12 +43,12 @@ impl<'t> Base<'t> {
 }
 
 /// Where a hunk applies.
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The first line of the base that is compared.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// How many lines of context are ignored at the start and at the end.
-    pub(super) ignored: (usize, usize),
-    pub(super) notes: Vec<FuzzKind>,
+    pub(crate) ignored: (usize, usize),
+    pub(crate) notes: Vec<FuzzKind>,
 }
 
 /// The first line of the base that is compared, and how many lines of context are ignored at the
@@ -74,7 +74,7 @@ impl<'h> Side<'h> {
 }
 
 /// The way through the base, from hunk to hunk.
-pub(super) struct Search<'b, 't> {
+pub(crate) struct Search<'b, 't> {
     base: &'b Base<'t>,
     work: usize,
     /// Below this line everything is as it was.
@@ -87,7 +87,7 @@ pub(super) struct Search<'b, 't> {
 }
 
 impl<'b, 't> Search<'b, 't> {
-    pub(super) fn new(base: &'b Base<'t>) -> Self {
+    pub(crate) fn new(base: &'b Base<'t>) -> Self {
         Self { base, work: WORK, changed: 0, compared: 0, offset: 0, hunk: 0 }
     }
 
@@ -95,7 +95,7 @@ impl<'b, 't> Search<'b, 't> {
     ///
     /// # Errors
     /// Fails if there is none, if there are several, and if it is not after those before.
-    pub(super) fn place(&mut self, hunk: &Hunk<'_>) -> Result<Place, DiffError> {
+    pub(crate) fn place(&mut self, hunk: &Hunk<'_>) -> Result<Place, DiffError> {
         self.hunk += 1;
         let old = Side::new(self.base, hunk, Tag::Insert);
         if old.ids.is_empty() && !self.base.lines.is_empty() {

@@ -4,41 +4,41 @@
 //! arbiter where two readings are possible: `--- x` is a deleted `-- x` as long as lines are due,
 //! and the name of a file afterwards.
 
-use crate::diff::lines::{End, split};
-use crate::diff::names::{self, Fit};
-use crate::diff::{DiffError, FuzzKind};
+use crate::lines::{End, split};
+use crate::names::{self, Fit};
+use crate::{DiffError, FuzzKind};
 
 /// What a diff says of one file.
 #[derive(Debug, Default)]
-pub(super) struct Parsed<'d> {
-    pub(super) hunks: Vec<Hunk<'d>>,
+pub(crate) struct Parsed<'d> {
+    pub(crate) hunks: Vec<Hunk<'d>>,
     /// What was overlooked around the hunks.
-    pub(super) notes: Vec<FuzzKind>,
+    pub(crate) notes: Vec<FuzzKind>,
     /// Whether the diff says that there was no file before.
-    pub(super) creates: bool,
+    pub(crate) creates: bool,
     /// Whether all of the diff has CRLF: it came that way and says nothing about the text.
-    pub(super) crlf: bool,
+    pub(crate) crlf: bool,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Hunk<'d> {
+pub(crate) struct Hunk<'d> {
     /// The first line in the base according to the header, counted from 1.
-    pub(super) start: Option<usize>,
-    pub(super) lines: Vec<Line<'d>>,
-    pub(super) notes: Vec<FuzzKind>,
+    pub(crate) start: Option<usize>,
+    pub(crate) lines: Vec<Line<'d>>,
+    pub(crate) notes: Vec<FuzzKind>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'d> {
-    pub(super) tag: Tag,
-    pub(super) text: &'d str,
-    pub(super) end: End,
+pub(crate) struct Line<'d> {
+    pub(crate) tag: Tag,
+    pub(crate) text: &'d str,
+    pub(crate) end: End,
     /// Whether this is an empty line that has lost its first character.
     bare: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tag {
+pub(crate) enum Tag {
     Context,
     Delete,
     Insert,
@@ -46,10 +46,10 @@ pub(super) enum Tag {
 
 /// The numbers of a hunk's header: the first line and the counts of both sides.
 #[derive(Clone, Copy)]
-struct Numbers {
+pub(crate) struct Numbers {
     start: usize,
-    old: usize,
-    new: usize,
+    pub(crate) old: usize,
+    pub(crate) new: usize,
 }
 
 /// The names a part of a diff gives its file.
@@ -78,7 +78,7 @@ struct Parser<'d, 'p> {
 }
 
 /// Reads a diff for a path.
-pub(super) fn parse<'d>(diff: &'d str, path: &str) -> Result<Parsed<'d>, DiffError> {
+pub(crate) fn parse<'d>(diff: &'d str, path: &str) -> Result<Parsed<'d>, DiffError> {
     let lines = split(diff);
     // Headers have LF, whatever the text has.
     let crlf = lines.iter().all(|line| line.1 != End::Lf);
@@ -419,7 +419,7 @@ fn is_body(line: &str) -> bool {
 }
 
 /// Tells whether a line names a side: `--- name`.
-fn is_side(line: &str, side: &str) -> bool {
+pub(crate) fn is_side(line: &str, side: &str) -> bool {
     line.strip_prefix(side).is_some_and(|rest| rest.starts_with([' ', '\t']))
         && !line[side.len()..].trim().is_empty()
 }
@@ -439,7 +439,7 @@ fn closes(line: &str, open: &str) -> bool {
 }
 
 /// Reads `@@ -1,3 +1,4 @@`; nothing where a number is missing.
-fn numbers(header: &str) -> Option<Numbers> {
+pub(crate) fn numbers(header: &str) -> Option<Numbers> {
     let mut words = header.trim_start_matches('@').split('@').next()?.split_whitespace();
     let mut side = |sign| -> Option<(usize, usize)> {
         let word = words.next()?.strip_prefix(sign)?;

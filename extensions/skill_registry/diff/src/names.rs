@@ -4,11 +4,11 @@
 const ANONYMOUS: [&str; 6] = ["original", "modified", "old", "new", "before", "after"];
 
 /// Stands for a file that does not exist.
-pub(super) const NOWHERE: &str = "/dev/null";
+pub(crate) const NOWHERE: &str = "/dev/null";
 
 /// How a name in a diff fits a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fit {
+pub(crate) enum Fit {
     Other,
     /// It may be that file: its last component, a longer path, a word for any file.
     Loose,
@@ -16,7 +16,7 @@ pub(super) enum Fit {
 }
 
 /// Tells how a name fits a path.
-pub(super) fn fit(name: &str, path: &str) -> Fit {
+pub(crate) fn fit(name: &str, path: &str) -> Fit {
     let name = name.replace('\\', "/");
     let name = name.strip_prefix("./").unwrap_or(&name);
     let bare = ["a/", "b/"].into_iter().find_map(|side| name.strip_prefix(side)).unwrap_or(name);
@@ -31,7 +31,7 @@ pub(super) fn fit(name: &str, path: &str) -> Fit {
 }
 
 /// Reads the name after `--- ` or `+++ `: it ends before a tab, or is quoted.
-pub(super) fn read(text: &str) -> String {
+pub(crate) fn read(text: &str) -> String {
     let text = text.trim_end_matches('\r');
     if let Some(quoted) = text.trim_end().strip_prefix('"') {
         return unquote(quoted).0;
@@ -40,7 +40,7 @@ pub(super) fn read(text: &str) -> String {
 }
 
 /// Reads the two names after `diff --git `; nothing if they cannot be told apart.
-pub(super) fn read_both(text: &str) -> Option<(String, String)> {
+pub(crate) fn read_both(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     if let Some(quoted) = text.strip_prefix('"') {
         let (first, rest) = unquote(quoted);
@@ -56,7 +56,7 @@ pub(super) fn read_both(text: &str) -> Option<(String, String)> {
 }
 
 /// Quotes a name for a header, where a reader would misread it otherwise.
-pub(super) fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let plain = |c: char| !c.is_control() && c != '"' && c != '\\';
     if name.chars().all(plain) && name.trim() == name {
         return name.to_owned();

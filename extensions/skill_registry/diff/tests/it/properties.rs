@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use skill_store::diff::{self, Patched};
+use skill_diff::{self as diff, Patched};
 
 const PATH: &str = "SKILL.md";
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use similar::DiffOp;
 
-use crate::diff::unified::{differences, whole_lines};
+use crate::unified::{differences, whole_lines};
 
 /// Lines that were changed in two ways.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

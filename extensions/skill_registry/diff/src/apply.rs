@@ -1,9 +1,9 @@
 //! Makes the new text.
 
-use crate::diff::lines::{End, usual_end};
-use crate::diff::parse::{Line, Tag, parse};
-use crate::diff::place::{Base, Place, Search};
-use crate::diff::{DiffError, FuzzKind, FuzzNote, LIMIT, Patched};
+use crate::lines::{End, usual_end};
+use crate::parse::{Line, Tag, parse};
+use crate::place::{Base, Place, Search};
+use crate::{DiffError, FuzzKind, FuzzNote, LIMIT, Patched};
 
 /// Applies a diff to a text; `path` is the file's, as the diff should name it.
 ///

@@ -2,7 +2,7 @@
 
 /// How a line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Lf,
     CrLf,
     /// The text ends without a newline.
@@ -10,7 +10,7 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Lf => "\n",
             Self::CrLf => "\r\n",
@@ -20,7 +20,7 @@ impl End {
 }
 
 /// Splits a text into lines and their ends; a `\r` anywhere else belongs to the line.
-pub(super) fn split(text: &str) -> Vec<(&str, End)> {
+pub(crate) fn split(text: &str) -> Vec<(&str, End)> {
     let parts = text.split_inclusive('\n');
     parts
         .map(|part| match part.strip_suffix('\n') {
@@ -34,7 +34,7 @@ pub(super) fn split(text: &str) -> Vec<(&str, End)> {
 }
 
 /// Returns the line end most lines have; LF if there is none.
-pub(super) fn usual_end(lines: &[(&str, End)]) -> End {
+pub(crate) fn usual_end(lines: &[(&str, End)]) -> End {
     let count = |end| lines.iter().filter(|line| line.1 == end).count();
     if count(End::CrLf) > count(End::Lf) { End::CrLf } else { End::Lf }
 }

@@ -1,6 +1,6 @@
 //! Diffs as models write them, against what must come of them. In the tables `|` is a newline.
 
-use skill_store::diff::{self, FuzzNote};
+use skill_diff::{self as diff, FuzzNote};
 
 const PATH: &str = "references/guide.md";
 const TEN: &str = "one|two|three|four|five|six|seven|eight|nine|ten|";

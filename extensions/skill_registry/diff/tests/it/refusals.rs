@@ -1,6 +1,6 @@
 //! Diffs that must not be applied, and what their authors are told. In the tables `|` is a newline.
 
-use skill_store::diff::{self, DiffError};
+use skill_diff::{self as diff, DiffError};
 
 const PATH: &str = "SKILL.md";
 const TEN: &str = "one|two|three|four|five|six|seven|eight|nine|ten|";
