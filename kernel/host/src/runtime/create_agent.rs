@@ -69,7 +69,7 @@ impl Kernel {
         }
         let provider =
             (!new.uses_skills.is_empty()).then(|| self.skill_extension(&state)).flatten();
-        let text = manifest_text(&new, provider)?;
+        let text = manifest_text(&new, provider.as_ref())?;
         let manifest = skillhost_manifest::parse(&text).map_err(|errors| {
             let lines: Vec<_> = errors.iter().map(|error| error.kind.to_string()).collect();
             invalid(lines.join("\n"))
@@ -137,7 +137,7 @@ impl Kernel {
     }
 }
 
-fn manifest_text(new: &NewAgent, provider: Option<ExtensionId>) -> Result<String, CallError> {
+fn manifest_text(new: &NewAgent, provider: Option<&ExtensionId>) -> Result<String, CallError> {
     let manifest = ManifestText {
         id: &new.id,
         name: &new.name,
@@ -147,7 +147,7 @@ fn manifest_text(new: &NewAgent, provider: Option<ExtensionId>) -> Result<String
             uses_tools: &new.uses_tools,
             uses_skills: &new.uses_skills,
         },
-        depends_on: provider.iter().map(ToString::to_string).collect(),
+        depends_on: provider.into_iter().map(ToString::to_string).collect(),
     };
     serde_yaml::to_string(&manifest).map_err(|error| invalid(error.to_string()))
 }

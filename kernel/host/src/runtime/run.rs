@@ -378,11 +378,10 @@ impl Run<'_> {
     }
 
     fn last_call(&self) -> Option<&ModelCall> {
-        let calls = |message| match message {
-            &Message::Assistant { ref calls, .. } => calls.last(),
-            _ => None,
-        };
-        self.thread.messages().iter().rev().find_map(calls)
+        self.thread.messages().iter().rev().find_map(|message| match message {
+            Message::Assistant { calls, .. } => calls.last(),
+            Message::User { .. } | Message::Tool { .. } => None,
+        })
     }
 
     /// Waits for something, unless the run is cancelled or its time is up: then that is dropped.
