@@ -134,7 +134,9 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["extensions__", "mcp__", "models__"].iter().any(|prefix| key.starts_with(prefix))
+                    || ["extensions__", "mcp__", "models__"]
+                        .iter()
+                        .any(|prefix| key.starts_with(prefix))
             })
             .split("__");
         let figment = Figment::from(SettingsFile { path, values }).merge(environment);
