@@ -185,7 +185,7 @@ impl Failure {
     fn status(status: StatusCode, headers: &HeaderMap, body: &str, endpoint: &Endpoint) -> Self {
         let parsed: Value = serde_json::from_str(body).unwrap_or_default();
         let (code, said) = words_of(&parsed);
-        let words = said.clone().unwrap_or_else(|| format!("status {status}"));
+        let words = said.unwrap_or_else(|| format!("status {status}"));
         let about = about(&code, &words);
         match status.as_u16() {
             // A provider may repeat a part of the key.

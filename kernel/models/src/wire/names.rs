@@ -58,7 +58,7 @@ impl Names {
     }
 
     /// The kernel's name; one that was never offered stays as the model wrote it.
-    pub(crate) fn from_wire(&self, name: &str) -> String {
+    pub(crate) fn of_kernel(&self, name: &str) -> String {
         self.from_wire.get(name).cloned().unwrap_or_else(|| name.to_owned())
     }
 }
@@ -173,10 +173,10 @@ mod tests {
         assert_eq!(mapped, ["a_b_2", "a_b", "a_b_3", "plain", &*shortened]);
         assert_eq!(shortened.len(), 64);
         for tool in tools {
-            assert_eq!(names.from_wire(&names.on_wire(tool)), tool);
+            assert_eq!(names.of_kernel(&names.on_wire(tool)), tool);
         }
         assert_eq!(names.on_wire("gone.tool"), "gone_tool");
-        assert_eq!(names.from_wire("never.offered"), "never.offered");
+        assert_eq!(names.of_kernel("never.offered"), "never.offered");
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Answer {
                     signatures.push(call.thought_signatures);
                     calls.push(ModelCall {
                         id,
-                        name: names.from_wire(&call.fn_name),
+                        name: names.of_kernel(&call.fn_name),
                         arguments: written(call.fn_arguments),
                     });
                 }
