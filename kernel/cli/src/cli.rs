@@ -2,6 +2,7 @@
 
 mod export;
 mod mcp;
+mod models;
 mod proposals;
 mod skill;
 mod talk;
@@ -14,6 +15,7 @@ use clap_complete::Shell;
 
 pub(crate) use export::ExportArgs;
 pub(crate) use mcp::{InstallArgs, McpClient, McpCommand};
+pub(crate) use models::{CheckArgs, ModelsCommand};
 pub(crate) use proposals::{
     ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalsArgs, RebaseArgs,
     RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
@@ -93,6 +95,9 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Serve the registry to other agents with the Model Context Protocol
     Mcp(McpArgs),
+    /// List the models that agents run on, and ask whether they answer
+    #[command(subcommand)]
+    Models(ModelsCommand),
     /// Print the settings in force and where each comes from
     Config,
     /// Print the JSON Schema of a file

@@ -25,6 +25,7 @@ mod mcp_client;
 mod mcp_hostile;
 mod mcp_http;
 mod mcp_reload;
+mod models;
 mod paths;
 mod proposals;
 mod propose;
