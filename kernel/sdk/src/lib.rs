@@ -45,7 +45,7 @@ pub use provider::{
 pub use args::Args;
 pub use context::{ExtensionContext, Secret, SkillClient, Subscription};
 pub use embedding::EmbeddingClient;
-pub use skillhost_contract::payload::{CallContext, CatalogScope, Event, Origin};
+pub use skillhost_contract::payload::{AgentAnswer, CallContext, CatalogScope, Event, Origin};
 // --- what an author returns ----------------------------------------------------------------------
 pub use error::{ExtError, Result};
 pub use output::{ToolOutput, ToolSpec};
