@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{CompletionType, Config, Editor};
+use rustyline::{CompletionType, Config, Editor, ExternalPrinter};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin};
 use tokio::signal::unix::Signal;
 
@@ -37,6 +37,8 @@ pub(super) struct Terminal {
     /// Absent while it waits for a line.
     editor: Option<Editor<Names, FileHistory>>,
     history: Option<PathBuf>,
+    /// While there is one, the editor also waits for signals that another thread was given.
+    _printer: Box<dyn ExternalPrinter + Send>,
     /// The terminal as it was found.
     before: Termios,
 }
@@ -61,7 +63,9 @@ impl Input {
             // The first chat has none.
             let _ = editor.load_history(history);
         }
-        Ok(Self::Terminal(Box::new(Terminal { editor: Some(editor), history, before })))
+        let printer = Box::new(editor.create_external_printer().map_err(failed)?);
+        let editor = Some(editor);
+        Ok(Self::Terminal(Box::new(Terminal { editor, history, _printer: printer, before })))
     }
 
     pub(super) fn is_terminal(&self) -> bool {
@@ -121,7 +125,8 @@ impl Terminal {
         let read = tokio::select! {
             biased;
             _ = interrupted.recv() => {
-                // A signal, not a key: the editor goes on waiting, and its modes would stay.
+                // It came before the editor took signals for itself, and does not reach it any more;
+                // its modes would stay.
                 tcsetattr(io::stdin(), OptionalActions::Now, &self.before)
                     .map_err(io::Error::from)?;
                 return Ok(Line::Interrupted);
@@ -133,7 +138,7 @@ impl Terminal {
         match line {
             Ok(line) => Ok(Line::Text(line)),
             Err(ReadlineError::Eof) => Ok(Line::End),
-            Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
+            Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Line::Interrupted),
             Err(error) => Err(failed(error)),
         }
     }

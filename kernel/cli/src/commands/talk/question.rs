@@ -15,10 +15,10 @@ const LONGEST: usize = 4096;
 /// Shows what would be called, in full, and waits for an answer. Dropping the future gives the
 /// question up; nothing reads the terminal from then on.
 pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> Decision {
-    output.aside(text(request));
+    let text = text(request);
     // The other end is closed when this function ends or is dropped.
     let asked = pipe().map(|(given_up, still_asking)| {
-        let answer = tokio::task::spawn_blocking(move || answer(&given_up));
+        let answer = tokio::task::spawn_blocking(move || answer(output, &text, &given_up));
         (answer, still_asking)
     });
     let answered = match asked {
@@ -63,11 +63,12 @@ fn decision(line: &str, always: bool) -> Decision {
     }
 }
 
-/// Waits for a line, or for the question to be given up. What was typed before it was asked does
-/// not answer it.
-fn answer(given_up: &PipeReader) -> io::Result<String> {
+/// Asks, and waits for a line or for the question to be given up. What was typed before does not
+/// answer it.
+fn answer(output: Output, question: &str, given_up: &PipeReader) -> io::Result<String> {
     let terminal = io::stdin();
     tcflush(&terminal, QueueSelector::IFlush)?;
+    output.aside(question);
     let mut waited = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(given_up, PollFlags::IN)];
     while let Err(error) = poll(&mut waited, None) {
         if error != rustix::io::Errno::INTR {
