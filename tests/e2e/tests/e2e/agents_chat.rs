@@ -61,16 +61,22 @@ fn another_agent_gets_a_thread_of_its_own() {
     let home = agents(&mock);
     piped(&home, &["--agent", "worker"], "first\n/agent orchestrator_agent\nsecond\n/agent x\n")
         .exits(3);
-    assert_eq!(mock.requests().iter().map(said).collect::<Vec<_>>(), ["user: first\n", "user: second\n"]);
+    assert_eq!(
+        mock.requests().iter().map(said).collect::<Vec<_>>(),
+        ["user: first\n", "user: second\n"]
+    );
     let listed = home.skillhost(["threads", "list", "--json"]).success().json();
     let agents: Vec<_> = listed["threads"].as_array().unwrap().iter().collect();
-    assert_eq!((&agents[0]["agent"], &agents[1]["agent"]), (&"orchestrator_agent".into(), &"worker".into()));
+    assert_eq!(
+        (&agents[0]["agent"], &agents[1]["agent"]),
+        (&"orchestrator_agent".into(), &"worker".into())
+    );
     let shown = home.skillhost(["threads", "show", listed["threads"][1]["id"].as_str().unwrap()]);
     let stdout = shown.success().stdout;
     assert!(stdout.ends_with("\nuser\nfirst\n\nassistant\nOne.\n"), "{stdout}");
 }
 
-const WRITE: &str = r#"{"path": "sandbox/notes.txt", "content": "kept\u001b[2J"}"#;
+const WRITE: &str = r#"{"path": "notes.txt", "content": "kept\u001b[2J"}"#;
 
 #[test]
 fn what_asks_is_refused_where_nobody_can_be_asked() {
@@ -133,15 +139,13 @@ fn a_person_at_a_terminal_is_asked_and_answers() {
 
 #[test]
 fn ctrl_c_ends_the_turn_and_at_the_prompt_the_chat() {
-    let mock = MockModel::with([
-        Step::text("The first half.\nThe other half.\n").held_midway(),
-        Step::text("Here I am."),
-    ]);
+    let mock =
+        MockModel::with([Step::text("It begins.\n").held_midway(), Step::text("Here I am.")]);
     let home = agents(&mock);
     let mut chat = on_terminal(&home, &["--agent", "worker"]);
     chat.wait_for("> ");
     chat.send("Talk\r");
-    chat.wait_for("The first half.");
+    chat.wait_for("It begins.");
     chat.signal(Signal::INT);
     chat.wait_for("error: the run was cancelled");
     chat.wait_for("> ");

@@ -12,7 +12,7 @@ use crate::agents_scene::{
 use crate::scene::{agent, skill};
 
 const READ: &str = r#"{"skill_id":"code-review"}"#;
-const FILE: &str = r#"{"path":"sandbox/extensions/echo_copy/manifest.yaml"}"#;
+const FILE: &str = r#"{"path":"extensions/echo_copy/manifest.yaml"}"#;
 
 #[test]
 fn a_worker_finds_a_skill_and_works_by_it_and_keeps_it() {
@@ -93,9 +93,14 @@ fn a_skill_that_was_read_survives_a_compaction() {
     assert_eq!(asked[3].system().matches(REVIEW).count(), 1);
     assert!(asked[3].system().contains("• `code-review`"));
 
+    // The long message does not leave room for another turn either.
+    mock.push(Step::text("SUMMARY: nothing goes wrong."));
     mock.push(Step::text("Still nothing."));
     go_on(&home, &thread, "And now?").success();
-    assert_eq!(mock.requests()[4].system().matches(REVIEW).count(), 1);
+    let asked = mock.requests();
+    assert_eq!(asked.len(), 6);
+    assert!(!said(&asked[5]).contains("Look at this."), "{}", said(&asked[5]));
+    assert_eq!(asked[5].system().matches(REVIEW).count(), 1);
 }
 
 #[test]

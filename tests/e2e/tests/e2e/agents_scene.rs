@@ -66,7 +66,7 @@ impl Gate {
         let (stream, _) = self.0.accept().unwrap();
         let mut place = String::new();
         BufReader::new(stream.try_clone().unwrap()).read_line(&mut place).unwrap();
-        assert_eq!(place, "bad invoke\n");
+        assert_eq!(place, "bad bad\n");
         stream
     }
 }

@@ -6,10 +6,13 @@ use test_support::TestHome;
 
 use crate::scene::{home, untrusted_home};
 
-const COMMANDS: [&[&str]; 37] = [
+const COMMANDS: [&[&str]; 42] = [
     &[],
     &["run"],
     &["ask"],
+    &["chat"],
+    &["threads", "list"],
+    &["threads", "show"],
     &["agent"],
     &["agent", "list"],
     &["agent", "show"],

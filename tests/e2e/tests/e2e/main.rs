@@ -4,6 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set up fails its test")]
 
 mod agent;
+mod agents_chat;
+mod agents_faults;
+mod agents_flows;
+mod agents_scene;
 mod ask;
 mod bad_home;
 mod bad_library;
