@@ -17,9 +17,10 @@ use skillhost_contract::payload::{
 use skillhost_manifest::{AgentManifest, Catalog, ExtensionId, Manifest};
 
 use crate::discovery::FoundManifest;
-use crate::error::CallError;
+use crate::error::{CallError, similar};
 use crate::home::Home;
 use crate::instance::Instance;
+use crate::kernel::State;
 use crate::loader::hex;
 
 /// Where a layer of instructions comes from.
@@ -72,6 +73,8 @@ pub struct Resolved {
     pub problem: Option<AgentProblem>,
     /// The provider's `number` and the generation it gave.
     pub(crate) generation: Option<(u64, u64)>,
+    /// The problem is a tool that is not there, or not now.
+    pub(crate) lacks_tools: bool,
 }
 
 /// A declarative agent.
@@ -91,6 +94,7 @@ impl Resolved {
             instructions: "".into(),
             problem: Some(problem),
             generation: None,
+            lacks_tools: false,
         }
     }
 }
@@ -140,7 +144,8 @@ impl Resolver<'_> {
             Err(problem) => (Vec::new(), Some(problem)),
         };
         let texts: Vec<_> = layers.iter().map(|layer| layer.text.trim_end()).collect();
-        Resolved { instructions: texts.join("\n\n").into(), layers, problem, generation }
+        let instructions = texts.join("\n\n").into();
+        Resolved { layers, instructions, problem, generation, lacks_tools: false }
     }
 
     async fn layers(&self, path: &Path, manifest: &Manifest) -> Result<Vec<Layer>, AgentProblem> {
@@ -196,6 +201,35 @@ impl Resolver<'_> {
             agent => context! { id => manifest.id.as_str(), name => manifest.name.as_str() },
         })
     }
+}
+
+/// Says which names in `uses_tools` are those of nothing that is loaded. An extension that the agent
+/// declares as an optional dependency may be missing.
+pub(crate) fn missing_tools(
+    state: &State,
+    path: &Path,
+    manifest: &Manifest,
+) -> Option<AgentProblem> {
+    let agent = manifest.agent().expect("only agents use tools");
+    let usable = state.tools.usable();
+    let optional =
+        |name: &str| manifest.depends_on.iter().any(|needed| needed.optional && needed.id == *name);
+    let missing = agent.uses_tools.iter().filter(|used| {
+        !usable.contains(used.as_str())
+            && !state.instances.contains_key(used.as_str())
+            && !optional(used)
+    });
+    let (mut lines, mut hints) = (Vec::new(), Vec::new());
+    for used in missing {
+        let place = format!("{}:{}:{}", path.display(), used.line, used.column);
+        lines.push(format!("{place}: uses_tools: no extension or tool `{}` is loaded", used.value));
+        let near = similar(used, usable.iter().copied());
+        if !near.is_empty() {
+            hints.push(format!("did you mean {}?", near.join(", ")));
+        }
+    }
+    hints.push("correct uses_tools, or install and enable what it names".to_owned());
+    (!lines.is_empty()).then(|| AgentProblem { reason: lines.join("\n"), hint: hints.join("\n") })
 }
 
 fn layer(kind: LayerKind, source: String, text: String) -> Layer {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use skillhost_contract::payload::{ErrorKind, ExtensionInit};
 use skillhost_manifest::plan;
-use skillhost_manifest::{ExtensionId, Kind};
+use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
 
 use crate::abi::Remote;
 use crate::agents::{Agent, AgentProblem, Resolved};
@@ -22,6 +22,7 @@ use crate::kernel::{Kernel, Limits, Shared, State};
 use crate::loader;
 use crate::model::{ModelSource, NoModels};
 use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
+use crate::runtime::kernel_tools;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::tools::ToolProblem;
@@ -141,7 +142,8 @@ impl Kernel {
         for id in &plan.order {
             let found = &manifests[id];
             let failed = self.failed_dependency(&state, &report, found);
-            let outcome = match (failed, &found.manifest.kind) {
+            let reserved = (id.as_str() == kernel_tools::OWNER).then(reserved);
+            let outcome = match (reserved.or(failed), &found.manifest.kind) {
                 (Some(failure), _) => Err(failure),
                 (None, Kind::Agent(_)) => {
                     agents.push(id);
@@ -169,12 +171,44 @@ impl Kernel {
                 Err(failure) => report.rejected.push(reject(&manifests, id, failure)),
             }
         }
+        let agents = self.wire_agents(&mut state, &mut report, &manifests, agents);
         for id in agents {
             self.add_agent(&mut state, &mut report, &manifests[id]).await;
         }
         keep_rejected_agents(&mut state, &report, &manifests);
         state.report = Arc::new(report);
         self.shared.state.store(Arc::new(state));
+    }
+
+    /// Takes the agents that are tools into the table, before any agent names one; returns those that
+    /// can be resolved.
+    fn wire_agents<'m>(
+        &self,
+        state: &mut State,
+        report: &mut LoadReport,
+        manifests: &'m BTreeMap<ExtensionId, FoundManifest>,
+        agents: Vec<&'m ExtensionId>,
+    ) -> Vec<&'m ExtensionId> {
+        let mut wired = Vec::new();
+        for id in agents {
+            let found = &manifests[id];
+            let agent = found.manifest.agent().expect("only agents are wired here");
+            let taken = match agent.integration_mode {
+                IntegrationMode::Standalone => Ok(()),
+                IntegrationMode::Tool => state.tools.add_agent(&found.manifest),
+            };
+            match taken {
+                Ok(()) => wired.push(id),
+                Err(problems) => {
+                    let failure = LoadFailure::tools(&problems);
+                    let (reason, hint) = (failure.reason.clone(), failure.hint.clone());
+                    let resolved = Resolved::failed(AgentProblem { reason, hint });
+                    state.agents.insert(id.clone(), Arc::new(Agent::new(found, resolved)));
+                    report.rejected.push(reject(manifests, id, failure));
+                }
+            }
+        }
+        wired
     }
 
     /// Hard dependents of an extension that failed fail with it.
@@ -283,10 +317,10 @@ impl Kernel {
         }
         let agent = manifest.agent().expect("only agents are added");
         for used in &agent.uses_tools {
-            let known = state.instances.get(used.as_str()).is_some_and(|i| !i.specs.is_empty());
-            if !known {
+            let silent = state.instances.get(used.as_str()).is_some_and(|i| i.specs.is_empty());
+            if silent {
                 report.notes.push(format!(
-                    "{}:{}:{}: uses_tools: no loaded extension `{}` has tools",
+                    "{}:{}:{}: uses_tools: the extension `{}` has no tools",
                     found.path.display(),
                     used.line,
                     used.column,
@@ -367,6 +401,14 @@ fn keep_rejected_agents(
             let agent = Arc::new(Agent::new(found, Resolved::failed(problem)));
             state.agents.insert(found.manifest.id.clone(), agent);
         }
+    }
+}
+
+fn reserved() -> LoadFailure {
+    LoadFailure {
+        phase: Phase::Plan,
+        reason: format!("the id `{}` is the kernel's own", kernel_tools::OWNER),
+        hint: "choose another id".to_owned(),
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Weak;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_contract::payload::{
-    ErrorKind, Event, Notice, SecretRequest, SecretValue, Subscribe, SubscriptionId, ToolCall,
-    host_method,
+    AgentTask, ErrorKind, Event, Notice, SecretRequest, SecretValue, Subscribe, SubscriptionId,
+    ToolCall, host_method,
 };
 use skillhost_manifest::ExtensionId;
 
-use crate::error::{CallError, KernelError};
+use crate::error::CallError;
 use crate::events::topic;
-use crate::kernel::Shared;
+use crate::kernel::{Kernel, Shared};
 
 /// The kernel as one extension may use it.
 pub(crate) struct Callbacks {
@@ -114,9 +114,12 @@ impl Callbacks {
             }
             host_method::CALL_TOOL => {
                 let call: ToolCall = read(payload)?;
-                let reply =
-                    kernel.invoke_tool(call.context, &call.name, call.arguments.get()).await;
-                write(&reply.map_err(into_call_error)?)
+                let kernel = Kernel { shared: kernel };
+                write(&kernel.invoke_tool(call.context, &call.name, call.arguments.get()).await?)
+            }
+            host_method::RUN_AGENT => {
+                let task: AgentTask = read(payload)?;
+                write(&Kernel { shared: kernel }.run_task(task).await?)
             }
             host_method::NOTIFY => self.say(&kernel, topic::NOTICE, payload).map(|_| Vec::new()),
             host_method::REQUEST_RESTART => {
@@ -185,13 +188,6 @@ impl Callbacks {
             .map_err(|error| CallError::protocol(&error))?;
         let (topic, source) = (topic.to_owned(), self.extension.to_string());
         Ok(kernel.events.publish(Event { topic, source, payload }))
-    }
-}
-
-fn into_call_error(error: KernelError) -> CallError {
-    match error {
-        KernelError::Call(error) => error,
-        other => CallError::new(other.kind(), other.to_string()).with_hint(other.hint()),
     }
 }
 

@@ -106,6 +106,15 @@ impl KernelError {
     }
 }
 
+impl From<KernelError> for CallError {
+    fn from(error: KernelError) -> Self {
+        match error {
+            KernelError::Call(error) => error,
+            other => Self::new(other.kind(), other.to_string()).with_hint(other.hint()),
+        }
+    }
+}
+
 /// Names at most three candidates that look like `wanted`, best first.
 pub fn similar<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut scored: Vec<(f64, &str)> = candidates

@@ -31,7 +31,7 @@ impl Kernel {
         &self,
         context: &CallContext,
     ) -> (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>) {
-        let (mut tools, failures) = self.shared.list_tools(context, None).await;
+        let (mut tools, failures) = self.shared.list_tools(context, |_, _| true).await;
         let state = self.shared.state.load();
         tools.retain(|tool| {
             state

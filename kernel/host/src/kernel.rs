@@ -10,7 +10,7 @@ use serde::Serialize;
 use skillhost_contract::payload::{CallContext, Origin, ToolOutput, skill_interface};
 use skillhost_manifest::ExtensionId;
 
-use crate::agents::{Agent, Resolver, catalog_scope, generation};
+use crate::agents::{Agent, Resolved, Resolver, catalog_scope, generation, missing_tools};
 use crate::boot::BootOptions;
 use crate::context_chain::{Block, ContextChain, compose};
 use crate::error::{CallError, KernelError, similar};
@@ -18,11 +18,12 @@ use crate::events::EventBus;
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
-use crate::model::ModelSource;
+use crate::model::{ModelError, ModelProvider, ModelSource};
 use crate::report::LoadReport;
+use crate::runtime::session::Sessions;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
-use crate::tools::{OwnedTool, ToolTable};
+use crate::tools::{Listing, ToolTable};
 
 /// How long the kernel waits for extensions.
 #[derive(Debug, Clone)]
@@ -33,6 +34,10 @@ pub struct Limits {
     pub context: Duration,
     /// One tool call without a shorter deadline.
     pub tool: Duration,
+    /// An answer to a question for consent.
+    pub approval: Duration,
+    /// Requests to the model in one run of an agent whose manifest names no limit.
+    pub turns: u32,
     /// One health check.
     pub health: Duration,
     /// Calls in flight when an extension ends.
@@ -48,6 +53,8 @@ impl Default for Limits {
             start: seconds(10),
             context: seconds(2),
             tool: seconds(60),
+            approval: seconds(120),
+            turns: 100,
             health: seconds(2),
             drain: seconds(10),
             stop: seconds(5),
@@ -72,10 +79,11 @@ pub(crate) struct Shared {
     pub(crate) settings_file: Option<std::path::PathBuf>,
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
-    #[expect(dead_code, reason = "asked by the runtime")]
     pub(crate) models: Arc<dyn ModelSource>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
+    /// The agents that run just now.
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
@@ -139,6 +147,7 @@ impl Shared {
             models,
             secrets,
             events: EventBus::default(),
+            sessions: Arc::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),
@@ -245,36 +254,57 @@ impl Kernel {
         Ok(Arc::clone(agent))
     }
 
-    /// Lists the tools a caller may see, and what failed to answer. `agent` limits them to the
-    /// extensions in its `uses_tools`.
+    /// Lists the tools a caller may see, and what failed to answer. `agent` limits them to what its
+    /// `uses_tools` names: tools, or extensions with all of theirs.
     ///
     /// # Errors
     /// [`KernelError::NotFound`] for an unknown agent.
-    pub async fn tools(
-        &self,
-        agent: Option<&str>,
-    ) -> Result<(Vec<OwnedTool>, Vec<(ExtensionId, CallError)>), KernelError> {
+    pub async fn tools(&self, agent: Option<&str>) -> Result<Listing, KernelError> {
         let Some(id) = agent else {
             let context = CallContext { origin: Origin::Operator, ..CallContext::default() };
-            return Ok(self.shared.list_tools(&context, None).await);
+            return Ok(self.shared.list_tools(&context, |_, _| true).await);
         };
         let agent = self.agent(id).await?;
         let context = self.call_context(&agent, &TurnRequest::default());
-        let uses: Vec<_> = agent.settings().uses_tools.iter().map(|used| used.as_str()).collect();
-        Ok(self.shared.list_tools(&context, Some(&uses)).await)
+        Ok(self.tools_of(&agent, &context).await)
+    }
+
+    /// Lists the tools that an agent may call.
+    pub(crate) async fn tools_of(&self, agent: &Agent, context: &CallContext) -> Listing {
+        let uses = &agent.settings().uses_tools;
+        let wanted = |owner: &ExtensionId, name: &str| {
+            // An agent is no tool of its own.
+            *owner != agent.manifest.id
+                && uses.iter().any(|used| used.value == name || *owner == *used.value)
+        };
+        self.shared.list_tools(context, wanted).await
+    }
+
+    /// The model that an agent runs on: the one asked for, else the settings' choice for this agent,
+    /// else the manifest's, else the default.
+    pub(crate) fn model_of(
+        &self,
+        agent: &Agent,
+        wanted: Option<&str>,
+    ) -> Result<Arc<dyn ModelProvider>, ModelError> {
+        let id = agent.manifest.id.as_str();
+        let chosen = self.shared.settings.load().models.agents.contains_key(id);
+        let own = agent.settings().model.as_deref().filter(|_| !chosen);
+        self.shared.models.model(wanted.or(own), id)
     }
 
     /// Calls a tool with arguments as JSON text, on behalf of whoever the context names.
     ///
     /// # Errors
-    /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error.
+    /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error, or
+    /// of the kind [`ErrorKind::Denied`](crate::ErrorKind) where somebody's consent is missing.
     pub async fn invoke(
         &self,
         context: CallContext,
         name: &str,
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
-        self.shared.invoke_tool(context, name, arguments).await
+        self.invoke_tool(context, name, arguments).await
     }
 
     /// Calls an operator's tool about an agent: with the context of the agent's calls, in a session
@@ -374,7 +404,7 @@ impl Kernel {
         KernelError::NotFound { what: "extension", id: id.to_owned(), similar }
     }
 
-    fn call_context(&self, agent: &Agent, request: &TurnRequest) -> CallContext {
+    pub(crate) fn call_context(&self, agent: &Agent, request: &TurnRequest) -> CallContext {
         let settings = agent.settings();
         let turn = self.shared.next_call_id();
         CallContext {
@@ -413,7 +443,14 @@ impl Kernel {
         let resolved = agent.resolved();
         // A problem may pass without a change of the skills: the provider was slow, or busy ending.
         let outdated = current != resolved.generation || resolved.problem.is_some();
-        if binds_skills && current.is_some() && outdated {
+        // A reload may have taken a tool away, or brought it back.
+        let tools_moved = match &resolved.problem {
+            None => missing_tools(state, &agent.path, &agent.manifest).is_some(),
+            Some(_) => {
+                resolved.lacks_tools && missing_tools(state, &agent.path, &agent.manifest).is_none()
+            }
+        };
+        if (binds_skills && current.is_some() && outdated) || tools_moved {
             let resolved = self.resolve(state, &agent.path, &agent.manifest).await;
             agent.resolved.store(Arc::new(resolved));
         }
@@ -424,7 +461,7 @@ impl Kernel {
         state: &State,
         path: &std::path::Path,
         manifest: &skillhost_manifest::Manifest,
-    ) -> crate::agents::Resolved {
+    ) -> Resolved {
         let interface = skill_interface::NAME;
         let mut all = state.instances.values();
         let any = all.find(|instance| instance.provides(interface));
@@ -434,6 +471,9 @@ impl Kernel {
             any_provider: any.map(|instance| &instance.manifest.id),
             limit: self.shared.limits.context,
         };
-        resolver.resolve(path, manifest).await
+        match missing_tools(state, path, manifest) {
+            Some(problem) => Resolved { lacks_tools: true, ..Resolved::failed(problem) },
+            None => resolver.resolve(path, manifest).await,
+        }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Where to look: [`Kernel`] is what callers hold; `boot` and `reload` bring extensions in through
 //! `loader` (the only file that calls dlopen) and `abi` (the only conversions); `context_chain`,
-//! `tools` and `agents` are what a turn is made of.
+//! `tools` and `agents` are what a turn is made of, `runtime` is what makes an agent run.
 
 mod abi;
 mod agents;
@@ -23,14 +23,18 @@ mod exported;
 mod home;
 mod installation;
 mod instance;
+mod journal;
 mod kernel;
 mod loader;
 mod model;
 mod reload;
 mod report;
+mod runtime;
 mod secrets;
 mod settings;
+mod thread;
 mod tools;
+mod transcript;
 mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
@@ -52,14 +56,21 @@ pub use model::{
 };
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
+pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
+pub use secrets::Secrets;
 pub use settings::{
-    LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings,
-    Provenance, Settings, SettingsError,
+    DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,
+    McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings, SettingsError,
+    Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
     PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
     PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
+pub use thread::{
+    CUT_OFF, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
+};
 pub use tools::OwnedTool;
+pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};
 pub use write::write_atomically;

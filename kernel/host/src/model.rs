@@ -129,7 +129,7 @@ pub struct ModelTool {
 }
 
 /// A tool that a model asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelCall {
     /// Ties the answer to the call; unique within a reply.
     pub id: String,

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The secrets an extension may ask for by name.
+/// The secrets of a home, by name.
 #[derive(Default)]
-pub(crate) struct Secrets {
+pub struct Secrets {
     from_file: BTreeMap<String, String>,
 }
 
 impl Secrets {
     /// Reads `<home>/.env`; a missing file means no secrets there. Returns a note when the file is
     /// there but cannot be read.
-    pub(crate) fn read(home: &Path) -> (Self, Option<String>) {
+    #[must_use]
+    pub fn read(home: &Path) -> (Self, Option<String>) {
         let path = home.join(".env");
         if !path.is_file() {
             return (Self::default(), None);
@@ -36,7 +37,8 @@ impl Secrets {
     }
 
     /// Looks a secret up; the environment wins over the file.
-    pub(crate) fn get(&self, name: &str) -> Option<String> {
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().or_else(|| self.from_file.get(name).cloned())
     }
 }

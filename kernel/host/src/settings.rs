@@ -15,8 +15,10 @@ use skillhost_manifest::Manifest;
 use crate::error::similar;
 
 mod mcp;
+mod models;
 
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
+pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
@@ -31,6 +33,8 @@ pub struct Settings {
     pub extensions: BTreeMap<String, Map<String, Value>>,
     /// What clients of the MCP server see and may do.
     pub mcp: McpSettings,
+    /// The models that agents run on.
+    pub models: ModelsSettings,
 }
 
 /// One value and where it comes from.
@@ -130,7 +134,9 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["extensions__", "mcp__"].iter().any(|prefix| key.starts_with(prefix))
+                    || ["extensions__", "mcp__", "models__"]
+                        .iter()
+                        .any(|prefix| key.starts_with(prefix))
             })
             .split("__");
         let figment = Figment::from(SettingsFile { path, values }).merge(environment);
@@ -156,10 +162,7 @@ impl Settings {
             if text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.starts_with('\t')) {
                 "tab in the indentation; YAML allows only spaces there".clone_into(&mut message);
             }
-            let unknown = message.split("unknown field `").nth(1).and_then(|m| m.split('`').next());
-            let nearest = unknown.and_then(|key| {
-                similar(key, ["allow_shadowing", "extensions", "mcp"]).into_iter().next()
-            });
+            let nearest = nearest_key(&message);
             SettingsError::Invalid { path: path.to_owned(), line, column, message, nearest }
         })
     }
@@ -179,6 +182,18 @@ impl Settings {
         }
         Value::Object(config)
     }
+}
+
+/// The key that is meant where the parser's message is about an unknown one: it lists those that
+/// may stand there.
+fn nearest_key(message: &str) -> Option<String> {
+    let quoted = |text: &'_ str| -> Vec<String> {
+        text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let (_, said) = message.split_once("unknown field ")?;
+    let (unknown, known) = said.split_once(", expected ")?;
+    let (unknown, known) = (quoted(unknown), quoted(known));
+    similar(unknown.first()?, known.iter().map(String::as_str)).into_iter().next()
 }
 
 /// The text of a settings file; where it is none, the line says where.
@@ -207,6 +222,9 @@ impl LoadedSettings {
         let mcp = serde_json::to_value(&self.settings.mcp).unwrap_or_default();
         for (key, value) in mcp.as_object().into_iter().flatten() {
             rows.push(self.row(&format!("mcp.{key}"), value.clone(), "default"));
+        }
+        for (key, value) in self.settings.models.rows() {
+            rows.push(self.row(&format!("models.{key}"), value, "default"));
         }
         let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
         for (manifest, path) in manifests {
@@ -277,6 +295,7 @@ mod tests {
             ("extensions.echo.other", "1".to_owned()),
             ("mcp.catalog", "\"all\"".to_owned()),
             ("mcp.review", "\"off\"".to_owned()),
+            ("models.default", "\"script/demo\"".to_owned()),
         ];
         assert_eq!(keys, expected);
         assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");
@@ -295,6 +314,10 @@ mod tests {
         let error = load("\nextension: {}\n").unwrap_err();
         assert_eq!(error.hint(), "did you mean `extensions`?");
         assert!(matches!(error, SettingsError::Invalid { line: 2, column: 1, .. }), "{error}");
+        let text = "models:\n  providers:\n    lab: {wire: openai, base_ur: x}\n";
+        let error = load(text).unwrap_err();
+        assert_eq!(error.hint(), "did you mean `base_url`?");
+        assert!(matches!(error, SettingsError::Invalid { line: 3, .. }), "{error}");
         let error = load("extensions: [1]").unwrap_err();
         assert!(matches!(error, SettingsError::Invalid { line: 1, .. }), "{error}");
     }

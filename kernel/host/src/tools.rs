@@ -1,15 +1,16 @@
 //! The tool table: one name, one owner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::{Audience, CallContext, ErrorKind, Origin, ToolOutput, ToolSpec};
-use skillhost_manifest::ExtensionId;
+use skillhost_contract::payload::{Audience, CallContext, Origin, ToolSpec};
+use skillhost_manifest::{ExtensionId, Manifest};
 
 use crate::error::{CallError, KernelError, similar};
 use crate::instance::Instance;
 use crate::kernel::Shared;
+use crate::runtime::kernel_tools;
 
 /// A tool and the extension it belongs to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,16 +23,32 @@ pub struct OwnedTool {
 }
 
 /// Who owns which tool name.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct ToolTable {
-    owners: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, Entry>,
 }
 
+/// A tool as it was when its owner was wired.
 #[derive(Debug, Clone)]
-struct Entry {
-    owner: ExtensionId,
-    audience: Audience,
+pub(crate) struct Entry {
+    pub(crate) owner: ExtensionId,
+    pub(crate) body: ToolBody,
+    pub(crate) spec: Arc<ToolSpec>,
 }
+
+/// What does a tool's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolBody {
+    /// The library that owns it.
+    Library,
+    /// The kernel. Offered to agents only: it acts for a run.
+    Kernel,
+    /// The agent that owns it and carries its name. Offered to agents only.
+    Agent,
+}
+
+/// The tools of one caller, and the extensions that did not list theirs.
+pub(crate) type Listing = (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>);
 
 /// Why a tool cannot be taken into the table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +75,18 @@ impl ToolProblem {
     }
 }
 
+impl Default for ToolTable {
+    /// The kernel's own tools.
+    fn default() -> Self {
+        let owner = kernel_tools::owner();
+        let entry = |spec: ToolSpec| {
+            let name = spec.name.clone();
+            (name, Entry { owner: owner.clone(), body: ToolBody::Kernel, spec: Arc::new(spec) })
+        };
+        Self { entries: kernel_tools::specs().into_iter().map(entry).collect() }
+    }
+}
+
 impl ToolTable {
     /// Adds an extension's tools, all or none.
     ///
@@ -65,17 +94,33 @@ impl ToolTable {
     /// Everything that is wrong with them: names and schemas that no model's interface takes, and
     /// names that are taken.
     pub(crate) fn add(&mut self, instance: &Instance) -> Result<(), Vec<ToolProblem>> {
-        let owner = &instance.manifest.id;
+        self.add_all(&instance.manifest.id, ToolBody::Library, &instance.specs)
+    }
+
+    /// Adds an agent that other agents reach as a tool.
+    ///
+    /// # Errors
+    /// When its name is taken.
+    pub(crate) fn add_agent(&mut self, manifest: &Manifest) -> Result<(), Vec<ToolProblem>> {
+        self.add_all(&manifest.id, ToolBody::Agent, &[kernel_tools::alias(manifest)])
+    }
+
+    fn add_all(
+        &mut self,
+        owner: &ExtensionId,
+        body: ToolBody,
+        specs: &[ToolSpec],
+    ) -> Result<(), Vec<ToolProblem>> {
         let mut problems = Vec::new();
         let mut added = BTreeMap::new();
-        for spec in &instance.specs {
-            let entry = Entry { owner: owner.clone(), audience: spec.audience };
+        for spec in specs {
+            let entry = Entry { owner: owner.clone(), body, spec: Arc::new(spec.clone()) };
             let name = spec.name.clone();
             if !is_valid_name(&name) {
                 problems.push(ToolProblem::Name(name));
             } else if !spec.input_schema.is_object() {
                 problems.push(ToolProblem::Schema(name));
-            } else if let Some(taken) = self.owners.get(&name) {
+            } else if let Some(taken) = self.entries.get(&name) {
                 let (owner, other) = (owner.clone(), taken.owner.clone());
                 problems.push(ToolProblem::Taken { name, owner, other });
             } else if added.insert(name.clone(), entry).is_some() {
@@ -85,26 +130,42 @@ impl ToolTable {
         if !problems.is_empty() {
             return Err(problems);
         }
-        self.owners.append(&mut added);
+        self.entries.append(&mut added);
         Ok(())
     }
 
     /// Takes an extension's tools out.
     pub(crate) fn remove(&mut self, owner: &ExtensionId) {
-        self.owners.retain(|_, entry| entry.owner != *owner);
+        self.entries.retain(|_, entry| entry.owner != *owner);
     }
 
-    /// Finds a tool's owner; operators' tools exist for operators only.
-    fn owner(&self, name: &str, origin: Origin) -> Result<&ExtensionId, KernelError> {
-        let offered =
-            |entry: &Entry| entry.audience == Audience::Agent || origin == Origin::Operator;
-        match self.owners.get(name) {
-            Some(entry) if offered(entry) => Ok(&entry.owner),
+    /// Finds a tool that a caller may know of.
+    pub(crate) fn find(&self, name: &str, origin: Origin) -> Result<&Entry, KernelError> {
+        match self.entries.get(name) {
+            Some(entry) if entry.offered_to(origin) => Ok(entry),
             _ => {
-                let names = self.owners.iter().filter(|(_, e)| offered(e)).map(|(n, _)| n.as_str());
-                let similar = similar(name, names);
+                let offered = self.entries.iter().filter(|(_, entry)| entry.offered_to(origin));
+                let similar = similar(name, offered.map(|(name, _)| name.as_str()));
                 Err(KernelError::NotFound { what: "tool", id: name.to_owned(), similar })
             }
+        }
+    }
+
+    /// What an agent's `uses_tools` may name: every owner of tools and every tool for agents.
+    pub(crate) fn usable(&self) -> BTreeSet<&str> {
+        let agents = self.entries.iter().filter(|(_, entry)| entry.offered_to(Origin::Agent));
+        agents.flat_map(|(name, entry)| [name.as_str(), entry.owner.as_str()]).collect()
+    }
+}
+
+impl Entry {
+    /// Operators' tools exist for operators only, tools that act for a run for agents only.
+    fn offered_to(&self, origin: Origin) -> bool {
+        match self.body {
+            ToolBody::Library => {
+                self.spec.audience == Audience::Agent || origin == Origin::Operator
+            }
+            ToolBody::Kernel | ToolBody::Agent => origin == Origin::Agent,
         }
     }
 }
@@ -116,89 +177,54 @@ fn is_valid_name(name: &str) -> bool {
 
 impl Shared {
     /// Lists the tools one caller may see, sorted by name; an extension that fails to answer is
-    /// left out and its error is returned beside the list.
+    /// left out and its error is returned beside the list. `wanted` is given owner and name.
     pub(crate) async fn list_tools(
         &self,
         context: &CallContext,
-        extensions: Option<&[&str]>,
-    ) -> (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>) {
-        let wanted = |id: &ExtensionId| extensions.is_none_or(|ids| ids.contains(&id.as_str()));
+        wanted: impl Fn(&ExtensionId, &str) -> bool,
+    ) -> Listing {
+        let asked = |instance: &Instance| {
+            instance.specs.iter().any(|spec| wanted(&instance.manifest.id, &spec.name))
+        };
         // The state is dropped before the pins are.
         let (instances, state) = self.pin(|state| {
-            let wanted = state.instances.iter().filter(|(id, _)| wanted(id));
-            let pinned: Option<Vec<_>> = wanted.map(|(_, instance)| instance.pin()).collect();
+            let asked = state.instances.values().filter(|instance| asked(instance));
+            let pinned: Option<Vec<_>> = asked.map(Instance::pin).collect();
             Some((pinned?, Arc::clone(state)))
         });
         let (mut tools, mut failures) = (Vec::new(), Vec::new());
         for instance in &instances {
             let id = &instance.manifest.id;
+            let owned = |name: &str| {
+                state.tools.find(name, context.origin).is_ok_and(|entry| entry.owner == *id)
+            };
             match instance.tools(context, &self.limits).await {
                 Ok(specs) => tools.extend(
                     specs
                         .into_iter()
-                        .filter(|spec| {
-                            state.tools.owner(&spec.name, context.origin).ok() == Some(id)
-                        })
+                        .filter(|spec| owned(&spec.name) && wanted(id, &spec.name))
                         .map(|spec| OwnedTool { extension: id.clone(), spec }),
                 ),
                 Err(error) => failures.push((id.clone(), error)),
             }
         }
+        let others = state.tools.entries.values().filter(|entry| {
+            entry.body != ToolBody::Library
+                && entry.offered_to(context.origin)
+                && wanted(&entry.owner, &entry.spec.name)
+        });
+        tools.extend(others.map(|entry| OwnedTool {
+            extension: entry.owner.clone(),
+            spec: ToolSpec::clone(&entry.spec),
+        }));
         tools.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         (tools, failures)
-    }
-
-    /// Calls a tool with arguments as JSON text.
-    pub(crate) async fn invoke_tool(
-        &self,
-        mut context: CallContext,
-        name: &str,
-        arguments: &str,
-    ) -> Result<ToolOutput, KernelError> {
-        let instance = self.pin(|state| match state.tools.owner(name, context.origin) {
-            Ok(owner) => state.instances[owner].pin().map(Ok),
-            Err(error) => Some(Err(error)),
-        })?;
-        check_arguments(arguments)?;
-        context.call_id = self.next_call_id();
-        let limit = match context.deadline_ms {
-            Some(ms) => self.limits.tool.min(std::time::Duration::from_millis(ms)),
-            None => self.limits.tool,
-        };
-        context.deadline_ms = u64::try_from(limit.as_millis()).ok();
-        Ok(instance.invoke(&context, name, arguments, limit).await?)
-    }
-}
-
-/// Arguments are one JSON object; their fields are the tool's business.
-fn check_arguments(arguments: &str) -> Result<(), CallError> {
-    let invalid = |message: String| {
-        CallError::new(ErrorKind::InvalidArgument, message)
-            .with_hint("arguments are one JSON object, such as {\"skill_id\": \"code-review\"}")
-    };
-    match serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
-        Err(error) => Err(invalid(format!("the arguments are not JSON: {error}"))),
-        Ok(_) if !arguments.trim_start().starts_with('{') => {
-            Err(invalid("the arguments are not a JSON object".to_owned()))
-        }
-        Ok(_) => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn arguments_must_be_one_object() {
-        assert_eq!(check_arguments(" {\"a\": 1}"), Ok(()));
-        let message = |text| check_arguments(text).unwrap_err().message;
-        assert_eq!(message("[1]"), "the arguments are not a JSON object");
-        assert_eq!(message("\"x\""), "the arguments are not a JSON object");
-        assert!(message("{\"a\": }").starts_with("the arguments are not JSON"));
-        assert!(message("{} {}").starts_with("the arguments are not JSON"));
-        assert!(message("").starts_with("the arguments are not JSON"));
-    }
 
     #[test]
     fn tool_names_fit_every_models_interface() {

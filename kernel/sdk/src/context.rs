@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_contract::payload::{
-    CallContext, ErrorKind, Event, ExtensionInit, Generation, Notice, SecretRequest, SecretValue,
-    SkillContent, SkillCreated, SkillRequest, Subscribe, SubscriptionId, ToolCall, host_method,
-    skill_interface,
+    AgentAnswer, AgentTask, CallContext, ErrorKind, Event, ExtensionInit, Generation, Notice,
+    SecretRequest, SecretValue, SkillContent, SkillCreated, SkillRequest, Subscribe,
+    SubscriptionId, ToolCall, host_method, skill_interface,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -126,6 +126,22 @@ impl ExtensionContext {
             ToolCall { context: cx.clone(), name: name.to_owned(), arguments: raw(arguments)? };
         let reply = self.link.call(host_method::CALL_TOOL, to_bytes(&call)?).await?;
         Ok(ToolOutput::from_payload(from_bytes(&reply)?))
+    }
+
+    /// Gives a task to an agent on behalf of the same caller, and waits for its answer. The agent sees
+    /// nothing but the task. Nobody can be asked for consent, so tools that need it are refused.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] for an unknown agent; what ended its work before it came to an answer.
+    pub async fn run_agent(
+        &self,
+        cx: &CallContext,
+        agent_id: &str,
+        task: &str,
+    ) -> Result<AgentAnswer> {
+        let (context, agent_id, task) = (cx.clone(), agent_id.to_owned(), task.to_owned());
+        let task = AgentTask { context, agent_id, task };
+        from_bytes(&self.link.call(host_method::RUN_AGENT, to_bytes(&task)?).await?)
     }
 
     /// Gets the skill provider of a dependency.

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_contract::payload::{
-    ErrorKind, Generation, PublishedDetailsRequest, PublishedPromptRequest, PublishedRequest,
-    PublishedUriRequest, ReviewRequest, SkillCreated, SkillRequest, skill_interface,
+    ActivateSkill, ErrorKind, Generation, PublishedDetailsRequest, PublishedPromptRequest,
+    PublishedRequest, PublishedUriRequest, ReviewRequest, SkillCreated, SkillRequest,
+    skill_interface,
 };
 
 use crate::error::{ExtError, Result};
@@ -35,6 +36,10 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 let request: SkillRequest<'_> = serde_json::from_slice(payload)
                     .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
                 to_bytes(&self.0.get_skill_content(&request.skill_id).await?)
+            }
+            skill_interface::ACTIVATE => {
+                let ActivateSkill { context, skill_id } = from_bytes(payload)?;
+                to_bytes(&self.0.activate(&context, &skill_id).await?)
             }
             skill_interface::SKILL_CREATED => {
                 let created: SkillCreated = from_bytes(payload)?;

@@ -45,14 +45,14 @@ pub use provider::{
 pub use args::Args;
 pub use context::{ExtensionContext, Secret, SkillClient, Subscription};
 pub use embedding::EmbeddingClient;
-pub use skillhost_contract::payload::{CallContext, CatalogScope, Event, Origin};
+pub use skillhost_contract::payload::{AgentAnswer, CallContext, CatalogScope, Event, Origin};
 // --- what an author returns ----------------------------------------------------------------------
 pub use error::{ExtError, Result};
 pub use output::{ToolOutput, ToolSpec};
 pub use skillhost_contract::payload::{
-    Approval, Audience, ErrorKind, ModelInfo, PublishedArgument, PublishedBody, PublishedContent,
-    PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt, PublishedSkill,
-    PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
+    ActiveSkill, Approval, Audience, ErrorKind, ModelInfo, PublishedArgument, PublishedBody,
+    PublishedContent, PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt,
+    PublishedSkill, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
 };
 // --- re-exported crates, so that an extension needs no other dependency -----------------------------
 pub use async_trait::async_trait;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use skillhost_contract::payload::{self, Approval, Audience, ErrorKind};
+use skillhost_contract::payload::{self, Approval, Audience, ErrorKind, SkillRef};
 
 use crate::error::{ExtError, Result};
 
@@ -101,6 +101,14 @@ impl ToolOutput {
         Ok(self)
     }
 
+    /// Declares that the text carries a skill's instructions as of a digest of its SKILL.md, which
+    /// the agent works by from here on.
+    #[must_use]
+    pub fn with_skill(mut self, skill_id: impl Into<String>, digest: impl Into<String>) -> Self {
+        self.0.skill = Some(SkillRef { skill_id: skill_id.into(), digest: digest.into() });
+        self
+    }
+
     /// The text.
     #[must_use]
     pub fn as_text(&self) -> &str {
@@ -123,5 +131,18 @@ impl ToolOutput {
     #[must_use]
     pub fn structured(&self) -> Option<&str> {
         self.0.structured.as_deref().map(RawValue::get)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skill_travels_beside_the_text() {
+        let output = ToolOutput::text("Do it.").with_skill("demo", "ab12");
+        let expected =
+            r#"{"text":"Do it.","is_error":false,"skill":{"skill_id":"demo","digest":"ab12"}}"#;
+        assert_eq!(serde_json::to_string(&output.0).unwrap(), expected);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_contract::payload::{
-    CallContext, ErrorKind, ModelInfo, PublishedBody, PublishedDetails, PublishedEntry,
-    PublishedPrompt, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
+    ActiveSkill, CallContext, ErrorKind, ModelInfo, PublishedBody, PublishedDetails,
+    PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -105,6 +105,19 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind) with similar ids in the hint.
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent>;
+
+    /// Returns a skill that an agent works by from now on, as it is now, with what it says about
+    /// tools. It is the context's caller who wants it: an agent has what its catalog shows or binds,
+    /// an operator what users may invoke. By default every skill that can be bound, which then makes
+    /// no statement and grants nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) and [`ErrorKind::Denied`](crate::ErrorKind) for what
+    /// the caller may not have.
+    async fn activate(&self, _cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
+        let content = self.get_skill_content(skill_id).await?;
+        Ok(ActiveSkill { content, allowed_tools: None, grants: false })
+    }
 
     /// Takes note that the agent of a call created a skill. An extension whose tool writes files for
     /// agents reports each new skill, with the context of the call as it came; until a person

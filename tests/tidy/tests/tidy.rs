@@ -248,6 +248,7 @@ fn pure_crates_cannot_do_io() {
     for folder in [
         "kernel/contract",
         "kernel/manifest",
+        "extensions/skill_registry/diff",
         "extensions/skill_registry/format",
         "extensions/skill_registry/rules",
         "extensions/skill_registry/search",

@@ -12,11 +12,14 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use skill_store::{GenerationFile, News, Publication, Read, RegistryError, skill_content};
+use skill_store::{
+    Activated, Content, GenerationFile, News, Publication, Read, RegistryError, activate_skill,
+    skill_content,
+};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{Serialize, de::DeserializeOwned};
 use skillhost_sdk::{
-    PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
+    ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
     ReviewDecision, ReviewOffer, serde_json, tokio,
 };
 
@@ -111,18 +114,16 @@ impl ServiceProvider for SkillRegistry {
 #[async_trait]
 impl SkillProvider for SkillRegistry {
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
-        let content =
-            blocking(|| skill_content(&self.desk.store, &self.desk.store.snapshot(), skill_id))
-                .map_err(refused)?;
-        let location =
-            content.location.strip_prefix(self.desk.cx.home()).unwrap_or(&content.location);
-        Ok(SkillContent {
-            skill_id: skill_id.to_owned(),
-            text: content.text,
-            digest: content.digest.to_string(),
-            tokens: content.tokens.get(),
-            source: location.display().to_string(),
-        })
+        let (store, snapshot) = (&self.desk.store, self.desk.store.snapshot());
+        let content = blocking(|| skill_content(store, &snapshot, skill_id)).map_err(refused)?;
+        Ok(self.in_prompt(skill_id, content))
+    }
+
+    async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
+        let (store, snapshot) = (&self.desk.store, self.desk.store.snapshot());
+        let made = blocking(|| activate_skill(store, &snapshot, audience(cx), skill_id));
+        let Activated { content, allowed_tools, grants } = made.map_err(refused)?;
+        Ok(ActiveSkill { content: self.in_prompt(skill_id, content), allowed_tools, grants })
     }
 
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
@@ -188,6 +189,13 @@ impl SkillProvider for SkillRegistry {
 }
 
 impl SkillRegistry {
+    fn in_prompt(&self, skill_id: &str, content: Content) -> SkillContent {
+        let Content { text, digest, tokens, location, .. } = content;
+        let location = location.strip_prefix(self.desk.cx.home()).unwrap_or(&location);
+        let (digest, source) = (digest.to_string(), location.display().to_string());
+        SkillContent { skill_id: skill_id.to_owned(), text, digest, tokens: tokens.get(), source }
+    }
+
     /// What a client gets out of a skill, taken down.
     fn handed_out<T: DeserializeOwned>(
         &self,

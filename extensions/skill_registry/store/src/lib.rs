@@ -29,7 +29,7 @@
 //!   clients are given beside them.
 //!
 //! - [`Ledger`] keeps what agents propose, what people decide and every text a skill ever had; `db`
-//!   is the only place with SQL, [`diff`] is pure.
+//!   is the only place with SQL.
 //!
 //! Only the ledger writes to a skill, and only what a person approved or rolled back to;
 //! [`replace_file`] does when a person's command tells it to. Beside that the data directory and the
@@ -41,7 +41,6 @@ mod clock;
 mod collect;
 mod created;
 mod db;
-pub mod diff;
 mod disk;
 mod entry;
 mod error;
@@ -119,11 +118,12 @@ pub use source::{SkillSource, SourceState};
 pub use state::{SkillState, Unmatched};
 pub use store::{PollReport, Store};
 pub use tools::{
-    Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
-    ToolDescription, list_skills, matching, propose_skill_update, read_skill, read_skill_resource,
-    search_skills, skill_content, tool_descriptions,
+    Activated, Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
+    ToolDescription, activate_skill, list_skills, matching, propose_skill_update, read_skill,
+    read_skill_resource, search_skills, skill_content, tool_descriptions,
 };
 
+pub use skill_diff as diff;
 pub use skill_search::{Cosines, Explanation, Ranker, Semantics};
 pub use view::SharedCatalog;
 

@@ -22,6 +22,7 @@ use crate::source::{SkillSource, SourceState};
 use crate::state::SkillState;
 use crate::store::Store;
 
+mod activate;
 mod list;
 mod propose;
 mod read;
@@ -30,6 +31,7 @@ mod search;
 mod spec;
 mod values;
 
+pub use activate::{Activated, activate_skill};
 pub use list::{list_skills, matching};
 pub use propose::propose_skill_update;
 pub use read::read_skill;
@@ -157,14 +159,19 @@ pub fn skill_content(
     if let Some(created) = snapshot.created().get(skill.id()) {
         check_approved(skill, created, &source)?;
     }
+    Ok(content(id, skill, &source))
+}
+
+/// Puts a skill's text into the element that it has in a prompt.
+fn content(id: &str, skill: &Skill, source: &SkillSource) -> Content {
     let text = skill_format::skill_content(id, &source.digest, source.body());
-    Ok(Content {
+    Content {
         tokens: TokenCount::of(&text),
         text,
         digest: source.digest,
         source: skill.source().to_owned(),
         location: skill.location(),
-    })
+    }
 }
 
 /// Refuses a skill that an agent created unless a person approved exactly these files.

@@ -54,7 +54,7 @@ pub struct AgentSummary {
     pub problem: Option<AgentProblem>,
     /// Skills bound to it, as the manifest names them.
     pub uses_skills: Vec<String>,
-    /// Extensions whose tools it may call.
+    /// Tools, and extensions whose tools, it may call.
     pub uses_tools: Vec<String>,
     /// Estimated tokens of its instructions.
     pub tokens: u32,

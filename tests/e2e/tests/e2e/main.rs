@@ -4,6 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set up fails its test")]
 
 mod agent;
+mod agents_chat;
+mod agents_faults;
+mod agents_flows;
+mod agents_scene;
 mod ask;
 mod bad_home;
 mod bad_library;
@@ -12,6 +16,7 @@ mod bad_skill;
 mod command_line;
 mod config;
 mod conventions;
+mod core_tools;
 mod cost;
 mod doctor;
 mod export;
@@ -28,6 +33,7 @@ mod mcp_reload;
 mod mcp_review;
 mod mcp_rmcp;
 mod mcp_values;
+mod models;
 mod paths;
 mod proposals;
 mod propose;

@@ -7,6 +7,8 @@
 
 // `cfg(test)` tells clippy that the helpers beside the tests are tests, too.
 #[cfg(test)]
+mod activate;
+#[cfg(test)]
 mod collect;
 mod collisions;
 #[cfg(test)]
@@ -15,12 +17,6 @@ mod crash_worker;
 mod desk;
 #[cfg(test)]
 mod dice;
-#[cfg(test)]
-mod diff_corpus;
-#[cfg(test)]
-mod diff_properties;
-#[cfg(test)]
-mod diff_refusals;
 #[cfg(test)]
 mod edits;
 #[cfg(test)]

@@ -1,0 +1,187 @@
+//! Makes the new text.
+
+use crate::lines::{End, usual_end};
+use crate::parse::{Line, Tag, parse};
+use crate::place::{Base, Place, Search};
+use crate::{DiffError, FuzzKind, FuzzNote, LIMIT, Patched};
+
+/// Applies a diff to a text; `path` is the file's, as the diff should name it.
+///
+/// An empty text is a file that does not exist. Lines that are not changed keep their ends; new ones
+/// have those the diff has, if its old lines end as they do in the text, and those of their
+/// neighbours otherwise.
+///
+/// # Errors
+/// Fails on a diff that is not one, is for something else, or does not fit; nothing is applied then.
+pub fn apply(base: &str, diff: &str, path: &str) -> Result<Patched, DiffError> {
+    if diff.len() > LIMIT {
+        return Err(DiffError::TooLarge { what: "the diff" });
+    }
+    if base.len() > LIMIT {
+        return Err(DiffError::TooLarge { what: "the text" });
+    }
+    if diff.trim().is_empty() {
+        return Err(DiffError::Empty);
+    }
+    let parsed = parse(diff, path)?;
+    if parsed.creates && !base.is_empty() {
+        return Err(DiffError::Exists);
+    }
+    if parsed.hunks.is_empty() {
+        return Err(DiffError::NoHunks);
+    }
+    let is_change = |line: &Line<'_>| line.tag != Tag::Context;
+    if !parsed.hunks.iter().any(|hunk| hunk.lines.iter().any(is_change)) {
+        return Err(DiffError::OnlyContext);
+    }
+    let base_lines = Base::new(base);
+    let mut search = Search::new(&base_lines);
+    let mut new = New::of(&base_lines.lines, parsed.crlf);
+    let mut fuzz: Vec<FuzzNote> = Vec::new();
+    for (number, hunk) in parsed.hunks.iter().enumerate() {
+        let place = search.place(hunk)?;
+        new.add(&hunk.lines, &place);
+        let notes = hunk.notes.iter().chain(&place.notes);
+        let line = place.at + 1;
+        fuzz.extend(notes.map(|kind| FuzzNote { hunk: number + 1, kind: *kind, line }));
+    }
+    let (text, notes) = new.finish();
+    if text == base {
+        return Err(DiffError::NothingChanges);
+    }
+    let whole = parsed.notes.into_iter().chain(notes);
+    let whole = whole.map(|kind| FuzzNote { hunk: 0, kind, line: 0 });
+    Ok(Patched { text, fuzz: whole.chain(fuzz).collect() })
+}
+
+/// The new text as it grows.
+struct New<'t> {
+    base: &'t [(&'t str, End)],
+    usual: End,
+    lines: Vec<(&'t str, End)>,
+    /// Whether the last line is a new one.
+    ends_new: bool,
+    /// The lines of the base before this one are done.
+    done: usize,
+    /// Whether the ends of the diff's lines are an accident of the way it came.
+    crlf: bool,
+    line_ends: bool,
+    final_newline: bool,
+}
+
+impl<'t> New<'t> {
+    fn of(base: &'t [(&'t str, End)], crlf: bool) -> Self {
+        let (usual, lines) = (usual_end(base), Vec::with_capacity(base.len()));
+        Self {
+            base,
+            usual,
+            lines,
+            ends_new: false,
+            done: 0,
+            crlf,
+            line_ends: false,
+            final_newline: false,
+        }
+    }
+
+    fn add(&mut self, lines: &[Line<'t>], place: &Place) {
+        let old = lines.iter().filter(|line| line.tag != Tag::Insert).count();
+        let compared = place.ignored.0..old - place.ignored.1;
+        let literal = self.compare(lines, place, &compared);
+        let (mut at, mut seen) = (place.at, 0);
+        for line in lines {
+            match line.tag {
+                Tag::Insert => {
+                    self.keep_until(at);
+                    let end = if literal { line.end } else { self.end_at(at, line.end) };
+                    self.lines.push((line.text, end));
+                    self.ends_new = true;
+                }
+                tag => {
+                    if compared.contains(&seen) {
+                        if tag == Tag::Delete {
+                            self.keep_until(at);
+                            self.done = at + 1;
+                        }
+                        at += 1;
+                    }
+                    seen += 1;
+                }
+            }
+        }
+    }
+
+    /// Tells whether the old lines end as they do in the base.
+    fn compare(
+        &mut self,
+        lines: &[Line<'t>],
+        place: &Place,
+        compared: &std::ops::Range<usize>,
+    ) -> bool {
+        if self.base.is_empty() {
+            self.line_ends |= self.crlf;
+            return !self.crlf;
+        }
+        let old = lines.iter().filter(|line| line.tag != Tag::Insert);
+        let old = old.skip(compared.start).take(compared.len());
+        let mut literal = true;
+        for (line, there) in old.zip(&self.base[place.at..]) {
+            if line.end == there.1 {
+                continue;
+            }
+            literal = false;
+            match line.end == End::None || there.1 == End::None {
+                true => self.final_newline = true,
+                false => self.line_ends = true,
+            }
+        }
+        literal
+    }
+
+    /// Returns how a new line before a line of the base should end.
+    fn end_at(&self, at: usize, told: End) -> End {
+        let before = at.checked_sub(1).and_then(|before| self.base.get(before));
+        let near = [before, self.base.get(at)].into_iter().flatten().map(|line| line.1);
+        match told {
+            End::None => End::None,
+            _ => near.into_iter().find(|end| *end != End::None).unwrap_or(self.usual),
+        }
+    }
+
+    fn keep_until(&mut self, at: usize) {
+        if at > self.done {
+            self.lines.extend_from_slice(&self.base[self.done..at]);
+            (self.done, self.ends_new) = (at, false);
+        }
+    }
+
+    fn finish(mut self) -> (String, Vec<FuzzKind>) {
+        self.keep_until(self.base.len());
+        let last = self.lines.len().saturating_sub(1);
+        for (at, line) in self.lines.iter_mut().enumerate() {
+            if at < last && line.1 == End::None {
+                (line.1, self.final_newline) = (self.usual, true);
+            }
+        }
+        if let (Some(line), Some(was)) = (self.lines.last_mut(), self.base.last())
+            && self.final_newline
+            && self.ends_new
+        {
+            line.1 = match was.1 {
+                // An empty line is one by its newline alone.
+                End::None if line.0.is_empty() => self.usual,
+                End::None => End::None,
+                _ if line.1 == End::None => self.usual,
+                _ => line.1,
+            };
+        }
+        let mut text = String::new();
+        for (line, end) in &self.lines {
+            text.push_str(line);
+            text.push_str(end.as_str());
+        }
+        let notes =
+            [(self.line_ends, FuzzKind::LineEnds), (self.final_newline, FuzzKind::FinalNewline)];
+        (text, notes.into_iter().filter(|note| note.0).map(|note| note.1).collect())
+    }
+}

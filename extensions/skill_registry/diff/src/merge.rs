@@ -1,0 +1,177 @@
+//! Three-way merges.
+
+use serde::Serialize;
+use similar::DiffOp;
+
+use crate::unified::{differences, whole_lines};
+
+/// Lines that were changed in two ways.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Conflict {
+    /// The first line in our text, counted from 1.
+    pub line: usize,
+    /// What it was.
+    pub base: String,
+    /// What we have.
+    pub ours: String,
+    /// What they have.
+    pub theirs: String,
+}
+
+/// A change of one side: lines of the base that became lines of the side.
+#[derive(Clone, Copy)]
+struct Edit {
+    base: (usize, usize),
+    side: (usize, usize),
+}
+
+/// One side of a merge.
+struct Side<'t> {
+    lines: Vec<&'t str>,
+    edits: Vec<Edit>,
+    /// The edits before this one are merged.
+    next: usize,
+    /// How far the line of the side is from that of the base after them.
+    shift: isize,
+}
+
+impl<'t> Side<'t> {
+    fn new(base: &[&str], text: &'t str) -> Self {
+        let lines = whole_lines(text);
+        let mut edits: Vec<Edit> = Vec::new();
+        for op in differences(base, &lines) {
+            if matches!(op, DiffOp::Equal { .. }) {
+                continue;
+            }
+            let (old, new) = (op.old_range(), op.new_range());
+            match edits.last_mut() {
+                Some(last) if last.base.1 == old.start && last.side.1 == new.start => {
+                    (last.base.1, last.side.1) = (old.end, new.end);
+                }
+                _ => edits.push(Edit { base: (old.start, old.end), side: (new.start, new.end) }),
+            }
+        }
+        Self { lines, edits, next: 0, shift: 0 }
+    }
+
+    fn peek(&self) -> Option<Edit> {
+        self.edits.get(self.next).copied()
+    }
+
+    /// Takes the next edit if it begins no later than a line of the base; returns its end there.
+    fn take(&mut self, until: usize) -> Option<usize> {
+        let edit = self.peek().filter(|edit| edit.base.0 <= until)?;
+        self.next += 1;
+        self.shift = edit.side.1 as isize - edit.base.1 as isize;
+        Some(edit.base.1)
+    }
+}
+
+/// Merges two changes of one text.
+///
+/// Changes are merged where a line that nobody changed is between them, and where both sides made
+/// the same change.
+///
+/// # Errors
+/// The places that both changed in different ways, in their order.
+pub fn merge(base: &str, ours: &str, theirs: &str) -> Result<String, Vec<Conflict>> {
+    let base = whole_lines(base);
+    let (mut ours, mut theirs) = (Side::new(&base, ours), Side::new(&base, theirs));
+    let (mut merged, mut conflicts) = (String::new(), Vec::new());
+    let mut at = 0;
+    loop {
+        let starts = [ours.peek(), theirs.peek()].map(|edit| edit.map(|edit| edit.base.0));
+        let Some(start) = starts.into_iter().flatten().min() else { break };
+        merged.extend(base[at..start].iter().copied());
+        let befores = [ours.shift, theirs.shift];
+        let (mut end, mut touched) = (start, [false; 2]);
+        // Changes that touch belong together, as no unchanged line says what was between them.
+        loop {
+            let ends = [ours.take(end), theirs.take(end)];
+            let Some(last) = ends.into_iter().flatten().max() else { break };
+            touched = [touched[0] || ends[0].is_some(), touched[1] || ends[1].is_some()];
+            end = end.max(last);
+        }
+        let text = |side: &Side<'_>, before: isize| {
+            let from = start.saturating_add_signed(before);
+            let to = end.saturating_add_signed(side.shift);
+            (from, side.lines[from..to].concat())
+        };
+        let ((line, our_text), (_, their_text)) =
+            (text(&ours, befores[0]), text(&theirs, befores[1]));
+        match touched {
+            [true, false] => merged.push_str(&our_text),
+            [false, true] => merged.push_str(&their_text),
+            _ if our_text == their_text => merged.push_str(&our_text),
+            _ => conflicts.push(Conflict {
+                line: line + 1,
+                base: base[start..end].concat(),
+                ours: our_text,
+                theirs: their_text,
+            }),
+        }
+        at = end;
+    }
+    merged.extend(base[at..].iter().copied());
+    if conflicts.is_empty() { Ok(merged) } else { Err(conflicts) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Merges changes of `a b c d e`; the lines are given by their first letters.
+    fn check(ours: &str, theirs: &str, expected: Result<&str, &[(usize, [&str; 3])]>) {
+        let text = |letters: &str| letters.chars().map(|c| format!("{c}\n")).collect::<String>();
+        let expected = expected.map(text).map_err(|conflicts| {
+            let conflict = |(line, [base, ours, theirs]): &(usize, [&str; 3])| Conflict {
+                line: *line,
+                base: text(base),
+                ours: text(ours),
+                theirs: text(theirs),
+            };
+            conflicts.iter().map(conflict).collect::<Vec<_>>()
+        });
+        assert_eq!(merge(&text("abcde"), &text(ours), &text(theirs)), expected, "{ours} {theirs}");
+    }
+
+    #[test]
+    fn changes_apart_are_merged() {
+        check("Abcde", "abcdE", Ok("AbcdE"));
+        check("abcdE", "Abcde", Ok("AbcdE"));
+        check("xyabcde", "abce", Ok("xyabce"));
+        check("bcde", "abcdef", Ok("bcdef"));
+        check("Abcde", "AbcdE", Ok("AbcdE"));
+        check("axcde", "axcde", Ok("axcde"));
+        check("abcde", "xyz", Ok("xyz"));
+        check("axbcye", "axbcye", Ok("axbcye"));
+        check("Axbcde", "abcdxE", Ok("AxbcdxE"));
+    }
+
+    #[test]
+    fn changes_of_the_same_lines_are_conflicts() {
+        check("axcde", "aycde", Err(&[(2, ["b", "x", "y"])]));
+        check("axcde", "acde", Err(&[(2, ["b", "x", ""])]));
+        check("abxcde", "abycde", Err(&[(3, ["", "x", "y"])]));
+        check("aXcde", "abYde", Err(&[(2, ["bc", "Xc", "bY"])]));
+        check("xxabCde", "abcDe", Err(&[(5, ["cd", "Cd", "cD"])]));
+        check("Xbcdx", "Ybcdy", Err(&[(1, ["a", "X", "Y"]), (5, ["e", "x", "y"])]));
+        check("", "abCde", Err(&[(1, ["abcde", "", "abCde"])]));
+    }
+
+    #[test]
+    fn a_newline_that_is_taken_away_joins_no_lines() {
+        let conflict = Conflict {
+            line: 1,
+            base: "a\n".to_owned(),
+            ours: "a".to_owned(),
+            theirs: "a\nb\n".to_owned(),
+        };
+        assert_eq!(merge("a\n", "a", "a\nb\n"), Err(vec![conflict]));
+        assert_eq!(merge("x\ny\na\n", "x\ny\na", "X\ny\na\n"), Ok("X\ny\na".to_owned()));
+        assert_eq!(
+            merge("a\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nC\r\n"),
+            Ok("A\r\nb\r\nC\r\n".to_owned())
+        );
+    }
+}

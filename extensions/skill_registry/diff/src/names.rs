@@ -1,0 +1,153 @@
+//! The names of files in diffs.
+
+/// What diffs of no particular file call its two sides.
+const ANONYMOUS: [&str; 6] = ["original", "modified", "old", "new", "before", "after"];
+
+/// Stands for a file that does not exist.
+pub(crate) const NOWHERE: &str = "/dev/null";
+
+/// How a name in a diff fits a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fit {
+    Other,
+    /// It may be that file: its last component, a longer path, a word for any file.
+    Loose,
+    Exact,
+}
+
+/// Tells how a name fits a path.
+pub(crate) fn fit(name: &str, path: &str) -> Fit {
+    let name = name.replace('\\', "/");
+    let name = name.strip_prefix("./").unwrap_or(&name);
+    let bare = ["a/", "b/"].into_iter().find_map(|side| name.strip_prefix(side)).unwrap_or(name);
+    if bare == path || name == path {
+        return Fit::Exact;
+    }
+    let ends = |long: &str, short: &str| {
+        long.strip_suffix(short).is_some_and(|start| start.ends_with('/'))
+    };
+    let last = !name.contains('/') && ends(path, name);
+    if last || ends(name, path) || ANONYMOUS.contains(&bare) { Fit::Loose } else { Fit::Other }
+}
+
+/// Reads the name after `--- ` or `+++ `: it ends before a tab, or is quoted.
+pub(crate) fn read(text: &str) -> String {
+    let text = text.trim_end_matches('\r');
+    if let Some(quoted) = text.trim_end().strip_prefix('"') {
+        return unquote(quoted).0;
+    }
+    text.split('\t').next().unwrap_or_default().trim().to_owned()
+}
+
+/// Reads the two names after `diff --git `; nothing if they cannot be told apart.
+pub(crate) fn read_both(text: &str) -> Option<(String, String)> {
+    let text = text.trim();
+    if let Some(quoted) = text.strip_prefix('"') {
+        let (first, rest) = unquote(quoted);
+        return Some((first, read(rest.trim_start())));
+    }
+    // Names may have blanks; where nothing is renamed the halves are alike but for the side.
+    let blanks = || text.match_indices(' ').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    let stem = |name: &str| name.split_once('/').map(|(_, rest)| rest.to_owned());
+    let alike = |(a, b): &(&str, &str)| stem(a).is_some() && stem(a) == stem(b);
+    let (first, second) =
+        blanks().take(64).find(alike).or_else(|| blanks().find(|(_, b)| b.starts_with("b/")))?;
+    Some((first.to_owned(), read(second)))
+}
+
+/// Quotes a name for a header, where a reader would misread it otherwise.
+pub(crate) fn quoted(name: &str) -> String {
+    let plain = |c: char| !c.is_control() && c != '"' && c != '\\';
+    if name.chars().all(plain) && name.trim() == name {
+        return name.to_owned();
+    }
+    let mut text = String::from("\"");
+    for c in name.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            _ if c.is_ascii_control() => text.push_str(&format!("\\{:03o}", u32::from(c))),
+            _ => text.push(c),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// Reads a quoted name whose first quote is gone; returns the rest, too.
+fn unquote(text: &str) -> (String, &str) {
+    let mut name = Vec::new();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() && bytes[at] != b'"' {
+        if bytes[at] != b'\\' || at + 1 == bytes.len() {
+            name.push(bytes[at]);
+            at += 1;
+            continue;
+        }
+        let octal = bytes[at + 1..].iter().take(3).take_while(|byte| (b'0'..b'8').contains(byte));
+        let digits = octal.count();
+        if digits == 3 {
+            let value = bytes[at + 1..at + 4].iter();
+            name.push(value.fold(0_u8, |sum, byte| sum.wrapping_mul(8).wrapping_add(byte - b'0')));
+            at += 4;
+            continue;
+        }
+        name.push(match bytes[at + 1] {
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'r' => b'\r',
+            other => other,
+        });
+        at += 2;
+    }
+    let rest = text.get(at + 1..).unwrap_or_default();
+    (String::from_utf8_lossy(&name).into_owned(), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_recognised() {
+        let path = "references/api.md";
+        let table = [
+            ("references/api.md", Fit::Exact),
+            ("a/references/api.md", Fit::Exact),
+            ("b/references/api.md", Fit::Exact),
+            ("./references/api.md", Fit::Exact),
+            ("a\\references\\api.md", Fit::Exact),
+            ("api.md", Fit::Loose),
+            ("/home/me/skills/beads/references/api.md", Fit::Loose),
+            ("a/beads/references/api.md", Fit::Loose),
+            ("original", Fit::Loose),
+            ("a/SKILL.md", Fit::Other),
+            ("pi.md", Fit::Other),
+            ("a/api.md", Fit::Other),
+            ("references/other.md", Fit::Other),
+            ("xreferences/api.md", Fit::Other),
+            ("", Fit::Other),
+        ];
+        for (name, expected) in table {
+            assert_eq!(fit(name, path), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn quoting_is_undone() {
+        for name in ["a/plain.md", "a/with \"quotes\" \\ and\ttab\u{1}", "a/näme.md ", "a/x\n"] {
+            assert_eq!(read(&quoted(name)), name);
+        }
+        assert_eq!(read("\"a/n\\303\\244me.md\"\t2026-01-01"), "a/näme.md");
+        assert_eq!(read("a/SKILL.md\t2026-11-22 02:47:55 +0000"), "a/SKILL.md");
+        assert_eq!(read("\"open\\"), "open\\");
+        let both = |text| read_both(text).unwrap();
+        assert_eq!(
+            both("a/my file.md b/my file.md"),
+            ("a/my file.md".into(), "b/my file.md".into())
+        );
+        assert_eq!(both("a/x.md b/y.md"), ("a/x.md".into(), "b/y.md".into()));
+        assert_eq!(both("\"a/\\303\\244\" \"b/\\303\\244\""), ("a/ä".into(), "b/ä".into()));
+        assert_eq!(read_both("nonsense"), None);
+    }
+}

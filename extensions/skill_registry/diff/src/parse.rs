@@ -1,0 +1,476 @@
+//! Reads a diff as models write them.
+//!
+//! The first character of a line decides what it is, with the counts of a hunk's header as the
+//! arbiter where two readings are possible: `--- x` is a deleted `-- x` as long as lines are due,
+//! and the name of a file afterwards.
+
+use crate::lines::{End, split};
+use crate::names::{self, Fit};
+use crate::{DiffError, FuzzKind};
+
+/// What a diff says of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed<'d> {
+    pub(crate) hunks: Vec<Hunk<'d>>,
+    /// What was overlooked around the hunks.
+    pub(crate) notes: Vec<FuzzKind>,
+    /// Whether the diff says that there was no file before.
+    pub(crate) creates: bool,
+    /// Whether all of the diff has CRLF: it came that way and says nothing about the text.
+    pub(crate) crlf: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Hunk<'d> {
+    /// The first line in the base according to the header, counted from 1.
+    pub(crate) start: Option<usize>,
+    pub(crate) lines: Vec<Line<'d>>,
+    pub(crate) notes: Vec<FuzzKind>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line<'d> {
+    pub(crate) tag: Tag,
+    pub(crate) text: &'d str,
+    pub(crate) end: End,
+    /// Whether this is an empty line that has lost its first character.
+    bare: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Context,
+    Delete,
+    Insert,
+}
+
+/// The numbers of a hunk's header: the first line and the counts of both sides.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers {
+    start: usize,
+    pub(crate) old: usize,
+    pub(crate) new: usize,
+}
+
+/// The names a part of a diff gives its file.
+#[derive(Default)]
+struct Section {
+    names: Vec<String>,
+    /// Whether lines are expected that say something about the file.
+    git: bool,
+}
+
+struct Parser<'d, 'p> {
+    diff: &'d str,
+    lines: Vec<(&'d str, End)>,
+    at: usize,
+    path: &'p str,
+    parsed: Parsed<'d>,
+    /// The fence that is open, without its info string.
+    fence: Option<&'d str>,
+    section: Section,
+    /// All names the diff has, `/dev/null` excepted.
+    named: Vec<String>,
+    /// Whether a hunk may begin without a header.
+    headless: bool,
+    /// The line after a hunk that may have had more lines.
+    loose_end: Option<usize>,
+}
+
+/// Reads a diff for a path.
+pub(crate) fn parse<'d>(diff: &'d str, path: &str) -> Result<Parsed<'d>, DiffError> {
+    let lines = split(diff);
+    // Headers have LF, whatever the text has.
+    let crlf = lines.iter().all(|line| line.1 != End::Lf);
+    let mut parser = Parser {
+        diff,
+        lines,
+        at: 0,
+        path,
+        parsed: Parsed { crlf, ..Parsed::default() },
+        fence: None,
+        section: Section::default(),
+        named: Vec::new(),
+        headless: false,
+        loose_end: None,
+    };
+    parser.headless = parser.is_bare_hunk();
+    while parser.at < parser.lines.len() {
+        parser.step()?;
+    }
+    parser.check_names()?;
+    Ok(parser.parsed)
+}
+
+impl<'d> Parser<'d, '_> {
+    fn line(&self, at: usize) -> &'d str {
+        self.lines.get(at).map_or("", |line| line.0)
+    }
+
+    fn note(&mut self, kind: FuzzKind) {
+        if !self.parsed.notes.contains(&kind) {
+            self.parsed.notes.push(kind);
+        }
+    }
+
+    /// Reads a line outside of hunks.
+    fn step(&mut self) -> Result<(), DiffError> {
+        let line = self.line(self.at);
+        if line.starts_with("@@@") {
+            return Err(DiffError::Combined);
+        }
+        if line.starts_with("@@") {
+            self.at += 1;
+            return self.hunk(Some(line));
+        }
+        if self.headless && !self.is_header(self.at) && is_body(line) && !line.trim().is_empty() {
+            return self.hunk(None);
+        }
+        if self.is_header(self.at) {
+            return self.header();
+        }
+        self.at += 1;
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        if let Some(mark) = fence(line) {
+            self.note(FuzzKind::Fences);
+            self.fence = match self.fence {
+                Some(open) if closes(line, open) => None,
+                open => open.or(Some(mark)),
+            };
+            self.headless = self.fence.is_some() && self.is_bare_hunk();
+            return self.nothing_lost();
+        }
+        if let Some(both) = line.strip_prefix("diff --git ") {
+            self.open_section(names::read_both(both).into_iter().flat_map(|(a, b)| [a, b]));
+            (self.section.git, self.headless) = (true, false);
+            return Ok(());
+        }
+        if line.starts_with("Binary files ") && line.ends_with(" differ")
+            || line == "GIT binary patch"
+        {
+            return Err(DiffError::Binary);
+        }
+        if let Some(rest) = line.strip_prefix("*** ") {
+            return self.mark(rest);
+        }
+        if self.section.git && self.git_line(line)? {
+            return Ok(());
+        }
+        self.headless = false;
+        self.note(FuzzKind::Prose);
+        Ok(())
+    }
+
+    /// Reads a line that git puts between the names and the hunks; tells whether it was one.
+    fn git_line(&mut self, line: &str) -> Result<bool, DiffError> {
+        let starts = |starts: &[&str]| starts.iter().any(|start| line.starts_with(start));
+        if starts(&["rename from ", "rename to ", "copy from ", "copy to "]) {
+            return Err(DiffError::Rename { named: self.section.names.clone() });
+        }
+        if starts(&["deleted file mode "]) {
+            return self.own(DiffError::Deletion).map(|()| true);
+        }
+        if starts(&["new file mode "]) {
+            self.parsed.creates = true;
+            return Ok(true);
+        }
+        Ok(starts(&["index ", "old mode ", "new mode ", "similarity ", "dissimilarity "]))
+    }
+
+    /// Reads what `*** ` marks: patches of another form whose hunks are alike.
+    fn mark(&mut self, rest: &str) -> Result<(), DiffError> {
+        let name = |verb: &str| rest.strip_prefix(verb).map(names::read);
+        if let Some(name) = name("Update File: ") {
+            self.open_section([name]);
+        } else if let Some(name) = name("Add File: ") {
+            self.open_section([name]);
+            self.parsed.creates = true;
+        } else if let Some(name) = name("Delete File: ") {
+            self.open_section([name]);
+            return self.own(DiffError::Deletion);
+        } else if let Some(name) = name("Move to: ") {
+            self.section.names.push(name);
+            return Err(DiffError::Rename { named: self.section.names.clone() });
+        }
+        self.note(FuzzKind::Fences);
+        Ok(())
+    }
+
+    /// Returns the error, or a better one if the diff is for other files.
+    fn own(&mut self, error: DiffError) -> Result<(), DiffError> {
+        self.check_names()?;
+        Err(error)
+    }
+
+    fn open_section(&mut self, names: impl IntoIterator<Item = String>) {
+        self.section = Section { names: names.into_iter().collect(), git: false };
+        self.named.extend(self.section.names.iter().cloned());
+        self.headless = true;
+    }
+
+    /// Tells whether the names of a file begin at a line.
+    fn is_header(&self, at: usize) -> bool {
+        let (line, next) = (self.line(at), self.line(at + 1));
+        let (old, new) = (is_side(line, "---"), is_side(line, "+++"));
+        old && (is_side(next, "+++") || next.starts_with("@@")) || new && next.starts_with("@@")
+    }
+
+    /// Reads the names of a file.
+    fn header(&mut self) -> Result<(), DiffError> {
+        let mut sides = Vec::new();
+        while sides.len() < 2 {
+            let line = self.line(self.at);
+            let side = if sides.is_empty() && is_side(line, "---") { "---" } else { "+++" };
+            if !is_side(line, side) {
+                break;
+            }
+            sides.push(names::read(line[side.len()..].trim_start_matches(' ')));
+            self.at += 1;
+        }
+        let real: Vec<String> =
+            sides.iter().filter(|name| *name != names::NOWHERE).cloned().collect();
+        let [creates, deletes] = [sides.first(), sides.last()]
+            .map(|name| name.is_some_and(|name| name == names::NOWHERE));
+        self.parsed.creates |= creates && !real.is_empty();
+        self.open_section(real);
+        if deletes && sides.len() == 2 {
+            return self.own(DiffError::Deletion);
+        }
+        let fits: Vec<Fit> =
+            self.section.names.iter().map(|name| names::fit(name, self.path)).collect();
+        if let [old, new] = fits[..]
+            && (old == Fit::Other) != (new == Fit::Other)
+        {
+            return Err(DiffError::Rename { named: self.section.names.clone() });
+        }
+        Ok(())
+    }
+
+    /// Refuses a diff that is not for the path alone.
+    fn check_names(&mut self) -> Result<(), DiffError> {
+        let mut files: Vec<&String> = Vec::new();
+        let mut worst = Fit::Exact;
+        for name in &self.named {
+            let fit = names::fit(name, self.path);
+            worst = worst.min(fit);
+            let same = |known: &&String| {
+                stem(known) == stem(name)
+                    || fit != Fit::Other && names::fit(known, self.path) != Fit::Other
+            };
+            // A diff of thousands of files is refused by its first few.
+            if files.len() < 16 && !files.iter().any(same) {
+                files.push(name);
+            }
+        }
+        let named = || files.iter().map(|name| stem(name).to_owned()).collect();
+        match files[..] {
+            [_, _, ..] => return Err(DiffError::SeveralFiles { named: named() }),
+            [name] if worst == Fit::Other => {
+                return Err(DiffError::OtherFile { named: stem(name).to_owned() });
+            }
+            _ => {}
+        }
+        if worst == Fit::Loose {
+            self.note(FuzzKind::FileName);
+        }
+        Ok(())
+    }
+
+    /// Tells whether lines of a hunk without any header follow, and nothing else: up to the end of
+    /// the fence, or of the diff.
+    fn is_bare_hunk(&self) -> bool {
+        let until = |line: &&(&str, End)| !self.fence.is_some_and(|open| closes(line.0, open));
+        let rest = || self.lines[self.at..].iter().take_while(until).map(|line| line.0);
+        let Some(first) = rest().position(|line| !line.trim().is_empty()) else { return false };
+        !self.is_header(self.at + first)
+            && rest().all(is_body)
+            && rest().any(|line| line.starts_with(['-', '+']))
+    }
+
+    /// Refuses changes that follow a fence in the middle of a hunk: it may have been a line of it.
+    fn nothing_lost(&self) -> Result<(), DiffError> {
+        if self.headless || self.loose_end != Some(self.at - 1) {
+            return Ok(());
+        }
+        let is_more = |at: &usize| {
+            let line = self.line(*at);
+            !line.is_empty() && is_body(line) && !self.is_header(*at)
+        };
+        let mut rest = (self.at..self.lines.len()).take_while(is_more);
+        match rest.any(|at| self.line(at).starts_with(['-', '+'])) {
+            true => Err(self.malformed(self.at - 1)),
+            false => Ok(()),
+        }
+    }
+
+    fn malformed(&self, at: usize) -> DiffError {
+        DiffError::Malformed { line: at + 1, text: self.line(at).to_owned() }
+    }
+
+    /// Reads the lines of a hunk.
+    fn hunk(&mut self, header: Option<&str>) -> Result<(), DiffError> {
+        let numbers = header.and_then(numbers);
+        let mut hunk = Hunk { start: numbers.map(|numbers| numbers.start), ..Hunk::default() };
+        if numbers.is_none() {
+            hunk.notes.push(FuzzKind::NoNumbers);
+        }
+        let mut due = numbers.map(|numbers| (numbers.old as i64, numbers.new as i64));
+        while let Some(&(line, end)) = self.lines.get(self.at) {
+            let (tag, text, bare) = match line.as_bytes().first() {
+                None => (Tag::Context, line, true),
+                _ if self.ends_hunk(line, due) => break,
+                Some(b' ') => (Tag::Context, &line[1..], false),
+                Some(b'-') => (Tag::Delete, &line[1..], false),
+                Some(b'+') => (Tag::Insert, &line[1..], false),
+                Some(b'\\') => {
+                    self.no_newline(&mut hunk.lines);
+                    self.at += 1;
+                    continue;
+                }
+                Some(_) => {
+                    let settled = numbers.is_some_and(|due| settle(&hunk.lines, due).is_some());
+                    if !settled && self.changes_follow() {
+                        return Err(self.malformed(self.at));
+                    }
+                    break;
+                }
+            };
+            if let Some((old, new)) = &mut due {
+                *old -= i64::from(tag != Tag::Insert);
+                *new -= i64::from(tag != Tag::Delete);
+            }
+            // The last line of a diff that lacks its newline says nothing about the text.
+            let end = match end {
+                End::None => hunk.lines.last().map_or(End::Lf, |line| line.end),
+                end => end,
+            };
+            hunk.lines.push(Line { tag, text, end, bare });
+            self.at += 1;
+        }
+        self.headless = false;
+        self.loose_end = finish(&mut hunk, numbers).then_some(self.at);
+        if !hunk.lines.is_empty() {
+            self.parsed.hunks.push(hunk);
+        }
+        Ok(())
+    }
+
+    /// Tells whether a line that is not empty ends a hunk of which so many lines are due.
+    fn ends_hunk(&self, line: &str, due: Option<(i64, i64)>) -> bool {
+        if line.starts_with("@@") || line.starts_with("diff --git ") || line.starts_with("*** ") {
+            return true;
+        }
+        if fence(line).is_some() {
+            return self.fence.is_none_or(|open| closes(line, open)) && !line.starts_with(' ');
+        }
+        let complete = due.is_some_and(|(old, new)| old <= 0 && new <= 0);
+        if complete && line.trim_end() == "--" && self.lines.len() - self.at <= 4 {
+            return true;
+        }
+        if !self.is_header(self.at) || !line.starts_with("---") {
+            return false;
+        }
+        match due {
+            Some(due) if !complete => {
+                self.line(self.at + 2).starts_with("@@") && due != (1, 1)
+                    || self.line(self.at + 1).starts_with("@@") && due != (1, 0)
+            }
+            Some(_) => true,
+            None => is_side(self.line(self.at + 1), "+++"),
+        }
+    }
+
+    /// Takes the newline from the last line.
+    fn no_newline(&self, lines: &mut [Line<'d>]) {
+        let Some(last) = lines.last_mut() else { return };
+        if last.end == End::CrLf && !self.parsed.crlf {
+            // What is not followed by a newline is no part of one.
+            let start = last.text.as_ptr() as usize - self.diff.as_ptr() as usize;
+            last.text = &self.diff[start..=start + last.text.len()];
+        }
+        last.end = End::None;
+    }
+
+    /// Tells whether changes follow before something else begins.
+    fn changes_follow(&self) -> bool {
+        let ends = |at: &usize| {
+            let line = self.line(*at);
+            line.starts_with("@@")
+                || line.starts_with("diff --git ")
+                || line.starts_with("*** ")
+                || fence(line).is_some()
+                || self.is_header(*at)
+        };
+        let rest = (self.at..self.lines.len()).take_while(|at| !ends(at));
+        rest.into_iter().any(|at| self.line(at).starts_with(['-', '+']))
+    }
+}
+
+/// Returns a name without the side that diffs put before it.
+fn stem(name: &str) -> &str {
+    ["a/", "b/"].into_iter().find_map(|side| name.strip_prefix(side)).unwrap_or(name)
+}
+
+/// Tells whether a line could belong to a hunk.
+fn is_body(line: &str) -> bool {
+    line.is_empty() || line.starts_with([' ', '-', '+', '\\'])
+}
+
+/// Tells whether a line names a side: `--- name`.
+pub(crate) fn is_side(line: &str, side: &str) -> bool {
+    line.strip_prefix(side).is_some_and(|rest| rest.starts_with([' ', '\t']))
+        && !line[side.len()..].trim().is_empty()
+}
+
+/// Returns the characters of a Markdown fence.
+fn fence(line: &str) -> Option<&str> {
+    let text = line.trim_start_matches(' ');
+    let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let rest = text.trim_start_matches(mark);
+    let len = text.len() - rest.len();
+    (len >= 3 && line.len() - text.len() <= 3).then(|| &text[..len])
+}
+
+fn closes(line: &str, open: &str) -> bool {
+    let is_bare = line.trim().trim_matches(|c| open.starts_with(c)).is_empty();
+    is_bare && fence(line).is_some_and(|mark| mark.starts_with(open))
+}
+
+/// Reads `@@ -1,3 +1,4 @@`; nothing where a number is missing.
+pub(crate) fn numbers(header: &str) -> Option<Numbers> {
+    let mut words = header.trim_start_matches('@').split('@').next()?.split_whitespace();
+    let mut side = |sign| -> Option<(usize, usize)> {
+        let word = words.next()?.strip_prefix(sign)?;
+        let (start, count) = word.split_once(',').unwrap_or((word, "1"));
+        Some((start.parse().ok()?, count.parse().ok()?))
+    };
+    let ((start, old), (_, new)) = (side('-')?, side('+')?);
+    Some(Numbers { start, old, new })
+}
+
+/// Finds out how many of the last empty lines, which may as well be the space before what follows,
+/// make the hunk as long as its header says.
+fn settle(lines: &[Line<'_>], numbers: Numbers) -> Option<usize> {
+    let bare = lines.iter().rev().take_while(|line| line.bare).count();
+    let count = |not| lines.iter().filter(|line| line.tag != not).count();
+    let (old, new) = (count(Tag::Insert) - bare, count(Tag::Delete) - bare);
+    (0..=bare).find(|kept| (old + kept, new + kept) == (numbers.old, numbers.new))
+}
+
+/// Drops what does not belong to a hunk and notes what was overlooked; tells whether nothing says
+/// that these are all of its lines.
+fn finish(hunk: &mut Hunk<'_>, numbers: Option<Numbers>) -> bool {
+    let settled = numbers.and_then(|numbers| settle(&hunk.lines, numbers));
+    let bare = hunk.lines.iter().rev().take_while(|line| line.bare).count();
+    hunk.lines.truncate(hunk.lines.len() - bare + settled.unwrap_or_default());
+    if numbers.is_some() && settled.is_none() {
+        hunk.notes.push(FuzzKind::Counts);
+    }
+    match hunk.lines.iter().filter(|line| line.bare).count() {
+        0 => {}
+        lines => hunk.notes.push(FuzzKind::Blanks { lines }),
+    }
+    settled.is_none()
+}

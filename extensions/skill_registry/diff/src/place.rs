@@ -1,0 +1,354 @@
+//! Finds the places of hunks.
+
+use std::collections::HashMap;
+
+use crate::lines::{End, split};
+use crate::parse::{Hunk, Tag};
+use crate::{DiffError, FuzzKind};
+
+/// How many lines may be compared to find the places of all hunks that are not where they say.
+const WORK: usize = 10_000_000;
+
+/// How many outer lines of context may be ignored.
+const MAX_IGNORED: usize = 2;
+
+/// Which lines of a hunk that fits nowhere are looked for to find out where it was meant to be.
+const MAX_LOOKED_FOR: usize = 2_000;
+const MAX_EQUAL: usize = 200;
+
+/// Stands for every line that the base does not have.
+const ABSENT: u32 = u32::MAX;
+
+/// The text a diff is applied to; equal lines have equal numbers.
+pub(crate) struct Base<'t> {
+    pub(crate) lines: Vec<(&'t str, End)>,
+    ids: Vec<u32>,
+    known: HashMap<&'t str, u32>,
+}
+
+impl<'t> Base<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        let lines = split(text);
+        let mut known = HashMap::new();
+        let ids = lines.iter().map(|(line, _)| {
+            let next = known.len() as u32;
+            *known.entry(*line).or_insert(next)
+        });
+        Self { ids: ids.collect(), lines, known }
+    }
+
+    fn id(&self, line: &str) -> u32 {
+        self.known.get(line).copied().unwrap_or(ABSENT)
+    }
+}
+
+/// Where a hunk applies.
+pub(crate) struct Place {
+    /// The first line of the base that is compared.
+    pub(crate) at: usize,
+    /// How many lines of context are ignored at the start and at the end.
+    pub(crate) ignored: (usize, usize),
+    pub(crate) notes: Vec<FuzzKind>,
+}
+
+/// The first line of the base that is compared, and how many lines of context are ignored at the
+/// start and at the end.
+type Shortened = (usize, (usize, usize));
+
+/// One side of a hunk, as numbers of lines.
+struct Side<'h> {
+    ids: Vec<u32>,
+    texts: Vec<&'h str>,
+}
+
+impl<'h> Side<'h> {
+    fn new(base: &Base<'_>, hunk: &Hunk<'h>, without: Tag) -> Self {
+        let lines = hunk.lines.iter().filter(|line| line.tag != without);
+        let texts: Vec<&str> = lines.map(|line| line.text).collect();
+        Self { ids: texts.iter().map(|text| base.id(text)).collect(), texts }
+    }
+
+    fn telling(&self, range: std::ops::Range<usize>) -> usize {
+        self.texts[range].iter().filter(|text| !text.trim().is_empty()).count()
+    }
+}
+
+/// The way through the base, from hunk to hunk.
+pub(crate) struct Search<'b, 't> {
+    base: &'b Base<'t>,
+    work: usize,
+    /// Below this line everything is as it was.
+    changed: usize,
+    /// Below this line nothing was compared.
+    compared: usize,
+    /// How far the last hunk was from where it says.
+    offset: i64,
+    hunk: usize,
+}
+
+impl<'b, 't> Search<'b, 't> {
+    pub(crate) fn new(base: &'b Base<'t>) -> Self {
+        Self { base, work: WORK, changed: 0, compared: 0, offset: 0, hunk: 0 }
+    }
+
+    /// Finds the place of the next hunk.
+    ///
+    /// # Errors
+    /// Fails if there is none, if there are several, and if it is not after those before.
+    pub(crate) fn place(&mut self, hunk: &Hunk<'_>) -> Result<Place, DiffError> {
+        self.hunk += 1;
+        let old = Side::new(self.base, hunk, Tag::Insert);
+        if old.ids.is_empty() && !self.base.lines.is_empty() {
+            return Err(DiffError::NoContext { hunk: self.hunk });
+        }
+        let expected = hunk.start.map(|start| start.max(1) as i64 - 1 + self.offset);
+        let outer = Outer::of(hunk);
+        let (at, ignored) = match self.exact(hunk, &old, &outer, expected)? {
+            Some(at) => (at, (0, 0)),
+            None => match self.with_less(&old, &outer, expected)? {
+                Some(found) => found,
+                None => return Err(self.mismatch(&old, expected)),
+            },
+        };
+        let mut notes = Vec::new();
+        let start = at as i64 - ignored.0 as i64;
+        if let (Some(expected), Some(told)) = (expected, hunk.start) {
+            if expected != start {
+                notes.push(FuzzKind::Offset(start - expected));
+            }
+            self.offset = start + 1 - told.max(1) as i64;
+        }
+        let context = (ignored.0 + ignored.1) as u8;
+        if context > 0 {
+            notes.push(FuzzKind::Context { ignored: context });
+        }
+        if at < self.compared {
+            notes.push(FuzzKind::Overlap);
+        }
+        let end = at + old.ids.len() - ignored.0 - ignored.1;
+        self.compared = self.compared.max(end);
+        if outer.changes {
+            self.changed = end - (outer.trail - ignored.1);
+        }
+        Ok(Place { at, ignored, notes })
+    }
+
+    /// Finds the place where all lines are as the hunk has them.
+    fn exact(
+        &mut self,
+        hunk: &Hunk<'_>,
+        old: &Side<'_>,
+        outer: &Outer,
+        expected: Option<i64>,
+    ) -> Result<Option<usize>, DiffError> {
+        let free = |search: &Self, at: usize| search.is_free(at, outer.lead, outer);
+        if let Some(at) = self.fits_at(&old.ids, expected)
+            && free(self, at)
+        {
+            return Ok(Some(at));
+        }
+        if old.ids.is_empty() {
+            return Ok(Some(0));
+        }
+        let all = self.places(&old.ids)?;
+        let possible = all.iter().copied().filter(|at| free(self, *at)).map(|at| at as i64);
+        if let Some(at) = self.nearest(&possible.collect::<Vec<_>>(), expected)? {
+            return Ok(Some(at as usize));
+        }
+        if let Some(last) = all.last() {
+            return Err(DiffError::OutOfOrder { hunk: self.hunk, line: last + 1 });
+        }
+        // Less context would let a hunk apply a second time. Of deleted lines nothing is left but
+        // the context around them.
+        let new = Side::new(self.base, hunk, Tag::Delete);
+        let tells = outer.inserts || outer.lead > 0 && outer.trail > 0;
+        let there = match self.fits_at(&new.ids, expected).filter(|_| outer.inserts) {
+            None if tells && new.telling(0..new.ids.len()) > 1 => {
+                self.places(&new.ids)?.first().copied()
+            }
+            there => there,
+        };
+        match there {
+            Some(at) => Err(DiffError::Reversed { hunk: self.hunk, line: at + 1 }),
+            None => Ok(None),
+        }
+    }
+
+    /// Finds the place where all but a few outer lines of context are as the hunk has them. There
+    /// must be one only, or one exactly where the hunk says.
+    fn with_less(
+        &mut self,
+        old: &Side<'_>,
+        outer: &Outer,
+        expected: Option<i64>,
+    ) -> Result<Option<Shortened>, DiffError> {
+        for ignored in 1..=MAX_IGNORED {
+            let mut found: Vec<(i64, (usize, usize))> = Vec::new();
+            for first in (0..=ignored).rev() {
+                let (lead, trail) = (first, ignored - first);
+                if lead > outer.lead || trail > outer.trail || ignored > old.ids.len() {
+                    continue;
+                }
+                let range = lead..old.ids.len() - trail;
+                if old.telling(range.clone()) == 0 {
+                    continue;
+                }
+                for at in self.places(&old.ids[range])? {
+                    let start = at as i64 - lead as i64;
+                    if self.is_free(at, outer.lead - lead, outer)
+                        && !found.iter().any(|found| found.0 == start)
+                    {
+                        found.push((start, (lead, trail)));
+                    }
+                    if found.len() > 2 * MAX_EQUAL {
+                        break;
+                    }
+                }
+            }
+            found.sort_by_key(|found| found.0);
+            let told = found.iter().find(|found| Some(found.0) == expected);
+            match (told, &found[..]) {
+                (Some(&(start, ignored)), _) | (None, &[(start, ignored)]) => {
+                    return Ok(Some(((start + ignored.0 as i64) as usize, ignored)));
+                }
+                (None, []) => {}
+                (None, [first, second, ..]) => {
+                    return Err(self.ambiguous(first.0, second.0));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells whether the changes of a hunk whose compared lines begin here come after all others.
+    fn is_free(&self, at: usize, lead: usize, outer: &Outer) -> bool {
+        let first = at + lead;
+        // Two insertions at one place would be one hunk, or are the same one twice.
+        first > self.changed
+            || first == self.changed && (at >= self.compared || outer.deletes_first)
+    }
+
+    fn fits_at(&self, ids: &[u32], at: Option<i64>) -> Option<usize> {
+        let at = usize::try_from(at?).ok()?;
+        let there = self.base.ids.get(at..at.checked_add(ids.len())?)?;
+        (!ids.is_empty() && there == ids).then_some(at)
+    }
+
+    /// Picks the only place, or the one nearest to where the hunk says.
+    fn nearest(&self, places: &[i64], expected: Option<i64>) -> Result<Option<i64>, DiffError> {
+        let distance = |at: &i64| expected.map_or(0, |expected| expected.abs_diff(*at));
+        let Some(best) = places.iter().map(distance).min() else { return Ok(None) };
+        let mut equal = places.iter().filter(|at| distance(at) == best);
+        match (equal.next(), equal.next()) {
+            (Some(first), Some(second)) => Err(self.ambiguous(*first, *second)),
+            (first, _) => Ok(first.copied()),
+        }
+    }
+
+    fn ambiguous(&self, first: i64, second: i64) -> DiffError {
+        let line = |start: i64| (start + 1).max(1) as usize;
+        DiffError::Ambiguous { hunk: self.hunk, first: line(first), second: line(second) }
+    }
+
+    /// Finds all places of some lines, in a time that grows with the lines of both alone (Knuth,
+    /// Morris and Pratt), as texts may repeat one line a hundred thousand times.
+    fn places(&mut self, ids: &[u32]) -> Result<Vec<usize>, DiffError> {
+        if ids.is_empty() || ids.contains(&ABSENT) || ids.len() > self.base.ids.len() {
+            return Ok(Vec::new());
+        }
+        let cost = self.base.ids.len() + ids.len();
+        let what = "the search for the places of the hunks";
+        self.work = self.work.checked_sub(cost).ok_or(DiffError::TooLarge { what })?;
+        let mut borders = vec![0; ids.len()];
+        let mut matched = 0;
+        for at in 1..ids.len() {
+            while matched > 0 && ids[at] != ids[matched] {
+                matched = borders[matched - 1];
+            }
+            matched += usize::from(ids[at] == ids[matched]);
+            borders[at] = matched;
+        }
+        let mut places = Vec::new();
+        matched = 0;
+        for (at, id) in self.base.ids.iter().enumerate() {
+            while matched > 0 && *id != ids[matched] {
+                matched = borders[matched - 1];
+            }
+            matched += usize::from(*id == ids[matched]);
+            if matched == ids.len() {
+                places.push(at + 1 - matched);
+                matched = borders[matched - 1];
+            }
+        }
+        Ok(places)
+    }
+
+    /// Finds the place a hunk was most likely made for, and the first line that differs there.
+    fn mismatch(&self, old: &Side<'_>, expected: Option<i64>) -> DiffError {
+        let mut where_is: HashMap<u32, Vec<usize>> = HashMap::new();
+        let wanted = &old.ids[..old.ids.len().min(MAX_LOOKED_FOR)];
+        where_is.extend(wanted.iter().filter(|id| **id != ABSENT).map(|id| (*id, Vec::new())));
+        for (at, id) in self.base.ids.iter().enumerate() {
+            if let Some(places) = where_is.get_mut(id)
+                && places.len() < MAX_EQUAL
+            {
+                places.push(at);
+            }
+        }
+        let mut votes: HashMap<usize, u32> = HashMap::new();
+        for (line, id) in wanted.iter().enumerate() {
+            // Empty lines are everywhere.
+            let weight = if old.texts[line].trim().is_empty() { 1 } else { 4 };
+            let places = where_is.get(id).into_iter().flatten();
+            for start in places.filter_map(|at| at.checked_sub(line)) {
+                *votes.entry(start).or_default() += weight;
+            }
+        }
+        let told = expected.and_then(|at| usize::try_from(at).ok());
+        let rank = |(start, votes): &(&usize, &u32)| {
+            (**votes, std::cmp::Reverse((told.unwrap_or(**start).abs_diff(**start), **start)))
+        };
+        let best = votes.iter().max_by_key(rank).filter(|best| *best.1 >= 4).map(|best| *best.0);
+        let differs = |start: usize| {
+            let there = |line: usize| self.base.ids.get(start + line);
+            (0..old.ids.len()).find(|line| there(*line) != Some(&old.ids[*line]))
+        };
+        let hunk = self.hunk;
+        match best.and_then(|start| differs(start).map(|line| (start, line))) {
+            Some((start, line)) => DiffError::Mismatch {
+                hunk,
+                line: start + line + 1,
+                expected: old.texts[line].to_owned(),
+                found: self.base.lines.get(start + line).map(|line| line.0.to_owned()),
+            },
+            None => {
+                let telling = old.texts.iter().find(|text| !text.trim().is_empty());
+                let text = telling.or(old.texts.first()).copied().unwrap_or_default();
+                DiffError::Nowhere { hunk, expected: text.to_owned() }
+            }
+        }
+    }
+}
+
+/// The context before and after the changes of a hunk.
+struct Outer {
+    lead: usize,
+    trail: usize,
+    changes: bool,
+    inserts: bool,
+    deletes_first: bool,
+}
+
+impl Outer {
+    fn of(hunk: &Hunk<'_>) -> Self {
+        let is_change = |tag: Tag| tag != Tag::Context;
+        let mut tags = hunk.lines.iter().map(|line| line.tag);
+        Self {
+            lead: tags.clone().take_while(|tag| !is_change(*tag)).count(),
+            trail: tags.clone().rev().take_while(|tag| !is_change(*tag)).count(),
+            changes: tags.clone().any(is_change),
+            inserts: tags.clone().any(|tag| tag == Tag::Insert),
+            deletes_first: tags.find(|tag| is_change(*tag)) != Some(Tag::Insert),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Skills that an agent works by: their instructions, and what they say about tools.
+
+use skill_format::AllowedTools;
+
+use crate::error::{ErrorKind, RegistryError};
+use crate::options::Trust;
+use crate::scope::Audience;
+use crate::snapshot::Snapshot;
+use crate::state::SkillState;
+use crate::store::Store;
+
+use super::{Content, check_approved, content, find};
+
+/// A skill that an agent works by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activated {
+    /// Its instructions as they are now.
+    pub content: Content,
+    /// The tools that its `allowed-tools` names, in the order written; nothing where it makes no
+    /// statement, none of them where the field cannot be read.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Whether a person answers for it as it is now: its root is an operator's and, if an agent
+    /// created it, somebody approved exactly these files.
+    pub grants: bool,
+}
+
+/// Returns a skill that somebody wants an agent to work by: a model what it may read, a person what
+/// users may invoke.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] for an id that is unknown to the audience, [`ErrorKind::Denied`] where a
+/// model asks for what is for users only and where a person asks for what is off or not for users,
+/// [`ErrorKind::Io`] if its text cannot be read and no good one is held.
+pub fn activate_skill(
+    store: &Store,
+    snapshot: &Snapshot,
+    audience: Audience<'_>,
+    id: &str,
+) -> Result<Activated, RegistryError> {
+    let skill = find(snapshot, id, audience)?;
+    let denied =
+        |message: String, hint: String| Err(RegistryError::new(ErrorKind::Denied, message, hint));
+    if snapshot.state(skill) == SkillState::Off {
+        return denied(
+            format!("`{id}` is off"),
+            format!("run `skillhost skill enable {}` to have it back", skill.id()),
+        );
+    }
+    if audience == Audience::Operator && !skill.user_invocable() {
+        return denied(
+            format!("`{id}` is not for users to invoke"),
+            "ask for what it is for; the model loads it by itself".to_owned(),
+        );
+    }
+    let source = store.read(skill)?;
+    let allowed_tools = match &source.frontmatter.allowed_tools {
+        AllowedTools::Absent => None,
+        AllowedTools::List(tools) => Some(tools.clone()),
+        AllowedTools::Unparsable => Some(Vec::new()),
+    };
+    let created = snapshot.created().get(skill.id());
+    let grants = skill.trust() == Trust::Operator
+        && created.is_none_or(|created| check_approved(skill, created, &source).is_ok());
+    Ok(Activated { content: content(id, skill, &source), allowed_tools, grants })
+}

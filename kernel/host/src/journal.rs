@@ -1,0 +1,173 @@
+//! Files that only grow: one JSON object per line, each on the disk before anybody is told.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where a journal's bytes go; a test puts a full disk here.
+pub(crate) trait Disk: Send + Sync {
+    /// Adds bytes at the end; when it returns they are safe. After an error some may be there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Takes everything behind a length away.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+impl Disk for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)?;
+        self.sync_data()
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)?;
+        self.sync_data()
+    }
+}
+
+/// The growing end of a journal.
+pub(crate) struct Journal {
+    pub(crate) path: PathBuf,
+    disk: Box<dyn Disk>,
+    /// Bytes that are whole lines.
+    length: u64,
+    /// A write failed behind `length`, and what it left there could not be taken away.
+    torn: bool,
+}
+
+impl Journal {
+    pub(crate) fn new(path: PathBuf, disk: Box<dyn Disk>, length: u64) -> Self {
+        Self { path, disk, length, torn: false }
+    }
+
+    /// Adds whole lines. After an error the journal is what it was, and may be tried again.
+    pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.torn {
+            self.disk.cut(self.length)?;
+            self.torn = false;
+        }
+        if let Err(error) = self.disk.append(lines) {
+            self.torn = self.disk.cut(self.length).is_err();
+            return Err(error);
+        }
+        self.length += lines.len() as u64;
+        Ok(())
+    }
+}
+
+/// Splits a journal into whole lines, and tells how many bytes they are: what comes behind the last
+/// line break was being written when the process or the machine ended.
+pub(crate) fn whole_lines(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
+    let length = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    let lines = bytes[..length].split_inclusive(|byte| *byte == b'\n');
+    (lines.map(|line| &line[..line.len() - 1]).collect(), length)
+}
+
+/// Makes a folder that only its owner may look into: conversations are nobody else's business.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}
+
+/// Opens a file to add to it.
+pub(crate) fn for_appending(path: &Path, new: bool) -> io::Result<File> {
+    OpenOptions::new().append(true).read(true).create_new(new).open(path)
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// A disk in memory, with so much room.
+    #[derive(Clone)]
+    pub(crate) struct SmallDisk {
+        pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
+        pub(crate) room: Arc<Mutex<usize>>,
+        /// What a failed write left behind cannot be taken away.
+        pub(crate) stuck: Arc<Mutex<bool>>,
+    }
+
+    impl SmallDisk {
+        pub(crate) fn with_room(room: usize) -> Self {
+            Self { bytes: Arc::default(), room: Arc::new(Mutex::new(room)), stuck: Arc::default() }
+        }
+
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Disk for SmallDisk {
+        fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+            let mut kept = self.bytes.lock().unwrap();
+            let fits = (*self.room.lock().unwrap()).saturating_sub(kept.len()).min(bytes.len());
+            kept.extend(&bytes[..fits]);
+            match fits == bytes.len() {
+                true => Ok(()),
+                false => Err(io::ErrorKind::StorageFull.into()),
+            }
+        }
+
+        fn cut(&mut self, length: u64) -> io::Result<()> {
+            if *self.stuck.lock().unwrap() {
+                return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+            }
+            self.bytes.lock().unwrap().truncate(length as usize);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::SmallDisk;
+    use super::*;
+
+    #[test]
+    fn what_a_full_disk_took_half_of_is_taken_away_again() {
+        let disk = SmallDisk::with_room(10);
+        let mut journal = Journal::new("j".into(), Box::new(disk.clone()), 0);
+        journal.append(b"first\n").unwrap();
+        let full = journal.append(b"second\n").unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(disk.text(), "first\n");
+        *disk.room.lock().unwrap() = 100;
+        journal.append(b"third\n").unwrap();
+        assert_eq!(disk.text(), "first\nthird\n");
+    }
+
+    #[test]
+    fn a_rest_that_stays_is_taken_away_before_the_next_line() {
+        let disk = SmallDisk::with_room(8);
+        let mut journal = Journal::new("j".into(), Box::new(disk.clone()), 0);
+        journal.append(b"first\n").unwrap();
+        *disk.stuck.lock().unwrap() = true;
+        journal.append(b"second\n").unwrap_err();
+        assert_eq!(disk.text(), "first\nse");
+        let stuck = journal.append(b"third\n").unwrap_err();
+        assert_eq!(stuck.kind(), io::ErrorKind::ReadOnlyFilesystem);
+        *disk.stuck.lock().unwrap() = false;
+        *disk.room.lock().unwrap() = 100;
+        journal.append(b"third\n").unwrap();
+        assert_eq!(disk.text(), "first\nthird\n");
+    }
+
+    #[test]
+    fn a_line_is_whole_with_its_line_break() {
+        assert_eq!(whole_lines(b"a\nbc\nde"), (vec![&b"a"[..], b"bc"], 5));
+        assert_eq!(whole_lines(b"a\n"), (vec![&b"a"[..]], 2));
+        assert_eq!(whole_lines(b"a"), (vec![], 0));
+        assert_eq!(whole_lines(b""), (vec![], 0));
+    }
+}

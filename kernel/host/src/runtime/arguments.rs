@@ -1,0 +1,209 @@
+//! What a model wrote as arguments: checked against the tool's schema, and sent back with what is
+//! wrong with it.
+
+use jsonschema::error::ValidationErrorKind;
+use serde_json::Value;
+
+use crate::error::similar;
+use crate::model::ModelTool;
+
+/// Mistakes that are named in one message.
+const MISTAKES: usize = 8;
+/// Characters of the schema that are repeated.
+const SCHEMA: usize = 1_500;
+/// Values of an enumeration that are repeated.
+const CHOICES: usize = 20;
+
+/// What a model is told about arguments that cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Repair(pub(crate) String);
+
+/// Reads arguments for a tool; the answer is the text of one JSON object. Nothing at all stands for
+/// an empty one.
+///
+/// # Errors
+/// [`Repair`], for the model.
+pub(crate) fn check(tool: &ModelTool, written: &str) -> Result<String, Repair> {
+    let text = if written.trim().is_empty() { "{}" } else { written };
+    let mistakes = match serde_json::from_str::<Value>(text) {
+        Ok(value @ Value::Object(_)) => match jsonschema::validator_for(&tool.input_schema) {
+            Ok(validator) => validator.iter_errors(&value).map(|e| describe(&e, tool)).collect(),
+            // A schema that cannot be used is not the model's mistake; the tool checks for itself.
+            Err(_) => Vec::new(),
+        },
+        Ok(_) => vec!["they are JSON, but not an object".to_owned()],
+        Err(error) => vec![format!("they are not JSON: {error}")],
+    };
+    if mistakes.is_empty() {
+        return Ok(text.to_owned());
+    }
+    let mut lines = vec![format!("`{}` was not called: its arguments are wrong.", tool.name)];
+    lines.extend(mistakes.iter().take(MISTAKES).map(|mistake| format!("- {mistake}")));
+    if mistakes.len() > MISTAKES {
+        lines.push(format!("- and {} more", mistakes.len() - MISTAKES));
+    }
+    lines.push(format!("Its schema: {}", shortened(&tool.input_schema)));
+    lines.push("Call it again with corrected arguments.".to_owned());
+    Err(Repair(lines.join("\n")))
+}
+
+/// One mistake: where, what, and what was probably meant.
+fn describe(error: &jsonschema::ValidationError<'_>, tool: &ModelTool) -> String {
+    let place = error.instance_path().as_str();
+    let at = if place.is_empty() { String::new() } else { format!("`{}`: ", cut(place, 100)) };
+    let what = match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let properties = tool.input_schema["properties"].as_object();
+            let known: Vec<_> = properties.into_iter().flatten().map(|(name, _)| &**name).collect();
+            let unknown = |name: &String| {
+                let name = cut(name, 100);
+                format!("there is no field `{name}`{}", meant(&name, known.iter().copied()))
+            };
+            unexpected.iter().map(unknown).collect::<Vec<_>>().join("; ")
+        }
+        ValidationErrorKind::Required { property } => {
+            format!("the field `{}` is missing", property.as_str().unwrap_or_default())
+        }
+        ValidationErrorKind::Enum { options } => {
+            let written = error.instance().as_str().unwrap_or_default();
+            let options: Vec<_> = options.as_array().into_iter().flatten().collect();
+            let shown: Vec<_> = options.iter().take(CHOICES).map(ToString::to_string).collect();
+            let more = match options.len().saturating_sub(CHOICES) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let meant = meant(written, options.iter().filter_map(|option| option.as_str()));
+            let value = cut(&error.instance().to_string(), 100);
+            format!("{value} is none of {}{more}{meant}", shown.join(", "))
+        }
+        _ => cut(&error.to_string(), 300),
+    };
+    format!("{at}{what}")
+}
+
+/// The nearest of the known names, as a question.
+pub(crate) fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match similar(name, known).as_slice() {
+        [] => String::new(),
+        names => format!("; did you mean {}?", names.join(", ")),
+    }
+}
+
+/// A schema without its prose, and not longer than it helps.
+fn shortened(schema: &Value) -> String {
+    cut(&without_prose(schema).to_string(), SCHEMA)
+}
+
+fn without_prose(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            // A property may be called `description`: then it is a schema, not a text.
+            let prose = |key: &str, value: &Value| {
+                ["description", "title", "$schema", "examples"].contains(&key) && !value.is_object()
+            };
+            let kept = fields.iter().filter(|(key, value)| !prose(key, value));
+            Value::Object(
+                kept.map(|(key, value)| match value.as_array() {
+                    Some(options) if key == "enum" && options.len() > CHOICES => {
+                        let mut shown = options[..CHOICES].to_vec();
+                        shown.push(Value::from("…"));
+                        (key.clone(), Value::Array(shown))
+                    }
+                    _ => (key.clone(), without_prose(value)),
+                })
+                .collect(),
+            )
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_prose).collect()),
+        other => other.clone(),
+    }
+}
+
+/// At most so many characters, with a mark where some are missing.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool() -> ModelTool {
+        ModelTool {
+            name: "read".into(),
+            description: "Reads.".into(),
+            input_schema: json!({
+                "type": "object",
+                "description": "What to read.",
+                "properties": {
+                    "skill_id": {"type": "string", "enum": ["code-review", "greet"],
+                                 "description": "Which."},
+                    "limit": {"type": "integer", "minimum": 1},
+                    "description": {"type": "string"}
+                },
+                "required": ["skill_id"],
+                "additionalProperties": false
+            }),
+        }
+    }
+
+    const SCHEMA_LINE: &str = "Its schema: {\"additionalProperties\":false,\"properties\":{\
+        \"description\":{\"type\":\"string\"},\"limit\":{\"minimum\":1,\"type\":\"integer\"},\
+        \"skill_id\":{\"enum\":[\"code-review\",\"greet\"],\"type\":\"string\"}},\
+        \"required\":[\"skill_id\"],\"type\":\"object\"}\nCall it again with corrected arguments.";
+
+    #[track_caller]
+    fn wrong(written: &str, mistakes: &str) {
+        let expected =
+            format!("`read` was not called: its arguments are wrong.\n{mistakes}\n{SCHEMA_LINE}");
+        assert_eq!(check(&tool(), written), Err(Repair(expected)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place_and_what_was_meant() {
+        assert_eq!(
+            check(&tool(), " {\"skill_id\": \"greet\"}"),
+            Ok(" {\"skill_id\": \"greet\"}".into())
+        );
+        wrong("", "- the field `skill_id` is missing");
+        wrong("[1]", "- they are JSON, but not an object");
+        wrong(
+            "{\"skill_id\": ",
+            "- they are not JSON: EOF while parsing a value at line 1 column 13",
+        );
+        wrong(
+            r#"{"skill_id": "code-reveiw"}"#,
+            "- `/skill_id`: \"code-reveiw\" is none of \"code-review\", \"greet\"; did you mean \
+             code-review?",
+        );
+        wrong(
+            r#"{"skil_id": "greet"}"#,
+            "- there is no field `skil_id`; did you mean skill_id?\n- the field `skill_id` is missing",
+        );
+        wrong(
+            r#"{"skill_id": "greet", "limit": 0}"#,
+            "- `/limit`: 0 is less than the minimum of 1",
+        );
+    }
+
+    #[test]
+    fn a_schema_that_is_none_stops_no_call() {
+        let tool = ModelTool { input_schema: json!({"type": 7}), ..tool() };
+        assert_eq!(check(&tool, "{}"), Ok("{}".into()));
+    }
+
+    #[test]
+    fn long_things_are_repeated_in_part() {
+        let many: Vec<_> = (0..500).map(|n| format!("skill-{n}")).collect();
+        let schema = json!({"properties": {"id": {"enum": many}}});
+        let tool = ModelTool { input_schema: schema, ..tool() };
+        let Repair(text) = check(&tool, r#"{"id": "skill-500"}"#).unwrap_err();
+        assert!(text.contains("\"skill-19\" and 480 more; did you mean skill-50, "), "{text}");
+        assert!(text.len() < 1_500, "{text}");
+    }
+}

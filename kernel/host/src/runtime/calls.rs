@@ -1,0 +1,209 @@
+//! The tool calls of one reply: checked, made, and what becomes of their answers.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use skillhost_contract::payload::{CallContext, ErrorKind, Origin, SkillRef, ToolOutput};
+use tokio::time::Instant;
+
+use super::RunError;
+use super::arguments::{self, cut, meant};
+use super::run::{Run, Turn};
+use crate::channel::RunEvent;
+use crate::error::KernelError;
+use crate::model::{ModelCall, ModelTool};
+use crate::transcript::RunEntry;
+
+/// Bytes of one answer that a model is given.
+const ANSWER: usize = 64 * 1024;
+/// Characters of an answer's first line that people are shown.
+const SUMMARY: usize = 200;
+/// Tools that are named when a model asks for one that does not exist.
+const NAMES: usize = 40;
+
+/// What came of one call.
+pub(super) struct Answer {
+    pub(super) call: ModelCall,
+    pub(super) text: String,
+    pub(super) is_error: bool,
+    /// The skill that the text carries, and whether it carries it whole.
+    pub(super) skill: Option<(SkillRef, bool)>,
+}
+
+/// What came of the calls of one reply, in their order.
+pub(super) struct Answers {
+    pub(super) made: Vec<Answer>,
+    /// Why some are missing.
+    pub(super) over: Option<RunError>,
+}
+
+impl Answer {
+    /// What makes a call the same as another.
+    pub(super) fn signature(&self) -> (&str, &str, &str) {
+        (&self.call.name, &self.call.arguments, &self.text)
+    }
+
+    fn failed(call: &ModelCall, text: String) -> Self {
+        Self { call: call.clone(), text, is_error: true, skill: None }
+    }
+}
+
+impl Run<'_> {
+    /// Makes the calls, at once unless the manifest forbids it. When the run has to end, those under
+    /// way are dropped and the others are not made.
+    pub(super) async fn call_tools(&self, turn: &Turn, calls: &[ModelCall]) -> Answers {
+        let mut made: Vec<Option<Answer>> = calls.iter().map(|_| None).collect();
+        let at_once = match self.agent.settings().parallel_tool_calls {
+            Some(false) => 1,
+            Some(true) | None => calls.len(),
+        };
+        let mut over = None;
+        let numbered: Vec<_> = calls.iter().enumerate().collect();
+        for batch in numbered.chunks(at_once.max(1)) {
+            let mut pending: FuturesUnordered<_> = batch
+                .iter()
+                .map(|(index, call)| async move { (*index, self.call_tool(turn, call).await) })
+                .collect();
+            while over.is_none() {
+                match self.unless_over(pending.next()).await {
+                    Ok(Some((index, answer))) => made[index] = Some(answer),
+                    Ok(None) => break,
+                    Err(error) => over = Some(error),
+                }
+            }
+        }
+        Answers { made: made.into_iter().flatten().collect(), over }
+    }
+
+    /// One call, from what the model wrote to what it is told.
+    async fn call_tool(&self, turn: &Turn, call: &ModelCall) -> Answer {
+        let reporter = &self.session.reporter;
+        let ModelCall { id, name, arguments } = call.clone();
+        reporter.record(&RunEntry::Call {
+            call_id: id.clone(),
+            tool: name.clone(),
+            arguments: arguments.clone(),
+        });
+        let (agent_id, tool) = (reporter.agent_id(), name.clone());
+        reporter.tell(&RunEvent::ToolBegun { agent_id, tool, arguments });
+        let answer = match self.checked(turn, call) {
+            Ok(arguments) => self.invoke(turn, call, &arguments).await,
+            Err(text) => Answer::failed(call, text.0),
+        };
+        let (text, is_error) = (answer.text.clone(), answer.is_error);
+        let summary = cut(text.lines().next().unwrap_or_default(), SUMMARY);
+        reporter.record(&RunEntry::Answer { call_id: id, tool: name.clone(), text, is_error });
+        let (agent_id, tool) = (reporter.agent_id(), name);
+        reporter.tell(&RunEvent::ToolEnded { agent_id, tool, is_error, summary });
+        answer
+    }
+
+    /// Arguments that fit a tool that was offered, or what to tell the model.
+    fn checked(&self, turn: &Turn, call: &ModelCall) -> Result<String, arguments::Repair> {
+        match turn.tools.iter().find(|tool| tool.name == call.name) {
+            Some(tool) => arguments::check(tool, &call.arguments),
+            None => Err(arguments::Repair(self.no_such_tool(&turn.tools, &call.name))),
+        }
+    }
+
+    fn no_such_tool(&self, tools: &[ModelTool], name: &str) -> String {
+        let name = cut(name, 100);
+        if let Some(allowed) = self.session.permissions.load().allowed()
+            && self.kernel.shared.state.load().tools.find(&name, Origin::Agent).is_ok()
+        {
+            let allowed: Vec<_> = allowed.iter().map(String::as_str).collect();
+            return format!(
+                "`{name}` was not called: the active skills allow only {}",
+                allowed.join(", ")
+            );
+        }
+        let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let mut text = format!(
+            "there is no tool `{name}`{}\nThe tools are: {}",
+            meant(&name, names.iter().copied()),
+            names[..names.len().min(NAMES)].join(", ")
+        );
+        if names.len() > NAMES {
+            // Writing to a string cannot fail.
+            let _ = write!(text, " and {} more", names.len() - NAMES);
+        }
+        text
+    }
+
+    async fn invoke(&self, turn: &Turn, call: &ModelCall, arguments: &str) -> Answer {
+        let context = CallContext {
+            deadline_ms: self.session.budget.left_ms(Instant::now()),
+            ..turn.context.clone()
+        };
+        match self.kernel.invoke_tool(context, &call.name, arguments).await {
+            Ok(ToolOutput { text, is_error, skill, .. }) => {
+                let (text, whole) = shortened(text);
+                let skill = skill.filter(|_| !is_error).map(|skill| (skill, whole));
+                Answer { call: call.clone(), text, is_error, skill }
+            }
+            Err(error) => Answer::failed(call, shortened(told(&error)).0),
+        }
+    }
+}
+
+/// A tool's error as the model is told it: kind, message and hint.
+fn told(error: &KernelError) -> String {
+    let hint = match error {
+        // The hint of the kernel's own is for people at a terminal.
+        KernelError::NotFound { .. } => String::new(),
+        other => other.hint(),
+    };
+    let kind: ErrorKind = error.kind();
+    match hint.as_str() {
+        "" => format!("{}: {error}", kind.as_str()),
+        hint => format!("{}: {error}\nhint: {hint}", kind.as_str()),
+    }
+}
+
+/// As much of an answer as a model is given, and whether that is all.
+fn shortened(text: String) -> (String, bool) {
+    if text.len() <= ANSWER {
+        return (text, true);
+    }
+    let end = text.floor_char_boundary(ANSWER);
+    let whole = text.len();
+    (
+        format!("{}\n(cut off: these are {end} of {whole} bytes; ask for a part)", &text[..end]),
+        false,
+    )
+}
+
+/// Calls whose ids tie each answer to one of them, whatever the model wrote.
+pub(super) fn with_distinct_ids(mut calls: Vec<ModelCall>) -> Vec<ModelCall> {
+    let mut seen = BTreeSet::new();
+    for (number, call) in calls.iter_mut().enumerate() {
+        if call.id.is_empty() || !seen.insert(call.id.clone()) {
+            call.id = format!("{}call-{number}", call.id);
+            seen.insert(call.id.clone());
+        }
+    }
+    calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_answers_are_cut_between_characters_and_say_so() {
+        assert_eq!(shortened("ok".into()), ("ok".into(), true));
+        let (text, whole) = shortened("é".repeat(40_000));
+        assert!(!whole && text.starts_with('é'));
+        assert!(text.ends_with("é\n(cut off: these are 65536 of 80000 bytes; ask for a part)"));
+    }
+
+    #[test]
+    fn every_call_has_an_id_of_its_own() {
+        let call = |id: &str| ModelCall { id: id.into(), ..ModelCall::default() };
+        let calls = with_distinct_ids(vec![call("a"), call(""), call("a"), call("b")]);
+        let ids: Vec<_> = calls.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!(ids, ["a", "call-1", "acall-2", "b"]);
+    }
+}

@@ -1,0 +1,161 @@
+//! An agent that makes another agent: a manifest in `sandbox/extensions`, loaded at once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use skillhost_contract::payload::{CallContext, ErrorKind, skill_interface};
+use skillhost_manifest::ExtensionId;
+
+use super::arguments::meant;
+use super::kernel_tools::OWNER;
+use super::session::Session;
+use crate::agents::Agent;
+use crate::discovery::FoundManifest;
+use crate::error::CallError;
+use crate::kernel::{Kernel, State};
+use crate::report::{LoadReport, LoadedAgent};
+use crate::write::write_atomically;
+
+/// The agent that is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewAgent {
+    id: String,
+    name: String,
+    description: String,
+    instructions: String,
+    #[serde(default)]
+    uses_tools: Vec<String>,
+    #[serde(default)]
+    uses_skills: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ManifestText<'a> {
+    id: &'a str,
+    name: &'a str,
+    description: &'a str,
+    agent: AgentText<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct AgentText<'a> {
+    instructions: &'a str,
+    uses_tools: &'a [String],
+    uses_skills: &'a [String],
+}
+
+impl Kernel {
+    /// Checks, writes and loads a new agent; nothing is written unless it can be loaded.
+    pub(super) async fn create_agent(
+        &self,
+        session: &Session,
+        context: &CallContext,
+        new: NewAgent,
+    ) -> Result<String, CallError> {
+        let id = ExtensionId::new(&new.id).map_err(|error| invalid(error.to_string()))?;
+        self.check_tools(session, context, &new.uses_tools).await?;
+        let _alone = self.shared.changes.lock().await;
+        let state = self.shared.state.load_full();
+        let folder = self.shared.home.extensions().join(id.as_str());
+        if self.is_taken(&state, &id) || fs::symlink_metadata(&folder).is_ok() {
+            return Err(CallError::new(ErrorKind::Conflict, format!("the id `{id}` is taken"))
+                .with_hint("choose another id, or hand the task to the agent that has it"));
+        }
+        let provider =
+            (!new.uses_skills.is_empty()).then(|| self.skill_extension(&state)).flatten();
+        let text = manifest_text(&new, provider.as_ref())?;
+        let manifest = skillhost_manifest::parse(&text).map_err(|errors| {
+            let lines: Vec<_> = errors.iter().map(|error| error.kind.to_string()).collect();
+            invalid(lines.join("\n"))
+        })?;
+        let found =
+            FoundManifest { manifest: Arc::new(manifest), path: folder.join("manifest.yaml") };
+        let resolved = self.resolve(&state, &found.path, &found.manifest).await;
+        if let Some(problem) = &resolved.problem {
+            // Where in a file that does not exist is nobody's business.
+            let reason =
+                problem.reason.rsplit_once("uses_").map_or(&*problem.reason, |(_, end)| end);
+            return Err(invalid(format!("uses_{reason}")).with_hint(problem.hint.clone()));
+        }
+        fs::create_dir_all(&folder)
+            .and_then(|()| write_atomically(&found.path, text.as_bytes()))
+            .map_err(|error| unwritable(&id, &error))?;
+        let mut next = State::clone(&state);
+        let mut report = LoadReport::clone(&state.report);
+        report.agents.push(LoadedAgent { id: id.clone(), name: found.manifest.name.clone() });
+        next.agents.insert(id.clone(), Arc::new(Agent::new(&found, resolved)));
+        next.report = Arc::new(report);
+        self.shared.state.store(Arc::new(next));
+        Ok(format!("The agent `{id}` is there. Give it a task with delegate_task."))
+    }
+
+    /// An agent cannot make one that may do more than itself.
+    async fn check_tools(
+        &self,
+        session: &Session,
+        context: &CallContext,
+        wanted: &[String],
+    ) -> Result<(), CallError> {
+        let creator = self.agent(session.agent.as_str()).await.map_err(CallError::from)?;
+        let (tools, _) = self.tools_of(&creator, context).await;
+        let names: BTreeSet<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
+        let unknown = wanted.iter().filter(|name| !names.contains(name.as_str()));
+        let lines: Vec<_> = unknown
+            .map(|name| {
+                let name = super::arguments::cut(name, 100);
+                let meant = meant(&name, names.iter().copied());
+                format!("uses_tools: you have no tool `{name}`{meant}")
+            })
+            .collect();
+        match lines.as_slice() {
+            [] => Ok(()),
+            lines => Err(invalid(lines.join("\n"))
+                .with_hint("uses_tools takes names of tools that you have yourself")),
+        }
+    }
+
+    fn is_taken(&self, state: &State, id: &ExtensionId) -> bool {
+        let rejected = |rejection: &crate::report::Rejection| rejection.id == id.as_str();
+        id.as_str() == OWNER
+            || state.agents.contains_key(id)
+            || state.instances.contains_key(id)
+            || state.report.disabled.contains(id)
+            || state.report.rejected.iter().any(rejected)
+            || state.tools.usable().contains(id.as_str())
+    }
+
+    fn skill_extension(&self, state: &State) -> Option<ExtensionId> {
+        let mut all = state.instances.values();
+        let provider = all.find(|instance| instance.provides(skill_interface::NAME))?;
+        Some(provider.manifest.id.clone())
+    }
+}
+
+fn manifest_text(new: &NewAgent, provider: Option<&ExtensionId>) -> Result<String, CallError> {
+    let manifest = ManifestText {
+        id: &new.id,
+        name: &new.name,
+        description: &new.description,
+        agent: AgentText {
+            instructions: &new.instructions,
+            uses_tools: &new.uses_tools,
+            uses_skills: &new.uses_skills,
+        },
+        depends_on: provider.into_iter().map(ToString::to_string).collect(),
+    };
+    serde_yaml::to_string(&manifest).map_err(|error| invalid(error.to_string()))
+}
+
+fn invalid(message: String) -> CallError {
+    CallError::new(ErrorKind::InvalidArgument, message)
+}
+
+fn unwritable(id: &ExtensionId, error: &io::Error) -> CallError {
+    CallError::new(ErrorKind::Io, format!("the manifest of `{id}` could not be written: {error}"))
+}

@@ -1,0 +1,235 @@
+//! The one way to a tool, for models, extensions, operators and clients of the MCP server: found,
+//! permitted, consented to, called.
+
+use std::sync::Arc;
+
+use skillhost_contract::payload::{
+    Approval, CallContext, ErrorKind, Origin, ToolOutput, skill_interface,
+};
+
+use super::session::Session;
+use crate::channel::{ApprovalRequest, Decision};
+use crate::error::{CallError, KernelError};
+use crate::instance::Pinned;
+use crate::kernel::Kernel;
+use crate::tools::{Entry, ToolBody};
+use crate::transcript::RunEntry;
+
+/// A tool that was found, and what does its work.
+struct Found {
+    entry: Entry,
+    body: Body,
+}
+
+enum Body {
+    Library(Pinned),
+    Kernel,
+    Agent,
+}
+
+impl Kernel {
+    /// Calls a tool with arguments as JSON text.
+    pub(crate) async fn invoke_tool(
+        &self,
+        mut context: CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, KernelError> {
+        let found = self.find_tool(name, context.origin)?;
+        check_arguments(arguments)?;
+        let session = self.session_of(&context);
+        if let Some(session) = &session {
+            self.check_permitted(session, &found.entry)?;
+        }
+        self.consent(&context, session.as_ref(), &found.entry, arguments).await?;
+        context.call_id = self.shared.next_call_id();
+        match found.body {
+            Body::Library(instance) => call_library(self, instance, context, name, arguments).await,
+            Body::Kernel => self.call_own_tool(session, &context, name, arguments).await,
+            Body::Agent => self.call_alias(session, &context, name, arguments).await,
+        }
+    }
+
+    fn find_tool(&self, name: &str, origin: Origin) -> Result<Found, KernelError> {
+        self.shared.pin(|state| {
+            let entry = match state.tools.find(name, origin) {
+                Ok(entry) => entry.clone(),
+                Err(error) => return Some(Err(error)),
+            };
+            let body = match entry.body {
+                ToolBody::Library => Body::Library(state.instances[&entry.owner].pin()?),
+                ToolBody::Kernel => Body::Kernel,
+                ToolBody::Agent => Body::Agent,
+            };
+            Some(Ok(Found { entry, body }))
+        })
+    }
+
+    /// Whether the active skills let a run call a tool.
+    pub(super) fn permits(&self, session: &Session, name: &str) -> bool {
+        let state = self.shared.state.load();
+        state
+            .tools
+            .find(name, Origin::Agent)
+            .is_ok_and(|entry| self.check_permitted(session, entry).is_ok())
+    }
+
+    /// Skills that restrict must stay readable, so what only reads them may always be called.
+    fn check_permitted(&self, session: &Session, entry: &Entry) -> Result<(), CallError> {
+        let permissions = session.permissions.load();
+        let name = &entry.spec.name;
+        let provider = || {
+            let state = self.shared.state.load();
+            state.instances.get(&entry.owner).is_some_and(|i| i.provides(skill_interface::NAME))
+        };
+        if permissions.allows(name) || (entry.spec.read_only && provider()) {
+            return Ok(());
+        }
+        let allowed = permissions.allowed().into_iter().flatten();
+        let allowed: Vec<_> = allowed.map(String::as_str).collect();
+        Err(CallError::new(
+            ErrorKind::Denied,
+            format!("the active skills do not allow the tool `{name}`"),
+        )
+        .with_hint(match allowed.as_slice() {
+            [] => "they allow none".to_owned(),
+            names => format!("they allow {}", names.join(", ")),
+        }))
+    }
+
+    /// Sees to it that somebody agrees, where the tool wants that.
+    async fn consent(
+        &self,
+        context: &CallContext,
+        session: Option<&Arc<Session>>,
+        entry: &Entry,
+        arguments: &str,
+    ) -> Result<(), CallError> {
+        let always = match entry.spec.needs_approval {
+            Approval::Never => return Ok(()),
+            Approval::UnlessGranted => false,
+            Approval::Always => true,
+        };
+        if context.origin == Origin::Operator {
+            return Ok(());
+        }
+        let session = session.ok_or_else(|| nobody_to_ask(&entry.spec.name))?;
+        if !always && self.has_consent(session, &entry.spec.name) {
+            return Ok(());
+        }
+        let request = ApprovalRequest {
+            agent_id: session.agent.to_string(),
+            tool: entry.spec.name.clone(),
+            extension: entry.owner.to_string(),
+            arguments: arguments.to_owned(),
+            destructive: entry.spec.destructive,
+            always,
+        };
+        match self.ask(session, &request).await? {
+            Decision::Once => Ok(()),
+            Decision::Session => {
+                if !always {
+                    self.shared.sessions.keep_consent(session, &request.tool);
+                }
+                Ok(())
+            }
+            Decision::Refuse { reason } => {
+                let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                Err(CallError::new(
+                    ErrorKind::Denied,
+                    format!("the call of `{}` was refused{why}", request.tool),
+                )
+                .with_hint("do not make the same call again; find another way or ask the user"))
+            }
+        }
+    }
+
+    fn has_consent(&self, session: &Session, tool: &str) -> bool {
+        session.permissions.load().grants(tool) || self.shared.sessions.has_consent(session, tool)
+    }
+
+    /// Asks whoever is at the other end, one question after the other.
+    async fn ask(
+        &self,
+        session: &Session,
+        request: &ApprovalRequest,
+    ) -> Result<Decision, CallError> {
+        let channel = session.reporter.channel.as_ref();
+        let channel = channel.ok_or_else(|| nobody_to_ask(&request.tool))?;
+        let _alone = session.asking.lock().await;
+        if !request.always && self.has_consent(session, &request.tool) {
+            return Ok(Decision::Once);
+        }
+        let limit = self.shared.limits.approval;
+        let decision = match tokio::time::timeout(limit, channel.approve(request)).await {
+            Ok(decision) => decision,
+            Err(_) => Decision::Refuse {
+                reason: format!("nobody answered within {} ms", limit.as_millis()),
+            },
+        };
+        let (tool, said) = (request.tool.clone(), decision.clone());
+        session.reporter.record(&RunEntry::Approval { tool, decision: said });
+        Ok(decision)
+    }
+}
+
+async fn call_library(
+    kernel: &Kernel,
+    instance: Pinned,
+    mut context: CallContext,
+    name: &str,
+    arguments: &str,
+) -> Result<ToolOutput, KernelError> {
+    let limit = match context.deadline_ms {
+        Some(ms) => kernel.shared.limits.tool.min(std::time::Duration::from_millis(ms)),
+        None => kernel.shared.limits.tool,
+    };
+    context.deadline_ms = u64::try_from(limit.as_millis()).ok();
+    let mut output = instance.invoke(&context, name, arguments, limit).await?;
+    if !instance.provides(skill_interface::NAME) {
+        // Only who provides skills can say that a text is one.
+        output.skill = None;
+    }
+    Ok(output)
+}
+
+fn nobody_to_ask(tool: &str) -> CallError {
+    CallError::new(
+        ErrorKind::Denied,
+        format!("the tool `{tool}` needs consent, and nobody can be asked here"),
+    )
+    .with_hint(format!(
+        "a person can consent in `skillhost chat`, or call it: skillhost tool call {tool}"
+    ))
+}
+
+/// Arguments are one JSON object; their fields are the tool's business.
+pub(super) fn check_arguments(arguments: &str) -> Result<(), CallError> {
+    let invalid = |message: String| {
+        CallError::new(ErrorKind::InvalidArgument, message)
+            .with_hint("arguments are one JSON object, such as {\"skill_id\": \"code-review\"}")
+    };
+    match serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
+        Err(error) => Err(invalid(format!("the arguments are not JSON: {error}"))),
+        Ok(_) if !arguments.trim_start().starts_with('{') => {
+            Err(invalid("the arguments are not a JSON object".to_owned()))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_must_be_one_object() {
+        assert_eq!(check_arguments(" {\"a\": 1}"), Ok(()));
+        let message = |text| check_arguments(text).unwrap_err().message;
+        assert_eq!(message("[1]"), "the arguments are not a JSON object");
+        assert_eq!(message("\"x\""), "the arguments are not a JSON object");
+        assert!(message("{\"a\": }").starts_with("the arguments are not JSON"));
+        assert!(message("{} {}").starts_with("the arguments are not JSON"));
+        assert!(message("").starts_with("the arguments are not JSON"));
+    }
+}

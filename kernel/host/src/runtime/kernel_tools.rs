@@ -1,0 +1,218 @@
+//! The kernel's own tools: what agents can do with agents.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use skillhost_contract::payload::{
+    Approval, Audience, CallContext, ErrorKind, ToolOutput, ToolSpec,
+};
+use skillhost_manifest::{ExtensionId, Manifest};
+
+use super::session::Session;
+use crate::error::{CallError, KernelError};
+use crate::kernel::Kernel;
+
+/// The owner's id; no extension may have it.
+pub(crate) const OWNER: &str = "kernel";
+
+/// Characters of a description that a list shows.
+const DESCRIPTION: usize = 200;
+
+const LIST: &str = "list_agents";
+const DELEGATE: &str = "delegate_task";
+const CREATE: &str = "create_agent";
+
+/// The owner of the kernel's tools, as `uses_tools` names it.
+pub(crate) fn owner() -> ExtensionId {
+    ExtensionId::new(OWNER).expect("the id is valid")
+}
+
+/// The kernel's tools.
+pub(crate) fn specs() -> Vec<ToolSpec> {
+    let text =
+        |description: &str| json!({"type": "string", "minLength": 1, "description": description});
+    let list = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
+    vec![
+        spec(
+            LIST,
+            "Lists the other agents: what each is for, which skills it has, and whether it is free.",
+            json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        )
+        .reading(),
+        spec(
+            DELEGATE,
+            "Hands a task to another agent and waits for its answer. The agent sees nothing of this \
+             conversation: say everything that it needs to know.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "agent_id": text("The agent, as list_agents names it."),
+                    "task": text("The task, complete in itself.")
+                },
+                "required": ["agent_id", "task"],
+                "additionalProperties": false
+            }),
+        ),
+        ToolSpec {
+            needs_approval: Approval::Always,
+            ..spec(
+                CREATE,
+                "Creates a new agent, which can then be given tasks with delegate_task. Asks a person \
+                 first. The new agent can have only tools that you have.",
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$",
+                               "description": "A new id, such as release_notes_agent."},
+                        "name": text("The name for people, on one line."),
+                        "description": text("What the agent is for, in a sentence or two."),
+                        "instructions": text("What the agent is told about its work."),
+                        "uses_tools": list("The names of its tools."),
+                        "uses_skills": list("The ids of the skills that it always carries.")
+                    },
+                    "required": ["id", "name", "description", "instructions"],
+                    "additionalProperties": false
+                }),
+            )
+        },
+    ]
+}
+
+/// The tool that an agent with `integration_mode: tool` is to other agents.
+pub(crate) fn alias(manifest: &Manifest) -> ToolSpec {
+    let about = match manifest.description.as_str() {
+        "" => &manifest.name,
+        description => description,
+    };
+    spec(
+        manifest.id.as_str(),
+        &format!("Hands a task to the agent `{}` and waits for its answer. {about}", manifest.id),
+        json!({
+            "type": "object",
+            "properties": {"task": {
+                "type": "string", "minLength": 1,
+                "description": "The task, complete in itself: the agent sees nothing of this \
+                                conversation."
+            }},
+            "required": ["task"],
+            "additionalProperties": false
+        }),
+    )
+}
+
+fn spec(name: &str, description: &str, input_schema: serde_json::Value) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema,
+        output_schema: None,
+        read_only: false,
+        destructive: false,
+        needs_approval: Approval::Never,
+        audience: Audience::Agent,
+    }
+}
+
+trait Reading {
+    fn reading(self) -> Self;
+}
+
+impl Reading for ToolSpec {
+    fn reading(self) -> Self {
+        Self { read_only: true, ..self }
+    }
+}
+
+#[derive(Deserialize)]
+struct Delegate {
+    agent_id: String,
+    task: String,
+}
+
+#[derive(Deserialize)]
+struct Task {
+    task: String,
+}
+
+impl Kernel {
+    /// Does what one of the kernel's tools is for, on behalf of a run.
+    pub(super) async fn call_own_tool(
+        &self,
+        session: Option<Arc<Session>>,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, KernelError> {
+        let session = session.ok_or_else(outside_of_a_run)?;
+        match name {
+            LIST => Ok(text(self.list_agents(&session))),
+            DELEGATE => {
+                let Delegate { agent_id, task } = read(arguments)?;
+                Ok(self.delegate(session, context, &agent_id, task).await)
+            }
+            CREATE => Ok(text(self.create_agent(&session, context, read(arguments)?).await?)),
+            other => Err(KernelError::NotFound {
+                what: "tool",
+                id: other.to_owned(),
+                similar: Vec::new(),
+            }),
+        }
+    }
+
+    /// Hands a task to the agent whose name the tool has.
+    pub(super) async fn call_alias(
+        &self,
+        session: Option<Arc<Session>>,
+        context: &CallContext,
+        agent_id: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, KernelError> {
+        let session = session.ok_or_else(outside_of_a_run)?;
+        let Task { task } = read(arguments)?;
+        Ok(self.delegate(session, context, agent_id, task).await)
+    }
+
+    fn list_agents(&self, session: &Session) -> String {
+        let mut lines = Vec::new();
+        for agent in self.agents() {
+            let (manifest, resolved) = (&agent.manifest, agent.resolved());
+            if manifest.id == session.agent {
+                continue;
+            }
+            let state = match &resolved.problem {
+                Some(_) => "in the error state",
+                None if session.lineage.is_busy(&manifest.id) => "busy",
+                None => "free",
+            };
+            let skills: Vec<_> =
+                agent.settings().uses_skills.iter().map(|skill| skill.as_str()).collect();
+            let skills = match skills.as_slice() {
+                [] => String::new(),
+                ids => format!(" Skills: {}.", ids.join(", ")),
+            };
+            // Agents can be made by agents, so what they say of themselves stays on one line.
+            let about: Vec<_> = manifest.description.split_whitespace().collect();
+            let about = super::arguments::cut(&about.join(" "), DESCRIPTION);
+            lines.push(format!("- {} ({state}): {}. {about}{skills}", manifest.id, manifest.name));
+        }
+        match lines.as_slice() {
+            [] => "There are no other agents.".to_owned(),
+            lines => lines.join("\n"),
+        }
+    }
+}
+
+fn text(text: String) -> ToolOutput {
+    ToolOutput { text, structured: None, is_error: false, skill: None }
+}
+
+fn outside_of_a_run() -> CallError {
+    CallError::new(ErrorKind::Unavailable, "only an agent that runs can call this tool")
+}
+
+fn read<T: DeserializeOwned>(arguments: &str) -> Result<T, CallError> {
+    serde_json::from_str(arguments)
+        .map_err(|error| CallError::new(ErrorKind::InvalidArgument, format!("arguments: {error}")))
+}

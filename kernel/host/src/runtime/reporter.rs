@@ -1,0 +1,71 @@
+//! Tells of a run: at once to whoever is at the other end, for later to the transcript.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use skillhost_manifest::ExtensionId;
+
+use crate::channel::{Channel, RunEvent};
+use crate::transcript::{RunEntry, Transcript, TranscriptError};
+
+/// Both ends of a run's news.
+pub(crate) struct Reporter {
+    agent_id: String,
+    /// Absent where nobody listens and nobody can be asked.
+    pub(crate) channel: Option<Arc<dyn Channel>>,
+    transcript: Transcript,
+    noted: Mutex<BTreeSet<String>>,
+}
+
+impl Reporter {
+    pub(crate) fn new(
+        agent: &ExtensionId,
+        channel: Option<Arc<dyn Channel>>,
+        transcript: Result<Transcript, TranscriptError>,
+    ) -> Self {
+        let (transcript, failure) = match transcript {
+            Ok(transcript) => (transcript, None),
+            Err(error) => (Transcript::none(), Some(error)),
+        };
+        let agent_id = agent.to_string();
+        let reporter = Self { agent_id, channel, transcript, noted: Mutex::default() };
+        reporter.or_tell(failure.map_or(Ok(()), Err));
+        reporter
+    }
+
+    /// The agent, for events.
+    pub(crate) fn agent_id(&self) -> String {
+        self.agent_id.clone()
+    }
+
+    pub(crate) fn tell(&self, event: &RunEvent) {
+        if let Some(channel) = &self.channel {
+            channel.notice(event);
+        }
+    }
+
+    pub(crate) fn record(&self, entry: &RunEntry) {
+        self.or_tell(self.transcript.record(entry));
+    }
+
+    pub(crate) fn record_system(&self, prompt: &str) {
+        self.or_tell(self.transcript.system(prompt));
+    }
+
+    /// Says something a person should know, once in a run.
+    pub(crate) fn note(&self, text: String) {
+        let new = self.noted.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
+        if new {
+            self.record(&RunEntry::Note { text: text.clone() });
+            self.tell(&RunEvent::Note { agent_id: self.agent_id(), text });
+        }
+    }
+
+    /// A run goes on without its transcript.
+    fn or_tell(&self, written: Result<(), TranscriptError>) {
+        if let Err(error) = written {
+            let (agent_id, text) = (self.agent_id(), error.to_string());
+            self.tell(&RunEvent::Note { agent_id, text });
+        }
+    }
+}

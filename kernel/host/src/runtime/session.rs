@@ -1,0 +1,78 @@
+//! The runs that are under way, as the dispatcher of tools finds them: by the session of a call.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use skillhost_manifest::ExtensionId;
+
+use super::budget::Budget;
+use super::lineage::Lineage;
+use super::permissions::Permissions;
+use super::reporter::Reporter;
+
+/// Every run that is under way, and the consents that outlast one.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    running: Mutex<HashMap<String, Arc<Session>>>,
+    /// Conversation, agent and tool: another agent has read other things, so it is asked for anew.
+    consents: Mutex<BTreeSet<(String, ExtensionId, String)>>,
+}
+
+/// One run, as its tool calls need it.
+pub(crate) struct Session {
+    /// The id that its calls carry: the thread's.
+    pub(crate) id: String,
+    /// The id of the conversation that it serves; its own, unless another run began it.
+    pub(crate) conversation: String,
+    pub(crate) run_id: String,
+    pub(crate) agent: ExtensionId,
+    pub(crate) reporter: Reporter,
+    pub(crate) permissions: ArcSwap<Permissions>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) lineage: Lineage,
+    /// One question at a time reaches the person at the other end.
+    pub(crate) asking: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A session that calls can be made in as long as this lives.
+pub(crate) struct Entered {
+    sessions: Arc<Sessions>,
+    pub(crate) session: Arc<Session>,
+}
+
+impl Sessions {
+    /// Lets calls find a run.
+    pub(crate) fn enter(self: &Arc<Self>, session: Session) -> Entered {
+        let session = Arc::new(session);
+        lock(&self.running).insert(session.id.clone(), Arc::clone(&session));
+        Entered { sessions: Arc::clone(self), session }
+    }
+
+    pub(crate) fn find(&self, session_id: &str) -> Option<Arc<Session>> {
+        lock(&self.running).get(session_id).cloned()
+    }
+
+    pub(crate) fn has_consent(&self, session: &Session, tool: &str) -> bool {
+        lock(&self.consents).contains(&consent(session, tool))
+    }
+
+    pub(crate) fn keep_consent(&self, session: &Session, tool: &str) {
+        lock(&self.consents).insert(consent(session, tool));
+    }
+}
+
+fn consent(session: &Session, tool: &str) -> (String, ExtensionId, String) {
+    (session.conversation.clone(), session.agent.clone(), tool.to_owned())
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        lock(&self.sessions.running).remove(&self.session.id);
+    }
+}
+
+/// A panic elsewhere leaves whole entries behind.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

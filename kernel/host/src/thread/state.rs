@@ -1,0 +1,99 @@
+//! What a thread's journal says, one change after the other.
+
+use serde::{Deserialize, Serialize};
+use skillhost_contract::payload::SkillRef;
+
+use super::{LEFT_OUT, ThreadSkill};
+use crate::model::Message;
+
+/// One entry of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub(super) enum Change {
+    Message { message: Message },
+    Skill { skill: SkillRef, in_messages: bool },
+    Compacted { summary: String, keep_from: usize },
+    LeftOut { before: usize },
+    Reset,
+}
+
+/// A conversation and the skills that are active in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) messages: Vec<Message>,
+    pub(super) skills: Vec<ThreadSkill>,
+    /// For each skill, the message that has its text.
+    carriers: Vec<Option<usize>>,
+}
+
+impl State {
+    /// Whether [`State::apply`] can take a change: a cut must lie within, and not before an answer.
+    pub(super) fn takes(&self, change: &Change) -> bool {
+        match change {
+            Change::Compacted { keep_from, .. } => {
+                *keep_from <= self.messages.len()
+                    && !matches!(self.messages.get(*keep_from), Some(Message::Tool { .. }))
+            }
+            Change::LeftOut { before } => *before <= self.messages.len(),
+            Change::Message { .. } | Change::Skill { .. } | Change::Reset => true,
+        }
+    }
+
+    pub(super) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Message { message } => self.messages.push(message),
+            Change::Skill { skill, in_messages } => self.activate(skill, in_messages),
+            Change::Compacted { summary, keep_from } => {
+                self.messages.splice(..keep_from, [Message::User { text: summary }]);
+                // The summary stands where the first `keep_from` messages were.
+                self.move_carriers(|at| at.checked_sub(keep_from).map(|behind| behind + 1));
+            }
+            Change::LeftOut { before } => {
+                for message in &mut self.messages[..before] {
+                    if let Message::Tool { text, .. } = message {
+                        LEFT_OUT.clone_into(text);
+                    }
+                }
+                self.move_carriers(|at| (at >= before).then_some(at));
+            }
+            Change::Reset => *self = Self::default(),
+        }
+    }
+
+    fn activate(&mut self, skill: SkillRef, in_messages: bool) {
+        let carrier = if in_messages { self.messages.len().checked_sub(1) } else { None };
+        let known = self.skills.iter().position(|known| known.skill.skill_id == skill.skill_id);
+        let Some(known) = known else {
+            self.skills.push(ThreadSkill { skill, in_messages: carrier.is_some() });
+            self.carriers.push(carrier);
+            return;
+        };
+        let same_text = self.skills[known].skill.digest == skill.digest;
+        let carrier = carrier.or(self.carriers[known].filter(|_| same_text));
+        self.skills[known] = ThreadSkill { skill, in_messages: carrier.is_some() };
+        self.carriers[known] = carrier;
+    }
+
+    fn move_carriers(&mut self, moved: impl Fn(usize) -> Option<usize>) {
+        for (skill, carrier) in self.skills.iter_mut().zip(&mut self.carriers) {
+            *carrier = carrier.and_then(&moved);
+            skill.in_messages = carrier.is_some();
+        }
+    }
+
+    /// The calls of the last reply that have no answer, as `(id, name)`.
+    pub(super) fn open_calls(&self) -> Vec<(String, String)> {
+        let last = self.messages.iter().rposition(|m| matches!(m, Message::Assistant { .. }));
+        let Some(last) = last else { return Vec::new() };
+        let Message::Assistant { calls, .. } = &self.messages[last] else { return Vec::new() };
+        let answers = &self.messages[last + 1..];
+        let answered = |id: &str| {
+            answers.iter().any(|m| matches!(m, Message::Tool { call_id, .. } if call_id == id))
+        };
+        calls
+            .iter()
+            .filter(|call| !answered(&call.id))
+            .map(|call| (call.id.clone(), call.name.clone()))
+            .collect()
+    }
+}

@@ -1,0 +1,343 @@
+//! The folder of journals.
+
+use std::fs::{self, TryLockError};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::state::{Change, State};
+use super::{Thread, ThreadError, ThreadSkill, VERSION, new_id};
+use crate::error::similar;
+use crate::home::Home;
+use crate::journal::{Journal, for_appending, now, private_folder, whole_lines};
+use crate::model::Message;
+
+/// The threads of a home.
+#[derive(Debug, Clone)]
+pub struct Threads {
+    folder: PathBuf,
+}
+
+/// One thread in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadSummary {
+    /// Its id.
+    pub id: String,
+    /// The agent it was begun with; empty where the journal cannot be read.
+    pub agent: String,
+    /// The first line of what was said first.
+    pub title: String,
+    /// How many messages a model is to see.
+    pub messages: usize,
+    /// When it began, milliseconds since 1970.
+    pub began: u64,
+    /// When it was last changed, milliseconds since 1970.
+    pub changed: u64,
+    /// What is wrong with its journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// What is in a thread, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadContents {
+    /// What a list says of it.
+    #[serde(flatten)]
+    pub summary: ThreadSummary,
+    /// What a model is to see.
+    #[serde(rename = "conversation")]
+    pub messages: Vec<Message>,
+    /// The skills that are active.
+    pub skills: Vec<ThreadSkill>,
+}
+
+/// The first line of a journal.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    thread: String,
+    version: u64,
+    agent: String,
+    at: u64,
+}
+
+#[derive(Serialize)]
+struct LineRef<'a> {
+    at: u64,
+    #[serde(flatten)]
+    change: &'a Change,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    at: u64,
+    #[serde(flatten)]
+    change: Change,
+}
+
+/// A journal that was read.
+struct Read {
+    header: Header,
+    state: State,
+    title: String,
+    changed: u64,
+    /// Bytes that are whole lines that say something.
+    length: usize,
+    /// There was more: the rest of a line.
+    torn: bool,
+}
+
+impl Threads {
+    /// The threads of a home.
+    #[must_use]
+    pub fn of(home: &Home) -> Self {
+        Self { folder: home.data_dir("kernel").join("threads") }
+    }
+
+    /// Begins a thread.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`].
+    pub fn create(&self, agent: &str) -> Result<Thread, ThreadError> {
+        let id = new_id();
+        let path = self.path(&id);
+        let failed = |source| ThreadError::Io { path: path.clone(), source };
+        private_folder(&self.folder).map_err(failed)?;
+        let header =
+            Header { thread: id.clone(), version: VERSION, agent: agent.to_owned(), at: now() };
+        let mut line = serde_json::to_vec(&header).map_err(io::Error::from).map_err(failed)?;
+        line.push(b'\n');
+        // Locked and whole before it has its name: nobody sees a thread that is half begun.
+        let temporary = self.folder.join(format!(".{id}.tmp"));
+        let began = || {
+            let mut file = for_appending(&temporary, true)?;
+            file.try_lock().map_err(io::Error::from)?;
+            crate::journal::Disk::append(&mut file, &line)?;
+            fs::rename(&temporary, &path)?;
+            fs::File::open(&self.folder)?.sync_all()?;
+            Ok(file)
+        };
+        let file = began().map_err(|error| {
+            // The original error is the one worth reporting.
+            let _ = fs::remove_file(&temporary);
+            failed(error)
+        })?;
+        let journal = Some(Journal::new(path.clone(), Box::new(file), line.len() as u64));
+        Ok(Thread { id, agent: header.agent, state: State::default(), journal, note: None })
+    }
+
+    /// Goes on with a thread. A last line that is not whole is dropped and noted.
+    ///
+    /// # Errors
+    /// [`ThreadError`]; [`ThreadError::Busy`] while another process, or another part of this one,
+    /// has it open.
+    pub fn open(&self, id: &str) -> Result<Thread, ThreadError> {
+        let path = self.checked(id)?;
+        let failed = |source| ThreadError::Io { path: path.clone(), source };
+        let mut file = match for_appending(&path, false) {
+            Ok(file) => file,
+            Err(error) => return Err(self.not_opened(id, error)),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ThreadError::Busy { id: id.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        let read = replay(&path, &bytes)?;
+        let mut note = None;
+        if read.torn {
+            crate::journal::Disk::cut(&mut file, read.length as u64).map_err(failed)?;
+            note = Some("the last entry was not written to its end and is left out".to_owned());
+        }
+        let journal = Some(Journal::new(path, Box::new(file), read.length as u64));
+        Ok(Thread { id: id.to_owned(), agent: read.header.agent, state: read.state, journal, note })
+    }
+
+    /// Lists the threads, the one changed last first.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`] for the folder; a journal that cannot be read is listed with its
+    /// problem.
+    pub fn list(&self) -> Result<Vec<ThreadSummary>, ThreadError> {
+        let mut summaries: Vec<_> = self.ids()?.into_iter().map(|id| self.summary(id)).collect();
+        summaries.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.id.cmp(&a.id)));
+        Ok(summaries)
+    }
+
+    /// Reads a thread, whether or not it is open elsewhere.
+    ///
+    /// # Errors
+    /// [`ThreadError`].
+    pub fn read(&self, id: &str) -> Result<ThreadContents, ThreadError> {
+        let path = self.checked(id)?;
+        let bytes = fs::read(&path).map_err(|error| self.not_opened(id, error))?;
+        let read = replay(&path, &bytes)?;
+        Ok(ThreadContents {
+            summary: read.summary(id.to_owned()),
+            messages: read.state.messages,
+            skills: read.state.skills,
+        })
+    }
+
+    fn summary(&self, id: String) -> ThreadSummary {
+        let path = self.path(&id);
+        let read = fs::read(&path)
+            .map_err(|source| ThreadError::Io { path: path.clone(), source })
+            .and_then(|bytes| replay(&path, &bytes));
+        match read {
+            Ok(read) => read.summary(id),
+            Err(error) => ThreadSummary {
+                id,
+                agent: String::new(),
+                title: String::new(),
+                messages: 0,
+                began: 0,
+                changed: 0,
+                problem: Some(error.to_string()),
+            },
+        }
+    }
+
+    fn ids(&self) -> Result<Vec<String>, ThreadError> {
+        let failed = |source| ThreadError::Io { path: self.folder.clone(), source };
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
+            ids.extend(id.filter(|id| is_id(id)).map(str::to_owned));
+        }
+        Ok(ids)
+    }
+
+    /// The only way from an id to a file.
+    fn checked(&self, id: &str) -> Result<PathBuf, ThreadError> {
+        match is_id(id) {
+            true => Ok(self.path(id)),
+            false => Err(ThreadError::BadId { id: id.to_owned() }),
+        }
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.jsonl"))
+    }
+
+    fn not_opened(&self, id: &str, source: io::Error) -> ThreadError {
+        if source.kind() != io::ErrorKind::NotFound {
+            return ThreadError::Io { path: self.path(id), source };
+        }
+        let ids = self.ids().unwrap_or_default();
+        let similar = similar(id, ids.iter().map(String::as_str));
+        ThreadError::NotFound { id: id.to_owned(), similar }
+    }
+}
+
+impl Read {
+    fn summary(&self, id: String) -> ThreadSummary {
+        ThreadSummary {
+            id,
+            agent: self.header.agent.clone(),
+            title: self.title.clone(),
+            messages: self.state.messages.len(),
+            began: self.header.at,
+            changed: self.changed,
+            problem: None,
+        }
+    }
+}
+
+fn is_id(id: &str) -> bool {
+    (1..=64).contains(&id.len())
+        && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// Adds a line to what will be written.
+pub(super) fn write_line(lines: &mut Vec<u8>, at: u64, change: &Change) {
+    serde_json::to_writer(&mut *lines, &LineRef { at, change })
+        .expect("a change has text keys only, and a vector takes every byte");
+    lines.push(b'\n');
+}
+
+fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
+    let damaged = |line, reason: String| ThreadError::Damaged { path: path.into(), line, reason };
+    let (lines, whole) = whole_lines(bytes);
+    let Some((first, changes)) = lines.split_first() else {
+        return Err(damaged(1, "the journal has no first line".to_owned()));
+    };
+    let header = header(path, first)?;
+    let mut read = Read {
+        changed: header.at,
+        header,
+        state: State::default(),
+        title: String::new(),
+        length: whole,
+        torn: whole < bytes.len(),
+    };
+    for (index, line) in changes.iter().enumerate() {
+        let last = index + 1 == changes.len();
+        match serde_json::from_slice::<Line>(line) {
+            Ok(Line { at, change }) if read.state.takes(&change) => {
+                if let (true, Change::Message { message: Message::User { text } }) =
+                    (read.title.is_empty(), &change)
+                {
+                    read.title = text.lines().next().unwrap_or_default().to_owned();
+                }
+                read.changed = at;
+                read.state.apply(change);
+            }
+            // A machine that loses its power may leave the length of a line and not its bytes.
+            Err(_) if last && !read.torn => {
+                read.length = whole - line.len() - 1;
+                read.torn = true;
+            }
+            Ok(_) => {
+                let reason = "it cuts the conversation where there is nothing to cut".to_owned();
+                return Err(damaged(index + 2, reason));
+            }
+            Err(error) => return Err(damaged(index + 2, error.to_string())),
+        }
+    }
+    Ok(read)
+}
+
+fn header(path: &Path, line: &[u8]) -> Result<Header, ThreadError> {
+    /// What every version's first line has.
+    #[derive(Deserialize)]
+    struct AnyHeader {
+        version: u64,
+    }
+    let damaged = |error: serde_json::Error| ThreadError::Damaged {
+        path: path.into(),
+        line: 1,
+        reason: error.to_string(),
+    };
+    match serde_json::from_slice::<AnyHeader>(line).map_err(damaged)?.version {
+        VERSION => serde_json::from_slice(line).map_err(damaged),
+        version => Err(ThreadError::Version { path: path.into(), version }),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// Reads a journal's bytes: the thread without its file.
+    pub(in crate::thread) fn reread(bytes: &[u8]) -> Result<Thread, ThreadError> {
+        let read = replay(Path::new("journal"), bytes)?;
+        let (id, agent) = (read.header.thread, read.header.agent);
+        Ok(Thread { id, agent, state: read.state, journal: None, note: None })
+    }
+
+    /// The first line of a journal.
+    pub(in crate::thread) fn first_line(id: &str, agent: &str) -> Vec<u8> {
+        let header = Header { thread: id.into(), version: VERSION, agent: agent.into(), at: 1 };
+        let mut line = serde_json::to_vec(&header).unwrap();
+        line.push(b'\n');
+        line
+    }
+}

@@ -1,0 +1,369 @@
+use std::fs;
+use std::io;
+
+use proptest::prelude::*;
+
+use super::store::testing::{first_line, reread};
+use super::*;
+use crate::home::{Home, HomeSource};
+use crate::journal::testing::SmallDisk;
+use crate::model::ModelCall;
+
+struct Place {
+    folder: tempfile::TempDir,
+    threads: Threads,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("sandbox")).unwrap();
+    let threads = Threads::of(&Home::at(folder.path(), HomeSource::Argument).unwrap());
+    Place { folder, threads }
+}
+
+impl Place {
+    fn journal(&self, id: &str) -> std::path::PathBuf {
+        self.folder.path().join(format!("sandbox/data/kernel/threads/{id}.jsonl"))
+    }
+}
+
+fn user(text: &str) -> Message {
+    Message::User { text: text.into() }
+}
+
+fn calls(ids: &[&str]) -> Message {
+    let call =
+        |id: &&str| ModelCall { id: (*id).into(), name: "echo".into(), arguments: "{}".into() };
+    Message::Assistant { text: String::new(), calls: ids.iter().map(call).collect() }
+}
+
+fn answer(id: &str, text: &str) -> Message {
+    Message::Tool { call_id: id.into(), name: "echo".into(), text: text.into(), is_error: false }
+}
+
+fn cut_off(id: &str) -> Message {
+    let text = CUT_OFF.into();
+    Message::Tool { call_id: id.into(), name: "echo".into(), text, is_error: true }
+}
+
+fn skill(id: &str, digest: &str) -> SkillRef {
+    SkillRef { skill_id: id.into(), digest: digest.into() }
+}
+
+fn skills(thread: &Thread) -> Vec<(&str, &str, bool)> {
+    let shown = |s: &'_ ThreadSkill| s.in_messages;
+    let skills = thread.skills().iter();
+    skills.map(|s| (s.skill.skill_id.as_str(), s.skill.digest.as_str(), shown(s))).collect()
+}
+
+/// A thread whose journal lies in memory.
+fn on_disk(disk: &SmallDisk) -> Thread {
+    let line = first_line("t", "worker");
+    disk.bytes.lock().unwrap().extend(&line);
+    let journal = Journal::new("journal".into(), Box::new(disk.clone()), line.len() as u64);
+    Thread { journal: Some(journal), id: "t".into(), ..Thread::in_memory("worker") }
+}
+
+#[test]
+fn a_thread_goes_on_where_it_was() {
+    let place = place();
+    let mut thread = place.threads.create("worker").unwrap();
+    let id = thread.id().to_owned();
+    thread.push(user("first\nline two")).unwrap();
+    thread.push(calls(&["1"])).unwrap();
+    thread.push(answer("1", "the skill's text")).unwrap();
+    thread.activate(skill("code-review", "d1"), true).unwrap();
+    let messages = thread.messages().to_vec();
+    drop(thread);
+    let thread = place.threads.open(&id).unwrap();
+    assert_eq!((thread.id(), thread.agent(), thread.note()), (&*id, "worker", None));
+    assert_eq!(thread.messages(), messages);
+    assert_eq!(skills(&thread), [("code-review", "d1", true)]);
+    drop(thread);
+
+    let contents = place.threads.read(&id).unwrap();
+    assert_eq!(contents.messages, messages);
+    let list = place.threads.list().unwrap();
+    assert_eq!(list, [contents.summary]);
+    assert_eq!((list[0].title.as_str(), list[0].messages), ("first", 3));
+    assert!(list[0].changed >= list[0].began && list[0].began > 0);
+}
+
+#[test]
+fn a_second_opener_is_told_that_the_thread_is_busy() {
+    let place = place();
+    let first = place.threads.create("worker").unwrap();
+    let id = first.id().to_owned();
+    assert!(matches!(place.threads.open(&id), Err(ThreadError::Busy { id: busy }) if busy == id));
+    assert_eq!(place.threads.read(&id).unwrap().messages, []);
+    drop(first);
+    let second = place.threads.open(&id).unwrap();
+    assert!(matches!(place.threads.open(&id), Err(ThreadError::Busy { .. })));
+    drop(second);
+    place.threads.open(&id).unwrap();
+}
+
+#[test]
+fn an_entry_that_was_cut_anywhere_is_dropped_and_the_thread_goes_on() {
+    let place = place();
+    let mut thread = place.threads.create("worker").unwrap();
+    let id = thread.id().to_owned();
+    thread.push(user("kept")).unwrap();
+    let path = place.journal(&id);
+    let before = fs::read(&path).unwrap();
+    thread.push(user("cut — somewhere")).unwrap();
+    drop(thread);
+    let after = fs::read(&path).unwrap();
+    for length in before.len()..after.len() {
+        fs::write(&path, &after[..length]).unwrap();
+        let mut thread = place.threads.open(&id).unwrap();
+        assert_eq!(thread.messages(), [user("kept")], "{length}");
+        assert_eq!(thread.note().is_some(), length > before.len(), "{length}");
+        thread.push(user("next")).unwrap();
+        drop(thread);
+        let thread = place.threads.open(&id).unwrap();
+        assert_eq!(thread.messages(), [user("kept"), user("next")], "{length}");
+        assert_eq!(thread.note(), None);
+    }
+}
+
+#[test]
+fn a_last_line_whose_bytes_never_came_is_dropped() {
+    let mut journal = first_line("t", "worker");
+    let disk = SmallDisk::with_room(usize::MAX);
+    let mut thread = on_disk(&disk);
+    thread.push(user("kept")).unwrap();
+    let whole = disk.bytes.lock().unwrap().clone();
+    journal.clone_from(&whole);
+    journal.extend([0; 40]);
+    journal.push(b'\n');
+    assert_eq!(reread(&journal).unwrap().messages(), [user("kept")]);
+    // In the middle it is not a torn end but damage.
+    journal.extend(&whole[first_line("t", "worker").len()..]);
+    let error = reread(&journal).unwrap_err();
+    assert!(matches!(error, ThreadError::Damaged { line: 3, .. }), "{error}");
+}
+
+#[test]
+fn a_turn_that_was_cut_off_is_settled() {
+    let mut thread = Thread::in_memory("worker");
+    thread.push(user("do")).unwrap();
+    thread.push(calls(&["1", "2", "3"])).unwrap();
+    thread.push(answer("2", "done")).unwrap();
+    assert_eq!(thread.settle().unwrap(), 2);
+    let settled =
+        [user("do"), calls(&["1", "2", "3"]), answer("2", "done"), cut_off("1"), cut_off("3")];
+    assert_eq!(thread.messages(), settled);
+    assert_eq!(thread.settle().unwrap(), 0);
+    assert_eq!(thread.messages(), settled);
+    assert_eq!(Thread::in_memory("worker").settle().unwrap(), 0);
+}
+
+#[test]
+fn what_a_user_says_never_stands_between_a_call_and_its_answer() {
+    let disk = SmallDisk::with_room(usize::MAX);
+    let mut thread = on_disk(&disk);
+    thread.push(calls(&["1"])).unwrap();
+    thread.push(user("and now?")).unwrap();
+    let expected = [calls(&["1"]), cut_off("1"), user("and now?")];
+    assert_eq!(thread.messages(), expected);
+    assert_eq!(reread(&disk.bytes.lock().unwrap()).unwrap().messages(), expected);
+}
+
+#[test]
+fn a_compaction_forgets_which_texts_are_there_and_not_which_skills_are_active() {
+    let mut thread = Thread::in_memory("worker");
+    thread.push(user("one")).unwrap();
+    thread.push(calls(&["1"])).unwrap();
+    thread.push(answer("1", "old text")).unwrap();
+    thread.activate(skill("old", "d1"), true).unwrap();
+    thread.activate(skill("invoked", "d2"), false).unwrap();
+    thread.push(calls(&["2"])).unwrap();
+    thread.push(answer("2", "new text")).unwrap();
+    thread.activate(skill("new", "d3"), true).unwrap();
+
+    let bad = thread.compact("summary".into(), 4).unwrap_err();
+    assert!(matches!(bad, ThreadError::BadCut { keep_from: 4, messages: 5 }), "{bad}");
+    let bad = thread.compact("summary".into(), 6).unwrap_err();
+    assert!(matches!(bad, ThreadError::BadCut { keep_from: 6, messages: 5 }), "{bad}");
+
+    thread.compact("summary".into(), 3).unwrap();
+    assert_eq!(thread.messages(), [user("summary"), calls(&["2"]), answer("2", "new text")]);
+    let expected = [("old", "d1", false), ("invoked", "d2", false), ("new", "d3", true)];
+    assert_eq!(skills(&thread), expected);
+    // What comes next finds the text where the compaction moved it.
+    thread.leave_out(2).unwrap();
+    assert_eq!(skills(&thread), expected);
+    thread.compact("shorter".into(), 1).unwrap();
+    assert_eq!(skills(&thread), expected);
+    thread.compact("all of it".into(), 3).unwrap();
+    assert_eq!(thread.messages(), [user("all of it")]);
+    assert_eq!(skills(&thread)[2], ("new", "d3", false));
+}
+
+#[test]
+fn a_skill_is_in_the_messages_in_the_text_that_was_activated_last() {
+    let mut thread = Thread::in_memory("worker");
+    thread.activate(skill("s", "d1"), true).unwrap();
+    assert_eq!(skills(&thread), [("s", "d1", false)], "there is no message that could have it");
+    thread.push(answer("1", "text")).unwrap();
+    thread.activate(skill("s", "d1"), true).unwrap();
+    assert_eq!(skills(&thread), [("s", "d1", true)]);
+    thread.activate(skill("s", "d1"), false).unwrap();
+    assert_eq!(skills(&thread), [("s", "d1", true)], "the text has not gone away");
+    thread.activate(skill("s", "d2"), false).unwrap();
+    assert_eq!(skills(&thread), [("s", "d2", false)], "but it is another now");
+}
+
+#[test]
+fn answers_can_be_left_out_and_everything_forgotten() {
+    let mut thread = Thread::in_memory("worker");
+    thread.push(calls(&["1"])).unwrap();
+    thread.push(answer("1", "long")).unwrap();
+    thread.activate(skill("s", "d1"), true).unwrap();
+    thread.push(answer("2", "kept")).unwrap();
+    thread.activate(skill("t", "d2"), true).unwrap();
+    assert!(matches!(thread.leave_out(4), Err(ThreadError::BadCut { .. })));
+    thread.leave_out(2).unwrap();
+    assert_eq!(thread.messages(), [calls(&["1"]), answer("1", LEFT_OUT), answer("2", "kept")]);
+    assert_eq!(skills(&thread), [("s", "d1", false), ("t", "d2", true)]);
+    thread.reset().unwrap();
+    assert_eq!((thread.messages(), thread.skills()), (&[][..], &[][..]));
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_nothing_is_lost() {
+    let disk = SmallDisk::with_room(usize::MAX);
+    let mut thread = on_disk(&disk);
+    thread.push(user("kept")).unwrap();
+    *disk.room.lock().unwrap() = disk.bytes.lock().unwrap().len() + 20;
+    let error = thread.push(user("too much")).unwrap_err();
+    assert!(
+        matches!(&error, ThreadError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    );
+    assert_eq!(thread.messages(), [user("kept")]);
+    assert_eq!(reread(&disk.bytes.lock().unwrap()).unwrap().messages(), [user("kept")]);
+    *disk.room.lock().unwrap() = usize::MAX;
+    thread.push(user("now it fits")).unwrap();
+    let expected = [user("kept"), user("now it fits")];
+    assert_eq!(reread(&disk.bytes.lock().unwrap()).unwrap().messages(), expected);
+}
+
+#[test]
+fn ids_are_checked_before_they_name_a_file() {
+    let place = place();
+    let thread = place.threads.create("worker").unwrap();
+    // A journal that a path would reach.
+    fs::copy(place.journal(thread.id()), place.folder.path().join("sandbox/data/x.jsonl")).unwrap();
+    let long = "a".repeat(65);
+    for id in ["", "../../x", "..", ".", "/x", "a/b", "a.b", "A", "a b", "a\0", "ü", "a_b", &long]
+    {
+        let bad = |result: Result<(), ThreadError>| match result {
+            Err(ThreadError::BadId { id: bad }) => assert_eq!(bad, id),
+            other => panic!("{id}: {other:?}"),
+        };
+        bad(place.threads.open(id).map(drop));
+        bad(place.threads.read(id).map(drop));
+    }
+    let mut wrong = thread.id().to_owned();
+    wrong.replace_range(25..26, "-");
+    let error = place.threads.open(&wrong).unwrap_err();
+    assert!(
+        matches!(&error, ThreadError::NotFound { similar, .. } if similar == &[thread.id()]),
+        "{error}"
+    );
+    assert_eq!(error.to_string(), format!("no thread `{wrong}`"));
+}
+
+#[test]
+fn a_journal_of_another_version_is_refused_and_listed() {
+    let place = place();
+    let id = place.threads.create("worker").unwrap().id().to_owned();
+    let path = place.journal(&id);
+    let header = fs::read_to_string(&path).unwrap().replace("\"version\":1", "\"version\":2");
+    fs::write(&path, &header).unwrap();
+    let error = place.threads.open(&id).unwrap_err();
+    assert!(matches!(error, ThreadError::Version { version: 2, .. }), "{error}");
+    let list = place.threads.list().unwrap();
+    assert_eq!(list[0].problem.as_deref(), Some(&*error.to_string()));
+    assert_eq!(fs::read_to_string(&path).unwrap(), header);
+    fs::write(&path, "").unwrap();
+    let error = place.threads.open(&id).unwrap_err();
+    assert!(matches!(error, ThreadError::Damaged { line: 1, .. }), "{error}");
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let text = "\\PC{0,12}|[\\x00-\\x20\"\\\\]{0,4}";
+    let call = ("[a-c]", "[a-z.]{1,6}", text).prop_map(|(id, name, arguments)| ModelCall {
+        id,
+        name,
+        arguments,
+    });
+    prop_oneof![
+        text.prop_map(|text| Message::User { text }),
+        (text, prop::collection::vec(call, 0..3))
+            .prop_map(|(text, calls)| Message::Assistant { text, calls }),
+        ("[a-c]", "[a-z.]{1,6}", text, any::<bool>()).prop_map(
+            |(call_id, name, text, is_error)| Message::Tool { call_id, name, text, is_error }
+        ),
+    ]
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Push(Message),
+    Activate(SkillRef, bool),
+    Compact(String, usize),
+    LeaveOut(usize),
+    Settle,
+    Reset,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        8 => message().prop_map(Act::Push),
+        3 => ("[a-c]", "[x-z]", any::<bool>())
+            .prop_map(|(id, digest, there)| Act::Activate(skill(&id, &digest), there)),
+        1 => ("\\PC{0,8}", 0..9_usize).prop_map(|(text, from)| Act::Compact(text, from)),
+        1 => (0..9_usize).prop_map(Act::LeaveOut),
+        1 => Just(Act::Settle),
+        1 => Just(Act::Reset),
+    ]
+}
+
+fn perform(thread: &mut Thread, act: Act) -> bool {
+    match act {
+        Act::Push(message) => thread.push(message).is_ok(),
+        Act::Activate(skill, there) => thread.activate(skill, there).is_ok(),
+        Act::Compact(summary, from) => thread.compact(summary, from).is_ok(),
+        Act::LeaveOut(before) => thread.leave_out(before).is_ok(),
+        Act::Settle => thread.settle().is_ok(),
+        Act::Reset => thread.reset().is_ok(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_journal_gives_back_what_was_done(
+        acts in prop::collection::vec((act(), any::<bool>()), 0..24),
+    ) {
+        let disk = SmallDisk::with_room(usize::MAX);
+        let mut thread = on_disk(&disk);
+        let mut reference = Thread::in_memory("worker");
+        for (act, full) in acts {
+            if full {
+                // On a full disk nothing happens, but what needs no room.
+                let room = disk.bytes.lock().unwrap().len();
+                *disk.room.lock().unwrap() = room;
+                let before = thread.state.clone();
+                perform(&mut thread, act.clone());
+                prop_assert_eq!(&thread.state, &before);
+                *disk.room.lock().unwrap() = usize::MAX;
+            }
+            prop_assert_eq!(perform(&mut thread, act.clone()), perform(&mut reference, act));
+            prop_assert_eq!(&thread.state, &reference.state);
+            let again = reread(&disk.bytes.lock().unwrap()).unwrap();
+            prop_assert_eq!(&again.state, &reference.state);
+        }
+    }
+}
