@@ -283,7 +283,9 @@ async fn an_extension_can_have_an_agent_work() {
 fn creates(id: &str, arguments: &Value) -> ModelCall {
     let mut all = json!({"id": "tea_agent", "name": "Tea", "description": "Makes tea.",
                          "instructions": "Boil: water."});
-    all.as_object_mut().unwrap().extend(arguments.as_object().unwrap().clone());
+    for (key, value) in arguments.as_object().expect("arguments are an object") {
+        all[key] = value.clone();
+    }
     call(id, "create_agent", &all)
 }
 

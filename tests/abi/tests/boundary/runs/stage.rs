@@ -1,7 +1,7 @@
 //! A model that says what the test wants, and somebody at the other end.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 use skillhost_kernel::{
@@ -15,6 +15,11 @@ use test_support::TestHome;
 use tokio::sync::Notify;
 
 use crate::rig::{Rig, home_with, misbehaving, patient};
+
+/// What is behind a lock that no test poisons and lives on.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panics with it")
+}
 
 /// What a model does when it is asked.
 pub(crate) enum Step {
@@ -42,8 +47,8 @@ impl ModelProvider for Script {
         request: &ModelRequest,
         on_piece: &mut (dyn FnMut(Piece) + Send),
     ) -> Result<ModelReply, ModelError> {
-        self.asked.lock().unwrap().push(request.clone());
-        let step = self.steps.lock().unwrap().pop_front();
+        locked(&self.asked).push(request.clone());
+        let step = locked(&self.steps).pop_front();
         match step.unwrap_or_else(|| panic!("{} has no more to say: {request:#?}", self.facts.name))
         {
             Step::Reply(reply) => {
@@ -92,12 +97,12 @@ pub(crate) struct Person {
 #[async_trait]
 impl Channel for Person {
     fn notice(&self, event: &RunEvent) {
-        self.events.lock().unwrap().push(event.clone());
+        locked(&self.events).push(event.clone());
     }
 
     async fn approve(&self, request: &ApprovalRequest) -> Decision {
-        self.asked.lock().unwrap().push(request.clone());
-        let decision = self.decisions.lock().unwrap().pop_front();
+        locked(&self.asked).push(request.clone());
+        let decision = locked(&self.decisions).pop_front();
         match decision {
             Some(decision) => decision,
             None => std::future::pending().await,
@@ -113,10 +118,14 @@ impl Person {
 
     /// The events as JSON, without those of streaming and cost.
     pub(crate) fn told(&self) -> Vec<Value> {
-        let events = self.events.lock().unwrap();
+        let events = locked(&self.events);
         let quiet =
             |event: &&RunEvent| !matches!(event, RunEvent::Used { .. } | RunEvent::Text { .. });
-        events.iter().filter(quiet).map(|event| serde_json::to_value(event).unwrap()).collect()
+        events
+            .iter()
+            .filter(quiet)
+            .map(|event| serde_json::to_value(event).expect("an event is JSON"))
+            .collect()
     }
 
     /// Waits until there was an event of a kind.
@@ -132,7 +141,7 @@ impl Person {
             RunEvent::Note { text, .. } => Some(text.clone()),
             _ => None,
         };
-        self.events.lock().unwrap().iter().filter_map(note).collect()
+        locked(&self.events).iter().filter_map(note).collect()
     }
 }
 
@@ -231,12 +240,18 @@ impl Stage {
 
     /// Every request to the model of an agent so far.
     pub(crate) fn asked(&self, agent: &str) -> Vec<ModelRequest> {
-        self.models[agent].asked.lock().unwrap().clone()
+        locked(&self.models[agent].asked).clone()
     }
 
     /// The last message of the last request to the worker's model.
     pub(crate) fn last(&self) -> Message {
-        self.asked("worker").last().expect("it was asked").messages.last().unwrap().clone()
+        self.asked("worker")
+            .last()
+            .expect("it was asked")
+            .messages
+            .last()
+            .expect("it was told")
+            .clone()
     }
 
     /// The transcript of a run, without times.
@@ -244,8 +259,8 @@ impl Stage {
         let path = format!("sandbox/data/kernel/runs/{run_id}.jsonl");
         let text = std::fs::read_to_string(self.rig.home.path(path)).expect("a transcript");
         let line = |line: &str| {
-            let mut value: Value = serde_json::from_str(line).unwrap();
-            value.as_object_mut().unwrap().remove("at");
+            let mut value: Value = serde_json::from_str(line).expect("a line is JSON");
+            value.as_object_mut().expect("a line is an object").remove("at");
             value
         };
         text.lines().map(line).collect()
