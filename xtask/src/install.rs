@@ -12,7 +12,7 @@ use crate::process::{cargo, run, run_quietly};
 use crate::{Result, root, target};
 
 /// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
-const LIBRARIES: [&str; 3] = ["skill_registry", "embedding", "echo"];
+const LIBRARIES: [&str; 4] = ["skill_registry", "embedding", "core_tools", "echo"];
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
@@ -66,7 +66,8 @@ pub(crate) fn package() -> Result<()> {
 /// A release build is the product alone. A debug build is the same selection of packages as in
 /// `cargo xtask test`, which has then nothing left to compile.
 pub(crate) fn build(profile: &str) -> Result<()> {
-    let product = ["skillhost", "skill-registry", "skillhost-embedding", "skillhost-echo"];
+    let product =
+        ["skillhost", "skill-registry", "skillhost-embedding", "core_tools", "skillhost-echo"];
     let product: Vec<_> = product.iter().flat_map(|name| ["-p", name]).collect();
     let product = [&product[..], &["--release"]].concat();
     let selection: &[&str] = match profile {

@@ -1,1 +1,153 @@
-//! File tools for agents, inside the sandbox.
+//! File tools for agents, inside the sandbox of the home.
+//!
+//! [`jail`] is the only way to a file: a path is refused or accepted as text, then walked without
+//! following a link. What a tool writes is planned first: a [`Plan`] knows which skills come to be, so
+//! that the registry is told of them before they are there, and then does all of its work or nothing.
+//!
+//! Kept from every tool: `data` (what extensions keep for themselves). Kept from those that write:
+//! whatever is part of a skill.
+
+mod change;
+mod jail;
+mod list;
+mod patch;
+mod path;
+mod paths;
+mod read;
+mod skill;
+mod spec;
+mod text;
+mod write;
+
+use skillhost_sdk::prelude::*;
+use skillhost_sdk::{SkillClient, tokio};
+
+pub use jail::Sandbox;
+pub use list::{ListArgs, list_directory};
+pub use patch::{PatchArgs, apply_patch};
+pub use path::{PathFault, SandboxPath};
+pub use paths::{DeleteArgs, MoveArgs, delete_path, move_path};
+pub use read::{ReadArgs, read_file};
+pub use write::{WriteArgs, write_file};
+
+use change::Change;
+
+/// The extension that keeps skills.
+const REGISTRY: &str = "skill_registry";
+
+/// What a tool answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// For a model.
+    pub text: String,
+    /// For a program.
+    pub structured: Value,
+}
+
+/// A write that was examined and not yet made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    skills: Vec<String>,
+    act: Act,
+    done: Done,
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Edit(Change),
+    Move { from: SandboxPath, to: SandboxPath },
+}
+
+impl Plan {
+    fn edits(sandbox: &Sandbox, change: Change, done: Done) -> Result<Self> {
+        Ok(Self { skills: change.new_skills(sandbox)?, act: Act::Edit(change), done })
+    }
+
+    /// Returns the ids of the skills that come to be.
+    #[must_use]
+    pub fn new_skills(&self) -> &[String] {
+        &self.skills
+    }
+
+    /// Does all of it, or nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if a file is no longer what it was when it was examined; those of the
+    /// disk.
+    pub fn commit(self, sandbox: &Sandbox) -> Result<Done> {
+        match &self.act {
+            Act::Edit(change) => change.commit(sandbox)?,
+            Act::Move { from, to } => paths::carry(sandbox, from, to)?,
+        }
+        Ok(self.done)
+    }
+}
+
+/// The extension.
+struct CoreTools {
+    sandbox: Sandbox,
+    registry: Option<SkillClient>,
+}
+
+#[async_trait]
+impl Extension for CoreTools {
+    fn new(cx: ExtensionContext) -> Result<Self> {
+        // A manifest that does not name the registry has none.
+        Ok(Self { sandbox: Sandbox::of(cx.home()), registry: cx.skills(REGISTRY).ok() })
+    }
+}
+
+#[async_trait]
+impl ToolProvider for CoreTools {
+    fn tools(&self, _cx: &CallContext) -> Vec<ToolSpec> {
+        spec::specs()
+    }
+
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+        let sandbox = &self.sandbox;
+        let planned = match tool {
+            "read_file" => {
+                let args = args.parse()?;
+                return output(blocking(|| read_file(sandbox, &args))?);
+            }
+            "list_directory" => {
+                let args = args.parse()?;
+                return output(blocking(|| list_directory(sandbox, &args))?);
+            }
+            "delete_path" => {
+                let args = args.parse()?;
+                return output(blocking(|| delete_path(sandbox, &args))?);
+            }
+            "write_file" => {
+                let args = args.parse()?;
+                blocking(|| write_file(sandbox, &args))?
+            }
+            "apply_patch" => {
+                let args = args.parse()?;
+                blocking(|| apply_patch(sandbox, &args))?
+            }
+            "move_path" => {
+                let args = args.parse()?;
+                blocking(|| move_path(sandbox, &args))?
+            }
+            other => return Err(ExtError::not_found(format!("no tool `{other}`"))),
+        };
+        let (registry, skills) = (self.registry.as_ref(), planned.skills.clone());
+        skill::announce(registry, cx, &skills).await?;
+        let mut done = blocking(|| planned.commit(sandbox))?;
+        done.text.push_str(&skill::written(registry, cx, &skills).await);
+        done.structured["new_skills"] = json!(skills);
+        output(done)
+    }
+}
+
+fn output(done: Done) -> Result<ToolOutput> {
+    ToolOutput::text(done.text).with_structured(&done.structured)
+}
+
+/// Runs work that waits for the disk where it keeps no other call waiting.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
+export_extension!(CoreTools: tools);

@@ -12,6 +12,7 @@ mod bad_skill;
 mod command_line;
 mod config;
 mod conventions;
+mod core_tools;
 mod cost;
 mod doctor;
 mod export;

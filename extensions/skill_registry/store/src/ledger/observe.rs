@@ -53,8 +53,14 @@ impl Session<'_> {
         };
         let captured = capture(&place)?;
         self.change(|work| {
-            let external = VersionAuthor::External;
-            let (_, edited) = record(work, skill_id, &place, &captured, &external)?;
+            // What an agent has announced and nobody has seen before is the agent's.
+            let author = match (work.version(skill_id, None)?, work.created(skill_id)?) {
+                (None, Some(created)) if created.approved.is_none() => {
+                    VersionAuthor::Agent(created.author)
+                }
+                _ => VersionAuthor::External,
+            };
+            let (_, edited) = record(work, skill_id, &place, &captured, &author)?;
             let mut events: Vec<LedgerEvent> = edited.into_iter().collect();
             events.extend(outdate(work, skill_id, &|path| known(&captured, path))?);
             Ok(events)

@@ -40,6 +40,9 @@ impl Ledger {
     /// Records that an agent created a skill, as a tool says that writes files for agents. Until a
     /// person approves the skill it grants nothing and cannot be bound.
     ///
+    /// A tool may say so before it writes, so that the skill is nobody's from its first moment, and
+    /// again afterwards; that is one creation.
+    ///
     /// # Errors
     /// [`LedgerErrorKind::Argument`] for a name that cannot be an id; those of the disk and the
     /// database.
@@ -57,6 +60,14 @@ impl Ledger {
         self.with(|session| {
             let captured = place.as_ref().map(capture).transpose()?;
             session.change(|work| {
+                let known = work.created(skill_id)?;
+                if let (Some(place), Some(captured)) = (&place, &captured) {
+                    let author = VersionAuthor::Agent(author.clone());
+                    record(work, skill_id, place, captured, &author)?;
+                }
+                if known.is_some_and(|known| known.author == *author && known.approved.is_none()) {
+                    return Ok(());
+                }
                 let changed = work.log(&Entry {
                     action: "skill.created",
                     by: &author.agent_id,
@@ -65,10 +76,6 @@ impl Ledger {
                     detail: json!({"author": author}),
                     ..Entry::default()
                 })?;
-                if let (Some(place), Some(captured)) = (&place, &captured) {
-                    let author = VersionAuthor::Agent(author.clone());
-                    record(work, skill_id, place, captured, &author)?;
-                }
                 let created = Created {
                     skill_id: id.to_string(),
                     author: author.clone(),

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 use skill_store::{
-    Activation, ActivationKind, Digest, Flag, LedgerErrorKind, ProposalState, ProposeRequest,
-    SkillStats, Standing, VersionAuthor,
+    Activation, ActivationKind, AuditFilter, Digest, Flag, LedgerErrorKind, ProposalState,
+    ProposeRequest, SkillStats, Standing, VersionAuthor,
 };
 
 use crate::desk::{Desk, agent, person, text, wish};
@@ -228,4 +228,29 @@ fn a_skill_too_large_for_a_version_says_so_and_loses_nothing() {
     desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).unwrap();
     assert_eq!(desk.body("beads"), "one\ntwo\nthree");
     assert_eq!(fs::read_dir(desk.scene.path("skills/beads/A")).unwrap().count(), 601);
+}
+
+#[test]
+fn a_skill_that_is_announced_is_its_agents_from_the_first_moment() {
+    let desk = Desk::empty();
+    desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
+    desk.write("pdf", &text("pdf", "Read it."));
+    // Whoever sees it first.
+    desk.other().observe(&desk.snapshot(), &[id("pdf")]).unwrap();
+    desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
+    let history = desk.ledger.history(&desk.snapshot(), "pdf").unwrap();
+    let authors: Vec<_> = history.into_iter().map(|version| version.author).collect();
+    assert_eq!(authors, [VersionAuthor::Agent(agent())]);
+    let filter = AuditFilter { skill: Some("pdf"), ..AuditFilter::default() };
+    let actions: Vec<_> =
+        desk.ledger.audit(filter).unwrap().into_iter().map(|entry| entry.action).collect();
+    assert_eq!(actions.iter().filter(|action| *action == "skill.created").count(), 1);
+    let standing = desk.ledger.standing(&desk.snapshot()).unwrap();
+    let digest = standing[&id("pdf")].digest;
+    let expected = Standing { author: agent(), approved: false, digest };
+    assert_eq!(standing[&id("pdf")], expected);
+    // What comes after it is a person's word again, and a new report takes the approval away.
+    desk.ledger.approve_skill(&desk.snapshot(), &person(), "pdf", digest).unwrap();
+    desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
+    assert!(!desk.ledger.standing(&desk.snapshot()).unwrap()[&id("pdf")].approved);
 }

@@ -1,0 +1,271 @@
+//! Changes of texts: all of them, or none.
+
+use std::io::{self, ErrorKind as IoKind, Write as _};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cap_std::fs::{Dir, OpenOptions, Permissions};
+use skillhost_sdk::{ErrorKind, ExtError};
+
+use crate::jail::{self, Fault, Made, Sandbox, Spot};
+use crate::path::SandboxPath;
+use crate::read::{self, Current};
+use crate::skill;
+use crate::text::{self, FILE_LIMIT};
+
+/// What one file is to say.
+#[derive(Clone, Debug)]
+pub(crate) struct Edit {
+    pub(crate) path: SandboxPath,
+    /// The digest of the text it replaces; nothing for a new file.
+    pub(crate) base: Option<String>,
+    pub(crate) new: String,
+}
+
+/// What several files are to say, each a text at another path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Change {
+    pub(crate) edits: Vec<Edit>,
+}
+
+/// A text of the sandbox, or what hinders to know it; nothing if there is no file.
+pub(crate) fn look(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<Current>, ExtError> {
+    sandbox.refuse_kept(path)?;
+    let spot = match sandbox.spot(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        spot => spot?,
+    };
+    look_at(&spot, path)
+}
+
+fn look_at(spot: &Spot, path: &SandboxPath) -> Result<Option<Current>, ExtError> {
+    match spot.metadata() {
+        Ok(None) => Ok(None),
+        Ok(Some(_)) => read::current(spot, path).map(Some),
+        Err(error) => Err(Fault::from(error).at(path)),
+    }
+}
+
+impl Change {
+    /// Adds what a file is to say.
+    pub(crate) fn add(&mut self, edit: Edit) -> Result<(), ExtError> {
+        if edit.new.len() > FILE_LIMIT {
+            return Err(text::too_large(&edit.path, edit.new.len() as u64));
+        }
+        if edit.new.contains('\0') {
+            return Err(ExtError::invalid_argument(format!(
+                "the text for `{}` has NUL",
+                edit.path
+            ))
+            .with_hint("only text in UTF-8 can be written"));
+        }
+        self.edits.push(edit);
+        Ok(())
+    }
+
+    /// Returns the ids of the skills that come to be.
+    pub(crate) fn new_skills(&self, sandbox: &Sandbox) -> Result<Vec<String>, ExtError> {
+        let made = self.edits.iter().filter(|edit| edit.base.is_none());
+        made.filter_map(|edit| skill::new_skill(sandbox, &edit.path).transpose()).collect()
+    }
+
+    /// Writes every file, or none: whoever reads one meanwhile sees the old text or the new one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if a file is no longer what it was; those of the disk.
+    pub(crate) fn commit(&self, sandbox: &Sandbox) -> Result<(), ExtError> {
+        let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = Made::default();
+        let mut staged = Vec::new();
+        let mut work = || -> Result<(), ExtError> {
+            for edit in &self.edits {
+                staged.push(Staged::of(sandbox, edit, &mut made)?);
+            }
+            swap_all(&mut staged)
+        };
+        let worked = work();
+        if worked.is_err() {
+            drop(staged);
+            made.undo();
+            return worked;
+        }
+        // The names are only safe once their directories are.
+        staged.iter().try_for_each(|one| jail::sync(&one.spot.dir)).map_err(ExtError::from)
+    }
+}
+
+/// Puts every text into its place, or none of them.
+fn swap_all(staged: &mut [Staged<'_>]) -> Result<(), ExtError> {
+    for at in 0..staged.len() {
+        if let Err(error) = staged[at].swap() {
+            staged[..at].iter_mut().rev().for_each(Staged::put_back);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// A text that lies beside the file it is to replace.
+struct Staged<'e> {
+    edit: &'e Edit,
+    spot: Spot,
+    old: Option<(Vec<u8>, Permissions)>,
+    temporary: Option<String>,
+}
+
+impl<'e> Staged<'e> {
+    fn of(sandbox: &Sandbox, edit: &'e Edit, made: &mut Made) -> Result<Self, ExtError> {
+        let path = &edit.path;
+        sandbox.refuse_kept(path)?;
+        let spot = sandbox.spot_made(path, made)?;
+        let now = look_at(&spot, path)?;
+        if now.as_ref().map(|now| &now.digest) != edit.base.as_ref() {
+            return Err(changed(path));
+        }
+        if now.as_ref().is_some_and(|now| now.metadata.permissions().readonly()) {
+            return Err(ExtError::new(ErrorKind::Denied, format!("`{path}` is write-protected"))
+                .with_hint("a person protected it; leave it as it is"));
+        }
+        let old = now.map(|now| (now.text.into_bytes(), now.metadata.permissions()));
+        let mode = old.as_ref().map(|(_, mode)| mode.clone());
+        let temporary = stage(&spot.dir, edit.new.as_bytes(), mode)
+            .map_err(|error| Fault::from(error).at(path))?;
+        Ok(Self { edit, spot, old, temporary: Some(temporary) })
+    }
+
+    fn swap(&mut self) -> Result<(), ExtError> {
+        let Some(temporary) = self.temporary.take() else { return Ok(()) };
+        let (dir, name) = (&self.spot.dir, &self.spot.name);
+        let swapped = match self.old {
+            Some(_) => dir.rename(&temporary, dir, name),
+            None => rename_new(dir, &temporary, dir, name),
+        };
+        swapped.map_err(|error| {
+            let is_there = error.kind() == IoKind::AlreadyExists;
+            self.temporary = Some(temporary);
+            if is_there { changed(&self.edit.path) } else { Fault::from(error).at(&self.edit.path) }
+        })
+    }
+
+    /// Makes the file what it was; best effort, because the error is told.
+    fn put_back(&mut self) {
+        let (dir, name) = (&self.spot.dir, &self.spot.name);
+        let _ = match self.old.take() {
+            None => dir.remove_file(name),
+            Some((bytes, mode)) => stage(dir, &bytes, Some(mode)).and_then(|temporary| {
+                let back = dir.rename(&temporary, dir, name);
+                back.inspect_err(|_| drop(dir.remove_file(&temporary)))
+            }),
+        };
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            // A leftover would only add to the error that is told.
+            let _ = self.spot.dir.remove_file(temporary);
+        }
+    }
+}
+
+fn changed(path: &SandboxPath) -> ExtError {
+    ExtError::new(ErrorKind::Conflict, format!("`{path}` has changed since it was looked at"))
+        .with_hint("read_file again and make the change for the text as it is now")
+}
+
+/// Writes a text beside its place and brings it to the disk.
+fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<String> {
+    let name = temporary_name();
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    let written = (|| {
+        let mut file = dir.open_with(&name, &options)?;
+        file.write_all(bytes)?;
+        if let Some(mode) = mode {
+            file.set_permissions(mode)?;
+        }
+        file.sync_all()
+    })();
+    match written {
+        Ok(()) => Ok(name),
+        Err(error) => {
+            let _ = dir.remove_file(&name);
+            Err(error)
+        }
+    }
+}
+
+/// A name that no other write of this or another process uses.
+pub(crate) fn temporary_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!(".core-tools-{}-{number}.tmp", std::process::id())
+}
+
+/// Gives an entry another name that nothing has yet.
+pub(crate) fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+            // The file system knows no such flag.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
+            renamed => return renamed.map_err(io::Error::from),
+        }
+    }
+    match to.symlink_metadata(new) {
+        Ok(_) => Err(IoKind::AlreadyExists.into()),
+        Err(error) if error.kind() == IoKind::NotFound => from.rename(old, to, new),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn edit(path: &str, base: Option<&str>, new: &str) -> Edit {
+        let path = SandboxPath::new(path).unwrap();
+        Edit { path, base: base.map(|base| text::digest(base.as_bytes())), new: new.to_owned() }
+    }
+
+    #[test]
+    fn what_was_swapped_comes_back_if_the_rest_cannot_be() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join("sandbox").join(path);
+        fs::create_dir(at("")).unwrap();
+        fs::write(at("a"), "old").unwrap();
+        let sandbox = Sandbox::of(home.path());
+        let edits = [edit("a", Some("old"), "new"), edit("b", None, "b"), edit("c", None, "c")];
+        let mut made = Made::default();
+        let stage = |edit| Staged::of(&sandbox, edit, &mut made).unwrap();
+        let mut staged: Vec<_> = edits.iter().map(stage).collect();
+        // Somebody else makes the last one in the last moment.
+        fs::write(at("c"), "theirs").unwrap();
+        let error = swap_all(&mut staged).unwrap_err();
+        assert_eq!(error.message(), "`c` has changed since it was looked at");
+        drop(staged);
+        let mut left: Vec<_> =
+            fs::read_dir(at("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["a", "c"]);
+        assert_eq!(fs::read_to_string(at("a")).unwrap(), "old");
+        assert_eq!(fs::read_to_string(at("c")).unwrap(), "theirs");
+    }
+
+    #[test]
+    fn directories_that_were_made_for_nothing_go_again() {
+        let home = tempfile::tempdir().unwrap();
+        let sandbox = Sandbox::of(home.path());
+        fs::create_dir_all(home.path().join("sandbox/kept")).unwrap();
+        let change = Change {
+            edits: vec![edit("kept/x/y/new", None, "1"), edit("kept/gone", Some("old"), "2")],
+        };
+        let error = change.commit(&sandbox).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert_eq!(fs::read_dir(home.path().join("sandbox/kept")).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,338 @@
+//! The way to a file of the sandbox that no path can leave.
+//!
+//! A path is first refused or accepted as text. Then every component is opened relative to the one
+//! before, without following a link, and what is used is the very descriptor that was examined. So
+//! there is no moment at which somebody who swaps a directory for a link could lead a tool out.
+
+use std::io::{self, ErrorKind as IoKind};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use skillhost_sdk::{ErrorKind, ExtError};
+
+use crate::path::SandboxPath;
+
+/// The folder of the sandbox that holds what extensions keep for themselves.
+const PRIVATE: &str = "data";
+
+/// The file that makes a directory a skill.
+const SKILL_FILE: &str = "skill.md";
+
+/// Where a tool may look and write.
+pub struct Sandbox {
+    root: PathBuf,
+    /// One writer at a time: what one has examined no other changes.
+    pub(crate) writing: Mutex<()>,
+}
+
+/// An entry of the sandbox that may be there or not.
+pub(crate) struct Spot {
+    /// The directory it lies in.
+    pub(crate) dir: Dir,
+    /// Its name there.
+    pub(crate) name: String,
+}
+
+impl Sandbox {
+    /// Works in the sandbox of a home; touches nothing.
+    #[must_use]
+    pub fn of(home: &Path) -> Self {
+        Self { root: home.join("sandbox"), writing: Mutex::new(()) }
+    }
+
+    /// Opens the sandbox itself. Links in its own path are the operator's.
+    pub(crate) fn top(&self) -> Result<Dir, ExtError> {
+        Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| {
+            ExtError::new(ErrorKind::Io, format!("the sandbox cannot be opened: {error}"))
+                .with_hint("ask the operator: the home has no usable folder `sandbox`")
+        })
+    }
+
+    /// Opens a directory.
+    pub(crate) fn directory(&self, path: Option<&SandboxPath>) -> Result<Dir, ExtError> {
+        let mut dir = self.top()?;
+        let Some(path) = path else { return Ok(dir) };
+        let private = identity(&dir, PRIVATE);
+        for (depth, component) in path.components().enumerate() {
+            refuse_private(&private, &dir, component, path, depth == 0)?;
+            dir = step(&dir, component).map_err(|fault| fault.at(path))?;
+        }
+        Ok(dir)
+    }
+
+    /// Opens the directory that a path lies in, which is there.
+    pub(crate) fn spot(&self, path: &SandboxPath) -> Result<Spot, ExtError> {
+        self.walk(path, &mut |dir, component| step(dir, component))
+    }
+
+    /// Opens the directory that a path lies in; makes what is missing above it and tells what that
+    /// was.
+    pub(crate) fn spot_made(&self, path: &SandboxPath, made: &mut Made) -> Result<Spot, ExtError> {
+        self.walk(path, &mut |dir, component| step_or_make(dir, component, made))
+    }
+
+    fn walk(
+        &self,
+        path: &SandboxPath,
+        step: &mut dyn FnMut(&Dir, &str) -> Result<Dir, Fault>,
+    ) -> Result<Spot, ExtError> {
+        let mut dir = self.top()?;
+        let private = identity(&dir, PRIVATE);
+        let (parents, name) = path.split();
+        let mut is_top = true;
+        for component in parents {
+            refuse_private(&private, &dir, component, path, is_top)?;
+            dir = step(&dir, component).map_err(|fault| fault.at(path))?;
+            is_top = false;
+        }
+        refuse_private(&private, &dir, name, path, is_top)?;
+        Ok(Spot { dir, name: name.to_owned() })
+    }
+
+    /// Refuses a path that no tool may change: private data, and what is part of a skill. What is
+    /// missing above it may be made.
+    pub(crate) fn refuse_kept(&self, path: &SandboxPath) -> Result<(), ExtError> {
+        let mut above = String::new();
+        let mut missing = false;
+        let walked = self.walk(path, &mut |dir, component| {
+            let inner = match step(dir, component) {
+                Err(Fault::NotFound) => {
+                    missing = true;
+                    return Err(Fault::NotFound);
+                }
+                stepped => stepped?,
+            };
+            above =
+                if above.is_empty() { component.into() } else { format!("{above}/{component}") };
+            match has_skill_file(&inner)? {
+                true => Err(Fault::Skill(above.clone())),
+                false => Ok(inner),
+            }
+        });
+        match walked {
+            Err(_) if missing => Ok(()),
+            walked => walked.map(drop),
+        }
+    }
+}
+
+/// Directories that a call has made, each with the one it lies in.
+#[derive(Default)]
+pub(crate) struct Made(Vec<(Dir, String)>);
+
+impl Made {
+    /// Takes away what was made, the last first, as far as nothing lies in it.
+    pub(crate) fn undo(self) {
+        for (dir, name) in self.0.into_iter().rev() {
+            // Somebody may have put something into it meanwhile.
+            let _ = dir.remove_dir(name);
+        }
+    }
+}
+
+impl Spot {
+    /// Examines the entry itself; nothing if there is none.
+    pub(crate) fn metadata(&self) -> io::Result<Option<Metadata>> {
+        match self.dir.symlink_metadata(&self.name) {
+            Ok(metadata) => Ok(Some(metadata)),
+            Err(error) if error.kind() == IoKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the entry, a regular file, and examines the open file.
+    pub(crate) fn open_file(&self) -> Result<(File, Metadata), Fault> {
+        let mut options = OpenOptions::new();
+        // A FIFO would be waited for.
+        options.read(true).follow(FollowSymlinks::No).nonblock(true);
+        let opened = self.dir.open_with(&self.name, &options);
+        let file = opened.map_err(|error| explain(&self.dir, &self.name, error))?;
+        let metadata = file.metadata()?;
+        match kind_of(&metadata) {
+            Kind::File => Ok((file, metadata)),
+            kind => Err(Fault::Not { is: kind }),
+        }
+    }
+
+    /// Opens the entry, a directory.
+    pub(crate) fn open_dir(&self) -> Result<Dir, Fault> {
+        step(&self.dir, &self.name)
+    }
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+    Link,
+    Special,
+}
+
+impl Kind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Link => "symbolic link",
+            Self::Special => "special file",
+        }
+    }
+}
+
+/// Tells what an entry is.
+pub(crate) fn kind_of(metadata: &Metadata) -> Kind {
+    match metadata {
+        metadata if metadata.is_symlink() => Kind::Link,
+        metadata if metadata.is_dir() => Kind::Directory,
+        metadata if metadata.is_file() => Kind::File,
+        _ => Kind::Special,
+    }
+}
+
+/// Says why an entry was not opened.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    NotFound,
+    /// It is not what it should be.
+    Not {
+        is: Kind,
+    },
+    /// It is part of the skill in this directory.
+    Skill(String),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            IoKind::NotFound | IoKind::NotADirectory | IoKind::InvalidFilename => Self::NotFound,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl Fault {
+    /// Says it of a path.
+    pub(crate) fn at(self, path: &SandboxPath) -> ExtError {
+        match self {
+            Self::NotFound => ExtError::not_found(format!("there is no `{path}` in the sandbox"))
+                .with_hint(not_found_hint(path)),
+            Self::Not { is: Kind::Link } => ExtError::new(
+                ErrorKind::Denied,
+                format!("`{path}` is or leads over a symbolic link"),
+            )
+            .with_hint("links are not followed; name what it links to, if that is inside"),
+            Self::Not { is } => {
+                ExtError::invalid_argument(format!("`{path}` is a {}", is.as_str()))
+                    .with_hint("list_directory shows what is a file and what is a directory")
+            }
+            Self::Skill(dir) => part_of_skill(path, &dir),
+            Self::Io(error) => ExtError::new(ErrorKind::Io, format!("`{path}`: {error}"))
+                .with_hint("try again; if it stays so, tell the operator"),
+        }
+    }
+}
+
+/// Refuses to change what is part of a skill.
+pub(crate) fn part_of_skill(path: &SandboxPath, dir: &str) -> ExtError {
+    let id = dir.rsplit('/').next().unwrap_or(dir);
+    ExtError::new(
+        ErrorKind::Denied,
+        format!("`{path}` belongs to the skill `{id}`, which is read-only"),
+    )
+    .with_hint(format!("propose the change: propose_skill_update with skill_id `{id}`"))
+}
+
+fn not_found_hint(path: &SandboxPath) -> String {
+    match path.as_str().strip_prefix("sandbox/") {
+        Some(rest) => format!("paths begin below the sandbox: `{rest}`"),
+        None => "list_directory shows what is there; a path is taken literally".to_owned(),
+    }
+}
+
+/// Refuses the private folder by its name, however it is written, and by what it is.
+fn refuse_private(
+    private: &Option<(u64, u64)>,
+    dir: &Dir,
+    component: &str,
+    path: &SandboxPath,
+    is_top: bool,
+) -> Result<(), ExtError> {
+    let is_named = is_top && component.eq_ignore_ascii_case(PRIVATE);
+    if is_named || private.is_some() && identity(dir, component) == *private {
+        return Err(ExtError::new(ErrorKind::Denied, format!("`{path}` is private data"))
+            .with_hint("sandbox/data belongs to the extensions; use their tools"));
+    }
+    Ok(())
+}
+
+/// Tells which directory a name stands for.
+fn identity(dir: &Dir, name: &str) -> Option<(u64, u64)> {
+    let metadata = dir.symlink_metadata(name).ok()?;
+    metadata.is_dir().then(|| (metadata.dev(), metadata.ino()))
+}
+
+/// Tells whether an entry at the top of the sandbox is the private folder.
+pub(crate) fn is_private(name: &str) -> bool {
+    name.eq_ignore_ascii_case(PRIVATE)
+}
+
+/// Tells whether a file of this name makes its directory a skill, on any file system.
+pub(crate) fn is_skill_file(name: &str) -> bool {
+    name.eq_ignore_ascii_case(SKILL_FILE)
+}
+
+/// Tells whether a directory is a skill's.
+pub(crate) fn has_skill_file(dir: &Dir) -> io::Result<bool> {
+    for name in ["SKILL.md", "skill.md"] {
+        match dir.symlink_metadata(name) {
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == IoKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+fn step(dir: &Dir, component: &str) -> Result<Dir, Fault> {
+    dir.open_dir_nofollow(component).map_err(|error| explain(dir, component, error))
+}
+
+fn step_or_make(dir: &Dir, component: &str, made: &mut Made) -> Result<Dir, Fault> {
+    match step(dir, component) {
+        Err(Fault::NotFound) => {}
+        stepped => return stepped,
+    }
+    match dir.create_dir(component) {
+        Ok(()) => {
+            made.0.push((dir.try_clone()?, component.to_owned()));
+            sync(dir)?;
+        }
+        Err(error) if error.kind() == IoKind::AlreadyExists => {}
+        Err(error) => return Err(error.into()),
+    }
+    step(dir, component)
+}
+
+/// Brings what a directory lists to the disk.
+pub(crate) fn sync(dir: &Dir) -> io::Result<()> {
+    #[cfg(unix)]
+    dir.open(".")?.sync_all()?;
+    Ok(())
+}
+
+/// Finds out what the component is that could not be opened; only the message depends on it.
+fn explain(dir: &Dir, component: &str, error: io::Error) -> Fault {
+    match dir.symlink_metadata(component).map(|metadata| kind_of(&metadata)) {
+        Ok(is @ (Kind::Link | Kind::Special)) => Fault::Not { is },
+        Ok(is) if matches!(error.kind(), IoKind::NotADirectory | IoKind::IsADirectory) => {
+            Fault::Not { is }
+        }
+        Ok(_) => Fault::Io(error),
+        Err(_) => error.into(),
+    }
+}

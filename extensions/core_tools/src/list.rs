@@ -1,0 +1,92 @@
+//! `list_directory`.
+
+use skillhost_sdk::serde::{self, Deserialize};
+use skillhost_sdk::{ExtError, json};
+
+use crate::Done;
+use crate::jail::{Kind, Sandbox, has_skill_file, is_private, kind_of};
+use crate::path::SandboxPath;
+use crate::text::shown;
+
+/// How many entries are listed unless the call says otherwise, and at most.
+const ENTRIES: usize = 200;
+const MOST: usize = 1_000;
+
+/// How many entries of a directory are looked at.
+const LOOKED_AT: usize = 100_000;
+
+/// The arguments of `list_directory`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(crate = "serde", deny_unknown_fields, default)]
+pub struct ListArgs {
+    path: Option<String>,
+    offset: usize,
+    limit: Option<usize>,
+}
+
+/// Lists a directory of the sandbox, sorted by name, in pages.
+///
+/// # Errors
+/// Those of the jail.
+pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<Done, ExtError> {
+    let path = args.path.as_deref().map(SandboxPath::new).transpose()?;
+    let dir = sandbox.directory(path.as_ref())?;
+    let (mut names, mut notes, mut strange) = (Vec::new(), Vec::new(), 0_usize);
+    for (count, entry) in dir.entries()?.enumerate() {
+        if count == LOOKED_AT {
+            notes.push(format!("only {LOOKED_AT} entries were looked at"));
+            break;
+        }
+        match entry?.file_name().into_string() {
+            Ok(name) if path.is_none() && is_private(&name) => {}
+            Ok(name) => names.push(name),
+            Err(_) => strange += 1,
+        }
+    }
+    names.sort_unstable();
+    if strange > 0 {
+        notes.push(format!("{strange} names are not UTF-8 and cannot be reached"));
+    }
+    let limit = args.limit.unwrap_or(ENTRIES).clamp(1, MOST);
+    let mut lines = Vec::new();
+    let mut entries = Vec::new();
+    let page = names.iter().skip(args.offset).take(limit);
+    for name in page {
+        // It may be gone by now.
+        let Ok(metadata) = dir.symlink_metadata(name) else { continue };
+        let kind = kind_of(&metadata);
+        let is_skill = kind == Kind::Directory && holds_skill(&dir, name);
+        lines.push(match kind {
+            Kind::Directory if is_skill => format!("{}/ (skill, read-only)", shown(name)),
+            Kind::Directory => format!("{}/", shown(name)),
+            Kind::File => format!("{} ({} bytes)", shown(name), metadata.len()),
+            kind => format!("{} ({}, not followed)", shown(name), kind.as_str()),
+        });
+        let size = (kind == Kind::File).then(|| metadata.len());
+        entries.push(json!({
+            "name": name, "kind": kind.as_str(), "size": size, "skill": is_skill,
+        }));
+    }
+    let end = args.offset.saturating_add(limit);
+    let next = (end < names.len()).then_some(end);
+    match next {
+        _ if names.is_empty() => notes.push("nothing is in it".to_owned()),
+        Some(next) => notes.push(format!("{} entries; continue with offset {next}", names.len())),
+        None => notes.push(format!("{} entries", names.len())),
+    }
+    lines.push(format!("[{}]", notes.join("; ")));
+    let structured = json!({
+        "path": path.as_ref().map(SandboxPath::as_str),
+        "entries": entries,
+        "total": names.len(),
+        "next_offset": next,
+        "unreachable": strange,
+    });
+    Ok(Done { text: lines.join("\n"), structured })
+}
+
+fn holds_skill(dir: &cap_std::fs::Dir, name: &str) -> bool {
+    use cap_fs_ext::DirExt as _;
+    let inner = dir.open_dir_nofollow(name);
+    inner.is_ok_and(|inner| has_skill_file(&inner).unwrap_or(false))
+}

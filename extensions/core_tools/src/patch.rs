@@ -1,0 +1,85 @@
+//! `apply_patch`.
+
+use std::collections::BTreeMap;
+
+use skill_diff::DiffError;
+use skillhost_sdk::serde::{self, Deserialize};
+use skillhost_sdk::{ErrorKind, ExtError, json};
+
+use crate::change::{Change, Edit, look};
+use crate::jail::Sandbox;
+use crate::path::SandboxPath;
+use crate::{Done, Plan};
+
+/// How many files a patch may change.
+const FILES: usize = 50;
+
+/// The arguments of `apply_patch`.
+#[derive(Debug, Deserialize)]
+#[serde(crate = "serde", deny_unknown_fields)]
+pub struct PatchArgs {
+    patch: String,
+}
+
+/// Plans to change text files by a unified diff: all of them or none.
+///
+/// # Errors
+/// Those of the jail; [`ErrorKind::Conflict`] where the diff does not fit a file, with the line that
+/// differs.
+pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, ExtError> {
+    let parts = skill_diff::files(&args.patch);
+    if parts.is_empty() {
+        return Err(ExtError::invalid_argument("the patch names no file").with_hint(
+            "begin the part of each file with `--- a/PATH` and `+++ b/PATH`; a new file has \
+             `--- /dev/null`",
+        ));
+    }
+    if parts.len() > FILES {
+        let message = format!("the patch has {} parts, more than {FILES}", parts.len());
+        return Err(ExtError::new(ErrorKind::TooLarge, message).with_hint("make several of it"));
+    }
+    let mut edits: BTreeMap<SandboxPath, Edit> = BTreeMap::new();
+    let mut notes = Vec::new();
+    for part in parts {
+        let path = SandboxPath::new(&part.path)?;
+        let (base, old) = match edits.get(&path) {
+            Some(edit) => (edit.base.clone(), edit.new.clone()),
+            None => look(sandbox, &path)?
+                .map_or((None, String::new()), |now| (Some(now.digest), now.text)),
+        };
+        let is_there = base.is_some() || edits.contains_key(&path);
+        let patched = skill_diff::apply(&old, part.text, path.as_str())
+            .map_err(|error| refused(&path, &error, is_there))?;
+        notes.extend(patched.fuzz.iter().map(|note| format!("\nNote: `{path}`: {note}.")));
+        edits.insert(path.clone(), Edit { path, base, new: patched.text });
+    }
+    let mut change = Change::default();
+    let (mut lines, mut files) = (Vec::new(), Vec::new());
+    for edit in edits.into_values() {
+        let created = edit.base.is_none();
+        lines.push(format!("{} `{}`", if created { "created" } else { "changed" }, edit.path));
+        let digest = crate::text::digest(edit.new.as_bytes());
+        files.push(json!({"path": edit.path.as_str(), "created": created, "digest": digest}));
+        change.add(edit)?;
+    }
+    let text = format!("Applied: {}.{}", lines.join(", "), notes.concat());
+    Plan::edits(sandbox, change, Done { text, structured: json!({ "files": files }) })
+}
+
+fn refused(path: &SandboxPath, error: &DiffError, is_there: bool) -> ExtError {
+    let (kind, hint) = match error {
+        DiffError::Deletion => (ErrorKind::InvalidArgument, "use delete_path"),
+        DiffError::Rename { .. } => (ErrorKind::InvalidArgument, "use move_path, then change it"),
+        DiffError::TooLarge { .. } => (ErrorKind::TooLarge, "make smaller patches"),
+        _ if !is_there => (ErrorKind::NotFound, "a new file has `--- /dev/null`"),
+        DiffError::Mismatch { .. }
+        | DiffError::Nowhere { .. }
+        | DiffError::Reversed { .. }
+        | DiffError::Exists
+        | DiffError::NothingChanges => {
+            (ErrorKind::Conflict, "read_file again and make the diff against that text")
+        }
+        _ => (ErrorKind::InvalidArgument, "give a unified diff with context lines"),
+    };
+    ExtError::new(kind, format!("nothing was changed; `{path}`: {error}")).with_hint(hint)
+}

@@ -1,0 +1,164 @@
+//! `read_file`.
+
+use std::io::Read as _;
+
+use cap_fs_ext::MetadataExt as _;
+use cap_std::fs::Metadata;
+use skillhost_sdk::serde::{self, Deserialize};
+use skillhost_sdk::{ExtError, json};
+
+use crate::Done;
+use crate::jail::{Sandbox, Spot};
+use crate::path::SandboxPath;
+use crate::text::{self, FILE_LIMIT};
+
+/// How many lines are read unless the call says otherwise.
+const LINES: u64 = 2_000;
+
+/// The most bytes of text that one answer carries.
+const PAGE: usize = 48 << 10;
+
+/// The arguments of `read_file`.
+#[derive(Debug, Deserialize)]
+#[serde(crate = "serde", deny_unknown_fields)]
+pub struct ReadArgs {
+    path: String,
+    /// The first line, counted from 1.
+    #[serde(default)]
+    offset: Option<u64>,
+    /// At most so many lines.
+    #[serde(default)]
+    limit: Option<u64>,
+}
+
+/// A text file as it is now.
+pub(crate) struct Current {
+    pub(crate) text: String,
+    pub(crate) digest: String,
+    pub(crate) metadata: Metadata,
+}
+
+/// Reads a page of a text file.
+///
+/// # Errors
+/// Those of the jail; [`InvalidArgument`](skillhost_sdk::ErrorKind) for what is no text,
+/// [`TooLarge`](skillhost_sdk::ErrorKind) for what is over the limit.
+pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<Done, ExtError> {
+    let path = SandboxPath::new(&args.path)?;
+    let Current { text, digest, metadata } = current(&sandbox.spot(&path)?, &path)?;
+    let page = page(&text, args.offset.unwrap_or(1).max(1), args.limit.unwrap_or(LINES).max(1));
+    let mut notes = Vec::new();
+    match (page.lines, page.total) {
+        (_, 0) => notes.push("the file is empty".to_owned()),
+        (0, total) => notes.push(format!("the file has {total} lines")),
+        (lines, total) => {
+            notes.push(format!("lines {} to {} of {total}", page.first, page.first + lines - 1));
+        }
+    }
+    if let Some(bytes) = page.cut {
+        notes.push(format!("line {} has {bytes} bytes and is cut", page.first));
+    }
+    if let Some(next) = page.next {
+        notes.push(format!("continue with offset {next}"));
+    }
+    if metadata.nlink() > 1 {
+        notes.push("the file has another name (hard link) elsewhere".to_owned());
+    }
+    notes.push(format!("sha256 {digest}"));
+    let structured = json!({
+        "path": path.as_str(),
+        "content": page.text,
+        "digest": digest,
+        "size": text.len(),
+        "first_line": page.first,
+        "lines": page.lines,
+        "total_lines": page.total,
+        "next_offset": page.next,
+        "cut": page.cut.is_some(),
+    });
+    let end = if page.text.is_empty() || page.text.ends_with('\n') { "" } else { "\n" };
+    Ok(Done { text: format!("{}{end}[{}]", page.text, notes.join("; ")), structured })
+}
+
+/// Reads the whole text of a file.
+pub(crate) fn current(spot: &Spot, path: &SandboxPath) -> Result<Current, ExtError> {
+    let (file, metadata) = spot.open_file().map_err(|fault| fault.at(path))?;
+    if metadata.len() > FILE_LIMIT as u64 {
+        return Err(text::too_large(path, metadata.len()));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_LIMIT as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > FILE_LIMIT {
+        return Err(text::too_large(path, bytes.len() as u64));
+    }
+    let digest = text::digest(&bytes);
+    Ok(Current { text: text::text(path, bytes)?, digest, metadata })
+}
+
+struct Page<'t> {
+    text: &'t str,
+    first: u64,
+    lines: u64,
+    total: u64,
+    next: Option<u64>,
+    /// The length of a line that is too long for an answer.
+    cut: Option<usize>,
+}
+
+fn page(text: &str, first: u64, limit: u64) -> Page<'_> {
+    let (mut start, mut end, mut lines, mut total, mut at) = (text.len(), text.len(), 0, 0, 0);
+    let (mut is_full, mut cut) = (false, None);
+    for line in text.split_inclusive('\n') {
+        total += 1;
+        if total == first {
+            (start, end) = (at, at);
+        }
+        at += line.len();
+        if total < first || is_full {
+            continue;
+        }
+        if lines == limit || at - start > PAGE && lines > 0 {
+            is_full = true;
+            continue;
+        }
+        lines += 1;
+        end = at;
+        if at - start > PAGE {
+            end = (0..=start + PAGE).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(start);
+            (is_full, cut) = (true, Some(line.len()));
+        }
+    }
+    let next = (lines > 0 && first + lines <= total).then(|| first + lines);
+    Page { text: &text[start..end], first, lines, total, next, cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_join_to_the_text() {
+        let text: String = (0..5_000).map(|n| format!("line {n} é\n")).collect();
+        for limit in [1, 7, 999, u64::MAX] {
+            let (mut joined, mut at) = (String::new(), Some(1));
+            while let Some(first) = at {
+                let page = page(&text, first, limit);
+                assert!(page.text.len() <= PAGE && page.lines <= limit);
+                joined.push_str(page.text);
+                at = page.next.filter(|_| limit > 1 || first < 50);
+            }
+            assert!(text.starts_with(&joined));
+            assert!(limit == 1 || joined == text);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_cut_between_characters() {
+        let text = format!("a\n{}\nb", "é".repeat(PAGE));
+        let (first, second) = (page(&text, 1, 10), page(&text, 2, 10));
+        assert_eq!((first.text, first.next), ("a\n", Some(2)));
+        assert_eq!((second.text.len(), second.cut), (PAGE, Some(2 * PAGE + 1)));
+        assert_eq!((second.next, page(&text, 3, 10).text), (Some(3), "b"));
+        assert_eq!((page(&text, 4, 1).lines, page("", 1, 1).total), (0, 0));
+    }
+}

@@ -1,0 +1,131 @@
+//! Skills in the sandbox: those that are there are left alone, those that come to be are reported.
+
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::Dir;
+use skillhost_sdk::{CallContext, ErrorKind, ExtError, Result, SkillClient};
+
+use crate::jail::{Kind, Sandbox, has_skill_file, is_skill_file, kind_of};
+use crate::path::SandboxPath;
+
+/// How many entries are looked at before a directory counts as too large to be sure.
+const LOOKED_AT: usize = 20_000;
+
+/// Returns the id of the skill that a new file makes; nothing for a file that makes none.
+pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<String>> {
+    let (_, name) = path.split();
+    if !is_skill_file(name) {
+        return Ok(None);
+    }
+    let denied = |message: String, hint: &str| {
+        Err(ExtError::new(ErrorKind::Denied, message).with_hint(hint))
+    };
+    if name != "SKILL.md" {
+        return denied(format!("`{path}` would be a skill's file"), "write it as SKILL.md");
+    }
+    let parents = path.components().count() - 1;
+    let Some(id) = path.parent_name().filter(|id| parents > 1 || *id != "skills") else {
+        return denied(
+            format!("`{path}` would make a skill of a folder of skills"),
+            "a skill has a directory of its own: skills/<id>/SKILL.md",
+        );
+    };
+    let (dir, _) = path.as_str().rsplit_once('/').unwrap_or_default();
+    match sandbox.directory(Some(&SandboxPath::new(dir)?)) {
+        Ok(dir) if holds(&dir, path)?.skill => denied(
+            format!("`{path}` would hide the skills below it"),
+            "a skill has a directory of its own: skills/<id>/SKILL.md",
+        ),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(Some(id.to_owned())),
+    }
+}
+
+/// What lies in a directory, at any depth.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holds {
+    pub(crate) entries: usize,
+    pub(crate) skill: bool,
+    pub(crate) odd: bool,
+}
+
+/// Looks through a directory; `path` is what an error names.
+pub(crate) fn holds(dir: &Dir, path: &SandboxPath) -> Result<Holds> {
+    let mut holds = Holds { skill: has_skill_file(dir)?, ..Holds::default() };
+    let mut dirs = vec![dir.try_clone()?];
+    while let Some(dir) = dirs.pop() {
+        for entry in dir.entries()? {
+            let entry = entry?;
+            holds.entries += 1;
+            if holds.entries > LOOKED_AT {
+                return Err(ExtError::new(
+                    ErrorKind::TooLarge,
+                    format!("`{path}` has more than {LOOKED_AT} entries"),
+                )
+                .with_hint("work on smaller parts of it"));
+            }
+            match kind_of(&entry.metadata()?) {
+                Kind::File => {}
+                Kind::Directory => {
+                    let inner = dir.open_dir_nofollow(entry.file_name())?;
+                    holds.skill |= has_skill_file(&inner)?;
+                    dirs.push(inner);
+                }
+                Kind::Link | Kind::Special => holds.odd = true,
+            }
+        }
+    }
+    Ok(holds)
+}
+
+/// Tells the registry of skills that are about to be written, so that none is there for a moment
+/// that nobody answers for. Nothing may be written if it fails.
+pub(crate) async fn announce(
+    registry: Option<&SkillClient>,
+    cx: &CallContext,
+    ids: &[String],
+) -> Result<()> {
+    for id in ids {
+        let Some(registry) = registry else {
+            return Err(ExtError::new(
+                ErrorKind::Unavailable,
+                "there is no skill registry to tell",
+            )
+            .with_hint("without it no skill can be created"));
+        };
+        match registry.get_skill_content(id).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+            // It is there, and be it that it cannot be read or bound.
+            Ok(_) | Err(_) => {
+                return Err(ExtError::new(
+                    ErrorKind::Conflict,
+                    format!("there is a skill `{id}` already"),
+                )
+                .with_hint("choose another id, or change it with propose_skill_update"));
+            }
+        }
+        registry.skill_created(cx, id).await?;
+    }
+    Ok(())
+}
+
+/// Has the registry look at the skills that were written. Returns what to say of them.
+pub(crate) async fn written(
+    registry: Option<&SkillClient>,
+    cx: &CallContext,
+    ids: &[String],
+) -> String {
+    let mut said = String::new();
+    for id in ids {
+        said.push_str(&format!(
+            "\n`{id}` is a new skill, not approved: it grants nothing and cannot be bound until a \
+             person approves it with `skillhost skill approve {id}`."
+        ));
+        if let Some(registry) = registry
+            && let Err(error) = registry.skill_created(cx, id).await
+        {
+            said.push_str(&format!(" The registry will see it a little later ({error})."));
+        }
+    }
+    said
+}

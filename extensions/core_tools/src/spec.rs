@@ -1,0 +1,99 @@
+//! What the tools are told to models as.
+
+use skillhost_sdk::{Approval, ToolSpec, Value, json};
+
+/// Declares the tools.
+pub(crate) fn specs() -> Vec<ToolSpec> {
+    let path = |what: &str| {
+        json!({
+            "type": "string",
+            "description": format!("{what}; below the sandbox, with /, such as skills/x/SKILL.md"),
+        })
+    };
+    let whole =
+        |what: &str, least: u64| json!({"type": "integer", "minimum": least, "description": what});
+    let read = json!({
+        "path": path("The file"),
+        "offset": whole("The first line, counted from 1", 1),
+        "limit": whole("At most so many lines; 2000 if it is not given", 1),
+    });
+    let write = json!({
+        "path": path("The file"),
+        "content": {"type": "string", "description": "All of the new text"},
+        "expected_digest": {
+            "type": "string",
+            "description": "The sha256 of the text you replace, as read_file shows it, or `none` \
+                            if there must be no file yet; nothing is written if it is another",
+        },
+    });
+    let list = json!({
+        "path": path("The directory; the sandbox itself if it is not given"),
+        "offset": whole("So many entries are skipped", 0),
+        "limit": whole("At most so many entries; 200 if it is not given", 1),
+    });
+    let moved = json!({"from": path("What to move"), "to": path("Its new name, free as yet")});
+    let deleted = json!({
+        "path": path("What to delete"),
+        "recursive": {"type": "boolean", "description": "Also a directory that is not empty"},
+    });
+    let patch = json!({
+        "patch": {
+            "type": "string",
+            "description": "A unified diff; the part of each file begins with `--- a/PATH` and \
+                            `+++ b/PATH`, that of a new file with `--- /dev/null`",
+        },
+    });
+    vec![
+        ToolSpec::new(
+            "read_file",
+            "Reads a text file of the sandbox, by lines, and tells its digest.",
+            object(read, &["path"]),
+        )
+        .read_only(),
+        ToolSpec::new(
+            "list_directory",
+            "Lists a directory of the sandbox, sorted by name, in pages.",
+            object(list, &[]),
+        )
+        .read_only(),
+        asking(ToolSpec::new(
+            "write_file",
+            "Creates a text file of the sandbox or replaces all of it; directories are made. Skills \
+             that are there cannot be changed this way; a new directory with a SKILL.md becomes a \
+             skill that a person has to approve (write its other files first).",
+            object(write, &["path", "content"]),
+        )),
+        asking(ToolSpec::new(
+            "apply_patch",
+            "Changes or creates text files of the sandbox by a unified diff: all of them, or none if \
+             one part does not fit.",
+            object(patch, &["patch"]),
+        )),
+        asking(ToolSpec::new(
+            "move_path",
+            "Moves or renames a file or directory of the sandbox; nothing is replaced.",
+            object(moved, &["from", "to"]),
+        )),
+        asking(
+            ToolSpec::new(
+                "delete_path",
+                "Deletes a file or directory of the sandbox; it cannot be brought back.",
+                object(deleted, &["path"]),
+            )
+            .destructive(),
+        ),
+    ]
+}
+
+fn asking(spec: ToolSpec) -> ToolSpec {
+    spec.needs_approval(Approval::UnlessGranted)
+}
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}

@@ -1,0 +1,101 @@
+//! What is text, and what else a file may be.
+
+use sha2::{Digest as _, Sha256};
+use skillhost_sdk::{ErrorKind, ExtError};
+
+use crate::path::SandboxPath;
+
+/// The largest file, in bytes, that is read or written.
+pub(crate) const FILE_LIMIT: usize = 4 << 20;
+
+/// First bytes by which a kind of file is known.
+const MAGIC: [(&[u8], &str); 12] = [
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF-", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive or an office document"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x28\xb5\x2f\xfd", "a zstd archive"),
+    (b"\x7fELF", "a program or library"),
+    (b"\0asm", "a WebAssembly module"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\xff\xfe", "a text in UTF-16"),
+    (b"\xfe\xff", "a text in UTF-16"),
+];
+
+/// Returns the sha256 of bytes, hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Takes bytes as a text.
+///
+/// # Errors
+/// Says what the bytes are instead.
+pub(crate) fn text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtError> {
+    let refused = |what: String, hint: &str| {
+        Err(ExtError::invalid_argument(format!("`{path}` is {what}")).with_hint(hint))
+    };
+    if let Some((_, what)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        let but = if what.contains("UTF-16") { "in UTF-8" } else { "text" };
+        let what = format!("{what}, not {but}");
+        return refused(what, "only text in UTF-8 can be read and changed");
+    }
+    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+        let what = format!("binary data, not text: byte {at} is NUL");
+        return refused(what, "only text in UTF-8 can be read and changed");
+    }
+    String::from_utf8(bytes).or_else(|error| {
+        let at = error.utf8_error().valid_up_to();
+        refused(format!("not UTF-8: byte {at} begins no character"), "have it converted to UTF-8")
+    })
+}
+
+/// Refuses what is over the limit.
+pub(crate) fn too_large(path: &SandboxPath, size: u64) -> ExtError {
+    ExtError::new(
+        ErrorKind::TooLarge,
+        format!("`{path}` has {size} bytes, more than the {FILE_LIMIT} that can be handled"),
+    )
+    .with_hint("work with a smaller file, or split it")
+}
+
+/// Shows an untrusted name on one line.
+pub(crate) fn shown(name: &str) -> String {
+    let is_odd = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+                | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    name.chars()
+        .map(|c| if is_odd(c) { c.escape_unicode().to_string() } else { c.to_string() })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_named() {
+        let path = SandboxPath::new("x").unwrap();
+        let cases: [(&[u8], &str); 5] = [
+            (b"\x89PNG\r\n\x1a\nrest", "`x` is a PNG image, not text"),
+            (b"ab\0c", "`x` is binary data, not text: byte 2 is NUL"),
+            (b"ab\xe9c", "`x` is not UTF-8: byte 2 begins no character"),
+            (b"\xff\xfea\0", "`x` is a text in UTF-16, not in UTF-8"),
+            (b"\x7fELF\x02", "`x` is a program or library, not text"),
+        ];
+        for (bytes, message) in cases {
+            let error = text(&path, bytes.to_vec()).unwrap_err();
+            assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidArgument, message));
+        }
+        assert_eq!(text(&path, "ä\t\r\n".into()).unwrap(), "ä\t\r\n");
+    }
+
+    #[test]
+    fn names_are_shown_on_one_line() {
+        assert_eq!(shown("a\n\u{1b}[2Kb\u{202e}é"), "a\\u{a}\\u{1b}[2Kb\\u{202e}é");
+    }
+}

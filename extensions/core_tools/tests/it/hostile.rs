@@ -1,0 +1,179 @@
+//! What strangers may have put into the sandbox.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use skillhost_sdk::{ErrorKind, json};
+
+use crate::yard::{CANARY, Yard, uses};
+
+#[test]
+fn links_are_not_followed_moved_or_deleted() {
+    let yard = Yard::new();
+    let before = yard.canaries();
+    symlink(yard.outside("outside"), yard.path("out")).unwrap();
+    symlink(yard.outside("canary.txt"), yard.path("notes/link")).unwrap();
+    symlink("nowhere", yard.path("notes/dangling")).unwrap();
+    symlink("data", yard.path("alias")).unwrap();
+    symlink("a.md", yard.path("notes/near")).unwrap();
+    let paths = [
+        "out/secret",
+        "out/new",
+        "notes/link",
+        "notes/dangling",
+        "alias/x/secret",
+        "alias/new",
+        "notes/near",
+        "notes/link/x",
+    ];
+    for path in paths {
+        for (tool, args) in uses(path) {
+            // As a new name, a link is taken: then it is a conflict.
+            let (kind, message, _) = yard.refusal(tool, &args);
+            assert!(
+                matches!(kind, ErrorKind::Denied | ErrorKind::Conflict),
+                "{tool} {path}: {kind:?} {message}"
+            );
+        }
+    }
+    let message = "`notes/link` is or leads over a symbolic link".to_owned();
+    let hint = "links are not followed; name what it links to, if that is inside".to_owned();
+    let refusal = yard.refusal("read_file", &json!({"path": "notes/link"}));
+    assert_eq!(refusal, (ErrorKind::Denied, message, hint));
+    let (kind, message, _) =
+        yard.refusal("delete_path", &json!({"path": "notes", "recursive": true}));
+    assert_eq!((kind, &*message), (ErrorKind::Denied, "`notes` holds links or special files"));
+    let listed = yard.call("list_directory", &json!({"path": "notes"})).unwrap();
+    assert!(listed.text.contains("link (symbolic link, not followed)"), "{}", listed.text);
+    assert_eq!(yard.canaries(), before);
+    assert!(fs::symlink_metadata(yard.path("notes/link")).unwrap().is_symlink());
+}
+
+#[test]
+fn a_directory_that_is_swapped_for_a_link_leads_nobody_out() {
+    let yard = Yard::new();
+    yard.write("work/dir/secret", "inside");
+    let before = yard.canaries();
+    let (dir, link) = (yard.path("work/dir"), yard.path("work/link"));
+    symlink(yard.outside("outside"), &link).unwrap();
+    let done = AtomicBool::new(false);
+    let swaps = thread::scope(|scope| {
+        let swapper = scope.spawn(|| {
+            let mut swaps = 0_u64;
+            while !done.load(Ordering::Relaxed) {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(rustix::fs::CWD, &dir, rustix::fs::CWD, &link, flags)
+                    .unwrap();
+                swaps += 1;
+            }
+            swaps
+        });
+        for round in 0..10_000 {
+            if let Ok(read) = yard.call("read_file", &json!({"path": "work/dir/secret"})) {
+                assert_eq!(read.structured["content"], "inside");
+            }
+            if round % 8 == 0 {
+                let name = format!("work/dir/new-{round}");
+                // A refusal is as good as a write; both must stay inside.
+                let _ = yard.call("write_file", &json!({"path": name, "content": "inside"}));
+                let _ = yard.call("delete_path", &json!({ "path": name }));
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        swapper.join().unwrap()
+    });
+    assert!(swaps > 0);
+    assert_eq!(yard.canaries(), before);
+}
+
+#[test]
+fn a_hard_link_is_said_and_never_written_through() {
+    let yard = Yard::new();
+    let before = yard.canaries();
+    fs::hard_link(yard.outside("canary.txt"), yard.path("notes/twin")).unwrap();
+    let read = yard.call("read_file", &json!({"path": "notes/twin"})).unwrap();
+    assert!(read.text.contains("the file has another name (hard link) elsewhere"), "{}", read.text);
+    let patch = skill_diff::unified(CANARY, "new\n", "notes/twin");
+    yard.call("apply_patch", &json!({ "patch": patch })).unwrap();
+    assert_eq!(
+        (yard.text("notes/twin").as_deref(), yard.canaries()),
+        (Some("new\n"), before.clone())
+    );
+    fs::remove_file(yard.path("notes/twin")).unwrap();
+    fs::hard_link(yard.outside("canary.txt"), yard.path("notes/twin")).unwrap();
+    yard.call("write_file", &json!({"path": "notes/twin", "content": "new"})).unwrap();
+    assert_eq!(
+        (yard.text("notes/twin").as_deref(), yard.canaries()),
+        (Some("new"), before.clone())
+    );
+    yard.call("delete_path", &json!({"path": "notes/twin"})).unwrap();
+    assert_eq!(yard.canaries(), before);
+}
+
+#[test]
+fn a_fifo_is_named_and_never_waited_for() {
+    let yard = Yard::new();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, yard.path("notes/pipe"), fifo, mode, 0).unwrap();
+    for (tool, args) in uses("notes/pipe") {
+        let (kind, message, _) = yard.refusal(tool, &args);
+        let expected = match kind {
+            ErrorKind::Conflict => "`notes/pipe` is there already",
+            _ => "`notes/pipe` is a special file",
+        };
+        assert_eq!(message, expected, "{tool}");
+    }
+    let listed = yard.call("list_directory", &json!({"path": "notes"})).unwrap();
+    assert_eq!(listed.text, "a.md (14 bytes)\npipe (special file, not followed)\n[2 entries]");
+}
+
+#[test]
+fn a_gigabyte_of_nothing_is_refused_at_once() {
+    let yard = Yard::new();
+    let file = fs::File::create(yard.path("notes/huge")).unwrap();
+    file.set_len(1 << 30).unwrap();
+    assert!(fs::metadata(yard.path("notes/huge")).unwrap().blocks() < 1_000);
+    let patch = "--- a/notes/huge\n+++ b/notes/huge\n@@ -1 +1 @@\n-a\n+b\n";
+    for (tool, args) in [
+        ("read_file", json!({"path": "notes/huge"})),
+        ("write_file", json!({"path": "notes/huge", "content": "small"})),
+        ("apply_patch", json!({ "patch": patch })),
+    ] {
+        let (kind, message, _) = yard.refusal(tool, &args);
+        let expected =
+            "`notes/huge` has 1073741824 bytes, more than the 4194304 that can be handled";
+        assert_eq!((kind, &*message), (ErrorKind::TooLarge, expected), "{tool}");
+    }
+    let big = "x".repeat((4 << 20) + 1);
+    let refusal = yard.refusal("write_file", &json!({"path": "notes/big", "content": big}));
+    assert_eq!((refusal.0, yard.text("notes/big")), (ErrorKind::TooLarge, None));
+    yard.call("delete_path", &json!({"path": "notes/huge"})).unwrap();
+}
+
+#[test]
+fn names_and_texts_that_are_not_utf_8_are_said() {
+    let yard = Yard::new();
+    fs::write(yard.path("notes").join(OsStr::from_bytes(b"caf\xe9")), "x").unwrap();
+    yard.write("notes/latin", b"caf\xe9\n");
+    yard.write("notes/wide", b"\xff\xfea\0");
+    yard.write("notes/odd\u{1b}[2K\n", "x");
+    let listed = yard.call("list_directory", &json!({"path": "notes"})).unwrap();
+    assert_eq!(
+        listed.text,
+        "a.md (14 bytes)\nlatin (5 bytes)\nodd\\u{1b}[2K\\u{a} (1 bytes)\nwide (4 bytes)\n\
+         [1 names are not UTF-8 and cannot be reached; 4 entries]"
+    );
+    let (kind, message, hint) = yard.refusal("read_file", &json!({"path": "notes/latin"}));
+    let expected = "`notes/latin` is not UTF-8: byte 3 begins no character";
+    assert_eq!((kind, &*message), (ErrorKind::InvalidArgument, expected));
+    assert_eq!(hint, "have it converted to UTF-8");
+    let (_, message, _) = yard.refusal("write_file", &json!({"path": "notes/wide", "content": ""}));
+    assert_eq!(message, "`notes/wide` is a text in UTF-16, not in UTF-8");
+    yard.call("delete_path", &json!({"path": "notes", "recursive": true})).unwrap();
+    assert!(!yard.path("notes").exists());
+}

@@ -1,0 +1,17 @@
+//! The file tools against a real directory.
+//!
+//! On Linux alone: elsewhere file systems refuse names that are not UTF-8 and the tests need them.
+
+#![cfg(target_os = "linux")]
+
+// `cfg(test)` tells clippy that the helpers beside the tests are tests, too.
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod paths;
+#[cfg(test)]
+mod skills;
+#[cfg(test)]
+mod work;
+#[cfg(test)]
+mod yard;

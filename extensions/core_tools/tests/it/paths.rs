@@ -1,0 +1,207 @@
+//! Paths that want out, and paths that have every right to be used.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use proptest::prelude::*;
+use skillhost_sdk::{ErrorKind, json};
+
+use crate::yard::{Yard, uses};
+
+/// Generates ways up, each repeated, in front of each target, with each ending.
+fn payloads(yard: &Yard) -> Vec<String> {
+    let ups = [
+        "../",
+        "..\\",
+        "./../",
+        "a/../../",
+        "skills/../../",
+        "..././",
+        "....//",
+        "..\0/",
+        ".\u{7}./",
+        "\n../",
+        "//../",
+        "/../",
+        "\\..\\",
+        "C:/../",
+        "notes//../../",
+    ];
+    let targets =
+        ["canary.txt", "outside/secret", "home/canary.txt", "data/x/secret", "etc/passwd"];
+    let ends = ["", "\0.md", "/", "/.", "%00", "/../../canary.txt", "::$DATA"];
+    let mut payloads = Vec::new();
+    for up in ups {
+        for times in 1..=4 {
+            for target in targets {
+                for end in ends {
+                    payloads.push(format!("{}{target}{end}", up.repeat(times)));
+                }
+            }
+        }
+    }
+    for rel in ["canary.txt", "outside/secret", "home/sandbox/notes/a.md"] {
+        let absolute = yard.outside(rel).display().to_string();
+        for prefix in ["", "/", "//", "\\\\?\\", "C:", "c:/", "Z:\\", "notes/../"] {
+            payloads.push(format!("{prefix}{absolute}"));
+        }
+    }
+    payloads.extend(["", "/", ".", "..", "./", "../", "\0", "\\"].map(str::to_owned));
+    payloads.push("../".repeat(3_000) + "canary.txt");
+    payloads.push("a/".repeat(4_096) + "a");
+    payloads.push("x".repeat(8 << 10));
+    payloads
+}
+
+#[test]
+fn no_traversal_leads_any_tool_out() {
+    let yard = Yard::new();
+    let before = yard.canaries();
+    let payloads = payloads(&yard);
+    assert!(payloads.len() >= 1_000, "{}", payloads.len());
+    let mut kinds = BTreeMap::new();
+    for payload in &payloads {
+        for (tool, args) in uses(payload) {
+            // A diff cannot name some paths as they are: the blank or quoted name is another one.
+            let (kind, ..) = yard.refusal(tool, &args);
+            *kinds.entry(format!("{kind:?}")).or_insert(0) += 1;
+        }
+    }
+    let seen: Vec<&str> = kinds.keys().map(String::as_str).collect();
+    assert_eq!(seen, ["Denied", "InvalidArgument"], "{kinds:?}");
+    assert_eq!(yard.canaries(), before);
+    assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\ntwo\nthree\n"));
+}
+
+#[test]
+fn what_only_looks_like_a_way_up_is_a_name() {
+    let yard = Yard::new();
+    let before = yard.canaries();
+    for up in [
+        "%2e%2e/",
+        "..%2f",
+        "%252e%252e/",
+        "..;/",
+        "\u{ff0e}\u{ff0e}/",
+        "..\u{2215}",
+        "~/",
+        "$HOME/",
+    ] {
+        let path = format!("{up}canary.txt");
+        assert_eq!(yard.refusal("read_file", &json!({ "path": path })).0, ErrorKind::NotFound);
+        yard.call("write_file", &json!({"path": path, "content": "mine"})).unwrap();
+        assert_eq!(yard.text(&path).as_deref(), Some("mine"), "{path}");
+    }
+    assert_eq!(yard.canaries(), before);
+}
+
+#[test]
+fn private_data_is_there_for_no_tool() {
+    let yard = Yard::new();
+    let before = yard.canaries();
+    for path in ["data", "data/x", "data/x/secret", "data/new", "DATA", "Data/x/secret", "dAtA/new"]
+    {
+        for (tool, args) in uses(path) {
+            let (kind, message, hint) = yard.refusal(tool, &args);
+            assert_eq!(kind, ErrorKind::Denied, "{tool} {path}: {message}");
+            assert_eq!(message, format!("`{path}` is private data"), "{tool}");
+            assert_eq!(hint, "sandbox/data belongs to the extensions; use their tools");
+        }
+    }
+    // Of this name there may be others.
+    yard.call("write_file", &json!({"path": "notes/data/x", "content": "mine"})).unwrap();
+    let top = yard.call("list_directory", &json!({})).unwrap();
+    assert_eq!(top.text, "notes/\nskills/\n[2 entries]");
+    assert_eq!(yard.canaries(), before);
+}
+
+#[test]
+fn every_legal_path_is_read_written_moved_and_deleted() {
+    let yard = Yard::new();
+    let pieces = [
+        "plain",
+        "UPPER",
+        "with space",
+        "ünïcödé",
+        "技能",
+        "🦀",
+        "...",
+        "..a",
+        "a..",
+        ".hidden",
+        "%2e%2e",
+        "a%2fb",
+        "~",
+        "$HOME",
+        "a:b",
+        "-rf",
+        "'quoted'",
+        "a&b;c",
+        "(x)[y]{z}",
+        "data",
+    ];
+    let mut paths = Vec::new();
+    for (at, first) in pieces.iter().enumerate() {
+        paths.push(format!("f-{first}"));
+        for second in &pieces[at % 3..at % 3 + 9] {
+            paths.push(format!("d-{first}/{second}.md"));
+        }
+        paths.push(format!("deep/{first}/2/3/4/5/6/7/8/{at}"));
+    }
+    paths.push("x".repeat(255));
+    paths.push("d/".repeat(31) + "file");
+    assert!(paths.len() >= 200, "{}", paths.len());
+    for path in &paths {
+        let call = |tool: &str, args| {
+            yard.call(tool, &args).unwrap_or_else(|error| panic!("{tool} {path}: {error}"))
+        };
+        let content = format!("content of {path}\n");
+        call("write_file", json!({"path": path, "content": content}));
+        let read = call("read_file", json!({ "path": path }));
+        assert_eq!(read.structured["content"], content);
+        let new = format!("{content}more\n");
+        let patch = skill_diff::unified(&content, &new, path);
+        call("apply_patch", json!({ "patch": patch }));
+        assert_eq!(yard.text(path), Some(new));
+        call("move_path", json!({"from": path, "to": "elsewhere/it"}));
+        call("move_path", json!({"from": "elsewhere/it", "to": path}));
+        if let Some((dir, name)) = path.rsplit_once('/') {
+            let listed = call("list_directory", json!({ "path": dir })).structured;
+            let names = listed["entries"].as_array().unwrap();
+            assert!(names.iter().any(|entry| entry["name"] == name), "{path}: {listed}");
+        }
+        call("delete_path", json!({ "path": path }));
+        assert_eq!(yard.text(path), None);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    /// Whatever the path: what is read or written is the file that the path names literally.
+    #[test]
+    fn only_files_of_the_sandbox_are_touched(
+        parts in prop::collection::vec(
+            prop::sample::select(vec![
+                "..", ".", "/", "//", "\\", "notes", "a.md", "a", "b", "skills", "demo", "data",
+                "canary.txt", "SKILL.md", "\0", "%2e", "%2f", "~", "C:", " ", "\u{2215}", "é",
+            ]),
+            0..12,
+        ),
+    ) {
+        let path = parts.concat();
+        let yard = Yard::new();
+        let before = yard.canaries();
+        let is_literal = !path.split('/').any(|part| matches!(part, "" | "." | ".."));
+        if let Ok(done) = yard.call("read_file", &json!({ "path": path })) {
+            prop_assert!(is_literal);
+            prop_assert_eq!(done.structured["content"].as_str().map(str::to_owned), yard.text(&path));
+        }
+        for (tool, args) in uses(&path) {
+            let done = yard.call(tool, &args);
+            prop_assert!(is_literal || tool == "apply_patch" || done.is_err(), "{} {:?}", tool, path);
+        }
+        prop_assert_eq!(yard.canaries(), before);
+        prop_assert!(fs::read_to_string(yard.path("skills/demo/SKILL.md")).unwrap().contains("Do it."));
+    }
+}

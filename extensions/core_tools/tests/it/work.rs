@@ -1,0 +1,249 @@
+//! What the tools do for whoever means well.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::thread;
+
+use skillhost_sdk::{ErrorKind, json};
+
+use crate::yard::Yard;
+
+fn digest(yard: &Yard, path: &str) -> String {
+    let read = yard.call("read_file", &json!({ "path": path })).unwrap();
+    read.structured["digest"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_text_is_read_by_lines() {
+    let yard = Yard::new();
+    let digest = digest(&yard, "notes/a.md");
+    let read = |args| yard.call("read_file", &args).unwrap();
+    let whole = read(json!({"path": "notes/a.md"}));
+    assert_eq!(whole.text, format!("one\ntwo\nthree\n[lines 1 to 3 of 3; sha256 {digest}]"));
+    let part = read(json!({"path": "notes/a.md", "offset": 2, "limit": 1}));
+    assert_eq!(
+        part.text,
+        format!("two\n[lines 2 to 2 of 3; continue with offset 3; sha256 {digest}]")
+    );
+    let expected = json!({
+        "path": "notes/a.md", "content": "two\n", "digest": digest, "size": 14, "first_line": 2,
+        "lines": 1, "total_lines": 3, "next_offset": 3, "cut": false,
+    });
+    assert_eq!(part.structured, expected);
+    let past = read(json!({"path": "notes/a.md", "offset": 9}));
+    assert_eq!(past.text, format!("[the file has 3 lines; sha256 {digest}]"));
+    let (kind, message, hint) = yard.refusal("read_file", &json!({"path": "sandbox/notes/a.md"}));
+    assert_eq!(
+        (kind, &*message, &*hint),
+        (
+            ErrorKind::NotFound,
+            "there is no `sandbox/notes/a.md` in the sandbox",
+            "paths begin below the sandbox: `notes/a.md`"
+        )
+    );
+    assert_eq!(yard.refusal("read_file", &json!({"path": "notes"})).1, "`notes` is a directory");
+    assert_eq!(
+        yard.refusal("read_file", &json!({"path": "a", "line": 1})).0,
+        ErrorKind::InvalidArgument
+    );
+}
+
+#[test]
+fn a_file_is_written_whole_and_only_over_what_is_expected() {
+    let yard = Yard::new();
+    let write = |path: &str, content: &str, expected: Option<&str>| {
+        let args = json!({"path": path, "content": content, "expected_digest": expected});
+        yard.call("write_file", &args)
+    };
+    let old = digest(&yard, "notes/a.md");
+    let script = yard.path("notes/a.md");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o750)).unwrap();
+    let done = write("notes/a.md", "new\n", Some(&old)).unwrap();
+    let new = digest(&yard, "notes/a.md");
+    assert_eq!(done.text, format!("Replaced `notes/a.md`: 1 lines, 4 bytes; sha256 {new}."));
+    assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o777, 0o750);
+    let stale = write("notes/a.md", "newer\n", Some(&old)).unwrap_err();
+    assert_eq!(
+        (stale.kind(), stale.message()),
+        (ErrorKind::Conflict, &*format!("`notes/a.md` has the digest {new}, not the expected one"))
+    );
+    assert_eq!(
+        write("notes/a.md", "x", Some("none")).unwrap_err().message(),
+        "`notes/a.md` is there already"
+    );
+    assert_eq!(
+        write("notes/b.md", "x", Some(&old)).unwrap_err().message(),
+        "there is no `notes/b.md`"
+    );
+    assert_eq!(yard.text("notes/a.md").as_deref(), Some("new\n"));
+    let done = write("deep/er/b.md", "b", Some("none")).unwrap();
+    assert!(done.text.starts_with("Created `deep/er/b.md`: 1 lines, 1 bytes"), "{}", done.text);
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o444)).unwrap();
+    assert_eq!(
+        write("notes/a.md", "x", None).unwrap_err().message(),
+        "`notes/a.md` is write-protected"
+    );
+    // Nothing is left lying about.
+    let names = fs::read_dir(yard.path("notes")).unwrap();
+    assert_eq!(names.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>(), ["a.md"]);
+}
+
+#[test]
+fn a_plan_that_was_overtaken_is_a_conflict() {
+    let yard = Yard::new();
+    let args = json!({"path": "notes/a.md", "content": "mine"});
+    let plan = yard.plan("write_file", &args).unwrap();
+    yard.write("notes/a.md", "theirs");
+    let error = plan.commit(&yard.sandbox).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.message()),
+        (ErrorKind::Conflict, "`notes/a.md` has changed since it was looked at")
+    );
+    assert_eq!(yard.text("notes/a.md").as_deref(), Some("theirs"));
+    let plan = yard.plan("write_file", &json!({"path": "notes/b.md", "content": "mine"})).unwrap();
+    yard.write("notes/b.md", "theirs");
+    assert_eq!(plan.commit(&yard.sandbox).unwrap_err().kind(), ErrorKind::Conflict);
+    let plan = yard.plan("move_path", &json!({"from": "notes/a.md", "to": "notes/c.md"})).unwrap();
+    yard.write("notes/c.md", "theirs");
+    assert_eq!(plan.commit(&yard.sandbox).unwrap_err().message(), "`notes/c.md` is there already");
+    assert_eq!(yard.text("notes/c.md").as_deref(), Some("theirs"));
+}
+
+#[test]
+fn of_many_writers_each_sees_the_last() {
+    let yard = Arc::new(Yard::new());
+    yard.write("notes/count", "0");
+    let (threads, rounds) = (4, 50);
+    let workers: Vec<_> = (0..threads)
+        .map(|_| {
+            let yard = Arc::clone(&yard);
+            thread::spawn(move || {
+                let mut done = 0;
+                while done < rounds {
+                    let read = yard.call("read_file", &json!({"path": "notes/count"})).unwrap();
+                    let count: u32 = read.structured["content"].as_str().unwrap().parse().unwrap();
+                    let args = json!({
+                        "path": "notes/count", "content": (count + 1).to_string(),
+                        "expected_digest": read.structured["digest"],
+                    });
+                    match yard.call("write_file", &args) {
+                        Ok(_) => done += 1,
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict),
+                    }
+                }
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    assert_eq!(yard.text("notes/count"), Some((threads * rounds).to_string()));
+}
+
+#[test]
+fn a_patch_changes_all_of_its_files_or_none() {
+    let yard = Yard::new();
+    let old = "one\ntwo\nthree\n";
+    let first = skill_diff::unified(old, "one\n2\nthree\n", "notes/a.md");
+    let second = skill_diff::unified("", "new\n", "notes/deep/b.md");
+    let patch = format!("{first}{second}");
+    let done = yard.call("apply_patch", &json!({ "patch": patch })).unwrap();
+    assert_eq!(done.text, "Applied: changed `notes/a.md`, created `notes/deep/b.md`.");
+    assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\n2\nthree\n"));
+    assert_eq!(yard.text("notes/deep/b.md").as_deref(), Some("new\n"));
+
+    let third = skill_diff::unified("one\n2\nthree\n", "one\n3\nthree\n", "notes/a.md");
+    let cases = [
+        (
+            format!("{third}{}", skill_diff::unified("a\n", "b\n", "notes/deep/b.md")),
+            ErrorKind::Conflict,
+            "read_file again and make the diff against that text",
+        ),
+        (
+            format!("{third}{}", skill_diff::unified("a\n", "b\n", "notes/none.md")),
+            ErrorKind::NotFound,
+            "a new file has `--- /dev/null`",
+        ),
+        (
+            format!("{third}--- a/notes/deep/b.md\n+++ /dev/null\n@@ -1 +0,0 @@\n-new\n"),
+            ErrorKind::InvalidArgument,
+            "use delete_path",
+        ),
+        (
+            format!("{third}--- a/../x\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n"),
+            ErrorKind::Denied,
+            "give a path below the sandbox, with /, as list_directory shows it: skills/x/SKILL.md",
+        ),
+        (
+            "no diff at all".to_owned(),
+            ErrorKind::InvalidArgument,
+            "begin the part of each file with `--- a/PATH` and `+++ b/PATH`; a new file has \
+             `--- /dev/null`",
+        ),
+    ];
+    for (patch, kind, hint) in cases {
+        let refusal = yard.refusal("apply_patch", &json!({ "patch": patch }));
+        assert_eq!((refusal.0, &*refusal.2), (kind, hint), "{patch}");
+    }
+    assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\n2\nthree\n"));
+    assert!(!yard.path("notes/none.md").exists());
+    // Two parts for one file, and what was overlooked is said.
+    let again = skill_diff::unified("one\n3\nthree\n", "one\n3\n4\n", "notes/a.md");
+    let done = yard.call("apply_patch", &json!({"patch": format!("```diff\n{third}{again}```\n")}));
+    assert!(done.unwrap().text.starts_with("Applied: changed `notes/a.md`.\nNote: `notes/a.md`: "));
+    assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\n3\n4\n"));
+}
+
+#[test]
+fn paths_are_moved_and_deleted_as_a_whole() {
+    let yard = Yard::new();
+    yard.write("notes/sub/deep/x", "x");
+    let moved = yard.call("move_path", &json!({"from": "notes/sub", "to": "other/place"})).unwrap();
+    assert_eq!(moved.text, "Moved `notes/sub` to `other/place`.");
+    assert_eq!(yard.text("other/place/deep/x").as_deref(), Some("x"));
+    let cases = [
+        (json!({"from": "other", "to": "other/place/in"}), ErrorKind::InvalidArgument),
+        (json!({"from": "other", "to": "other"}), ErrorKind::InvalidArgument),
+        (json!({"from": "gone", "to": "x"}), ErrorKind::NotFound),
+        (json!({"from": "other/place", "to": "notes/a.md"}), ErrorKind::Conflict),
+        (json!({"from": "notes/a.md", "to": "other/place"}), ErrorKind::Conflict),
+    ];
+    for (args, kind) in cases {
+        assert_eq!(yard.refusal("move_path", &args).0, kind, "{args}");
+    }
+    let delete = |path: &str, recursive: bool| {
+        yard.call("delete_path", &json!({"path": path, "recursive": recursive}))
+    };
+    let error = delete("other", false).unwrap_err();
+    assert_eq!(
+        (error.message(), error.hint()),
+        ("`other` is a directory with 3 entries", "with recursive: true all of it is deleted")
+    );
+    assert_eq!(delete("other", true).unwrap().text, "Deleted `other` and the 3 entries in it.");
+    assert_eq!(delete("notes/a.md", false).unwrap().text, "Deleted `notes/a.md`.");
+    assert_eq!(delete("notes", false).unwrap().text, "Deleted `notes`.");
+    assert_eq!(delete("notes", false).unwrap_err().kind(), ErrorKind::NotFound);
+    let left: Vec<_> =
+        fs::read_dir(yard.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn a_directory_is_listed_in_pages() {
+    let yard = Yard::new();
+    for number in 0..450 {
+        yard.write(&format!("many/{number:03}"), "x");
+    }
+    let list = |args| yard.call("list_directory", &args).unwrap();
+    let (mut seen, mut at) = (Vec::new(), Some(0));
+    while let Some(offset) = at {
+        let page = list(json!({"path": "many", "offset": offset})).structured;
+        let names = page["entries"].as_array().unwrap();
+        seen.extend(names.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()));
+        at = page["next_offset"].as_u64();
+    }
+    assert_eq!(seen, (0..450).map(|number| format!("{number:03}")).collect::<Vec<_>>());
+    let page = list(json!({"path": "many", "offset": 448, "limit": 1}));
+    assert_eq!(page.text, "448 (1 bytes)\n[450 entries; continue with offset 449]");
+    fs::create_dir(yard.path("empty")).unwrap();
+    assert_eq!(list(json!({"path": "empty"})).text, "[nothing is in it]");
+}
