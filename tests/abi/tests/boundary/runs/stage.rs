@@ -297,8 +297,8 @@ pub(crate) fn is_silent(only_reasoning: bool) -> Step {
 }
 
 /// A reply of calls.
-pub(crate) fn calls<const N: usize>(calls: [ModelCall; N]) -> Step {
-    let (calls, usage) = (calls.to_vec(), usage(10, 2));
+pub(crate) fn calls(calls: impl Into<Vec<ModelCall>>) -> Step {
+    let (calls, usage) = (calls.into(), usage(10, 2));
     Step::Reply(ModelReply { calls, usage, ..ModelReply::default() })
 }
 
@@ -327,8 +327,8 @@ pub(crate) fn assistant(text: &str) -> Message {
     Message::Assistant { text: text.into(), calls: Vec::new() }
 }
 
-pub(crate) fn called<const N: usize>(calls: [ModelCall; N]) -> Message {
-    Message::Assistant { text: String::new(), calls: calls.to_vec() }
+pub(crate) fn called(calls: impl Into<Vec<ModelCall>>) -> Message {
+    Message::Assistant { text: String::new(), calls: calls.into() }
 }
 
 pub(crate) fn answer(id: &str, name: &str, text: &str) -> Message {
