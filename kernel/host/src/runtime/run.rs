@@ -89,7 +89,7 @@ impl Run<'_> {
             context_window: self.model.facts().context_window,
             origin: Origin::Agent,
         };
-        let composed = self.kernel.turn(&request).await?;
+        let composed = self.unless_over(self.kernel.turn(&request)).await??;
         for block in &composed.blocks {
             if let Outcome::Skipped(error) = &block.outcome {
                 let extension = &block.extension;
@@ -97,7 +97,7 @@ impl Run<'_> {
             }
         }
         self.refresh_skills(&composed.context).await?;
-        let tools = self.offered_tools(&composed.context).await?;
+        let tools = self.unless_over(self.offered_tools(&composed.context)).await?;
         Ok(Turn { number, context: composed.context, system: composed.system_prompt, tools })
     }
 
@@ -143,7 +143,7 @@ impl Run<'_> {
     }
 
     /// The tools of `uses_tools` that may be called now.
-    async fn offered_tools(&self, context: &CallContext) -> Result<Vec<ModelTool>, RunError> {
+    async fn offered_tools(&self, context: &CallContext) -> Vec<ModelTool> {
         let (tools, failures) = self.kernel.tools_of(&self.agent, context).await;
         for (extension, error) in failures {
             self.note(format!("the tools of `{extension}` are not offered: {error}"));
@@ -151,13 +151,13 @@ impl Run<'_> {
         let restricted = self.agent.settings().allowed_tools_mode == AllowedToolsMode::Restrict;
         let permitted = |name: &str| !restricted || self.kernel.permits(&self.session, name);
         let offered = tools.into_iter().filter(|tool| permitted(&tool.spec.name));
-        Ok(offered
+        offered
             .map(|tool| ModelTool {
                 name: tool.spec.name,
                 description: tool.spec.description,
                 input_schema: tool.spec.input_schema,
             })
-            .collect())
+            .collect()
     }
 
     fn keep(&mut self, reply: &ModelReply) -> Result<(), RunError> {

@@ -333,5 +333,7 @@ async fn the_model_is_the_one_asked_for_then_the_settings_then_the_manifests() {
     assert_eq!(error.hint(), "see: skillhost models list");
     let error = stage.run(&mut thread, request("wroker", None), &person).await.unwrap_err();
     assert_eq!(error.to_string(), "no agent `wroker`");
+    // What cannot begin leaves nothing behind: these are of the three runs that could.
+    assert_eq!(thread.messages().len(), 6);
     stage.end().await;
 }
