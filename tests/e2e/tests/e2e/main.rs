@@ -41,6 +41,7 @@ mod reference;
 mod reload;
 mod render;
 mod review;
+mod reviewer;
 mod rules;
 mod run;
 mod scaffold;
