@@ -17,5 +17,6 @@ mod logs;
 mod refused;
 mod reload;
 mod rig;
+mod runs;
 mod search;
 mod templates;
