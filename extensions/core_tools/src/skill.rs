@@ -94,7 +94,10 @@ pub(crate) async fn announce(
         };
         match registry.get_skill_content(id).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                let hint = "no skill can be created without the registry; ask the operator";
+                return Err(error.with_hint(hint));
+            }
             // It is there, and be it that it cannot be read or bound.
             Ok(_) | Err(_) => {
                 return Err(ExtError::new(

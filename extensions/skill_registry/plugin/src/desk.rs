@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use skill_store::{
     Activation, ActivationLog, Finder, Kept, Ledger, LedgerKeeper, Offer, Read, RegistryConfig,
-    Store, SystemClock, Turn, Verdict, propose_skill_update,
+    Reviewer, Store, SystemClock, Turn, Verdict, propose_skill_update,
 };
 use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};
+use skillhost_sdk::tokio::{select, sync::Mutex, sync::Notify, time::sleep};
 
 use crate::caller::{audience, author, scope};
 use crate::watch::log;
@@ -25,6 +25,9 @@ pub(crate) struct Desk {
     ledger: Ledger,
     pub(crate) keeper: LedgerKeeper,
     log: ActivationLog,
+    pub(crate) reviewer: Reviewer,
+    /// One review at a time.
+    pub(crate) reviewing: Mutex<()>,
     /// A batch of readings is full.
     full: Notify,
 }
@@ -39,9 +42,11 @@ impl Desk {
         })?;
         let store = Arc::new(store);
         let ledger = Ledger::new(cx.data_path().to_owned(), Arc::new(SystemClock));
+        let reviewer = Reviewer::new(config.review.clone(), &ledger);
         let finder = Arc::new(Finder::new(config, &store, &ledger));
         let (keeper, log, full) = (LedgerKeeper::new(&ledger), Default::default(), Notify::new());
-        Ok(Self { cx, store, finder, ledger, keeper, log, full })
+        let reviewing = Mutex::default();
+        Ok(Self { cx, store, finder, ledger, keeper, log, reviewer, reviewing, full })
     }
 
     /// A turn as far as the catalog depends on it.

@@ -7,13 +7,14 @@
 mod caller;
 mod desk;
 mod meaning;
+mod review;
 mod tools;
 mod watch;
 
 use std::collections::BTreeMap;
 
 use skill_store::{
-    Activated, Content, GenerationFile, News, Publication, Read, RegistryError, activate_skill,
+    Activated, GenerationFile, News, Publication, Read, RegistryError, activate_skill,
     skill_content,
 };
 use skillhost_sdk::prelude::*;
@@ -75,7 +76,11 @@ impl ToolProvider for SkillRegistry {
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
         match tool {
-            "propose_skill_update" => self.desk.propose(cx, args).await,
+            "propose_skill_update" => {
+                let answer = self.desk.propose(cx, args).await;
+                review::begin(&self.desk);
+                answer
+            }
             "list_skills" => tools::list(&self.meaning, cx, args).await,
             "explain_catalog" => tools::explain(&self.meaning, cx, args).await,
             _ => blocking(|| tools::read(&self.desk, cx, tool, args)),
@@ -114,16 +119,16 @@ impl ServiceProvider for SkillRegistry {
 #[async_trait]
 impl SkillProvider for SkillRegistry {
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
-        let (store, snapshot) = (&self.desk.store, self.desk.store.snapshot());
-        let content = blocking(|| skill_content(store, &snapshot, skill_id)).map_err(refused)?;
-        Ok(self.in_prompt(skill_id, content))
+        let Desk { store, cx, .. } = &*self.desk;
+        let content = blocking(|| skill_content(store, &store.snapshot(), skill_id));
+        shaped(&content.map_err(refused)?.below(cx.home()))
     }
 
     async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
-        let (store, snapshot) = (&self.desk.store, self.desk.store.snapshot());
-        let made = blocking(|| activate_skill(store, &snapshot, audience(cx), skill_id));
+        let Desk { store, cx: own, .. } = &*self.desk;
+        let made = blocking(|| activate_skill(store, &store.snapshot(), audience(cx), skill_id));
         let Activated { content, allowed_tools, grants } = made.map_err(refused)?;
-        Ok(ActiveSkill { content: self.in_prompt(skill_id, content), allowed_tools, grants })
+        shaped(&Activated { content: content.below(own.home()), allowed_tools, grants })
     }
 
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
@@ -189,13 +194,6 @@ impl SkillProvider for SkillRegistry {
 }
 
 impl SkillRegistry {
-    fn in_prompt(&self, skill_id: &str, content: Content) -> SkillContent {
-        let Content { text, digest, tokens, location, .. } = content;
-        let location = location.strip_prefix(self.desk.cx.home()).unwrap_or(&location);
-        let (digest, source) = (digest.to_string(), location.display().to_string());
-        SkillContent { skill_id: skill_id.to_owned(), text, digest, tokens: tokens.get(), source }
-    }
-
     /// What a client gets out of a skill, taken down.
     fn handed_out<T: DeserializeOwned>(
         &self,

@@ -46,11 +46,11 @@ pub(crate) fn read(of: &Desk, cx: &CallContext, tool: &str, args: Args<'_>) -> R
         other => return Err(ExtError::not_found(format!("no tool `{other}`"))),
     };
     let mut answer = answer.map_err(refused)?;
-    let Some(read) = answer.read.take() else { return output(answer) };
-    let instructions = read.path.is_none().then_some(read.digest).flatten();
-    let skill = instructions.map(|digest| (read.skill_id.clone(), digest.to_string()));
-    of.finder.note_read(&cx.session_id, &cx.agent_id, &read);
-    of.record(cx, read);
+    let skill = answer.skill();
+    if let Some(read) = answer.read.take() {
+        of.finder.note_read(&cx.session_id, &cx.agent_id, &read);
+        of.record(cx, read);
+    }
     let output = output(answer)?;
     Ok(match skill {
         Some((skill_id, digest)) => output.with_skill(skill_id, digest),

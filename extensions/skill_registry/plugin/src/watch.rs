@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use skill_store::{News, NewsLine, PollReport, Store};
+use skill_store::{LedgerEvent, News, NewsLine, PollReport, Store};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{self, sync::Notify};
 
-use crate::blocking;
 use crate::desk::Desk;
+use crate::{blocking, review};
 
 /// Polls a store and tells everybody.
 pub(crate) struct Watch {
@@ -29,6 +29,7 @@ impl Watch {
         self.desk.tell(blocking(|| self.desk.keeper.begin(&self.desk.store))).await;
         // The first pass reads every text once, so that there is a last good one to serve.
         self.told(self.poll_fully().await);
+        review::begin(&self.desk);
         let interval_ms = self.desk.finder.config().poll_interval_ms;
         if interval_ms == 0 {
             return;
@@ -71,7 +72,11 @@ impl Watch {
                 self.desk.cx.emit(event.topic(), event).await?;
             }
         }
+        let proposed = kept.events.iter().any(LedgerEvent::is_proposal);
         self.desk.tell(kept).await;
+        if proposed {
+            review::begin(&self.desk);
+        }
         Ok(())
     }
 

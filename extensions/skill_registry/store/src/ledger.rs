@@ -32,6 +32,7 @@ mod propose;
 mod read;
 mod rebase;
 mod rebuild;
+mod recommend;
 mod recover;
 mod review;
 mod revise;
@@ -52,9 +53,11 @@ pub use keep::{Kept, LedgerKeeper};
 pub use note::LedgerNote;
 pub(crate) use place::unknown_to;
 pub use proposal::{
-    Actor, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding, Proposal,
-    ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
+    Actor, Advice, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding,
+    Proposal, ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
+    Recommendation,
 };
+pub(crate) use review::shown;
 pub use review::{Offer, Verdict};
 pub use stamp::rfc3339;
 pub(crate) use standing::tree_digest;
@@ -113,7 +116,7 @@ impl Ledger {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn note(&self, note: LedgerNote) {
+    pub(crate) fn note(&self, note: LedgerNote) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
 

@@ -63,6 +63,7 @@ mod publish;
 mod reading;
 mod replace;
 mod resolve;
+mod reviewing;
 mod roots;
 mod scope;
 mod search;
@@ -90,11 +91,12 @@ pub use finder::Finder;
 pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
 pub use ledger::{
-    Activation, ActivationKind, ActivationLog, Actor, Applied, AuditEntry, AuditFilter, Author,
-    Decision, Drift, FileState, Flag, Kept, Ledger, LedgerError, LedgerErrorKind, LedgerEvent,
-    LedgerKeeper, LedgerNote, LintDelta, LintFinding, Offer, Proposal, ProposalEvent,
-    ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased, SkillStats,
-    Standing, Verdict, Version, VersionAuthor, VersionEvent, VersionFile, VersionTree, rfc3339,
+    Activation, ActivationKind, ActivationLog, Actor, Advice, Applied, AuditEntry, AuditFilter,
+    Author, Decision, Drift, FileState, Flag, Kept, Ledger, LedgerError, LedgerErrorKind,
+    LedgerEvent, LedgerKeeper, LedgerNote, LintDelta, LintFinding, Offer, Proposal, ProposalEvent,
+    ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
+    Recommendation, SkillStats, Standing, Verdict, Version, VersionAuthor, VersionEvent,
+    VersionFile, VersionTree, rfc3339,
 };
 pub use news::{News, NewsLine};
 pub use options::{RegistryConfig, Root, ScanLimits, SearchEmbeddings, StoreOptions, Trust};
@@ -107,6 +109,7 @@ pub use publish::{
 };
 pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;
+pub use reviewing::{ReviewAnswer, ReviewConfig, ReviewPolicy, ReviewTask, Reviewer, RunId};
 pub use scope::{Audience, CatalogScope, Scope};
 pub use search::{
     Ask, Batch, Missing, Nearness, Ranked, RankedBy, RankedSkill, Searched, Searcher, Vectors,

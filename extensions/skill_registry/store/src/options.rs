@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::reviewing::ReviewConfig;
 use crate::state::{SkillState, SkillStates};
 
 /// Says how far the skills of a root are trusted.
@@ -108,6 +109,8 @@ pub struct RegistryConfig {
     pub skills: BTreeMap<String, SkillState>,
     /// Whether queries are compared in meaning too.
     pub search_embeddings: SearchEmbeddings,
+    /// Who decides about proposals.
+    pub review: ReviewConfig,
 }
 
 /// Tells whether an embedding model takes part in searches.
@@ -188,6 +191,7 @@ impl Default for RegistryConfig {
             ignore: Vec::new(),
             skills: BTreeMap::new(),
             search_embeddings: SearchEmbeddings::default(),
+            review: ReviewConfig::default(),
         }
     }
 }

@@ -205,6 +205,7 @@ mod tests {
                 removed: 1,
                 count: 3,
                 flags: Vec::new(),
+                recommendation: None,
             },
             justification: "It is\n\n## Evidence\n> better\r\n---".to_owned(),
             evidence: vec!["one\ntwo".to_owned(), "```\nthree".to_owned()],

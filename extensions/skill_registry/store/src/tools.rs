@@ -3,10 +3,10 @@
 //! Every answer is a text for whoever reads it and a value for programs. Arguments come from models
 //! and are taken at their word only as far as they name something in the snapshot.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use skill_format::{Digest, TokenCount, sanitise_line};
 
@@ -48,6 +48,15 @@ pub struct Answer {
     pub structured: Value,
     /// What of a skill it hands out, for the log of what is used.
     pub read: Option<Read>,
+}
+
+impl Answer {
+    /// Returns the skill whose instructions the text carries, and the digest of its SKILL.md.
+    #[must_use]
+    pub fn skill(&self) -> Option<(String, String)> {
+        let read = self.read.as_ref().filter(|read| read.path.is_none())?;
+        Some((read.skill_id.clone(), read.digest?.to_string()))
+    }
 }
 
 /// What an answer hands out of a skill.
@@ -108,9 +117,11 @@ pub struct ExplainArgs {
     pub prompt: String,
 }
 
-/// A skill as it is bound into an agent's instructions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A skill as it is bound into an agent's instructions; serialised as the kernel has it on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Content {
+    /// The skill, as it was asked for.
+    pub skill_id: String,
     /// The body in its `<skill_content>` element.
     pub text: String,
     /// The digest of SKILL.md.
@@ -118,9 +129,22 @@ pub struct Content {
     /// What `text` costs a model.
     pub tokens: TokenCount,
     /// The label of the root it was found in.
-    pub source: String,
+    #[serde(skip)]
+    pub root: String,
     /// Its SKILL.md.
+    #[serde(rename = "source")]
     pub location: PathBuf,
+}
+
+impl Content {
+    /// Names the SKILL.md relative to a directory that it lies in.
+    #[must_use]
+    pub fn below(mut self, dir: &Path) -> Self {
+        if let Ok(rest) = self.location.strip_prefix(dir) {
+            self.location = rest.to_owned();
+        }
+        self
+    }
 }
 
 /// Returns what `uses_skills` puts into an agent's instructions.
@@ -165,10 +189,11 @@ pub fn skill_content(
 fn content(id: &str, skill: &Skill, source: &SkillSource) -> Content {
     let text = skill_format::skill_content(id, &source.digest, source.body());
     Content {
+        skill_id: id.to_owned(),
         tokens: TokenCount::of(&text),
         text,
         digest: source.digest,
-        source: skill.source().to_owned(),
+        root: skill.source().to_owned(),
         location: skill.location(),
     }
 }

@@ -1,9 +1,12 @@
 //! `skillhost ext`: what is loaded, what is not and why.
 
+use serde::Serialize;
+use skill_store::ReviewConfig;
 use skillhost_kernel::control::{Diagnosis, Request};
 use skillhost_kernel::{LoadReport, LoadedExtension, Reloaded};
 
 use super::ext_new;
+use super::skill::stored::{REGISTRY, registry_config};
 use crate::cli::ExtCommand;
 use crate::error::CliError;
 use crate::exit;
@@ -80,8 +83,9 @@ fn doctor(session: &Session) -> Outcome {
     let diagnosis: Diagnosis = session.answer(Request::Diagnose)?;
     let code = if diagnosis.healthy { exit::OK } else { exit::FINDINGS };
     let output = session.output;
+    let review = review_policy(session, &diagnosis.report)?;
     if output.json {
-        output.object(&diagnosis)?;
+        output.object(&Diagnosed { diagnosis: &diagnosis, review: review.as_ref() })?;
         return Ok(code);
     }
     let Diagnosis { report, health, .. } = diagnosis;
@@ -123,10 +127,30 @@ fn doctor(session: &Session) -> Outcome {
         }
         hint(output, &rejection.hint)?;
     }
+    if let Some(review) = review {
+        output.line(format!("{BOLD}review{BOLD:#} {}", show(&review.to_string())))?;
+    }
     for note in &report.notes {
         output.line(format!("{YELLOW}note{YELLOW:#} {}", show(note)))?;
     }
     Ok(code)
+}
+
+/// What is found, and who decides about proposals.
+#[derive(Serialize)]
+struct Diagnosed<'d> {
+    #[serde(flatten)]
+    diagnosis: &'d Diagnosis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    review: Option<&'d ReviewConfig>,
+}
+
+/// Who decides about proposals, as the settings say; nothing where no registry is loaded.
+fn review_policy(session: &Session, report: &LoadReport) -> Result<Option<ReviewConfig>, CliError> {
+    if report.loaded.iter().all(|extension| extension.id.as_str() != REGISTRY) {
+        return Ok(None);
+    }
+    Ok(Some(registry_config(session, &session.home()?)?.review))
 }
 
 fn hint(output: Output, text: &str) -> Result<(), CliError> {

@@ -16,6 +16,7 @@ mod loading;
 mod logs;
 mod refused;
 mod reload;
+mod reviewer;
 mod rig;
 mod runs;
 mod search;

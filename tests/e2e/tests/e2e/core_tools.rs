@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::{agent, home, shipped, skill};
+use crate::scene::{agent, home, shipped};
 
 fn with_tools() -> TestHome {
     home().manifest("core_tools", &shipped("core_tools"))
@@ -18,16 +18,48 @@ fn files_of_the_sandbox_are_worked_on() {
     let home = with_tools();
     let written =
         call(&home, "write_file", &json!({"path": "notes/a.md", "content": "one\ntwo\n"}));
-    insta::assert_snapshot!(written, @"");
+    insta::assert_snapshot!(written, @"
+    exit 0
+    --- stdout
+    Created `notes/a.md`: 2 lines, 8 bytes; sha256 c3f9c8c283a2b1f2f1896f27a01cbe3cddc0c9d93f752e4639035a0f5b36f6e8.
+    ");
     let patch = "--- a/notes/a.md\n+++ b/notes/a.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n";
     call(&home, "apply_patch", &json!({ "patch": patch })).success();
-    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "notes/a.md"})), @"");
+    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "notes/a.md"})), @"
+    exit 0
+    --- stdout
+    one
+    2
+    [lines 1 to 2 of 2; sha256 b8c083898d90038ced2e04df2f932eefa7d187080dee0d9942be12c156d95034]
+    ");
     call(&home, "move_path", &json!({"from": "notes/a.md", "to": "b.md"})).success();
-    insta::assert_snapshot!(call(&home, "list_directory", &json!({})), @"");
+    insta::assert_snapshot!(call(&home, "list_directory", &json!({})), @"
+    exit 0
+    --- stdout
+    b.md (6 bytes)
+    notes/
+    skills/
+    [3 entries]
+    ");
     call(&home, "delete_path", &json!({"path": "b.md"})).success();
-    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "b.md"})), @"");
-    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "../skillhost.yaml"})), @"");
-    insta::assert_snapshot!(call(&home, "list_directory", &json!({"path": "data"})), @"");
+    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "b.md"})), @"
+    exit 3
+    --- stderr
+    error: there is no `b.md` in the sandbox
+    hint: list_directory shows what is there; a path is taken literally
+    ");
+    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "../skillhost.yaml"})), @"
+    exit 5
+    --- stderr
+    error: a path cannot have a component `.` or `..`
+    hint: give a path below the sandbox, with /, as list_directory shows it: skills/x/SKILL.md
+    ");
+    insta::assert_snapshot!(call(&home, "list_directory", &json!({"path": "data"})), @"
+    exit 5
+    --- stderr
+    error: `data` is private data
+    hint: sandbox/data belongs to the extensions; use their tools
+    ");
 }
 
 #[test]
@@ -56,34 +88,62 @@ fn a_skill_is_read_only_and_a_new_one_is_not_approved() {
         .manifest("writer", &agent("writer", "  uses_skills: [coffee]\n  instructions: Brew.\n"));
     let path = "skills/greet/SKILL.md";
     let before = std::fs::read_to_string(home.path("sandbox").join(path)).unwrap();
-    insta::assert_snapshot!(call(&home, "write_file", &json!({"path": path, "content": "mine"})), @"");
+    insta::assert_snapshot!(call(&home, "write_file", &json!({"path": path, "content": "mine"})), @"
+    exit 5
+    --- stderr
+    error: `skills/greet/SKILL.md` belongs to the skill `greet`, which is read-only
+    hint: propose the change: propose_skill_update with skill_id `greet`
+    ");
     assert_eq!(std::fs::read_to_string(home.path("sandbox").join(path)).unwrap(), before);
 
-    let coffee = skill("Brews coffee.", "Grind.");
+    let coffee = "---\nname: coffee\ndescription: Brews coffee.\n---\nGrind.\n";
     let written =
         call(&home, "write_file", &json!({"path": "skills/coffee/SKILL.md", "content": coffee}));
-    insta::assert_snapshot!(written, @"");
+    insta::assert_snapshot!(written, @r#"
+    exit 0
+    --- stdout
+    Created `skills/coffee/SKILL.md`: 4 lines, 42 bytes; sha256 c9a995328331e79c3fa672922ef483dd7fac79062cbb8a5e851e983d00f7a07e.
+    `coffee` is a new skill, not approved: it grants nothing and cannot be bound until a person approves it with `skillhost skill approve coffee`.
+    --- stderr
+     WARN extension: [HOME]/sandbox/skills/coffee/SKILL.md: 1: warning[name.required]: there is no name; the directory's name is used id=skill_registry origin="skill_registry::watch"
+    "#);
     let listed = call(&home, "list_skills", &json!({})).success();
     assert!(
         listed.stdout.contains("`coffee` — Brews coffee. [~2 tokens; sandbox, unapproved"),
         "{listed}"
     );
-    insta::assert_snapshot!(home.skillhost(["agent", "list"]), @"");
+    insta::assert_snapshot!(home.skillhost(["agent", "list"]), @"
+    exit 0
+    --- stdout
+    AGENT  STATE TOKENS SKILLS NAME
+    writer error 0      coffee The writer
+    --- stderr
+    note: writer: [HOME]/manifests/writer/manifest.yaml:5:17: uses_skills: `coffee` was created by an agent and is not approved as it is now (look at its files, then: skillhost skill approve coffee --digest ae90e2c9e1be25682781bf2813fae4acaa0fa5efd002bceb55b04a7d8dee989b)
+    ");
     let history = home.skillhost(["skill", "history", "coffee", "--json"]).success().json();
     assert_eq!(history["versions"][0]["author"]["kind"], "agent", "{history}");
 
     // Another skill of that id would take its place in the ledger.
     let again = json!({"path": "skills/group/greet/SKILL.md", "content": coffee});
-    insta::assert_snapshot!(call(&home, "write_file", &again), @"");
+    insta::assert_snapshot!(call(&home, "write_file", &again), @"
+    exit 4
+    --- stderr
+    error: there is a skill `greet` already
+    hint: choose another id, or change it with propose_skill_update
+    ");
     assert!(!home.path("sandbox/skills/group").exists());
 }
 
 #[test]
 fn without_a_registry_no_skill_comes_to_be() {
     let home = TestHome::new().manifest("core_tools", &shipped("core_tools")).trusted();
-    let coffee = skill("Brews coffee.", "Grind.");
+    let coffee = "---\nname: coffee\ndescription: Brews coffee.\n---\nGrind.\n";
     let args = json!({"path": "skills/coffee/SKILL.md", "content": coffee});
-    insta::assert_snapshot!(call(&home, "write_file", &args), @"");
+    insta::assert_snapshot!(call(&home, "write_file", &args), @"
+    exit 1
+    --- stderr
+    error: `skill_registry` is not loaded
+    ");
     assert!(!home.path("sandbox/skills/coffee").exists());
     call(&home, "write_file", &json!({"path": "a.md", "content": "x"})).success();
 }

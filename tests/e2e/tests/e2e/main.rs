@@ -38,6 +38,7 @@ mod reference;
 mod reload;
 mod render;
 mod review;
+mod reviewer;
 mod rules;
 mod run;
 mod scaffold;

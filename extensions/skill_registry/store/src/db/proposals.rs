@@ -7,7 +7,7 @@ use super::{Hash, Json, Result, Tx};
 use crate::diff::FuzzNote;
 use crate::ledger::{
     Author, Decision, FileState, Flag, LintDelta, Proposal, ProposalFilter, ProposalState,
-    ProposalSummary,
+    ProposalSummary, Recommendation,
 };
 
 /// A proposal with what was last written to its file.
@@ -33,12 +33,16 @@ pub(crate) struct Undecided {
 
 const COLUMNS: &str = "id, seq, skill_id, path, state, created_ms, author, justification, base,
     new, added, removed, count, flags, evidence, diff, fuzz, lint, tokens_before, tokens_after,
-    decided_by, decided_ms, reason, version, file, file_digest, file_before";
+    decided_by, decided_ms, reason, version, file, file_digest, file_before,
+    (SELECT body FROM recommendations AS advice
+     WHERE advice.proposal = proposals.id AND advice.new = proposals.new)";
 
 /// The same for a list, without the long texts.
 const COLUMNS_OF_LIST: &str = "id, seq, skill_id, path, state, created_ms, author, justification,
     base, new, added, removed, count, flags, '[]', '', '[]', '{\"new\":[],\"gone\":[]}',
-    tokens_before, tokens_after, decided_by, decided_ms, reason, version, file, file_digest, file_before";
+    tokens_before, tokens_after, decided_by, decided_ms, reason, version, file, file_digest, file_before,
+    (SELECT body FROM recommendations AS advice
+     WHERE advice.proposal = proposals.id AND advice.new = proposals.new)";
 
 /// The states that wait for somebody, as SQL.
 const WAITING: &str = "state IN ('open', 'approved', 'stale', 'failed')";
@@ -227,6 +231,22 @@ impl Tx<'_> {
         Ok(counts?)
     }
 
+    /// Records what an agent advises about a proposal's text, in place of what it advised before.
+    pub(crate) fn put_recommendation(
+        &self,
+        id: &str,
+        new: Digest,
+        recommendation: &Recommendation,
+        changed: u64,
+    ) -> Result<()> {
+        self.tx.execute(
+            "INSERT OR REPLACE INTO recommendations (proposal, changed, new, body)
+             VALUES (?1, ?2, ?3, ?4)",
+            rusqlite::params![id, changed as i64, Hash(new), Json(recommendation)],
+        )?;
+        Ok(())
+    }
+
     /// Tells whether a proposal has a file of this name.
     pub(crate) fn has_file(&self, name: &str) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM proposals WHERE file = ?1)";
@@ -261,6 +281,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         removed: count(11)? as usize,
         count: count(12)?,
         flags: row.get::<_, Json<Vec<Flag>>>(13)?.0,
+        recommendation: row.get::<_, Option<Json<Recommendation>>>(27)?.map(|body| body.0),
     };
     let decided = match row.get::<_, Option<String>>(20)? {
         Some(by) => Some(Decision { by, at_ms: row.get(21)?, reason: row.get(22)? }),

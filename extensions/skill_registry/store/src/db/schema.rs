@@ -3,7 +3,7 @@
 use rusqlite_migration::{M, Migrations};
 
 /// The steps, in order; `user_version` counts them.
-const STEPS: &[M<'static>] = &[M::up(FIRST), M::up(CATALOG)];
+const STEPS: &[M<'static>] = &[M::up(FIRST), M::up(CATALOG), M::up(ADVICE)];
 
 /// The steps as the library takes them.
 pub(super) const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
@@ -173,6 +173,16 @@ CREATE TABLE vectors (
     model TEXT NOT NULL,
     vectors BLOB NOT NULL,
     PRIMARY KEY (digest, model)
+) STRICT, WITHOUT ROWID;
+";
+
+/// What an agent advises about a proposal, as JSON, and the text it is about.
+const ADVICE: &str = "
+CREATE TABLE recommendations (
+    proposal TEXT PRIMARY KEY NOT NULL REFERENCES proposals (id),
+    changed INTEGER NOT NULL,
+    new BLOB NOT NULL CHECK (length(new) = 32),
+    body TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 ";
 

@@ -12,6 +12,8 @@ use crate::ledger::version::VersionAuthor;
 pub enum LedgerEvent {
     /// An agent proposed a change.
     ProposalCreated(ProposalEvent),
+    /// An agent advises what to do with one.
+    ProposalRecommended(ProposalEvent),
     /// A person approved one.
     ProposalApproved(ProposalEvent),
     /// A person turned one down.
@@ -61,6 +63,7 @@ impl LedgerEvent {
     pub fn topic(&self) -> &'static str {
         match self {
             Self::ProposalCreated(_) => "skill.proposal.created",
+            Self::ProposalRecommended(_) => "skill.proposal.recommended",
             Self::ProposalApproved(_) => "skill.proposal.approved",
             Self::ProposalRejected(_) => "skill.proposal.rejected",
             Self::ProposalStale(_) => "skill.proposal.stale",
@@ -69,11 +72,18 @@ impl LedgerEvent {
         }
     }
 
+    /// Tells whether an agent has proposed something.
+    #[must_use]
+    pub fn is_proposal(&self) -> bool {
+        matches!(self, Self::ProposalCreated(_))
+    }
+
     /// Returns the skill it is about.
     #[must_use]
     pub fn skill_id(&self) -> &str {
         match self {
             Self::ProposalCreated(event)
+            | Self::ProposalRecommended(event)
             | Self::ProposalApproved(event)
             | Self::ProposalRejected(event)
             | Self::ProposalStale(event)

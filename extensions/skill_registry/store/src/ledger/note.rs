@@ -47,6 +47,13 @@ pub enum LedgerNote {
         /// How many.
         count: u64,
     },
+    /// The reviewing agent did not decide about a proposal; a person does.
+    NotReviewed {
+        /// The proposal.
+        proposal: String,
+        /// Why.
+        reason: String,
+    },
     /// Somebody edited a proposal's file; it is left alone and changes nothing.
     EditedFile {
         /// The file.
@@ -95,6 +102,9 @@ impl fmt::Display for LedgerNote {
             }
             Self::ReadingsDropped { count } => {
                 write!(f, "{count} readings of skills are missing from the log: too many at once")
+            }
+            Self::NotReviewed { proposal, reason } => {
+                write!(f, "proposal {proposal} waits for a person: {reason}")
             }
             Self::EditedFile { path } => write!(
                 f,

@@ -27,7 +27,7 @@ pub struct Author {
 pub struct Actor {
     /// The user's name.
     pub name: String,
-    /// How the decision was made: `cli`, `review` or `mcp`.
+    /// How the decision was made: `cli`, `review`, `mcp`, or `agent` where settings let one approve.
     pub via: &'static str,
 }
 
@@ -186,6 +186,46 @@ pub struct ProposalSummary {
     pub count: u64,
     /// What a reviewer has to see first.
     pub flags: Vec<Flag>,
+    /// What the reviewing agent advises about this very text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommendation: Option<Recommendation>,
+}
+
+/// What an agent advises about a proposal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recommendation {
+    /// The agent.
+    pub agent_id: String,
+    /// What it advises.
+    pub advice: Advice,
+    /// Why, on one line.
+    pub reason: String,
+    /// Names the run in which it thought about it.
+    pub run_id: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// What is advised about a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// To apply it.
+    Approve,
+    /// To turn it down.
+    Reject,
+    /// Neither.
+    Unsure,
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Approve => "approve",
+            Self::Reject => "reject",
+            Self::Unsure => "unsure",
+        })
+    }
 }
 
 /// A proposal with everything that is known of it.

@@ -229,6 +229,7 @@ impl Made<'_> {
                     removed,
                     count: 1,
                     flags,
+                    recommendation: None,
                 },
                 justification,
                 evidence: self.request.evidence.clone(),

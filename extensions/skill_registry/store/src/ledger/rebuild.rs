@@ -134,6 +134,7 @@ fn restore(tx: &Tx<'_>, found: Found) -> Result<(), LedgerError> {
         removed: lines("-", "--- "),
         count,
         flags: flags_of_diff(&diff, &words),
+        recommendation: None,
         id,
         skill_id,
         path,

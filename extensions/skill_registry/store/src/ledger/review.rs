@@ -102,7 +102,7 @@ impl Ledger {
 }
 
 /// A text of several lines in which what would steer a terminal or hide something is seen.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     // What a line cannot have as it is, even if only as a space: a carriage return overwrites.
     let as_it_is = |c: char| {
         let between = format!("a{c}a");

@@ -1,5 +1,6 @@
 //! Skills that an agent works by: their instructions, and what they say about tools.
 
+use serde::Serialize;
 use skill_format::AllowedTools;
 
 use crate::error::{ErrorKind, RegistryError};
@@ -11,13 +12,14 @@ use crate::store::Store;
 
 use super::{Content, check_approved, content, find};
 
-/// A skill that an agent works by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A skill that an agent works by; serialised as the kernel has it on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Activated {
     /// Its instructions as they are now.
     pub content: Content,
     /// The tools that its `allowed-tools` names, in the order written; nothing where it makes no
     /// statement, none of them where the field cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
     /// Whether a person answers for it as it is now: its root is an operator's and, if an agent
     /// created it, somebody approved exactly these files.

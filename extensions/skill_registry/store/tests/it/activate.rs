@@ -53,7 +53,8 @@ fn a_skill_comes_as_it_is_bound_and_says_which_tools_it_names() {
         tokens: TokenCount::of(&text),
         text,
         digest,
-        source: "skills".to_owned(),
+        skill_id: "absent".to_owned(),
+        root: "skills".to_owned(),
         location: scene.path("skills/absent/SKILL.md"),
     };
     let expected = Activated { content, allowed_tools: None, grants: true };

@@ -67,6 +67,7 @@ fn a_proposal_is_recorded_and_changes_nothing() {
         removed: 1,
         count: 1,
         flags: Vec::new(),
+        recommendation: None,
     };
     assert_eq!(proposed.proposal, summary);
     assert!(!proposed.merged);

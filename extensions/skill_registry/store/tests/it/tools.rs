@@ -262,8 +262,11 @@ fn bound_content_is_the_element_alone() {
     let tokens = content.tokens;
     assert_eq!(tokens.get() as usize, text.len().div_ceil(4));
     let location = scene.path("skills/gamma/SKILL.md");
-    let expected = Content { text, digest, tokens, source: "skills".to_owned(), location };
+    let (skill_id, root) = ("gamma".to_owned(), "skills".to_owned());
+    let expected = Content { skill_id, text, digest, tokens, root, location };
     assert_eq!(content, expected);
+    let wire = json!(content.below(&scene.path("skills")));
+    assert_eq!((&wire["source"], &wire["digest"]), (&json!("gamma/SKILL.md"), &json!(digest)));
     let error = skill_content(&store, &snapshot, "gamm").unwrap_err();
     assert_eq!((error.kind, error.similar), (ErrorKind::NotFound, vec!["gamma".to_owned()]));
 }

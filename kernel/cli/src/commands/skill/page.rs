@@ -9,7 +9,7 @@ mod text;
 use std::io::Write as _;
 
 use skill_store::{
-    Author, Drift, FileState, Flag, Proposal, VersionTree,
+    Author, Drift, FileState, Flag, Proposal, Recommendation, VersionTree,
     diff::{FuzzKind, FuzzNote},
     rfc3339,
 };
@@ -59,6 +59,11 @@ pub(super) fn of(proposal: &Proposal, drift: &Drift, columns: Option<usize>) -> 
         if let Some(reason) = &decided.reason {
             page.quote("reason", reason);
         }
+    }
+    if let Some(recommendation) = &summary.recommendation {
+        let Recommendation { agent_id, advice, reason, at_ms, .. } = recommendation;
+        page.field("advice", &format!("{advice}, {} by agent `{agent_id}`", rfc3339(*at_ms)));
+        page.quote("", reason);
     }
     page.field("digest", &summary.new_digest.to_string());
     page.heading(&format!("Diff  +{} -{}", summary.added, summary.removed));

@@ -34,10 +34,12 @@ pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
             }
             let times =
                 if summary.count > 1 { format!(" ×{}", summary.count) } else { String::new() };
+            let advice = summary.recommendation.as_ref();
+            let advice = advice.map_or(String::new(), |it| format!(", advice: {}", it.advice));
             vec![
                 summary.seq.to_string(),
                 summary.id.clone(),
-                format!("{}{times}", summary.state),
+                format!("{}{times}{advice}", summary.state),
                 summary.skill_id.clone(),
                 summary.path.clone(),
                 format!("+{} -{}", summary.added, summary.removed),

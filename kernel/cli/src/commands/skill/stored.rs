@@ -21,7 +21,7 @@ use crate::output::{BOLD, DIM, Outcome, Output, RED, YELLOW, show as shown, writ
 use crate::session::Session;
 
 /// The extension whose configuration says where skills are.
-pub(super) const REGISTRY: &str = "skill_registry";
+pub(in crate::commands) const REGISTRY: &str = "skill_registry";
 
 pub(super) fn list(
     session: &Session,
@@ -110,6 +110,16 @@ fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError
 
 fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
     let home = session.home()?;
+    let installation = Installation::of_current_exe();
+    let config = registry_config(session, &home)?;
+    Ok(config.options(home.root(), installation.and_then(|i| i.share_dir).as_deref()))
+}
+
+/// Reads what the manifest and the settings of a home say to the registry.
+pub(in crate::commands) fn registry_config(
+    session: &Session,
+    home: &Home,
+) -> Result<RegistryConfig, CliError> {
     let settings = session.settings(&home)?.settings;
     let installation = Installation::of_current_exe();
     let found = discover(&home, installation.as_ref(), &settings.allow_shadowing);
@@ -118,11 +128,10 @@ fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
         // A home needs no manifests for its skills to be looked at.
         None => Value::Object(settings.extensions.get(REGISTRY).cloned().unwrap_or_default()),
     };
-    let config: RegistryConfig = serde_json::from_value(config).map_err(|error| {
+    serde_json::from_value(config).map_err(|error| {
         CliError::usage(format!("the configuration of {REGISTRY}: {error}"))
             .hint("see: skillhost config")
-    })?;
-    Ok(config.options(home.root(), installation.and_then(|i| i.share_dir).as_deref()))
+    })
 }
 
 fn print_list(

@@ -1,0 +1,116 @@
+//! What an agent advises about a proposal, and what that may lead to.
+
+use serde_json::json;
+use skill_format::{Digest, Severity};
+
+use crate::db::Stored;
+use crate::ledger::Ledger;
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::event::LedgerEvent;
+use crate::ledger::proposal::{Actor, Applied, ProposalState, Recommendation};
+use crate::ledger::propose::told;
+use crate::ledger::revise::{log, require};
+use crate::options::Trust;
+use crate::snapshot::Snapshot;
+
+impl Ledger {
+    /// Attaches an agent's advice to an open proposal; `digest` is that of the text it is about.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::State`] if the proposal is not open, [`LedgerErrorKind::Digest`] if it has
+    /// another text by now, [`LedgerErrorKind::Denied`] where the agent made it; those of the disk
+    /// and the database.
+    pub fn recommend(
+        &self,
+        id: &str,
+        digest: Digest,
+        recommendation: &Recommendation,
+    ) -> Result<LedgerEvent, LedgerError> {
+        let agent = &recommendation.agent_id;
+        self.with(|session| {
+            session.change(|work| {
+                let stored = work.find(id)?;
+                require(&stored, &[ProposalState::Open], "reviewed")?;
+                check_reviewer(&stored, digest, agent)?;
+                let event = LedgerEvent::ProposalRecommended(told(&stored.proposal, agent));
+                let actor = Actor { name: agent.clone(), via: "agent" };
+                let detail = json!({"new": digest, "recommendation": recommendation});
+                let action = "proposal.recommended";
+                let changed = log(work, &stored, &actor, action, Some(&event), detail)?;
+                let recommendation =
+                    Recommendation { at_ms: work.now_ms(), ..recommendation.clone() };
+                work.put_recommendation(
+                    &stored.proposal.summary.id,
+                    digest,
+                    &recommendation,
+                    changed,
+                )?;
+                Ok(event)
+            })
+        })
+    }
+
+    /// Applies a proposal that an agent approves, as a person's approval does, base digest and all.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::approve`]; [`LedgerErrorKind::Denied`] for what only a person approves: the
+    /// agent's own proposals, skills that do not exist, that lie in an untrusted root or that agents
+    /// created, and whatever a reviewer is warned of.
+    pub fn approve_for_agent(
+        &self,
+        snapshot: &Snapshot,
+        id: &str,
+        digest: Digest,
+        recommendation: &Recommendation,
+    ) -> Result<Applied, LedgerError> {
+        let agent = &recommendation.agent_id;
+        let why = self.with(|session| {
+            session.read(|work| {
+                let stored = work.find(id)?;
+                check_reviewer(&stored, digest, agent)?;
+                let summary = &stored.proposal.summary;
+                let skill = snapshot.get(&summary.skill_id);
+                let is_created = work.created(&summary.skill_id)?.is_some();
+                let is_wrong =
+                    |finding: &crate::ledger::LintFinding| finding.severity == Severity::Error;
+                Ok(match skill.map(|skill| skill.trust()) {
+                    None => Some("the skill does not exist yet"),
+                    Some(Trust::Untrusted) => Some("its root is untrusted"),
+                    Some(Trust::Operator) if is_created => Some("an agent created the skill"),
+                    _ if !summary.flags.is_empty() => Some("it has warnings"),
+                    _ if stored.proposal.lint.new.iter().any(is_wrong) => Some("rules find errors"),
+                    _ => None,
+                })
+            })
+        })?;
+        if let Some(why) = why {
+            return Err(LedgerError::new(
+                LedgerErrorKind::Denied,
+                format!("only a person approves proposal {id}: {why}"),
+                format!("skillhost skill review {id}"),
+            ));
+        }
+        let actor = Actor { name: agent.clone(), via: "agent" };
+        self.approve(snapshot, &actor, id, digest, Some(&recommendation.reason))
+    }
+}
+
+/// Refuses an agent that made the proposal, and one that saw another text.
+fn check_reviewer(stored: &Stored, digest: Digest, agent: &str) -> Result<(), LedgerError> {
+    let summary = &stored.proposal.summary;
+    if summary.author.agent_id == agent {
+        return Err(LedgerError::new(
+            LedgerErrorKind::Denied,
+            format!("`{agent}` made proposal {} itself", summary.id),
+            "a person decides about it",
+        ));
+    }
+    if summary.new_digest != digest {
+        return Err(LedgerError::new(
+            LedgerErrorKind::Digest,
+            format!("proposal {} has another text than the one reviewed", summary.id),
+            "review it again",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The agent that reviews proposals, with a model that says what a test wants.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use skill_store::{Advice, Ledger, ProposalState, ProposalSummary, SystemClock};
+use skillhost_kernel::{
+    BootOptions, CallContext, Home, HomeSource, Kernel, Message, ModelError, ModelFacts,
+    ModelProvider, ModelReply, ModelRequest, ModelSource, Origin, Piece, Settings,
+};
+use skillhost_sdk::async_trait;
+use test_support::{TestHome, library};
+
+use crate::rig::{Rig, next, patient};
+
+const TEA: &str = "---\nname: tea\ndescription: Brews tea.\n---\nBoil water.\n";
+
+/// What the model says, one after the other; nothing stands for never.
+struct Judge {
+    facts: ModelFacts,
+    answers: Mutex<VecDeque<Option<&'static str>>>,
+    asked: Mutex<Vec<ModelRequest>>,
+}
+
+/// Hands out the one model.
+struct Bench(Arc<Judge>);
+
+impl ModelSource for Bench {
+    fn model(&self, _: Option<&str>, agent: &str) -> Result<Arc<dyn ModelProvider>, ModelError> {
+        assert_eq!(agent, "reviewer_agent");
+        Ok(Arc::<Judge>::clone(&self.0))
+    }
+}
+
+#[async_trait]
+impl ModelProvider for Judge {
+    fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    async fn stream(
+        &self,
+        request: &ModelRequest,
+        _on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<ModelReply, ModelError> {
+        self.asked.lock().expect("nobody panicked").push(request.clone());
+        let answer = self.answers.lock().expect("nobody panicked").pop_front();
+        match answer.expect("the model is not asked more often") {
+            Some(text) => Ok(ModelReply { text: text.to_owned(), ..ModelReply::default() }),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn shipped(home: TestHome, id: &str, file: &str) -> TestHome {
+    let path = format!("{}/../../manifests/{id}/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("it ships");
+    home.file(format!("manifests/{id}/{file}"), text)
+}
+
+async fn boot(review: &str, answers: &[Option<&'static str>]) -> (Rig, Arc<Judge>) {
+    let home = TestHome::new().skill("tea", TEA).settings(&format!(
+        "extensions: {{skill_registry: {{poll_interval_ms: 0, review: {review}}}}}\n"
+    ));
+    let home = shipped(home, "skill_registry", "manifest.yaml");
+    let home = shipped(home, "reviewer_agent", "manifest.yaml");
+    let home = shipped(home, "reviewer_agent", "prompt.jinja2");
+    let home = home.library("skill_registry", "skill_registry", &library("skill_registry"));
+    let facts = ModelFacts { name: "test/judge".to_owned(), context_window: None, price: None };
+    let answers = Mutex::new(answers.iter().copied().collect());
+    let judge = Arc::new(Judge { facts, answers, asked: Mutex::default() });
+    let settings = Settings::load(&home.path("skillhost.yaml")).expect("valid settings");
+    let found = Home::at(&home.root(), HomeSource::Argument).expect("a home");
+    let options = BootOptions::new(found, settings.settings);
+    let models = Arc::new(Bench(Arc::clone(&judge)));
+    let kernel =
+        Kernel::boot(BootOptions { installation: None, limits: patient(), models, ..options })
+            .await;
+    (Rig { kernel, home }, judge)
+}
+
+async fn propose(rig: &Rig, body: &str) -> String {
+    let context = CallContext {
+        agent_id: "guide".to_owned(),
+        session_id: "s1".to_owned(),
+        origin: Origin::Agent,
+        ..CallContext::default()
+    };
+    let text = TEA.replace("Boil water.", body);
+    let wish = json!({"skill_id": "tea", "new_content": text, "justification": "Better."});
+    let made = rig.kernel.invoke(context, "propose_skill_update", &wish.to_string()).await;
+    let made = made.expect("it is recorded").structured.expect("a value");
+    let made: Value = serde_json::from_str(made.get()).expect("JSON");
+    made["proposal"].as_str().expect("an id").to_owned()
+}
+
+fn stored(rig: &Rig, id: &str) -> ProposalSummary {
+    let data = rig.home.path("sandbox/data/skill_registry");
+    Ledger::new(data, Arc::new(SystemClock)).proposal(id).expect("it is there").summary
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shipped_reviewer_advises_outside_of_the_call() {
+    let answer = "```json\n{\"verdict\": \"reject\", \"reason\": \"Milk burns.\"}\n```";
+    let (rig, judge) = boot("{policy: agent-recommends}", &[Some(answer)]).await;
+    let mut events = rig.kernel.events().listen();
+    let id = propose(&rig, "Boil milk.").await;
+    let event = next(&mut events, "skill.proposal.recommended").await;
+    let told: Value = serde_json::from_str(event.payload.get()).expect("JSON");
+    assert_eq!((&told["proposal"], &told["by"]), (&json!(id), &json!("reviewer_agent")));
+    let summary = stored(&rig, &id);
+    let advice = summary.recommendation.expect("it is attached");
+    assert_eq!((advice.advice, &*advice.reason), (Advice::Reject, "Milk burns."));
+    assert_eq!(summary.state, ProposalState::Open);
+
+    let asked = judge.asked.lock().expect("nobody panicked").clone();
+    assert!(asked[0].system.starts_with("You are Reviewer."), "{}", asked[0].system);
+    let Message::User { text } = &asked[0].messages[0] else { panic!("{:?}", asked[0].messages) };
+    assert!(text.contains("│ -Boil water.\n│ +Boil milk.\n"), "{text}");
+    let tools: Vec<_> = asked[0].tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(tools, ["list_skills", "read_skill", "read_skill_resource"]);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_reviewer_approves_is_in_the_next_call_where_settings_say_so() {
+    let answer = r#"{"verdict": "approve", "reason": "Right."}"#;
+    let (rig, _judge) = boot("{policy: agent-approves}", &[Some(answer)]).await;
+    let mut events = rig.kernel.events().listen();
+    let id = propose(&rig, "Boil milk.").await;
+    next(&mut events, "skill.proposal.applied").await;
+    assert_eq!(stored(&rig, &id).state, ProposalState::Applied);
+    let read = rig.kernel.invoke(CallContext::default(), "read_skill", r#"{"skill_id": "tea"}"#);
+    let read = read.await.expect("a skill");
+    assert!(read.text.contains("Boil milk."), "{}", read.text);
+    let skill = read.skill.expect("it carries a skill");
+    assert_eq!((&*skill.skill_id, skill.digest), ("tea", stored(&rig, &id).new_digest.to_string()));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reviewer_that_never_answers_holds_nobody_up() {
+    let answer = r#"{"verdict": "approve", "reason": "Right."}"#;
+    let review = "{policy: agent-approves, timeout_ms: 2000}";
+    let (rig, judge) = boot(review, &[None, Some(answer)]).await;
+    let mut events = rig.kernel.events().listen();
+    let first = propose(&rig, "Boil milk.").await;
+    let second = propose(&rig, "Boil both.").await;
+    next(&mut events, "skill.proposal.applied").await;
+    assert_eq!(stored(&rig, &second).state, ProposalState::Applied);
+    let first = stored(&rig, &first);
+    assert_eq!((first.state, first.recommendation), (ProposalState::Stale, None));
+    assert_eq!(judge.asked.lock().expect("nobody panicked").len(), 2);
+    rig.kernel.shutdown().await;
+}
