@@ -2,8 +2,10 @@
 
 mod export;
 mod mcp;
+mod models;
 mod proposals;
 mod skill;
+mod talk;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use clap_complete::Shell;
 
 pub(crate) use export::ExportArgs;
 pub(crate) use mcp::{InstallArgs, McpClient, McpCommand};
+pub(crate) use models::{CheckArgs, ModelsCommand};
 pub(crate) use proposals::{
     ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalsArgs, RebaseArgs,
     RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
@@ -22,6 +25,7 @@ pub(crate) use skill::{
     PromptFormat, ReferenceArgs, RenderArgs, RulesArgs, SearchArgs, SkillCommand, SkillPaths,
     SkillRoots, ToPromptArgs, TriadsArgs, ValidateArgs,
 };
+pub(crate) use talk::{AskArgs, ChatArgs, TalkArgs, ThreadsCommand};
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
 ///
@@ -68,8 +72,13 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run all services until Ctrl-C, one line per event
     Run,
-    /// Compose one turn for an agent
+    /// Ask an agent
     Ask(AskArgs),
+    /// Talk to an agent, line by line
+    Chat(ChatArgs),
+    /// Look at the threads that `ask` and `chat` keep
+    #[command(subcommand)]
+    Threads(ThreadsCommand),
     /// Look at agents
     #[command(subcommand)]
     Agent(AgentCommand),
@@ -86,6 +95,9 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Serve the registry to other agents with the Model Context Protocol
     Mcp(McpArgs),
+    /// List the models that agents run on, and ask whether they answer
+    #[command(subcommand)]
+    Models(ModelsCommand),
     /// Print the settings in force and where each comes from
     Config,
     /// Print the JSON Schema of a file
@@ -98,19 +110,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write manual pages, one per command
     Man(ManArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AskArgs {
-    /// The agent
-    #[arg(long, value_name = "ID", default_value = skillhost_kernel::DEFAULT_AGENT)]
-    pub(crate) agent: String,
-    /// Print the system prompt of the turn instead of calling a model
-    #[arg(long)]
-    pub(crate) print_prompt: bool,
-    /// What the user says; `-` reads standard input
-    #[arg(value_name = "TEXT")]
-    pub(crate) text: String,
 }
 
 #[derive(Debug, Subcommand)]

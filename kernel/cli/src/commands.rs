@@ -2,6 +2,7 @@
 
 mod agent;
 mod ask;
+mod chat;
 mod config;
 mod export;
 mod ext;
@@ -9,10 +10,13 @@ mod ext_new;
 mod init;
 mod man;
 mod mcp;
+mod models;
 mod run;
 mod schema;
 mod skill;
 mod skills_ref;
+mod talk;
+mod threads;
 mod tool;
 mod trust;
 
@@ -79,12 +83,15 @@ fn run(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Run => run::run(&session),
         Command::Ask(args) => ask::ask(&session, args),
+        Command::Chat(args) => chat::chat(&session, args),
+        Command::Threads(command) => threads::threads(&session, command),
         Command::Agent(command) => agent::agent(&session, command),
         Command::Ext(command) => ext::ext(&session, command),
         Command::Tool(command) => tool::tool(&session, command),
         Command::Skill(command) => skill::skill(&session, command),
         Command::Export(args) => export::export(&session, args),
         Command::Mcp(args) => mcp::mcp(&session, args),
+        Command::Models(command) => models::models(&session, command),
         Command::Config => config::config(&session),
         Command::Schema(args) => schema::schema(args),
         Command::Init(args) => init::init(&session, args),
@@ -95,11 +102,13 @@ fn run(cli: &Cli) -> Outcome {
 }
 
 fn log_to_stderr(global: &Global) -> Result<(), CliError> {
-    // What a client of the MCP server does wrong is told to the client.
-    let filter = EnvFilter::try_new(format!("rmcp=error,{}", global.log)).map_err(|error| {
-        CliError::usage(format!("--log {}: {error}", global.log))
-            .hint("such as `info`, or `warn,extension=debug`")
-    })?;
+    // What a client of the MCP server does wrong is told to the client, and what goes wrong with a
+    // model is an error of whoever asked it.
+    let filter =
+        EnvFilter::try_new(format!("rmcp=error,genai=off,{}", global.log)).map_err(|error| {
+            CliError::usage(format!("--log {}: {error}", global.log))
+                .hint("such as `info`, or `warn,extension=debug`")
+        })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     if global.log_json {
         builder.json().init();

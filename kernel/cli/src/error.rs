@@ -3,7 +3,10 @@
 use std::io;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{CallError, ErrorKind, HomeError, KernelError, SettingsError};
+use skillhost_kernel::{
+    CallError, ErrorKind, HomeError, KernelError, ModelErrorKind, RunError, SettingsError,
+    ThreadError,
+};
 
 use crate::exit;
 
@@ -95,6 +98,30 @@ impl From<CallError> for CliError {
 impl From<KernelError> for CliError {
     fn from(error: KernelError) -> Self {
         Self::of_kind(error.kind(), &error.to_string(), &error.hint())
+    }
+}
+
+impl From<ThreadError> for CliError {
+    fn from(error: ThreadError) -> Self {
+        Self::of_kind(error.kind(), &error.to_string(), &error.hint())
+    }
+}
+
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> Self {
+        let kind = error.kind();
+        match error {
+            RunError::Cancelled => Self::new(exit::INTERRUPTED, error.to_string()),
+            RunError::Thread(error) => error.into(),
+            RunError::Agent(error) => error.into(),
+            // Whatever is wrong with a model that is known, the command line is not at fault.
+            RunError::Model(error) => {
+                let failed = Self::of_kind(kind, &error.to_string(), &error.hint);
+                let unknown = error.kind == ModelErrorKind::Unknown;
+                Self { code: if unknown { exit::NOT_FOUND } else { exit::FINDINGS }, ..failed }
+            }
+            error => Self::of_kind(kind, &error.to_string(), &error.hint()),
+        }
     }
 }
 

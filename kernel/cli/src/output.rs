@@ -66,6 +66,21 @@ impl Output {
         written(stdout.write_all(text.as_bytes()))
     }
 
+    /// Prints a piece of a text that is still coming in: as [`Output::raw`], and at once.
+    pub(crate) fn piece(self, text: &str) -> Result<(), CliError> {
+        self.raw(text)?;
+        written(io::stdout().lock().flush())
+    }
+
+    /// Prints lines beside the result, for whoever watches. Untrusted text in them must have gone
+    /// through [`show`].
+    pub(crate) fn aside(self, lines: impl Display) {
+        if !self.json {
+            // A closed stderr must not end a command that works.
+            let _ = writeln!(anstream::stderr(), "{lines}");
+        }
+    }
+
     /// Prints a text to standard error as it is; on a terminal, sanitised.
     pub(crate) fn raw_to_stderr(self, text: &str) {
         let mut stderr = io::stderr().lock();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -10,6 +11,7 @@ use skillhost_kernel::control::{self, Reply, Request, socket_path};
 use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
 };
+use skillhost_models::{Models, keys_of};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -93,6 +95,16 @@ impl Session {
         Ok(Settings::load(&home.settings_file())?)
     }
 
+    /// The models that the settings of a home name. The home has to be trusted: its settings say
+    /// where keys are sent.
+    pub(crate) fn models(&self, home: &Home, settings: &Settings) -> Models {
+        let (keys, note) = keys_of(home.root());
+        if let Some(note) = note {
+            self.output.note(note);
+        }
+        Models::new(settings.models.clone(), home.root(), keys)
+    }
+
     /// Boots a kernel for a trusted home, lets the work happen, shuts the kernel down.
     pub(crate) fn with_kernel<T>(
         &self,
@@ -101,7 +113,8 @@ impl Session {
         let home = self.trusted_home()?;
         let settings = self.settings(&home)?.settings;
         let settings_file = Some(home.settings_file());
-        let options = BootOptions { settings_file, ..BootOptions::new(home, settings) };
+        let models = Arc::new(self.models(&home, &settings));
+        let options = BootOptions { settings_file, models, ..BootOptions::new(home, settings) };
         let result = self.block_on(async {
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;

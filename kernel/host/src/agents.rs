@@ -17,7 +17,7 @@ use skillhost_contract::payload::{
 use skillhost_manifest::{AgentManifest, Catalog, ExtensionId, Manifest};
 
 use crate::discovery::FoundManifest;
-use crate::error::{CallError, similar};
+use crate::error::{CallError, KernelError, similar};
 use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::State;
@@ -112,6 +112,19 @@ impl Agent {
     #[must_use]
     pub fn resolved(&self) -> Arc<Resolved> {
         self.resolved.load_full()
+    }
+
+    /// The instructions in force, if the agent can take a turn.
+    pub(crate) fn ready(&self) -> Result<Arc<Resolved>, KernelError> {
+        let resolved = self.resolved();
+        match &resolved.problem {
+            None => Ok(resolved),
+            Some(AgentProblem { reason, hint }) => Err(KernelError::AgentFailed {
+                id: self.manifest.id.clone(),
+                reason: reason.clone(),
+                hint: hint.clone(),
+            }),
+        }
     }
 
     /// The `agent` part of the manifest.

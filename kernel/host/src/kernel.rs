@@ -332,14 +332,7 @@ impl Kernel {
     pub async fn turn(&self, request: &TurnRequest) -> Result<Turn, KernelError> {
         let agent = self.agent(request.agent.as_deref().unwrap_or(DEFAULT_AGENT)).await?;
         tracing::Span::current().record("agent", agent.manifest.id.as_str());
-        let resolved = agent.resolved();
-        if let Some(problem) = &resolved.problem {
-            return Err(KernelError::AgentFailed {
-                id: agent.manifest.id.clone(),
-                reason: problem.reason.clone(),
-                hint: problem.hint.clone(),
-            });
-        }
+        let resolved = agent.ready()?;
         let context = self.call_context(&agent, request);
         let next = || CallContext { call_id: self.shared.next_call_id(), ..context.clone() };
         let chain = self.shared.pin(|state| state.chain.pin());

@@ -1,6 +1,6 @@
 //! What makes an agent run: its model is asked, the tools it calls are called, until it answers.
 //!
-//! [`run`] has the turn, step by step. What a step needs stands beside it, one concern per file:
+//! [`run`] has the turn, step by step, and [`asking`] how its model is asked. What a step needs stands beside it, one concern per file:
 //! [`budget`], [`loop_guard`], [`compaction`], [`skills`], [`permissions`], [`arguments`],
 //! [`lineage`]. [`dispatch`] is the one way to a tool, whoever calls it; [`session`] is how it finds
 //! the run that a call belongs to.
@@ -14,6 +14,7 @@ use crate::model::{ModelError, ModelErrorKind, Usage};
 use crate::thread::ThreadError;
 
 mod arguments;
+mod asking;
 mod begin;
 mod budget;
 mod calls;

@@ -17,7 +17,7 @@ pub struct AgentManifest {
     pub parallel_tool_calls: Option<bool>,
     /// Parameters handed to the model as they are (such as `temperature`); always a JSON object.
     pub parameters: serde_json::Value,
-    /// The ids of the extensions whose tools it is offered; no duplicates.
+    /// The tools it is offered: their names, or ids of extensions with all of theirs; no duplicates.
     pub uses_tools: Vec<Located<String>>,
     /// The ids of the skills whose instructions it always carries, in order; no duplicates.
     pub uses_skills: Vec<Located<String>>,

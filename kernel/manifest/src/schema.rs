@@ -133,8 +133,10 @@ struct Agent {
     parallel_tool_calls: Option<bool>,
     /// Parameters handed to the model as they are, such as `temperature`.
     parameters: Option<Map<String, Value>>,
-    /// The ids of the extensions whose tools it is offered.
-    #[schemars(inner(regex(pattern = rules::ID.pattern)))]
+    /// The tools it is offered, by their names or by the id of an extension with all of its tools:
+    /// `kernel` has those that hand tasks to other agents, an agent with `integration_mode: tool` is
+    /// a tool under its own id.
+    #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
     uses_tools: Option<Vec<String>>,
     /// The ids of the skills whose instructions it always carries, in this order.
     #[schemars(inner(regex(pattern = rules::SKILL.pattern)))]

@@ -305,9 +305,9 @@ fn values_that_are_not_allowed_are_quoted_with_the_rule() {
         ("catalog: {include: ['a[']}", {
             "4:23: `agent.catalog.include[0]` must be a glob such as `review-*`, found `a[`"
         }),
-        ("uses_tools: [Core]", {
-            "4:16: `agent.uses_tools[0]` must be a lower-case letter followed by at most 63 of \
-             `a-z`, `0-9`, `_` and `-`, found `Core`"
+        ("uses_tools: [a b]", {
+            "4:16: `agent.uses_tools[0]` must be a tool's name, of 1 to 64 letters, digits, `_`, `-` \
+             and `.`, found `a b`"
         }),
         ("uses_skills: ['']", {
             "4:17: `agent.uses_skills[0]` must be a skill's id: one line of at most 256 bytes, \

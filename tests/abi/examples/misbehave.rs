@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
+use skillhost_sdk::{ActiveSkill, Approval, Origin};
 use skillhost_sdk::{serde_json, tokio};
 
 /// Tells the builds of this source apart: another crate name, another path.
@@ -30,14 +31,29 @@ struct Config {
     schema: Option<Value>,
     /// Whether its tools are for operators only.
     operator_only: bool,
+    /// When its tools ask before they act.
+    approval: Approval,
+    /// Whether its tools say that they change nothing.
+    read_only: bool,
     /// Its place in the context chain.
     priority: i32,
     /// Its block of context.
     block: Option<String>,
     /// Its skills.
     skills: BTreeMap<String, String>,
+    /// What its skills say about tools; the others say nothing.
+    says: BTreeMap<String, Says>,
     /// What is wrong with its vectors.
     vectors: Vectors,
+}
+
+/// What a skill says about tools.
+#[derive(Clone, Deserialize)]
+#[serde(crate = "serde", deny_unknown_fields)]
+struct Says {
+    tools: Vec<String>,
+    #[serde(default)]
+    grants: bool,
 }
 
 /// What an embedding provider may get wrong. Its model is said to have two components.
@@ -103,6 +119,8 @@ enum Deed {
     Create { extension: String, id: String, text: String },
     /// Has or changes a skill from now on.
     Learn { id: String, text: String },
+    /// Has a skill no longer.
+    Forget { id: String },
     /// Tells the operator something.
     Notify { text: String },
     /// Asks for a restart.
@@ -113,6 +131,18 @@ enum Deed {
     Log { text: String },
     /// Answers with a value that JSON cannot express.
     BadAnswer,
+    /// Answers with a text.
+    Say { text: String },
+    /// Answers with so many bytes.
+    Flood { bytes: usize },
+    /// Reads one of its skills, with so many bytes in front.
+    Read {
+        id: String,
+        #[serde(default)]
+        pad: usize,
+    },
+    /// Gives an agent a task.
+    Run { agent: String, task: String },
 }
 
 /// A payload that cannot even be dropped.
@@ -122,6 +152,12 @@ impl Drop for Bomb {
     fn drop(&mut self) {
         panic!("the payload was dropped");
     }
+}
+
+/// Stands for a sha256: the beginning of the text in hexadecimal, filled up.
+fn digest(text: &str) -> String {
+    let bytes: String = text.bytes().take(32).map(|byte| format!("{byte:02x}")).collect();
+    format!("{bytes:0<64}")
 }
 
 struct Misbehave {
@@ -223,6 +259,8 @@ impl ToolProvider for Misbehave {
         let names = self.config.tools.clone().unwrap_or_else(own);
         let spec = |name: &String| {
             let spec = ToolSpec::new(name, "Misbehaves.", schema.clone());
+            let spec = spec.needs_approval(self.config.approval);
+            let spec = if self.config.read_only { spec.read_only() } else { spec };
             if self.config.operator_only { spec.operator_only() } else { spec }
         };
         names.iter().map(spec).collect()
@@ -292,6 +330,12 @@ impl ToolProvider for Misbehave {
                 learnt.1.insert(id, text);
                 String::new()
             }
+            Deed::Forget { id } => {
+                let mut learnt = self.learnt();
+                learnt.0 += 1;
+                learnt.1.remove(&id);
+                String::new()
+            }
             Deed::Notify { text } => self.cx.notify(&text).await.map(|()| String::new())?,
             Deed::Restart { reason } => {
                 self.cx.request_restart(&reason).await.map(|()| String::new())?
@@ -308,6 +352,15 @@ impl ToolProvider for Misbehave {
                 tracing::debug!("{text}");
                 String::new()
             }
+            Deed::Say { text } => text,
+            Deed::Flood { bytes } => "x".repeat(bytes),
+            Deed::Read { id, pad } => {
+                let text = self.learnt().1.get(&id).cloned();
+                let text = text.ok_or_else(|| ExtError::not_found(format!("no skill `{id}`")))?;
+                let digest = digest(&text);
+                return Ok(ToolOutput::text("x".repeat(pad) + &text).with_skill(id, digest));
+            }
+            Deed::Run { agent, task } => self.cx.run_agent(cx, &agent, &task).await?.text,
             Deed::BadAnswer => {
                 let by_pair = HashMap::from([((1, 2), 3)]);
                 return ToolOutput::text("").with_structured(&by_pair);
@@ -367,6 +420,20 @@ impl SkillProvider for Misbehave {
             digest: "0".repeat(64),
             tokens: 1,
             source: self.cx.id().to_owned(),
+        })
+    }
+
+    async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
+        self.act(self.part("activate"), "activate").await?;
+        let content = self.get_skill_content(skill_id).await?;
+        if skill_id.starts_with("user-") && cx.origin != Origin::Operator {
+            return Err(ExtError::not_found(format!("no skill `{skill_id}` for a model")));
+        }
+        let says = self.config.says.get(skill_id);
+        Ok(ActiveSkill {
+            content: SkillContent { digest: digest(&self.learnt().1[skill_id]), ..content },
+            allowed_tools: says.map(|says| says.tools.clone()),
+            grants: says.is_some_and(|says| says.grants),
         })
     }
 

@@ -40,7 +40,8 @@ fn serve_home(session: &Session, home: Home, args: &McpArgs) -> Outcome {
     let mut settings = session.settings(&home)?.settings;
     add_roots(session, &home, &mut settings, &args.roots)?;
     let clients = settings.mcp.clone();
-    let options = BootOptions::new(home, settings);
+    let models = Arc::new(session.models(&home, &settings));
+    let options = BootOptions { models, ..BootOptions::new(home, settings) };
     session.block_on(async {
         // Before anything is announced: from the first line on, a signal ends it in order.
         let stop = stop_on_signal()?;

@@ -153,6 +153,8 @@ impl Kernel {
     ) -> Result<RunOutcome, RunError> {
         let Beginning { agent, model, prompt, cancel, channel, origin, parent, limit_ms } =
             beginning;
+        // What cannot begin leaves nothing in the thread.
+        agent.ready()?;
         let model = self.model_of(&agent, model.as_deref())?;
         let run_id = ulid::Ulid::generate().to_string().to_lowercase();
         let (above, lineage) = match parent {

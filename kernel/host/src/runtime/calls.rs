@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
+use futures::future::join_all;
 use skillhost_contract::payload::{CallContext, ErrorKind, Origin, SkillRef, ToolOutput};
 use tokio::time::Instant;
 
@@ -54,27 +54,25 @@ impl Run<'_> {
     /// Makes the calls, at once unless the manifest forbids it. When the run has to end, those under
     /// way are dropped and the others are not made.
     pub(super) async fn call_tools(&self, turn: &Turn, calls: &[ModelCall]) -> Answers {
-        let mut made: Vec<Option<Answer>> = calls.iter().map(|_| None).collect();
+        let made: Vec<OnceLock<Answer>> = calls.iter().map(|_| OnceLock::new()).collect();
+        let numbered: Vec<_> = calls.iter().zip(&made).collect();
         let at_once = match self.agent.settings().parallel_tool_calls {
             Some(false) => 1,
             Some(true) | None => calls.len(),
         };
         let mut over = None;
-        let numbered: Vec<_> = calls.iter().enumerate().collect();
         for batch in numbered.chunks(at_once.max(1)) {
-            let mut pending: FuturesUnordered<_> = batch
-                .iter()
-                .map(|(index, call)| async move { (*index, self.call_tool(turn, call).await) })
-                .collect();
-            while over.is_none() {
-                match self.unless_over(pending.next()).await {
-                    Ok(Some((index, answer))) => made[index] = Some(answer),
-                    Ok(None) => break,
-                    Err(error) => over = Some(error),
-                }
+            let calls = batch.iter().map(|(call, place)| async {
+                // Nobody else writes there.
+                let _ = place.set(self.call_tool(turn, call).await);
+            });
+            if let Err(error) = self.unless_over(join_all(calls)).await {
+                over = Some(error);
+                break;
             }
         }
-        Answers { made: made.into_iter().flatten().collect(), over }
+        drop(numbered);
+        Answers { made: made.into_iter().filter_map(OnceLock::into_inner).collect(), over }
     }
 
     /// One call, from what the model wrote to what it is told.

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::{CallContext, ErrorKind, skill_interface};
+use skillhost_contract::payload::{CallContext, ErrorKind};
 use skillhost_manifest::ExtensionId;
 
 use super::arguments::meant;
@@ -59,7 +59,8 @@ impl Kernel {
         new: NewAgent,
     ) -> Result<String, CallError> {
         let id = ExtensionId::new(&new.id).map_err(|error| invalid(error.to_string()))?;
-        self.check_tools(session, context, &new.uses_tools).await?;
+        let creator = self.agent(session.agent.as_str()).await?;
+        self.check_tools(&creator, context, &new.uses_tools).await?;
         let _alone = self.shared.changes.lock().await;
         let state = self.shared.state.load_full();
         let folder = self.shared.home.extensions().join(id.as_str());
@@ -67,8 +68,8 @@ impl Kernel {
             return Err(CallError::new(ErrorKind::Conflict, format!("the id `{id}` is taken"))
                 .with_hint("choose another id, or hand the task to the agent that has it"));
         }
-        let provider =
-            (!new.uses_skills.is_empty()).then(|| self.skill_extension(&state)).flatten();
+        let provider = self.skill_provider(&creator.manifest).map(|p| p.manifest.id.clone());
+        let provider = provider.filter(|_| !new.uses_skills.is_empty());
         let text = manifest_text(&new, provider.as_ref())?;
         let manifest = skillhost_manifest::parse(&text).map_err(|errors| {
             let lines: Vec<_> = errors.iter().map(|error| error.kind.to_string()).collect();
@@ -98,12 +99,11 @@ impl Kernel {
     /// An agent cannot make one that may do more than itself.
     async fn check_tools(
         &self,
-        session: &Session,
+        creator: &Agent,
         context: &CallContext,
         wanted: &[String],
     ) -> Result<(), CallError> {
-        let creator = self.agent(session.agent.as_str()).await.map_err(CallError::from)?;
-        let (tools, _) = self.tools_of(&creator, context).await;
+        let (tools, _) = self.tools_of(creator, context).await;
         let names: BTreeSet<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
         let unknown = wanted.iter().filter(|name| !names.contains(name.as_str()));
         let lines: Vec<_> = unknown
@@ -128,12 +128,6 @@ impl Kernel {
             || state.report.disabled.contains(id)
             || state.report.rejected.iter().any(rejected)
             || state.tools.usable().contains(id.as_str())
-    }
-
-    fn skill_extension(&self, state: &State) -> Option<ExtensionId> {
-        let mut all = state.instances.values();
-        let provider = all.find(|instance| instance.provides(skill_interface::NAME))?;
-        Some(provider.manifest.id.clone())
     }
 }
 

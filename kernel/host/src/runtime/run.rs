@@ -9,25 +9,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::RunError;
 use super::arguments::cut;
-use super::calls::{Answer, Answers, with_distinct_ids};
-use super::compaction;
+use super::calls::{Answer, Answers};
 use super::loop_guard::{LoopGuard, Round, WORD};
 use super::permissions::Permissions;
 use super::session::Session;
 use super::skills::{ActiveSkills, SkillNews};
 use crate::agents::{Agent, LayerKind};
 use crate::channel::RunEvent;
-use crate::context_chain::{Outcome, SEPARATOR};
+use crate::context_chain::Outcome;
 use crate::kernel::{Kernel, TurnRequest};
-use crate::model::{
-    Message, ModelCall, ModelErrorKind, ModelProvider, ModelReply, ModelRequest, ModelTool, Piece,
-    StopReason, Usage,
-};
-use crate::thread::{LEFT_OUT, Thread};
+use crate::model::{Message, ModelCall, ModelProvider, ModelReply, ModelTool, Usage};
+use crate::thread::Thread;
 use crate::transcript::RunEntry;
-
-/// What the model is told once when it says nothing. Not kept in the thread.
-const ASK_AGAIN: &str = "(Your last reply was empty. Answer, or call a tool.)";
 
 /// A run under way.
 pub(super) struct Run<'t> {
@@ -55,7 +48,7 @@ pub(super) struct Turn {
     /// Who calls, for every tool call of this turn.
     pub(super) context: CallContext,
     /// Instructions and the blocks of the context chain.
-    system: String,
+    pub(super) system: String,
     pub(super) tools: Vec<ModelTool>,
 }
 
@@ -96,7 +89,7 @@ impl Run<'_> {
             context_window: self.model.facts().context_window,
             origin: Origin::Agent,
         };
-        let composed = self.kernel.turn(&request).await?;
+        let composed = self.unless_over(self.kernel.turn(&request)).await??;
         for block in &composed.blocks {
             if let Outcome::Skipped(error) = &block.outcome {
                 let extension = &block.extension;
@@ -104,7 +97,7 @@ impl Run<'_> {
             }
         }
         self.refresh_skills(&composed.context).await?;
-        let tools = self.offered_tools(&composed.context).await?;
+        let tools = self.unless_over(self.offered_tools(&composed.context)).await?;
         Ok(Turn { number, context: composed.context, system: composed.system_prompt, tools })
     }
 
@@ -150,7 +143,7 @@ impl Run<'_> {
     }
 
     /// The tools of `uses_tools` that may be called now.
-    async fn offered_tools(&self, context: &CallContext) -> Result<Vec<ModelTool>, RunError> {
+    async fn offered_tools(&self, context: &CallContext) -> Vec<ModelTool> {
         let (tools, failures) = self.kernel.tools_of(&self.agent, context).await;
         for (extension, error) in failures {
             self.note(format!("the tools of `{extension}` are not offered: {error}"));
@@ -158,183 +151,13 @@ impl Run<'_> {
         let restricted = self.agent.settings().allowed_tools_mode == AllowedToolsMode::Restrict;
         let permitted = |name: &str| !restricted || self.kernel.permits(&self.session, name);
         let offered = tools.into_iter().filter(|tool| permitted(&tool.spec.name));
-        Ok(offered
+        offered
             .map(|tool| ModelTool {
                 name: tool.spec.name,
                 description: tool.spec.description,
                 input_schema: tool.spec.input_schema,
             })
-            .collect())
-    }
-
-    /// Asks the model, and once more if it says nothing.
-    async fn answer_of_the_model(&mut self, turn: &Turn) -> Result<ModelReply, RunError> {
-        for again in [false, true] {
-            let reply = self.ask_within_the_window(turn, again).await?;
-            match reply.stop {
-                StopReason::Length => {
-                    self.note(format!(
-                        "the reply to request {} was cut off: it is too long",
-                        turn.number
-                    ));
-                }
-                StopReason::Filtered => {
-                    self.note(format!(
-                        "the provider held the reply to request {} back",
-                        turn.number
-                    ));
-                }
-                StopReason::End => {}
-            }
-            if !reply.calls.is_empty() || !reply.text.trim().is_empty() {
-                return Ok(ModelReply { calls: with_distinct_ids(reply.calls), ..reply });
-            }
-            if again {
-                let (model, only_reasoning) = (self.model_name(), reply.only_reasoning);
-                return Err(RunError::NothingSaid { model, only_reasoning });
-            }
-        }
-        unreachable!("the second reply was returned or refused")
-    }
-
-    /// Asks the model; where the conversation does not fit into its window, older messages go first.
-    async fn ask_within_the_window(
-        &mut self,
-        turn: &Turn,
-        again: bool,
-    ) -> Result<ModelReply, RunError> {
-        let window = self.model.facts().context_window;
-        loop {
-            let request = self.request(turn, again);
-            let tokens = compaction::request_tokens(&request);
-            if !compaction::fits(&request, window) && self.make_room(turn, tokens).await? {
-                continue;
-            }
-            let overflow = RunError::Overflow { model: self.model_name(), tokens };
-            if window.is_some_and(|window| tokens > u64::from(window)) {
-                return Err(overflow);
-            }
-            match self.ask(turn.number, &request, tokens).await {
-                Err(RunError::Model(error)) if error.kind == ModelErrorKind::TooLong => {
-                    if !self.make_room(turn, tokens).await? {
-                        return Err(overflow);
-                    }
-                }
-                other => return other,
-            }
-        }
-    }
-
-    fn request(&self, turn: &Turn, again: bool) -> ModelRequest {
-        let settings = self.agent.settings();
-        let section = self.skills.section(self.thread);
-        let parts: Vec<_> = [Some(turn.system.as_str()), section.as_deref()]
-            .into_iter()
-            .flatten()
-            .filter(|part| !part.is_empty())
-            .collect();
-        let mut messages = self.thread.messages().to_vec();
-        if again {
-            messages.push(Message::User { text: ASK_AGAIN.to_owned() });
-        }
-        ModelRequest {
-            system: parts.join(SEPARATOR),
-            messages,
-            tools: turn.tools.clone(),
-            parallel_tool_calls: settings.parallel_tool_calls,
-            parameters: settings.parameters.clone(),
-        }
-    }
-
-    /// One request, streamed to whoever listens, paid for, and given up when the run has to end.
-    async fn ask(
-        &mut self,
-        number: u32,
-        request: &ModelRequest,
-        tokens: u64,
-    ) -> Result<ModelReply, RunError> {
-        let reporter = &self.session.reporter;
-        reporter.record_system(&request.system);
-        reporter.record(&RunEntry::Request {
-            turn: number,
-            messages: request.messages.len(),
-            tools: request.tools.len(),
-            tokens,
-        });
-        let mut on_piece = |piece| {
-            let agent_id = reporter.agent_id();
-            reporter.tell(&match piece {
-                Piece::Text(text) => RunEvent::Text { agent_id, text },
-                Piece::Restart { reason } => RunEvent::Restart { agent_id, reason },
-            });
-        };
-        let reply = self.unless_over(self.model.stream(request, &mut on_piece)).await??;
-        self.pay(number, &reply);
-        Ok(reply)
-    }
-
-    /// What a reply used up counts, whatever it says.
-    fn pay(&mut self, number: u32, reply: &ModelReply) {
-        let (facts, usage) = (self.model.facts(), reply.usage);
-        let cost = facts.price.map(|price| price.of(&usage));
-        let (agent_id, model) = (self.session.reporter.agent_id(), facts.name.clone());
-        self.spent.usage += usage;
-        self.spent.cost =
-            cost.map(|cost| self.spent.cost.unwrap_or_default() + cost).or(self.spent.cost);
-        self.session.budget.spend(&usage);
-        self.session.reporter.record(&RunEntry::Reply { turn: number, reply: reply.clone(), cost });
-        self.session.reporter.tell(&RunEvent::Used { agent_id, model, usage });
-    }
-
-    /// Replaces older messages by a summary that the same model makes; where that fails, leaves the
-    /// older answers of tools out. Says whether anything has gone.
-    async fn make_room(&mut self, turn: &Turn, before: u64) -> Result<bool, RunError> {
-        let window = self.model.facts().context_window;
-        let messages = self.thread.messages();
-        let Some(until) = compaction::cut_at(messages, compaction::room(messages, window)) else {
-            return Ok(false);
-        };
-        let (older, newer) = messages.split_at(until);
-        let parameters = self.agent.settings().parameters.clone();
-        let question = compaction::question(older, window, parameters);
-        let (older, newer) = (older.to_vec(), newer.to_vec());
-        let tokens = compaction::request_tokens(&question);
-        let summary = match self.ask_silently(turn.number, &question, tokens).await {
-            Ok(reply) => compaction::summary(&reply, &older, &newer),
-            Err(RunError::Model(error)) => {
-                self.note(format!("no summary was made: {error}"));
-                None
-            }
-            Err(error) => return Err(error),
-        };
-        match summary {
-            Some(summary) => self.thread.compact(summary, until)?,
-            None if older.iter().any(has_an_answer) => self.thread.leave_out(until)?,
-            None => return Ok(false),
-        }
-        let after = compaction::request_tokens(&self.request(turn, false));
-        self.session.reporter.record(&RunEntry::Compacted { messages: until, before, after });
-        let short = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
-        let (agent_id, messages) = (self.session.reporter.agent_id(), until);
-        let (before, after) = (short(before), short(after));
-        self.session.reporter.tell(&RunEvent::Compacted { agent_id, messages, before, after });
-        Ok(true)
-    }
-
-    /// As [`Run::ask`], for what nobody is to read along.
-    async fn ask_silently(
-        &mut self,
-        number: u32,
-        request: &ModelRequest,
-        tokens: u64,
-    ) -> Result<ModelReply, RunError> {
-        let reporter = &self.session.reporter;
-        reporter.record_system(&request.system);
-        let (messages, tools) = (request.messages.len(), request.tools.len());
-        reporter.record(&RunEntry::Request { turn: number, messages, tools, tokens });
-        let reply = self.unless_over(self.model.complete(request)).await??;
-        self.pay(number, &reply);
-        Ok(reply)
+            .collect()
     }
 
     fn keep(&mut self, reply: &ModelReply) -> Result<(), RunError> {
@@ -403,16 +226,11 @@ impl Run<'_> {
         self.session.reporter.tell(&RunEvent::SkillActive { agent_id, skill_id, digest });
     }
 
-    fn model_name(&self) -> String {
+    pub(super) fn model_name(&self) -> String {
         self.model.facts().name.clone()
     }
 
     pub(super) fn note(&self, text: String) {
         self.session.reporter.note(text);
     }
-}
-
-/// Whether a message is a tool's answer that could be left out.
-fn has_an_answer(message: &Message) -> bool {
-    matches!(message, Message::Tool { text, .. } if text != LEFT_OUT)
 }

@@ -109,6 +109,12 @@ impl Default for ModelsSettings {
 }
 
 impl ModelsSettings {
+    /// The model of an agent: the settings' choice for it, else its manifest's, else the default.
+    #[must_use]
+    pub fn chosen<'a>(&'a self, agent: &str, manifest: Option<&'a str>) -> &'a str {
+        self.agents.get(agent).map(String::as_str).or(manifest).unwrap_or(&self.default)
+    }
+
     /// Every value with its key below `models`.
     pub(super) fn rows(&self) -> Vec<(String, Value)> {
         let mut rows = vec![("default".to_owned(), Value::from(self.default.clone()))];
@@ -198,6 +204,15 @@ known:
         ]
         .map(|(key, value)| (key.to_owned(), value));
         assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn settings_beat_a_manifest_which_beats_the_default() {
+        let text = "{default: a/x, agents: {builder_agent: b/x}}";
+        let settings: ModelsSettings = serde_yaml::from_str(text).unwrap();
+        assert_eq!(settings.chosen("builder_agent", Some("c/x")), "b/x");
+        assert_eq!(settings.chosen("other", Some("c/x")), "c/x");
+        assert_eq!(settings.chosen("other", None), "a/x");
     }
 
     #[test]

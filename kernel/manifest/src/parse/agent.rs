@@ -16,7 +16,7 @@ pub(super) fn agent(at: &At<'_>, report: &mut Report) -> Read<AgentManifest> {
     let parallel_tool_calls = fields.optional("parallel_tool_calls", report, At::boolean);
     let parameters = fields.optional("parameters", report, At::object);
     let uses_tools =
-        fields.optional("uses_tools", report, |at, report| names(at, &rules::ID, report));
+        fields.optional("uses_tools", report, |at, report| names(at, &rules::TOOL, report));
     let uses_skills =
         fields.optional("uses_skills", report, |at, report| names(at, &rules::SKILL, report));
     let catalog = fields.optional("catalog", report, catalog);

@@ -129,20 +129,77 @@ async fn an_agent_keeps_what_it_has_while_its_provider_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_offers_the_tools_of_the_extensions_it_uses() {
-    let agent = "id: guide\nname: Guide\nagent: {uses_tools: [a, gone]}\n";
-    let home = misbehaving(misbehaving(TestHome::new(), "a", ""), "b", "");
+async fn an_agent_offers_the_tools_and_those_of_the_extensions_it_uses() {
+    let agent = "id: guide\nname: Guide\nagent: {uses_tools: [a, d, quiet, gone]}\n\
+                 depends_on: [{id: gone, optional: true}]\n";
+    let home = misbehaving(misbehaving(TestHome::new(), "a", ""), "b", "config: {tools: [c, d]}");
+    let home = misbehaving(home, "quiet", "config: {tools: []}");
     let rig = Rig::boot(home.manifest("guide", agent)).await;
     let (tools, failures) = rig.kernel.tools(Some("guide")).await.unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
-    assert_eq!((names, failures), (vec!["a"], vec![]));
+    assert_eq!((names, failures), (vec!["a", "d"], vec![]));
     let notes: Vec<_> =
         rig.kernel.report().notes.iter().map(|note| rig.home.redact(note)).collect();
     assert_eq!(
         notes,
         [
-            "[HOME]/manifests/guide/manifest.yaml:3:25: uses_tools: no loaded extension `gone` has tools"
+            "`guide` would like `gone`, which does not exist",
+            "[HOME]/manifests/guide/manifest.yaml:3:28: uses_tools: the extension `quiet` has no tools"
         ]
     );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_does_not_exist_is_the_error_of_the_agent_that_names_it() {
+    let agent = "id: guide\nname: Guide\nagent: {uses_tools: [aa, a, kernel]}\n";
+    let home = misbehaving(TestHome::new(), "a", "").manifest("guide", agent);
+    let home = home.manifest("other", "id: other\nname: Other\nagent: {uses_tools: [a]}\n");
+    let rig = Rig::boot(home).await;
+    let place = "[HOME]/manifests/guide/manifest.yaml:3:22";
+    assert_eq!(
+        rig.rejection("guide"),
+        format!(
+            "resolve: {place}: uses_tools: no extension or tool `aa` is loaded\nhint: did you mean \
+             a?\ncorrect uses_tools, or install and enable what it names"
+        )
+    );
+    assert_eq!(rig.kernel.agent("other").await.unwrap().resolved().problem, None);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_follows_the_tools_that_a_reload_takes_and_brings() {
+    let one = "id: a\nname: a\nentrypoint: misbehave\nconfig: {tools: [one]}\n";
+    let agent = "id: guide\nname: Guide\nagent: {uses_tools: [one]}\n";
+    let home = misbehaving(TestHome::new(), "a", "").manifest("a", one).manifest("guide", agent);
+    let rig = Rig::boot(home).await;
+    let problem = async || rig.kernel.agent("guide").await.unwrap().resolved().problem.is_some();
+    assert!(!problem().await);
+    rig.home.write("manifests/a/manifest.yaml", one.replace("one", "two"));
+    rig.kernel.reload("a").await.unwrap();
+    assert!(problem().await);
+    rig.home.write("manifests/a/manifest.yaml", one);
+    rig.kernel.reload("a").await.unwrap();
+    assert!(!problem().await);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kernels_name_and_a_tools_name_are_no_agents() {
+    let home = misbehaving(TestHome::new(), "a", "config: {tools: [helper]}")
+        .manifest("kernel", "id: kernel\nname: Kernel\nagent: {}\n")
+        .manifest("helper", "id: helper\nname: Helper\nagent: {integration_mode: tool}\n");
+    let rig = Rig::boot(home).await;
+    assert_eq!(
+        rig.rejection("kernel"),
+        "plan: the id `kernel` is the kernel's own\nhint: choose another id"
+    );
+    assert_eq!(
+        rig.rejection("helper"),
+        "wire: the tool `helper` of `helper` is already provided by `a`\nhint: rename the tool, or \
+         disable one of the two"
+    );
+    assert!(rig.kernel.agent("helper").await.unwrap().resolved().problem.is_some());
     rig.kernel.shutdown().await;
 }

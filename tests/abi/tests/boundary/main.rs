@@ -18,5 +18,6 @@ mod refused;
 mod reload;
 mod reviewer;
 mod rig;
+mod runs;
 mod search;
 mod templates;

@@ -107,6 +107,8 @@ pub(crate) fn patient() -> Limits {
         start: minute,
         context: minute,
         tool: minute,
+        approval: minute,
+        turns: 100,
         health: minute,
         drain: minute,
         stop: minute,

@@ -6,10 +6,13 @@ use test_support::TestHome;
 
 use crate::scene::{home, untrusted_home};
 
-const COMMANDS: [&[&str]; 37] = [
+const COMMANDS: [&[&str]; 42] = [
     &[],
     &["run"],
     &["ask"],
+    &["chat"],
+    &["threads", "list"],
+    &["threads", "show"],
     &["agent"],
     &["agent", "list"],
     &["agent", "show"],
@@ -38,6 +41,8 @@ const COMMANDS: [&[&str]; 37] = [
     &["skill", "triads"],
     &["skill", "read-properties"],
     &["skill", "to-prompt"],
+    &["models", "list"],
+    &["models", "check"],
     &["config"],
     &["schema"],
     &["init"],
@@ -77,6 +82,7 @@ fn every_command_explains_itself_without_a_home() {
       skill        Look at skills, check, format and measure them; loads no extension
       export       Write skills into the folder of Claude Code, Codex or Gemini CLI, as copies or links
       mcp          Serve the registry to other agents with the Model Context Protocol
+      models       List the models that agents run on, and ask whether they answer
       config       Print the settings in force and where each comes from
       schema       Print the JSON Schema of a file
       init         Make a directory a home with the shipped skills and manifests
@@ -239,7 +245,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 #[test]
 fn every_json_output_is_one_object_with_its_version() {
     let home = home().manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Hi.}\n");
-    let good: [&[&str]; 11] = [
+    let good: [&[&str]; 13] = [
         &["ask", "--print-prompt", "--agent", "plain", "hi"],
         &["agent", "list"],
         &["agent", "show", "plain"],
@@ -249,6 +255,8 @@ fn every_json_output_is_one_object_with_its_version() {
         &["tool", "call", "list_skills"],
         &["skill", "list"],
         &["skill", "read", "greet"],
+        &["models", "list"],
+        &["models", "check"],
         &["config"],
         &["trust", "--list"],
     ];

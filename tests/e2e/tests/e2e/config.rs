@@ -28,6 +28,7 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     extensions.skill_registry.search_embeddings "off"                                                            manifests/skill_registry/manifest.yaml
     mcp.catalog                                 "all"                                                            skillhost.yaml
     mcp.review                                  "off"                                                            skillhost.yaml
+    models.default                              "script/demo"                                                    skillhost.yaml
     "#);
 }
 
@@ -89,6 +90,11 @@ fn without_settings_the_manifests_and_defaults_are_in_force() {
           "key": "mcp.review",
           "source": "default",
           "value": "off"
+        },
+        {
+          "key": "models.default",
+          "source": "default",
+          "value": "script/demo"
         }
       ],
       "settings_file": "[HOME]/skillhost.yaml",
@@ -122,7 +128,7 @@ fn what_is_wrong_with_settings_is_named_with_its_place() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `extensions`, `mcp`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `extensions`, `mcp`, `models`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");

@@ -4,6 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set up fails its test")]
 
 mod agent;
+mod agents_chat;
+mod agents_faults;
+mod agents_flows;
+mod agents_scene;
 mod ask;
 mod bad_home;
 mod bad_library;
@@ -26,6 +30,7 @@ mod mcp_client;
 mod mcp_hostile;
 mod mcp_http;
 mod mcp_reload;
+mod models;
 mod paths;
 mod proposals;
 mod propose;

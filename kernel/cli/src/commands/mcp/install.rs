@@ -76,7 +76,7 @@ fn lines(client: McpClient, program: &str, arguments: &[&str]) -> Lines {
     let quoted = std::iter::once(&program).chain(arguments).map(|word| shell(word));
     let line = quoted.collect::<Vec<_>>().join(" ");
     let json_text = |kind: Option<&str>| {
-        let mut server = json!({ "command": program, "args": arguments });
+        let mut server = json!({ "args": arguments, "command": program });
         if let Some(kind) = kind {
             server["type"] = kind.into();
         }

@@ -1,0 +1,152 @@
+//! Lines that begin with a slash.
+
+use skillhost_kernel::similar;
+
+use crate::error::CliError;
+
+/// What a line of a chat says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said<'a> {
+    Nothing,
+    Text(&'a str),
+    Skills,
+    Skill { id: &'a str, text: Option<&'a str> },
+    Agents,
+    Agent(&'a str),
+    Reset,
+    Approve(&'a str),
+    Thread,
+    Help,
+    Quit,
+}
+
+/// The words after a slash.
+pub(super) const COMMANDS: [&str; 9] =
+    ["agent", "agents", "approve", "help", "quit", "reset", "skill", "skills", "thread"];
+
+pub(super) const HELP: &str = "\
+/skills             list the skills, and those that are active here
+/skill NAME [TEXT]  work by a skill from here on, and say TEXT
+/agents             list the agents
+/agent ID           begin a thread with another agent
+/reset              forget what was said in this thread
+/approve TOOL       let a tool be called without asking, until this chat ends
+/thread             say which thread this is; `--thread ID` goes on with it
+/help               print this
+/quit               leave, as Ctrl-D does
+//TEXT              say something that begins with a slash
+Ctrl-C gives the running turn up; at the prompt it leaves.";
+
+/// Reads a line.
+pub(super) fn parse(line: &str) -> Result<Said<'_>, CliError> {
+    let line = line.trim();
+    let Some(rest) = line.strip_prefix('/') else {
+        return Ok(if line.is_empty() { Said::Nothing } else { Said::Text(line) });
+    };
+    if rest.starts_with('/') {
+        return Ok(Said::Text(rest));
+    }
+    let (word, argument) = match rest.split_once(char::is_whitespace) {
+        Some((word, argument)) => (word, argument.trim_start()),
+        None => (rest, ""),
+    };
+    let alone = |said| match argument.is_empty() {
+        true => Ok(said),
+        false => Err(CliError::usage(format!("/{word} takes no argument"))),
+    };
+    let named = |what: &str| match argument.split_whitespace().collect::<Vec<_>>()[..] {
+        [name] => Ok(name),
+        _ => Err(CliError::usage(format!("/{word} takes {what}"))),
+    };
+    match word {
+        "skills" => alone(Said::Skills),
+        "agents" => alone(Said::Agents),
+        "reset" => alone(Said::Reset),
+        "thread" => alone(Said::Thread),
+        "help" => alone(Said::Help),
+        "quit" => alone(Said::Quit),
+        "agent" => named("the id of one agent").map(Said::Agent),
+        "approve" => named("the name of one tool").map(Said::Approve),
+        "skill" if argument.is_empty() => {
+            Err(CliError::usage("/skill takes the name of a skill and, after it, what you say"))
+        }
+        "skill" => Ok(match argument.split_once(char::is_whitespace) {
+            Some((id, text)) => Said::Skill { id, text: Some(text.trim_start()) },
+            None => Said::Skill { id: argument, text: None },
+        }),
+        _ => {
+            let error = CliError::usage(format!("there is no /{word}"));
+            let near = similar(word, COMMANDS);
+            Err(match near.first() {
+                Some(near) => error.hint(format!("did you mean /{near}?")),
+                None => error.hint("/help lists what there is; //TEXT says something with a slash"),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_said_or_followed() {
+        for (line, said) in [
+            ("", Said::Nothing),
+            ("  \t", Said::Nothing),
+            (" hello /skills ", Said::Text("hello /skills")),
+            ("//etc is a path", Said::Text("/etc is a path")),
+            ("/skills", Said::Skills),
+            ("/skill code-review", Said::Skill { id: "code-review", text: None }),
+            (
+                "/skill code-review  look at  this ",
+                Said::Skill { id: "code-review", text: Some("look at  this") },
+            ),
+            ("/agents ", Said::Agents),
+            ("/agent builder_agent", Said::Agent("builder_agent")),
+            ("/reset", Said::Reset),
+            ("/approve delete_file", Said::Approve("delete_file")),
+            ("/thread", Said::Thread),
+            ("/help", Said::Help),
+            ("/quit", Said::Quit),
+        ] {
+            assert_eq!(parse(line).unwrap(), said, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_with_what_does() {
+        let told = |line| {
+            let error = parse(line).unwrap_err();
+            (error.message().to_owned(), error.hints().to_vec())
+        };
+        assert_eq!(
+            told("/skil x"),
+            ("there is no /skil".to_owned(), vec!["did you mean /skill?".to_owned()])
+        );
+        assert_eq!(
+            told("/"),
+            (
+                "there is no /".to_owned(),
+                vec!["/help lists what there is; //TEXT says something with a slash".to_owned()]
+            )
+        );
+        assert_eq!(told("/agent").0, "/agent takes the id of one agent");
+        assert_eq!(told("/approve a b").0, "/approve takes the name of one tool");
+        assert_eq!(told("/reset now").0, "/reset takes no argument");
+        assert_eq!(
+            told("/skill").0,
+            "/skill takes the name of a skill and, after it, what you say"
+        );
+    }
+
+    #[test]
+    fn the_help_names_every_command() {
+        for command in COMMANDS {
+            assert!(
+                HELP.lines().any(|line| line.split(' ').next() == Some(&format!("/{command}")))
+            );
+            assert!(!matches!(parse(&format!("/{command} x")), Ok(Said::Text(_))));
+        }
+    }
+}

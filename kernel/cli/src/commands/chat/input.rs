@@ -1,0 +1,154 @@
+//! Where a chat's lines come from: a line editor on a terminal, else standard input.
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Editor, ExternalPrinter};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin};
+use tokio::signal::unix::Signal;
+
+use super::complete::Names;
+use crate::error::CliError;
+use crate::session::Session;
+
+const PROMPT: &str = "> ";
+
+/// How many lines are remembered from one chat to the next.
+const HISTORY: usize = 1000;
+
+/// What came of waiting for a line.
+pub(super) enum Line {
+    Text(String),
+    End,
+    Interrupted,
+}
+
+/// The lines of a chat.
+pub(super) enum Input {
+    Terminal(Box<Terminal>),
+    Plain(Option<Lines<BufReader<Stdin>>>),
+}
+
+/// A line editor.
+pub(super) struct Terminal {
+    /// Absent while it waits for a line.
+    editor: Option<Editor<Names, FileHistory>>,
+    history: Option<PathBuf>,
+    /// While there is one, the editor also waits for signals that another thread was given.
+    _printer: Box<dyn ExternalPrinter + Send>,
+    /// The terminal as it was found.
+    before: Termios,
+}
+
+impl Input {
+    /// Opens the terminal with the lines of earlier chats, or standard input where it is none.
+    pub(super) fn open(session: &Session) -> Result<Self, CliError> {
+        if session.output.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+            return Ok(Self::Plain(None));
+        }
+        let before = tcgetattr(io::stdin()).map_err(io::Error::from)?;
+        let config = Config::builder()
+            .completion_type(CompletionType::List)
+            .history_ignore_space(true)
+            .max_history_size(HISTORY)
+            .map_err(failed)?
+            .build();
+        let mut editor = Editor::with_config(config).map_err(failed)?;
+        editor.set_helper(Some(Names::default()));
+        let history = session.environment.state_dir().map(|folder| folder.join("chat-history"));
+        if let Some(history) = &history {
+            // The first chat has none.
+            let _ = editor.load_history(history);
+        }
+        let printer = Box::new(editor.create_external_printer().map_err(failed)?);
+        let editor = Some(editor);
+        Ok(Self::Terminal(Box::new(Terminal { editor, history, _printer: printer, before })))
+    }
+
+    pub(super) fn is_terminal(&self) -> bool {
+        matches!(self, Self::Terminal(_))
+    }
+
+    /// Takes what Tab offers from now on.
+    pub(super) fn offer(&mut self, names: Names) {
+        if let Self::Terminal(terminal) = self
+            && let Some(editor) = &mut terminal.editor
+        {
+            editor.set_helper(Some(names));
+        }
+    }
+
+    /// Waits for a line.
+    pub(super) async fn next(&mut self, interrupted: &mut Signal) -> Result<Line, CliError> {
+        match self {
+            Self::Terminal(terminal) => terminal.next(interrupted).await,
+            Self::Plain(lines) => {
+                let lines = lines.get_or_insert_with(|| BufReader::new(stdin()).lines());
+                tokio::select! {
+                    biased;
+                    _ = interrupted.recv() => Ok(Line::Interrupted),
+                    line = lines.next_line() => Ok(line?.map_or(Line::End, Line::Text)),
+                }
+            }
+        }
+    }
+
+    /// Keeps the lines for the next chat.
+    pub(super) fn close(self, session: &Session) {
+        let Self::Terminal(terminal) = self else { return };
+        let Terminal { editor: Some(mut editor), history: Some(path), .. } = *terminal else {
+            return;
+        };
+        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let kept = folder.map_err(failed_io).and_then(|()| editor.append_history(&path));
+        if let Err(error) = kept {
+            session.output.note(format!("{}: the history is not kept: {error}", path.display()));
+        }
+    }
+}
+
+impl Terminal {
+    async fn next(&mut self, interrupted: &mut Signal) -> Result<Line, CliError> {
+        let Some(mut editor) = self.editor.take() else { return Ok(Line::End) };
+        // The editor blocks, and a key is no reason to keep the services from their work.
+        let reading = tokio::task::spawn_blocking(move || {
+            let line = editor.readline(PROMPT);
+            if let Ok(line) = &line {
+                // A line that is not remembered is no failure.
+                let _ = editor.add_history_entry(line.as_str());
+            }
+            (editor, line)
+        });
+        let read = tokio::select! {
+            biased;
+            _ = interrupted.recv() => {
+                // It came before the editor took signals for itself, and does not reach it any more;
+                // its modes would stay.
+                tcsetattr(io::stdin(), OptionalActions::Now, &self.before)
+                    .map_err(io::Error::from)?;
+                return Ok(Line::Interrupted);
+            }
+            read = reading => read.map_err(io::Error::other)?,
+        };
+        let (editor, line) = read;
+        self.editor = Some(editor);
+        match line {
+            Ok(line) => Ok(Line::Text(line)),
+            Err(ReadlineError::Eof) => Ok(Line::End),
+            Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Line::Interrupted),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+fn failed_io(error: io::Error) -> ReadlineError {
+    ReadlineError::Io(error)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "goes into map_err")]
+fn failed(error: ReadlineError) -> CliError {
+    CliError::new(crate::exit::IO, format!("the terminal: {error}"))
+}

@@ -1,0 +1,203 @@
+//! `skillhost models`: what agents run on, and whether it answers.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::json;
+use skillhost_kernel::{
+    Home, Installation, Message, ModelErrorKind, ModelFacts, ModelRequest, ModelSource as _, Price,
+    Settings, Usage, discover,
+};
+use skillhost_models::{Models, ProviderState};
+
+use crate::cli::{CheckArgs, ModelsCommand};
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{BOLD, DIM, GREEN, Outcome, RED, show};
+use crate::session::Session;
+
+pub(super) fn models(session: &Session, command: &ModelsCommand) -> Outcome {
+    match command {
+        ModelsCommand::List => list(session),
+        ModelsCommand::Check(args) => check(session, args),
+    }
+}
+
+/// An agent and what it runs on.
+#[derive(Serialize)]
+struct AgentModel {
+    agent: String,
+    model: String,
+    /// `settings`, `manifest` or `default`.
+    from: &'static str,
+}
+
+/// A model that somebody mentions.
+#[derive(Serialize)]
+struct KnownModel {
+    #[serde(flatten)]
+    facts: ModelFacts,
+    default: bool,
+}
+
+/// The agents of a home, loaded or not, with their models.
+fn agents(home: &Home, settings: &Settings) -> Vec<AgentModel> {
+    let installation = Installation::of_current_exe();
+    let found = discover(home, installation.as_ref(), &settings.allow_shadowing);
+    let models = &settings.models;
+    let agents = found.manifests.values().filter_map(|found| {
+        let manifest = &found.manifest;
+        let (id, own) = (manifest.id.as_str(), manifest.agent()?.model.as_deref());
+        let from = match (models.agents.contains_key(id), own) {
+            (true, _) => "settings",
+            (false, Some(_)) => "manifest",
+            (false, None) => "default",
+        };
+        Some(AgentModel { agent: id.to_owned(), model: models.chosen(id, own).to_owned(), from })
+    });
+    agents.collect()
+}
+
+fn list(session: &Session) -> Outcome {
+    let home = session.home()?;
+    let settings = session.settings(&home)?.settings;
+    let models = session.models(&home, &settings);
+    let agents = agents(&home, &settings);
+    let mut names: BTreeSet<_> = models.known().into_iter().collect();
+    names.extend(agents.iter().map(|agent| agent.model.clone()));
+    let default = &settings.models.default;
+    let known = |name: &String| KnownModel { facts: models.facts(name), default: name == default };
+    let known: Vec<_> = names.iter().map(known).collect();
+    let providers = models.providers();
+    let output = session.output;
+    if output.json {
+        output.object(&json!({
+            "default": default, "providers": providers, "models": known, "agents": agents,
+        }))?;
+        return Ok(exit::OK);
+    }
+    let cells: Vec<_> = providers.iter().map(provider_row).collect();
+    output.table(&["PROVIDER", "WIRE", "KEY", "WHERE"], &cells)?;
+    output.line("")?;
+    let cells: Vec<_> = known.iter().map(model_row).collect();
+    output.table(&["MODEL", "WINDOW", "PRICE IN/OUT/CACHED", "DEFAULT"], &cells)?;
+    output.line("")?;
+    let row = |it: &AgentModel| vec![it.agent.clone(), it.model.clone(), it.from.to_owned()];
+    output.table(&["AGENT", "MODEL", "FROM"], &agents.iter().map(row).collect::<Vec<_>>())?;
+    for state in &providers {
+        if let Some(problem) = &state.problem {
+            output.note(format!("{}: {problem}", state.name));
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn provider_row(state: &ProviderState) -> Vec<String> {
+    let key = match (&state.key, state.key_present) {
+        (None, _) => "none needed".to_owned(),
+        (Some(key), true) => format!("{key} (set)"),
+        (Some(key), false) => format!("{key} (not set)"),
+    };
+    let wire = state.wire.map_or("?", |wire| wire.name());
+    let place = state.base_url.as_deref().unwrap_or("-");
+    vec![state.name.clone(), wire.to_owned(), key, place.to_owned()]
+}
+
+fn model_row(model: &KnownModel) -> Vec<String> {
+    let unknown = || "?".to_owned();
+    let price = |price: Price| {
+        let cached = price.cached.map_or_else(unknown, |cached| cached.to_string());
+        format!("{}/{}/{cached}", price.input, price.output)
+    };
+    vec![
+        model.facts.name.clone(),
+        model.facts.context_window.map_or_else(unknown, |window| window.to_string()),
+        model.facts.price.map_or_else(unknown, price),
+        if model.default { "yes" } else { "" }.to_owned(),
+    ]
+}
+
+/// What came of asking one model.
+#[derive(Serialize)]
+struct Checked {
+    name: String,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Failed>,
+}
+
+#[derive(Serialize)]
+struct Failed {
+    kind: ModelErrorKind,
+    message: String,
+    hint: String,
+}
+
+fn check(session: &Session, args: &CheckArgs) -> Outcome {
+    let home = session.trusted_home()?;
+    let settings = session.settings(&home)?.settings;
+    let models = session.models(&home, &settings);
+    let mut names = args.names.clone();
+    if names.is_empty() {
+        let agents = agents(&home, &settings).into_iter().map(|agent| agent.model);
+        let all: BTreeSet<_> = agents.chain([settings.models.default.clone()]).collect();
+        names.extend(all);
+    }
+    let checked = session.block_on(async {
+        let mut checked = Vec::new();
+        for name in names {
+            let result = ask(&models, &name).await;
+            if !session.output.json {
+                print(session, &result)?;
+            }
+            checked.push(result);
+        }
+        Ok::<_, CliError>(checked)
+    })??;
+    if session.output.json {
+        session.output.object(&json!({ "models": checked }))?;
+    }
+    Ok(if checked.iter().all(|it| it.ok) { exit::OK } else { exit::FINDINGS })
+}
+
+/// The smallest request there is. Whatever the model says, it answers.
+async fn ask(models: &Models, name: &str) -> Checked {
+    let request = ModelRequest {
+        messages: vec![Message::User { text: "Say hello.".to_owned() }],
+        parameters: json!({"max_tokens": 16}),
+        ..ModelRequest::default()
+    };
+    let reply = match models.model(Some(name), "") {
+        Ok(model) => model.complete(&request).await,
+        Err(error) => Err(error),
+    };
+    let name = name.to_owned();
+    match reply {
+        Ok(reply) => Checked { name, ok: true, usage: Some(reply.usage), error: None },
+        Err(error) => {
+            let error = Failed { kind: error.kind, message: error.message, hint: error.hint };
+            Checked { name, ok: false, usage: None, error: Some(error) }
+        }
+    }
+}
+
+fn print(session: &Session, checked: &Checked) -> Result<(), CliError> {
+    let output = session.output;
+    let name = show(&checked.name);
+    if let Some(Failed { message, hint, .. }) = &checked.error {
+        output.line(format!("{RED}failed{RED:#}  {BOLD}{name}{BOLD:#}: {}", show(message)))?;
+        for line in hint.lines() {
+            output.line(format!("        {}", show(line)))?;
+        }
+        return Ok(());
+    }
+    let usage = checked.usage.unwrap_or_default();
+    let about = if usage.estimated { "about " } else { "" };
+    output.line(format!(
+        "{GREEN}ok{GREEN:#}      {BOLD}{name}{BOLD:#} {DIM}({about}{} tokens sent, {} \
+         received){DIM:#}",
+        usage.input, usage.output
+    ))
+}

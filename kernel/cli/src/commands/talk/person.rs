@@ -1,0 +1,275 @@
+//! Whoever sits at the terminal, or reads the pipe: the other end of a run.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use skillhost_kernel::{ApprovalRequest, Channel, Decision, RunEvent, RunOutcome};
+
+use super::question;
+use crate::error::CliError;
+use crate::output::{BOLD, DIM, Output, RED, show};
+
+/// How much of a call's arguments or of an answer is shown beside the conversation.
+const SHOWN: usize = 160;
+
+/// The model of a home whose settings name none.
+const BUILT_IN: &str = "script/demo";
+
+const BUILT_IN_NOTE: &str = "these are the answers of a built-in script; to talk to a model, name it \
+    under models.default in skillhost.yaml or with --model";
+
+/// Prints what happens in a run and asks for approvals.
+pub(crate) struct Person {
+    output: Output,
+    /// They can be asked.
+    present: bool,
+    inner: Mutex<Inner>,
+    /// One question at a time.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Whose replies are the conversation; those of others are their business.
+    agent: String,
+    /// Tools with a standing consent.
+    approved: BTreeSet<String>,
+    /// What was printed of the reply that is coming in.
+    reply: String,
+    /// Whether they know that the model is the built-in script; absent until it is.
+    told_of_script: Option<bool>,
+    notes: Vec<String>,
+    /// The first failure of standard output.
+    failed: Option<CliError>,
+}
+
+impl Person {
+    pub(crate) fn new(output: Output, agent: &str, approved: &[String]) -> Self {
+        // Questions go to standard error: standard output may be a pipe.
+        let present = !output.json && io::stdin().is_terminal() && io::stderr().is_terminal();
+        let approved = approved.iter().cloned().collect();
+        let inner = Inner { agent: agent.to_owned(), approved, ..Inner::default() };
+        Self { output, present, inner: Mutex::new(inner), asking: tokio::sync::Mutex::default() }
+    }
+
+    /// Takes another agent's replies for the conversation.
+    pub(crate) fn hear(&self, agent: &str) {
+        agent.clone_into(&mut self.lock().agent);
+    }
+
+    /// Lets a tool be called without asking.
+    pub(crate) fn approve(&self, tool: &str) {
+        self.lock().approved.insert(tool.to_owned());
+    }
+
+    /// The tools with a standing consent.
+    pub(crate) fn approved(&self) -> Vec<String> {
+        self.lock().approved.iter().cloned().collect()
+    }
+
+    /// What they were told since the last call.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().notes)
+    }
+
+    /// Ends the line, and prints an answer of which nothing was printed on its way.
+    pub(crate) fn end_of_turn(&self, outcome: Option<&RunOutcome>) -> Result<(), CliError> {
+        let mut inner = self.lock();
+        if let Some(failed) = inner.failed.take() {
+            return Err(failed);
+        }
+        if let Some(outcome) = outcome.filter(|_| inner.reply.is_empty() && !self.output.json) {
+            inner.reply.push_str(&outcome.text);
+            self.output.piece(&outcome.text)?;
+        }
+        self.break_line(&mut inner);
+        if inner.told_of_script == Some(false) {
+            inner.told_of_script = Some(true);
+            self.note(&mut inner, BUILT_IN_NOTE.to_owned());
+        }
+        inner.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn print(&self, inner: &mut Inner, text: &str) {
+        if self.output.json || inner.failed.is_some() {
+            return;
+        }
+        inner.reply.push_str(text);
+        inner.failed = self.output.piece(text).err();
+    }
+
+    /// Ends the reply, so that what comes next begins a line.
+    fn break_line(&self, inner: &mut Inner) {
+        if !inner.reply.is_empty() && !inner.reply.ends_with('\n') {
+            self.print(inner, "\n");
+        }
+        inner.reply.clear();
+    }
+
+    fn note(&self, inner: &mut Inner, text: String) {
+        self.output.note(&text);
+        inner.notes.push(text);
+    }
+
+    fn activity(&self, inner: &mut Inner, agent: &str, text: &str) {
+        let whose = match agent == inner.agent {
+            true => String::new(),
+            false => format!("{}: ", show(agent)),
+        };
+        self.output.aside(format!("{DIM}{whose}{text}{DIM:#}"));
+    }
+}
+
+#[async_trait]
+impl Channel for Person {
+    fn notice(&self, event: &RunEvent) {
+        let inner = &mut *self.lock();
+        if let RunEvent::Text { agent_id, text } = event {
+            if *agent_id == inner.agent {
+                self.print(inner, text);
+            }
+            return;
+        }
+        // What is told of others does not end the reply that is coming in.
+        if !matches!(event, RunEvent::Used { .. }) {
+            let begun = !inner.reply.is_empty();
+            self.break_line(inner);
+            if let RunEvent::Restart { agent_id, reason } = event {
+                let void = match begun && *agent_id == inner.agent {
+                    true => "; the reply above is void and begins anew",
+                    false => "",
+                };
+                self.note(inner, format!("{agent_id}: {reason}{void}"));
+            }
+        }
+        match event {
+            RunEvent::ToolBegun { agent_id, tool, arguments } => {
+                let call = format!("→ {} {}", show(tool), one_line(arguments));
+                self.activity(inner, agent_id, &call);
+            }
+            RunEvent::ToolEnded { agent_id, tool, is_error, summary } => {
+                let (tool, summary) = (show(tool), one_line(summary));
+                let answer = match is_error {
+                    true => format!("← {tool} {RED}failed{RED:#}{DIM}: {summary}"),
+                    false => format!("← {tool}: {summary}"),
+                };
+                self.activity(inner, agent_id, &answer);
+            }
+            RunEvent::SkillActive { agent_id, skill_id, digest } => {
+                let digest = digest.get(..12).unwrap_or(digest);
+                let skill = format!(
+                    "skill {BOLD}{}{BOLD:#}{DIM} is active, sha256 {}",
+                    show(skill_id),
+                    show(digest)
+                );
+                self.activity(inner, agent_id, &skill);
+            }
+            RunEvent::Compacted { agent_id, messages, before, after } => {
+                let text = format!(
+                    "{agent_id}: {messages} older messages were summed up, approx. {before} → {after} tokens"
+                );
+                self.note(inner, text);
+            }
+            RunEvent::Delegated { agent_id, to, task } => {
+                let task = format!("⇒ {}: {}", show(to), one_line(task));
+                self.activity(inner, agent_id, &task);
+            }
+            RunEvent::Used { model, .. } => {
+                if model == BUILT_IN {
+                    inner.told_of_script.get_or_insert(false);
+                }
+            }
+            RunEvent::Note { agent_id, text } => self.note(inner, format!("{agent_id}: {text}")),
+            RunEvent::Text { .. } | RunEvent::Restart { .. } => {}
+        }
+    }
+
+    async fn approve(&self, request: &ApprovalRequest) -> Decision {
+        let _alone = self.asking.lock().await;
+        let tool = &request.tool;
+        if !request.always && self.lock().approved.contains(tool) {
+            return Decision::Session;
+        }
+        if !self.present {
+            let (reason, hint) = match request.always {
+                true => ("this tool asks every time, and nobody can be asked here", String::new()),
+                false => (
+                    "nobody can be asked here",
+                    format!(
+                        "; `--approve {tool}`, or `/approve {tool}` in a chat, lets it be called"
+                    ),
+                ),
+            };
+            let inner = &mut *self.lock();
+            self.break_line(inner);
+            self.note(inner, format!("`{tool}` was not called: {reason}{hint}"));
+            return Decision::Refuse { reason: reason.to_owned() };
+        }
+        self.break_line(&mut self.lock());
+        let decision = question::ask(self.output, request).await;
+        if decision == Decision::Session {
+            self.approve(tool);
+        }
+        decision
+    }
+}
+
+/// The beginning of a text on one line.
+fn one_line(text: &str) -> String {
+    let line = show(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(always: bool) -> ApprovalRequest {
+        ApprovalRequest {
+            agent_id: "worker".into(),
+            tool: "delete_file".into(),
+            extension: "core_tools".into(),
+            arguments: "{}".into(),
+            destructive: true,
+            always,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_standing_consent_holds_but_for_tools_that_always_ask() {
+        let person = Person::new(Output { json: true }, "worker", &["delete_file".into()]);
+        let channel: &dyn Channel = &person;
+        assert_eq!(channel.approve(&request(false)).await, Decision::Session);
+        let Decision::Refuse { reason } = channel.approve(&request(true)).await else {
+            panic!("it was allowed");
+        };
+        assert_eq!(reason, "this tool asks every time, and nobody can be asked here");
+        let nobody = Person::new(Output { json: true }, "worker", &[]);
+        let channel: &dyn Channel = &nobody;
+        let refused = Decision::Refuse { reason: "nobody can be asked here".into() };
+        assert_eq!(channel.approve(&request(false)).await, refused);
+        assert_eq!(
+            nobody.notes(),
+            ["`delete_file` was not called: nobody can be asked here; `--approve delete_file`, \
+              or `/approve delete_file` in a chat, lets it be called"]
+        );
+        nobody.approve("delete_file");
+        assert_eq!(channel.approve(&request(false)).await, Decision::Session);
+        assert_eq!(nobody.approved(), ["delete_file"]);
+    }
+
+    #[test]
+    fn what_is_shown_of_a_call_is_one_harmless_line() {
+        assert_eq!(one_line("{\n  \"a\": \"\u{1b}[2J\"\n}"), "{ \"a\": \"\\u{1b}[2J\" }");
+        assert_eq!(one_line(&"ü".repeat(200)), format!("{}…", "ü".repeat(160)));
+    }
+}

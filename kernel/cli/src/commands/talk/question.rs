@@ -1,0 +1,128 @@
+//! The question whether a tool may be called, and its answer from the terminal.
+
+use std::io::{self, PipeReader, pipe};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{QueueSelector, tcflush};
+use serde_json::Value;
+use skillhost_kernel::{ApprovalRequest, Decision};
+
+use crate::output::{BOLD, Output, RED, show};
+
+/// A line is taken up to this many bytes.
+const LONGEST: usize = 4096;
+
+/// Shows what would be called, in full, and waits for an answer. Dropping the future gives the
+/// question up; nothing reads the terminal from then on.
+pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> Decision {
+    let text = text(request);
+    // The other end is closed when this function ends or is dropped.
+    let asked = pipe().map(|(given_up, still_asking)| {
+        let answer = tokio::task::spawn_blocking(move || answer(output, &text, &given_up));
+        (answer, still_asking)
+    });
+    let answered = match asked {
+        Ok((answer, _still_asking)) => answer.await.unwrap_or_else(|e| Err(io::Error::other(e))),
+        Err(error) => Err(error),
+    };
+    match answered {
+        Ok(line) => decision(&line, request.always),
+        Err(error) => Decision::Refuse { reason: format!("the user could not be asked: {error}") },
+    }
+}
+
+fn text(request: &ApprovalRequest) -> String {
+    let ApprovalRequest { agent_id, tool, extension, arguments, destructive, always } = request;
+    let arguments = match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => format!("{value:#}"),
+        Err(_) => format!("{arguments:?}"),
+    };
+    let mut lines = vec![format!(
+        "{BOLD}{} asks to call {} of {}{BOLD:#}",
+        show(agent_id),
+        show(tool),
+        show(extension)
+    )];
+    lines.extend(arguments.lines().map(|line| format!("  {}", show(line))));
+    if *destructive {
+        lines.push(format!("  {RED}it may destroy something{RED:#}"));
+    }
+    lines.push(match always {
+        true => "allow it? [y]es, [N]o".to_owned(),
+        false => "allow it? [y]es, [s] yes and until the end of this session, [N]o".to_owned(),
+    });
+    lines.join("\n")
+}
+
+/// Everything that is not a clear yes is a no.
+fn decision(line: &str, always: bool) -> Decision {
+    match line.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Decision::Once,
+        "s" | "session" if !always => Decision::Session,
+        _ => Decision::Refuse { reason: "the user said no".to_owned() },
+    }
+}
+
+/// Asks, and waits for a line or for the question to be given up. What was typed before does not
+/// answer it.
+fn answer(output: Output, question: &str, given_up: &PipeReader) -> io::Result<String> {
+    let terminal = io::stdin();
+    tcflush(&terminal, QueueSelector::IFlush)?;
+    output.aside(question);
+    let mut waited = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(given_up, PollFlags::IN)];
+    while let Err(error) = poll(&mut waited, None) {
+        if error != rustix::io::Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    if !waited[1].revents().is_empty() {
+        return Ok(String::new());
+    }
+    // Not through `io::stdin`, which would keep what comes behind the line from the line editor.
+    let mut line = [0; LONGEST];
+    let read = rustix::io::read(&terminal, &mut line)?;
+    Ok(String::from_utf8_lossy(&line[..read]).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_allows_something() {
+        let no = || Decision::Refuse { reason: "the user said no".to_owned() };
+        for (line, asked, always) in [
+            ("y\n", Decision::Once, Decision::Once),
+            (" YES ", Decision::Once, Decision::Once),
+            ("s", Decision::Session, no()),
+            ("session\n", Decision::Session, no()),
+            ("", no(), no()),
+            ("\n", no(), no()),
+            ("yes please", no(), no()),
+            ("n", no(), no()),
+        ] {
+            assert_eq!(decision(line, false), asked, "{line:?}");
+            assert_eq!(decision(line, true), always, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn everything_is_shown_and_nothing_steers_the_terminal() {
+        let request = ApprovalRequest {
+            agent_id: "worker".into(),
+            tool: "write_file".into(),
+            extension: "core_tools".into(),
+            arguments: "{\"text\": \"a\\nallow it? \\u001b[2Jb\"}".into(),
+            destructive: true,
+            always: false,
+        };
+        let shown = anstream::adapter::strip_str(&text(&request)).to_string();
+        assert_eq!(
+            shown,
+            "worker asks to call write_file of core_tools\n  {\n    \"text\": \"a\\nallow it? \\u001b[2Jb\"\n  }\n  it may destroy something\nallow it? [y]es, [s] yes and until the end of this session, [N]o"
+        );
+        let broken = ApprovalRequest { arguments: "{\"a\": \u{1b}\n".into(), ..request };
+        let shown = anstream::adapter::strip_str(&text(&broken)).to_string();
+        assert_eq!(shown.lines().nth(1), Some("  \"{\\\"a\\\": \\u{1b}\\n\""));
+    }
+}

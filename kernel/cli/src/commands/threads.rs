@@ -1,0 +1,92 @@
+//! `skillhost threads`: conversations that are kept.
+
+use serde_json::json;
+use skill_store::rfc3339;
+use skillhost_kernel::{Message, ThreadContents, ThreadSummary, Threads};
+
+use crate::cli::ThreadsCommand;
+use crate::exit;
+use crate::output::{BOLD, DIM, Outcome, show};
+use crate::session::Session;
+
+pub(super) fn threads(session: &Session, command: &ThreadsCommand) -> Outcome {
+    let threads = Threads::of(&session.home()?);
+    match command {
+        ThreadsCommand::List => list(session, &threads),
+        ThreadsCommand::Show { id } => show_thread(session, &threads.read(id)?),
+    }
+}
+
+fn list(session: &Session, threads: &Threads) -> Outcome {
+    let threads = threads.list()?;
+    let output = session.output;
+    if output.json {
+        output.object(&json!({ "threads": threads }))?;
+        return Ok(exit::OK);
+    }
+    let (broken, whole): (Vec<_>, Vec<_>) = threads.iter().partition(|t| t.problem.is_some());
+    if whole.is_empty() {
+        output.note("there are no threads; `skillhost chat` begins one");
+    } else {
+        let rows: Vec<_> = whole.into_iter().map(row).collect();
+        output.table(&["THREAD", "AGENT", "MESSAGES", "CHANGED (UTC)", "TITLE"], &rows)?;
+    }
+    for thread in broken {
+        let problem = thread.problem.as_deref().unwrap_or_default();
+        output.note(format!("thread {} is not listed: {problem}", thread.id));
+    }
+    Ok(exit::OK)
+}
+
+fn row(thread: &ThreadSummary) -> Vec<String> {
+    let title: String = thread.title.chars().take(60).collect();
+    let (id, agent) = (thread.id.clone(), thread.agent.clone());
+    vec![id, agent, thread.messages.to_string(), time(thread.changed), title]
+}
+
+fn show_thread(session: &Session, thread: &ThreadContents) -> Outcome {
+    let output = session.output;
+    if output.json {
+        output.object(thread)?;
+        return Ok(exit::OK);
+    }
+    let ThreadContents { summary, messages, skills } = thread;
+    output.line(format!("{BOLD}{}{BOLD:#}  {}", summary.id, show(&summary.agent)))?;
+    output.line(format!("began    {}", time(summary.began)))?;
+    output.line(format!("changed  {}", time(summary.changed)))?;
+    for skill in skills {
+        let digest = skill.skill.digest.get(..12).unwrap_or(&skill.skill.digest);
+        output.line(format!("skill    {} {}", show(&skill.skill.skill_id), show(digest)))?;
+    }
+    for message in messages {
+        output.line("")?;
+        match message {
+            Message::User { text } => {
+                output.line(format!("{BOLD}user{BOLD:#}"))?;
+                output.line(show(text.trim_end()))?;
+            }
+            Message::Assistant { text, calls } => {
+                output.line(format!("{BOLD}assistant{BOLD:#}"))?;
+                if !text.is_empty() {
+                    output.line(show(text.trim_end()))?;
+                }
+                for call in calls {
+                    let (name, arguments) = (show(&call.name), show(&call.arguments));
+                    output.line(format!("{DIM}→ {name} {arguments}{DIM:#}"))?;
+                }
+            }
+            Message::Tool { name, text, is_error, .. } => {
+                let failed = if *is_error { " failed" } else { "" };
+                output.line(format!("{BOLD}tool {}{failed}{BOLD:#}", show(name)))?;
+                output.line(show(text.trim_end()))?;
+            }
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn time(ms: u64) -> String {
+    let mut text = rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
+    text.truncate("2026-11-22 03:30".len());
+    text
+}

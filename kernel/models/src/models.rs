@@ -1,0 +1,331 @@
+//! The source of models: settings, keys and names come together here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::Url;
+use serde::Serialize;
+use skillhost_kernel::{
+    KnownModel, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelSource, ModelsSettings,
+    ProviderSettings, Wire, similar,
+};
+
+use crate::keys::Keys;
+use crate::retry::{Pause, RealPause};
+use crate::script::{Script, ScriptModel};
+use crate::wire::{Endpoint, Thoughts, WireModel};
+
+/// The name of the script that ships, as a model of the provider `script`.
+const SHIPPED_SCRIPT: &str = "demo";
+
+/// Models as the settings of a home have them.
+pub struct Models {
+    settings: ModelsSettings,
+    home: PathBuf,
+    keys: Arc<dyn Keys>,
+    pause: Arc<dyn Pause>,
+    /// By provider: what is kept from one model to the next.
+    open: Mutex<BTreeMap<String, Open>>,
+}
+
+/// A client of a provider, and what its models thought.
+#[derive(Clone)]
+struct Open {
+    client: genai::Client,
+    thoughts: Arc<Thoughts>,
+}
+
+/// A provider, and whether it can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProviderState {
+    /// Its name.
+    pub name: String,
+    /// Its protocol; absent where the settings do not say and the name does not tell.
+    pub wire: Option<Wire>,
+    /// Where it is; absent for scripts.
+    pub base_url: Option<String>,
+    /// The name of its key; absent where it needs none.
+    pub key: Option<String>,
+    /// Whether the key is there; true where none is needed.
+    pub key_present: bool,
+    /// The settings name it.
+    pub configured: bool,
+    /// Why it cannot be asked, whatever its key.
+    pub problem: Option<String>,
+}
+
+/// The facts of a wire that hold until the settings say otherwise.
+struct Defaults {
+    base_url: &'static str,
+    key: Option<&'static str>,
+}
+
+impl Defaults {
+    const fn of(wire: Wire) -> Self {
+        let (base_url, key) = match wire {
+            Wire::Openai | Wire::OpenaiResponses => {
+                ("https://api.openai.com/v1/", Some("OPENAI_API_KEY"))
+            }
+            Wire::Anthropic => ("https://api.anthropic.com/v1/", Some("ANTHROPIC_API_KEY")),
+            Wire::Gemini => {
+                ("https://generativelanguage.googleapis.com/v1beta/", Some("GEMINI_API_KEY"))
+            }
+            Wire::Ollama => ("http://localhost:11434/", None),
+            Wire::Script => ("", None),
+        };
+        Self { base_url, key }
+    }
+}
+
+/// A provider as it is asked.
+struct Provider {
+    wire: Wire,
+    settings: ProviderSettings,
+    /// The name of its key.
+    key: Option<String>,
+}
+
+impl Models {
+    /// Models of a home. Nothing is read and nobody is asked before a model is wanted.
+    #[must_use]
+    pub fn new(settings: ModelsSettings, home: &Path, keys: Arc<dyn Keys>) -> Self {
+        Self {
+            settings,
+            home: home.to_owned(),
+            keys,
+            pause: Arc::new(RealPause),
+            open: Mutex::default(),
+        }
+    }
+
+    /// As it is, with another notion of time between attempts.
+    #[must_use]
+    pub fn with_pause(self, pause: Arc<dyn Pause>) -> Self {
+        Self { pause, ..self }
+    }
+
+    /// Every provider, those first that are there without being named.
+    #[must_use]
+    pub fn providers(&self) -> Vec<ProviderState> {
+        let named = self.settings.providers.keys().map(String::as_str);
+        let other = named.filter(|name| Wire::ALL.iter().all(|wire| wire.name() != *name));
+        Wire::ALL.iter().map(|wire| wire.name()).chain(other).map(|name| self.state(name)).collect()
+    }
+
+    fn state(&self, name: &str) -> ProviderState {
+        let configured = self.settings.providers.contains_key(name);
+        let mut state = ProviderState {
+            name: name.to_owned(),
+            wire: None,
+            base_url: None,
+            key: None,
+            key_present: true,
+            configured,
+            problem: None,
+        };
+        let endpoint = self.provider(name).and_then(|provider| {
+            state.wire = Some(provider.wire);
+            state.key.clone_from(&provider.key);
+            state.key_present = self.key_of(&provider).is_some() || provider.key.is_none();
+            match provider.wire {
+                Wire::Script => self.script(name, None, &provider).map(|_| None),
+                _ => self.endpoint(&provider).map(|endpoint| Some(endpoint.shown())),
+            }
+        });
+        match endpoint {
+            Ok(base_url) => state.base_url = base_url,
+            Err(problem) => state.problem = Some(problem.message),
+        }
+        state
+    }
+
+    /// The names of models that the settings mention, and the one that ships.
+    #[must_use]
+    pub fn known(&self) -> Vec<String> {
+        let settings = &self.settings;
+        let shipped = format!("{}/{SHIPPED_SCRIPT}", Wire::Script);
+        let mut names: Vec<_> = settings.known.keys().chain(settings.agents.values()).collect();
+        names.extend([&settings.default, &shipped]);
+        names.sort();
+        names.dedup();
+        names.into_iter().cloned().collect()
+    }
+
+    /// What is known of a model.
+    #[must_use]
+    pub fn facts(&self, name: &str) -> ModelFacts {
+        let known = self.settings.known.get(name).cloned().unwrap_or_default();
+        let KnownModel { context_window, price, .. } = known;
+        ModelFacts { name: name.to_owned(), context_window, price }
+    }
+
+    /// The provider of a name.
+    fn provider(&self, name: &str) -> Result<Provider, Problem> {
+        let settings = self.settings.providers.get(name);
+        let named = Wire::ALL.into_iter().find(|wire| wire.name() == name);
+        let wire = settings.and_then(|settings| settings.wire).or(named);
+        let Some(wire) = wire else {
+            return Err(match settings {
+                Some(_) => Problem::of(
+                    format!("the provider `{name}` names no wire"),
+                    format!("say `wire: openai`, or another one, for `models.providers.{name}`"),
+                ),
+                None => {
+                    let known = self.settings.providers.keys().map(String::as_str);
+                    let known = known.chain(Wire::ALL.iter().map(|wire| wire.name()));
+                    let near = similar(name, known);
+                    let near = near.first().map(|near| format!("did you mean `{near}`? "));
+                    Problem::of(
+                        format!("there is no provider `{name}`"),
+                        format!(
+                            "{}skillhost models list shows the providers; settings add others",
+                            near.unwrap_or_default()
+                        ),
+                    )
+                }
+            });
+        };
+        let settings = settings.cloned().unwrap_or_default();
+        // A server of one's own wants the keys of nobody else.
+        let usual = Defaults::of(wire).key.filter(|_| named == Some(wire));
+        let key = settings.key.clone().or_else(|| usual.map(str::to_owned));
+        Ok(Provider { wire, settings, key: key.filter(|key| !key.is_empty()) })
+    }
+
+    fn key_of(&self, provider: &Provider) -> Option<String> {
+        provider.key.as_ref().and_then(|name| self.keys.key(name))
+    }
+
+    fn endpoint(&self, provider: &Provider) -> Result<Endpoint, Problem> {
+        let settings = &provider.settings;
+        let text = settings.base_url.as_deref().unwrap_or(Defaults::of(provider.wire).base_url);
+        let mut base_url = Url::parse(text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(|| {
+                Problem::of(
+                    "the provider's base_url is not an http or https address",
+                    "such as http://127.0.0.1:8000/v1",
+                )
+            })?;
+        if !base_url.path().ends_with('/') {
+            base_url.set_path(&format!("{}/", base_url.path()));
+        }
+        let millis = |given: Option<u64>, usual| Duration::from_millis(given.unwrap_or(usual));
+        Ok(Endpoint {
+            wire: provider.wire,
+            base_url,
+            key: self.key_of(provider),
+            key_name: provider.key.clone(),
+            connect: millis(settings.connect_ms, 10_000),
+            silence: millis(settings.silence_ms, 120_000),
+            whole: millis(settings.timeout_ms, 600_000),
+            retries: settings.retries.unwrap_or(3),
+            stream: settings.stream.unwrap_or(true),
+        })
+    }
+
+    /// The script of a provider; `model` is wanted of it.
+    fn script(
+        &self,
+        name: &str,
+        model: Option<&str>,
+        provider: &Provider,
+    ) -> Result<Script, Problem> {
+        match &provider.settings.script {
+            Some(file) => Script::read(&self.home.join(file)).map_err(|error| {
+                Problem::of(error.to_string(), "docs/models.md says what a script may say")
+            }),
+            None if model.is_some_and(|model| model != SHIPPED_SCRIPT) => Err(Problem::of(
+                format!("the provider `{name}` has the model `{SHIPPED_SCRIPT}` alone"),
+                "a provider with `wire: script` and `script: FILE` plays another script",
+            )),
+            None => Ok(Script::shipped()),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<dyn ModelProvider>, Problem> {
+        let Some((provider_name, model)) = name
+            .split_once('/')
+            .filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
+        else {
+            return Err(Problem::of(
+                "a model is named as provider/model",
+                "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+            ));
+        };
+        let provider = self.provider(provider_name)?;
+        let facts = self.facts(name);
+        if provider.wire == Wire::Script {
+            let script = self.script(provider_name, Some(model), &provider)?;
+            return Ok(Arc::new(ScriptModel::new(script, facts)));
+        }
+        let endpoint = self.endpoint(&provider)?;
+        if let (Some(key), None) = (&provider.key, &endpoint.key) {
+            return Err(Problem {
+                kind: ModelErrorKind::Key,
+                ..Problem::of(
+                    format!("the key {key} of the provider `{provider_name}` is not there"),
+                    format!(
+                        "set {key} in the environment or in {}, or run script/demo, which needs none",
+                        self.home.join(".env").display()
+                    ),
+                )
+            });
+        }
+        let Open { client, thoughts } = self.opened(provider_name, &endpoint)?;
+        Ok(Arc::new(WireModel {
+            facts,
+            model: model.to_owned(),
+            max_output_tokens: self.settings.known.get(name).and_then(|it| it.max_output_tokens),
+            endpoint,
+            client,
+            pause: Arc::clone(&self.pause),
+            thoughts,
+        }))
+    }
+
+    fn opened(&self, provider: &str, endpoint: &Endpoint) -> Result<Open, Problem> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = open.get(provider) {
+            return Ok(open.clone());
+        }
+        let client = endpoint.client().map_err(|words| Problem {
+            kind: ModelErrorKind::Network,
+            ..Problem::of(
+                format!("no TLS for {}: {words}", endpoint.shown()),
+                "install the certificates of the system (often a package ca-certificates)",
+            )
+        })?;
+        let new = Open { client, thoughts: Arc::default() };
+        open.insert(provider.to_owned(), new.clone());
+        Ok(new)
+    }
+}
+
+impl ModelSource for Models {
+    fn model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn ModelProvider>, ModelError> {
+        let name = name.unwrap_or_else(|| self.settings.chosen(agent, None));
+        self.find(name).map_err(|Problem { message, hint, kind }| ModelError {
+            kind,
+            model: name.to_owned(),
+            message,
+            hint,
+        })
+    }
+}
+
+/// Why there is no such model.
+struct Problem {
+    message: String,
+    hint: String,
+    kind: ModelErrorKind,
+}
+
+impl Problem {
+    fn of(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into(), kind: ModelErrorKind::Unknown }
+    }
+}

@@ -1,0 +1,169 @@
+//! The rules of a script, as its file has them.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::placeholder::{Scene, Template};
+
+/// A script's file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) rules: Vec<Rule>,
+}
+
+/// What is said and called when all of `when` holds.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "WrittenRule")]
+pub(super) struct Rule {
+    pub(super) when: When,
+    pub(super) say: Option<Template>,
+    pub(super) call: Vec<Call>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRule {
+    #[serde(default)]
+    when: When,
+    say: Option<Template>,
+    #[serde(default, deserialize_with = "one_or_many")]
+    call: Vec<Call>,
+}
+
+impl TryFrom<WrittenRule> for Rule {
+    type Error = &'static str;
+
+    fn try_from(WrittenRule { when, say, call }: WrittenRule) -> Result<Self, Self::Error> {
+        if say.is_none() && call.is_empty() {
+            return Err("a rule needs `say` or `call`");
+        }
+        Ok(Self { when, say, call })
+    }
+}
+
+/// Conditions; what is not stated does not matter.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct When {
+    /// Words that the last message of the user has, all of them, in any case.
+    #[serde(deserialize_with = "one_or_many")]
+    user: Vec<String>,
+    /// Words that the instructions have, all of them, in any case.
+    #[serde(deserialize_with = "one_or_many")]
+    system: Vec<String>,
+    /// The tool whose answer is the last message.
+    answered: Option<String>,
+    /// Words that this answer has.
+    #[serde(deserialize_with = "one_or_many")]
+    answer: Vec<String>,
+    /// Whether this answer is about a failure.
+    failed: Option<bool>,
+    /// The number of replies since the user's last message.
+    turn: Option<usize>,
+    /// Tools that have to be offered.
+    #[serde(deserialize_with = "one_or_many")]
+    offered: Vec<String>,
+}
+
+impl When {
+    pub(super) fn holds(&self, scene: &Scene<'_>) -> bool {
+        let has = |text: &str, words: &[String]| {
+            let text = text.to_lowercase();
+            words.iter().all(|word| text.contains(&word.to_lowercase()))
+        };
+        let answered = scene.last_answer();
+        has(scene.user, &self.user)
+            && has(&scene.request.system, &self.system)
+            && self.turn.is_none_or(|turn| turn == scene.turn)
+            && self.answered.as_ref().is_none_or(|tool| answered.is_some_and(|it| it.tool == tool))
+            && (self.answer.is_empty() || answered.is_some_and(|it| has(it.text, &self.answer)))
+            && self.failed.is_none_or(|failed| answered.is_some_and(|it| it.failed == failed))
+            && self.offered.iter().all(|tool| scene.request.tools.iter().any(|it| it.name == *tool))
+    }
+}
+
+/// A tool to be called.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Call {
+    pub(super) tool: String,
+    #[serde(default)]
+    pub(super) arguments: Arguments,
+}
+
+/// Arguments whose texts may hold placeholders.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub(super) struct Arguments(Map<String, Value>);
+
+impl TryFrom<Map<String, Value>> for Arguments {
+    type Error = String;
+
+    fn try_from(arguments: Map<String, Value>) -> Result<Self, Self::Error> {
+        fn check(value: &Value) -> Result<(), String> {
+            match value {
+                Value::String(text) => Template::try_from(text.clone()).map(drop),
+                Value::Array(items) => items.iter().try_for_each(check),
+                Value::Object(fields) => fields.values().try_for_each(check),
+                _ => Ok(()),
+            }
+        }
+        arguments.values().try_for_each(check)?;
+        Ok(Self(arguments))
+    }
+}
+
+impl Arguments {
+    pub(super) fn filled(&self, scene: &Scene<'_>) -> Value {
+        fn fill(value: &Value, scene: &Scene<'_>) -> Value {
+            match value {
+                // Checked when the script was read.
+                Value::String(text) => Template::try_from(text.clone())
+                    .map_or_else(|_| value.clone(), |it| Value::String(it.filled(scene))),
+                Value::Array(items) => items.iter().map(|item| fill(item, scene)).collect(),
+                Value::Object(fields) => {
+                    fields.iter().map(|(key, value)| (key.clone(), fill(value, scene))).collect()
+                }
+                other => other.clone(),
+            }
+        }
+        self.0.iter().map(|(key, value)| (key.clone(), fill(value, scene))).collect()
+    }
+}
+
+/// A list, or its only item.
+fn one_or_many<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    use std::marker::PhantomData;
+
+    use serde::de::{MapAccess, SeqAccess, Visitor, value};
+
+    struct OneOrMany<T>(PhantomData<T>);
+
+    // By hand, because an untagged enum forgets where a mistake is.
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrMany<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("one, or a list")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+            Ok(vec![T::deserialize(value::StrDeserializer::new(text))?])
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
+            Ok(vec![T::deserialize(value::MapAccessDeserializer::new(map))?])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Vec<T>, A::Error> {
+            Vec::deserialize(value::SeqAccessDeserializer::new(seq))
+        }
+    }
+
+    deserializer.deserialize_any(OneOrMany(PhantomData))
+}

@@ -1,0 +1,192 @@
+use serde_json::json;
+use skillhost_kernel::{ModelTool, Usage};
+
+use super::*;
+
+fn user(text: &str) -> Message {
+    Message::User { text: text.to_owned() }
+}
+
+fn request(messages: Vec<Message>, tools: &[&str]) -> ModelRequest {
+    let tool = |name: &&str| ModelTool {
+        name: (*name).to_owned(),
+        description: String::new(),
+        input_schema: json!({}),
+    };
+    ModelRequest { messages, tools: tools.iter().map(tool).collect(), ..ModelRequest::default() }
+}
+
+fn model(text: &str) -> ScriptModel {
+    let script = Script::parse(Path::new("s.yaml"), text).unwrap();
+    let facts = ModelFacts { name: "script/s".to_owned(), context_window: None, price: None };
+    ScriptModel::new(script, facts)
+}
+
+async fn reply(model: &ScriptModel, request: &ModelRequest) -> (String, Vec<(String, String)>) {
+    let reply = model.complete(request).await.unwrap();
+    (reply.text, reply.calls.into_iter().map(|call| (call.name, call.arguments)).collect())
+}
+
+/// Lets a model call tools until it says something without a call; tools answer from a table, by
+/// name and arguments. Returns the calls and the last text.
+async fn played(model: &ScriptModel, text: &str, tools: &[(&str, &str, &str)]) -> Vec<String> {
+    let names: Vec<_> = tools.iter().map(|(name, ..)| *name).collect();
+    let mut messages = vec![user(text)];
+    let mut said = Vec::new();
+    loop {
+        let reply = model.complete(&request(messages.clone(), &names)).await.unwrap();
+        let calls = reply.calls.clone();
+        messages.push(Message::Assistant { text: reply.text.clone(), calls: calls.clone() });
+        if calls.is_empty() {
+            said.push(reply.text);
+            return said;
+        }
+        for call in calls {
+            said.push(format!("{} {}", call.name, call.arguments));
+            let found = tools.iter().find(|it| it.0 == call.name && call.arguments.contains(it.1));
+            messages.push(Message::Tool {
+                call_id: call.id,
+                name: call.name,
+                text: found.map_or("not found", |it| it.2).to_owned(),
+                is_error: found.is_none(),
+            });
+        }
+    }
+}
+
+#[tokio::test]
+async fn rules_are_tried_in_order_and_speak_of_the_conversation() {
+    let model = model(
+        "
+rules:
+  - when: {user: [Hello, WORLD], turn: 0}
+    say: \"{{model}} hears {{user}} with {{tools}}\"
+    call: [{tool: t, arguments: {say: '{{user}}', n: 1}}, {tool: u}]
+  - when: {answered: t, failed: true}
+    say: failed
+  - when: {answered: t, answer: fine}
+    say: |-
+      {{quote t 2}}
+      {{line t three}}/{{all t#1}}/{{all t#9}}/{{line system house}}
+  - say: else
+",
+    );
+    let mut hello = request(vec![user("hello, world")], &["t", "u"]);
+    hello.system = "rules\n of the house \n".to_owned();
+    let calls = [("t", "{\"say\":\"hello, world\",\"n\":1}"), ("u", "{}")];
+    let calls = calls.map(|(name, arguments)| (name.to_owned(), arguments.to_owned()));
+    let (text, said) = reply(&model, &hello).await;
+    assert_eq!(text, "script/s hears hello, world with t, u");
+    assert_eq!(said, calls);
+
+    let answer = |text: &str, is_error| Message::Tool {
+        call_id: "c".to_owned(),
+        name: "t".to_owned(),
+        text: text.to_owned(),
+        is_error,
+    };
+    let mut answered = hello.clone();
+    answered.messages.push(Message::Assistant { text: String::new(), calls: vec![] });
+    answered.messages.push(answer("one, fine\n\ntwo\n three ", false));
+    let text = "> one, fine\n> two\nthree/one, fine\n\ntwo\n three //of the house";
+    assert_eq!(reply(&model, &answered).await, (text.to_owned(), vec![]));
+    answered.messages.push(answer("no", true));
+    assert_eq!(reply(&model, &answered).await.0, "failed");
+    assert_eq!(reply(&model, &request(vec![user("hello")], &[])).await.0, "else");
+}
+
+#[tokio::test]
+async fn replies_come_line_by_line_with_an_estimate_of_tokens() {
+    let model = model("rules: [{say: \"one\\ntwo\"}]");
+    let mut pieces = Vec::new();
+    let request = request(vec![user("12345678")], &[]);
+    let reply = model.stream(&request, &mut |piece| pieces.push(piece)).await.unwrap();
+    let expected = ["one\n", "two"].map(|line| Piece::Text(line.to_owned()));
+    assert_eq!(pieces, expected);
+    let usage = Usage { input: 2, output: 2, cached: 0, estimated: true };
+    assert_eq!(reply, ModelReply { text: "one\ntwo".to_owned(), usage, ..ModelReply::default() });
+}
+
+#[tokio::test]
+async fn a_script_without_a_rule_that_fits_says_so() {
+    let model = model("rules: [{when: {user: hello}, say: hi}]");
+    let error = model.complete(&request(vec![user("bye")], &[])).await.unwrap_err();
+    assert_eq!(error.to_string(), "script/s: no rule of the script fits what was said");
+    assert_eq!(error.kind, ModelErrorKind::Refused);
+}
+
+#[test]
+fn a_bad_script_is_named_with_its_place() {
+    let said = |text: &str| Script::parse(Path::new("s.yaml"), text).unwrap_err().to_string();
+    let cases = [
+        ("rules:\n  - when: {usr: a}\n    say: b\n", "s.yaml:2:", "unknown field `usr`"),
+        ("rules:\n  - when: {}\n", "s.yaml:2:", "a rule needs `say` or `call`"),
+        ("rules:\n  - say: ok\n  - say: '{{time}}'\n", "s.yaml:3:", "unknown placeholder `time`"),
+        ("rules:\n  - say: '{{model'\n", "s.yaml:2:", "not closed"),
+        ("rules:\n  - call: {tool: t, arguments: {a: ['{{all t#0}}']}}\n", "s.yaml:2:", "from 1"),
+        ("rules:\n  - say: [\n", "s.yaml:", ""),
+        ("rule: []\n", "s.yaml:1:1", "unknown field `rule`"),
+    ];
+    for (text, place, words) in cases {
+        let said = said(text);
+        assert!(said.starts_with(place) && said.contains(words), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_or_too_large_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.yaml");
+    assert!(
+        matches!(Script::read(&path), Err(ScriptError::Io { path: named, .. }) if named == path)
+    );
+    std::fs::write(&path, vec![b' '; (1 << 20) + 1]).unwrap();
+    let error = Script::read(&path).unwrap_err().to_string();
+    assert_eq!(error, format!("{}: larger than 1 MiB", path.display()));
+    std::fs::write(&path, "rules: [{say: x}]").unwrap();
+    assert_eq!(Script::read(&path).unwrap().rules.len(), 1);
+}
+
+fn shipped() -> ScriptModel {
+    let facts = ModelFacts { name: "script/demo".to_owned(), context_window: None, price: None };
+    ScriptModel::new(Script::shipped(), facts)
+}
+
+#[tokio::test]
+async fn the_shipped_script_reviews_the_echo_extension() {
+    let ask = "Review the echo extension for best practices";
+    let tools = [
+        ("read_skill", "code-review", "Skill loaded: code-review"),
+        ("list_directory", "extensions\"", "echo/"),
+        ("list_directory", "extensions/echo\"", "manifest.yaml"),
+        ("read_file", "manifest.yaml", "id: echo\n\nname: Echo"),
+    ];
+    let said = played(&shipped(), ask, &tools).await;
+    let calls = [
+        "read_skill {\"skill_id\":\"code-review\"}",
+        "list_directory {\"path\":\"sandbox/extensions\"}",
+        "list_directory {\"path\":\"sandbox/extensions/echo\"}",
+        "read_file {\"path\":\"sandbox/extensions/echo/manifest.yaml\"}",
+    ];
+    assert_eq!(said[..4], calls);
+    assert!(said[4].contains("\n> id: echo\n> name: Echo\n"), "{}", said[4]);
+
+    // Without sources it reads the template, and says where it failed.
+    let tools = [tools[0], ("list_directory", "nowhere", ""), ("read_file", "nowhere", "")];
+    let said = played(&shipped(), ask, &tools).await;
+    assert!(said[2].starts_with("read_file") && said[2].contains("tool-provider"), "{said:?}");
+    assert!(said[3].contains("> not found"), "{}", said[3]);
+}
+
+#[tokio::test]
+async fn the_shipped_script_delegates_and_says_what_it_is() {
+    let tools = [("delegate_task", "builder_agent", "It is built.")];
+    let said = played(&shipped(), "Ask builder_agent for a tool", &tools).await;
+    let task = "{\"agent_id\":\"builder_agent\",\"task\":\"Ask builder_agent for a tool\"}";
+    assert_eq!(said[0], format!("delegate_task {task}"));
+    assert_eq!(said[1], "builder_agent answers:\n\n> It is built.\n");
+
+    let said = played(&shipped(), "Hello", &[]).await;
+    assert!(said[0].starts_with("I am script/demo, a script"), "{}", said[0]);
+    assert!(said[0].contains("models: {default: "), "{}", said[0]);
+}

@@ -1,0 +1,290 @@
+//! Models behind a provider's wire.
+
+mod failure;
+mod names;
+mod reply;
+mod request;
+mod thoughts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use genai::adapter::AdapterKind;
+use genai::chat::ChatStreamEvent;
+use genai::resolver::{AuthData, Endpoint as GenaiEndpoint};
+use genai::{Client, Headers, ModelIden, ServiceTarget};
+use reqwest::{Url, redirect};
+use skillhost_kernel::{
+    ModelError, ModelFacts, ModelProvider, ModelReply, ModelRequest, Piece, Wire,
+};
+use tokio::time::timeout;
+
+use crate::retry::{Pause, pause_after};
+use failure::Failure;
+use reply::Answer;
+use request::{Asked, Translation};
+
+pub(crate) use reply::estimated;
+pub(crate) use thoughts::Thoughts;
+
+/// Bytes of an answer; more is no answer.
+const LONGEST_ANSWER: usize = 8 << 20;
+
+/// Where a provider is, and with what patience it is asked.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) wire: Wire,
+    /// Ends in a slash.
+    pub(crate) base_url: Url,
+    pub(crate) key: Option<String>,
+    /// The name of the key, where the provider has one.
+    pub(crate) key_name: Option<String>,
+    pub(crate) connect: Duration,
+    pub(crate) silence: Duration,
+    pub(crate) whole: Duration,
+    pub(crate) retries: u32,
+    pub(crate) stream: bool,
+}
+
+impl Endpoint {
+    /// The address without anything secret in it.
+    pub(crate) fn shown(&self) -> String {
+        let host = self.base_url.host_str().unwrap_or_default();
+        let port = self.base_url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}://{host}{port}{}", self.base_url.scheme(), self.base_url.path())
+    }
+
+    fn key_hint(&self) -> String {
+        match &self.key_name {
+            Some(name) => format!("check the value of {name}"),
+            None => "the server wants a key: name it with `key` of the provider".to_owned(),
+        }
+    }
+
+    /// A client for this endpoint.
+    ///
+    /// # Errors
+    /// The words of the TLS library, where the machine has no certificates to trust.
+    pub(crate) fn client(&self) -> Result<Client, String> {
+        // Only the first call installs; it is the same provider every time.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("skillhost/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(self.connect)
+            // A key must not follow to another host.
+            .redirect(redirect::Policy::none());
+        if self.base_url.scheme() == "http" {
+            // No certificates are needed, and a machine may have none.
+            builder = builder.tls_certs_only([]);
+        }
+        if self.is_local() {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| error.without_url().to_string())?;
+        Client::builder().with_reqwest(client).build().map_err(|error| error.to_string())
+    }
+
+    fn is_local(&self) -> bool {
+        match self.base_url.host_str() {
+            Some("localhost") => true,
+            Some(host) => host
+                .trim_matches(['[', ']'])
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback()),
+            None => false,
+        }
+    }
+
+    /// The service as genai has it.
+    fn target(&self, model: &str) -> ServiceTarget {
+        let kind = match self.wire {
+            Wire::OpenaiResponses => AdapterKind::OpenAIResp,
+            Wire::Anthropic => AdapterKind::Anthropic,
+            Wire::Gemini => AdapterKind::Gemini,
+            Wire::Ollama => AdapterKind::Ollama,
+            Wire::Openai | Wire::Script => AdapterKind::OpenAI,
+        };
+        let auth = match &self.key {
+            Some(key) => AuthData::from_single(key.clone()),
+            // genai wants a key on this wire; a server of one's own may want none.
+            None if kind == AdapterKind::OpenAI => AuthData::RequestOverride {
+                url: joined(&self.base_url, "chat/completions"),
+                headers: Headers::default(),
+            },
+            None => AuthData::from_single("none"),
+        };
+        ServiceTarget {
+            endpoint: GenaiEndpoint::from_owned(self.base_url.as_str()),
+            auth,
+            // genai takes what is before the first `::` off a name.
+            model: ModelIden::new(kind, format!("skillhost::{model}")),
+        }
+    }
+}
+
+fn joined(base: &Url, path: &str) -> String {
+    let mut url = base.join(path).unwrap_or_else(|_| base.clone());
+    url.set_query(base.query());
+    url.to_string()
+}
+
+/// A model of a provider.
+pub(crate) struct WireModel {
+    pub(crate) facts: ModelFacts,
+    /// As the provider knows it.
+    pub(crate) model: String,
+    pub(crate) max_output_tokens: Option<u32>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) client: Client,
+    pub(crate) pause: Arc<dyn Pause>,
+    pub(crate) thoughts: Arc<Thoughts>,
+}
+
+#[async_trait]
+impl ModelProvider for WireModel {
+    fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    async fn stream(
+        &self,
+        request: &ModelRequest,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<ModelReply, ModelError> {
+        let asked = self.translated(request);
+        let mut attempts = 1;
+        loop {
+            let failure = match self.attempt(&asked, on_piece).await {
+                Ok(answer) => return Ok(answer.into_reply(request, &asked.names, &self.thoughts)),
+                Err(failure) => failure.without_key(self.endpoint.key.as_deref()),
+            };
+            let pause = pause_after(attempts, failure.wish, self.pause.chance())
+                .filter(|_| failure.passing && attempts <= self.endpoint.retries);
+            let Some(pause) = pause else {
+                return Err(failure.into_error(&self.facts.name, attempts));
+            };
+            tracing::info!(
+                model = self.facts.name,
+                "asking again in {} ms: {}",
+                pause.as_millis(),
+                failure.message
+            );
+            on_piece(Piece::Restart { reason: failure.message });
+            self.pause.wait(pause).await;
+            attempts += 1;
+        }
+    }
+}
+
+impl WireModel {
+    fn translated(&self, request: &ModelRequest) -> Asked {
+        let translation = Translation {
+            wire: self.endpoint.wire,
+            model: &self.model,
+            thoughts: &self.thoughts,
+            max_output_tokens: self.max_output_tokens,
+        };
+        let mut asked = translation.of(request);
+        asked.options.stream_header_timeout = Some(self.endpoint.silence);
+        asked.options.stream_read_timeout = Some(self.endpoint.silence);
+        if let (Wire::Ollama, Some(key)) = (self.endpoint.wire, &self.endpoint.key) {
+            let bearer = ("authorization".to_owned(), format!("Bearer {key}"));
+            asked.options.extra_headers = Some(Headers::from(bearer));
+        }
+        asked
+    }
+
+    async fn attempt(
+        &self,
+        asked: &Asked,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Answer, Failure> {
+        let whole = self.endpoint.whole;
+        let answer = async {
+            if self.endpoint.stream {
+                self.in_pieces(asked, on_piece).await
+            } else {
+                self.in_one(asked, on_piece).await
+            }
+        };
+        timeout(whole, answer).await.unwrap_or_else(|_| Err(Failure::too_slow(whole)))
+    }
+
+    async fn in_pieces(
+        &self,
+        asked: &Asked,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Answer, Failure> {
+        let target = self.endpoint.target(&self.model);
+        let chat = asked.chat.clone();
+        let mut answer = Answer::default();
+        let (mut begun, mut called, mut bytes) = (false, false, 0);
+        let response = self.client.exec_chat_stream(target, chat, Some(&asked.options)).await;
+        let mut stream =
+            response.map_err(|error| Failure::of(error, &self.endpoint, begun))?.stream;
+        while let Some(event) = stream.next().await {
+            let event = event.map_err(|error| Failure::of(error, &self.endpoint, begun))?;
+            // The first event comes before the connection stands.
+            begun |= !matches!(event, ChatStreamEvent::Start);
+            match event {
+                ChatStreamEvent::Chunk(chunk) => {
+                    bytes += chunk.content.len();
+                    answer.text.push_str(&chunk.content);
+                    on_piece(Piece::Text(chunk.content));
+                }
+                ChatStreamEvent::ReasoningChunk(chunk) => {
+                    bytes += chunk.content.len();
+                    answer.thought = true;
+                }
+                ChatStreamEvent::End(end) => {
+                    let answer = answer.ended(end);
+                    return match self.is_complete(&answer) {
+                        true => Ok(answer),
+                        false => Err(Failure::cut_off(&self.endpoint, bytes > 0 || called)),
+                    };
+                }
+                ChatStreamEvent::ToolCallChunk(chunk) => {
+                    called = true;
+                    // Each chunk repeats what came before it.
+                    let length = chunk.tool_call.fn_arguments.as_str().map_or(0, str::len);
+                    if length > LONGEST_ANSWER {
+                        return Err(Failure::too_large());
+                    }
+                }
+                _ => {}
+            }
+            if bytes > LONGEST_ANSWER {
+                return Err(Failure::too_large());
+            }
+        }
+        Err(Failure::cut_off(&self.endpoint, begun))
+    }
+
+    /// Whether an end that genai reports is one: on three wires it makes one up where a stream just
+    /// stops.
+    fn is_complete(&self, answer: &Answer) -> bool {
+        match self.endpoint.wire {
+            Wire::Gemini | Wire::OpenaiResponses => answer.stop.is_some(),
+            Wire::Ollama => answer.stop.is_some() || answer.tokens.is_some(),
+            _ => true,
+        }
+    }
+
+    async fn in_one(
+        &self,
+        asked: &Asked,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Answer, Failure> {
+        let target = self.endpoint.target(&self.model);
+        let response =
+            self.client.exec_chat(target, asked.chat.clone(), Some(&asked.options)).await;
+        let response = response.map_err(|error| Failure::of(error, &self.endpoint, false))?;
+        let answer = Answer::whole(response);
+        if !answer.text.is_empty() {
+            on_piece(Piece::Text(answer.text.clone()));
+        }
+        Ok(answer)
+    }
+}

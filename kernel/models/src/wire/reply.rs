@@ -1,0 +1,184 @@
+//! genai's answer as the kernel's reply.
+
+use genai::chat::{ChatResponse, ContentPart, StopReason as Stop, StreamEnd, Usage as Tokens};
+use serde_json::Value;
+use skillhost_kernel::{ModelCall, ModelReply, ModelRequest, StopReason, Usage};
+
+use super::names::{Ids, Names};
+use super::thoughts::Thoughts;
+
+/// An answer, however it came.
+#[derive(Default)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    /// Something was thought aloud.
+    pub(crate) thought: bool,
+    pub(crate) parts: Vec<ContentPart>,
+    pub(crate) reasoning: Option<String>,
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) stop: Option<Stop>,
+}
+
+impl Answer {
+    /// What has come in pieces, with its end.
+    pub(crate) fn ended(self, end: StreamEnd) -> Self {
+        Self {
+            parts: end.captured_content.map(|it| it.into_parts()).unwrap_or_default(),
+            reasoning: end.captured_reasoning_content,
+            tokens: end.captured_usage,
+            stop: end.captured_stop_reason,
+            ..self
+        }
+    }
+
+    /// What has come in one.
+    pub(crate) fn whole(response: ChatResponse) -> Self {
+        let text = response.content.joined_texts().unwrap_or_default();
+        Self {
+            text,
+            thought: response.reasoning_content.is_some(),
+            parts: response.content.into_parts(),
+            reasoning: response.reasoning_content,
+            tokens: Some(response.usage),
+            stop: response.stop_reason,
+        }
+    }
+
+    /// The reply. What was thought before calls is kept for the next request.
+    pub(crate) fn into_reply(
+        self,
+        request: &ModelRequest,
+        names: &Names,
+        thoughts: &Thoughts,
+    ) -> ModelReply {
+        let mut ids = Ids::of(&request.messages);
+        let (mut before, mut calls) = (Vec::new(), Vec::new());
+        let mut signatures = Vec::new();
+        for part in self.parts {
+            match part {
+                ContentPart::ToolCall(call) => {
+                    let id = ids.take(&call.call_id);
+                    signatures.push(call.thought_signatures);
+                    calls.push(ModelCall {
+                        id,
+                        name: names.of_kernel(&call.fn_name),
+                        arguments: written(call.fn_arguments),
+                    });
+                }
+                ContentPart::ThoughtSignature(_)
+                | ContentPart::ReasoningContent(_)
+                | ContentPart::Custom(_) => before.push(part),
+                _ => {}
+            }
+        }
+        if before.is_empty() {
+            before.extend(self.reasoning.map(ContentPart::ReasoningContent));
+        }
+        for (call, signatures) in calls.iter().zip(signatures) {
+            thoughts.keep(&call.id, std::mem::take(&mut before), signatures);
+        }
+        let reasoned = self.tokens.as_ref().and_then(|it| it.completion_tokens_details.as_ref());
+        let reasoned = reasoned.and_then(|it| it.reasoning_tokens).is_some_and(|it| it > 0);
+        let said = !self.text.trim().is_empty() || !calls.is_empty();
+        let usage = usage(self.tokens.as_ref(), request, &self.text, &calls);
+        ModelReply {
+            text: self.text,
+            calls,
+            usage,
+            stop: match self.stop {
+                Some(Stop::MaxTokens(_)) => StopReason::Length,
+                Some(Stop::ContentFilter(_)) => StopReason::Filtered,
+                _ => StopReason::End,
+            },
+            only_reasoning: !said && (self.thought || reasoned),
+        }
+    }
+}
+
+/// Arguments as the model wrote them.
+fn written(arguments: Value) -> String {
+    match arguments {
+        Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
+        Value::String(text) => text,
+        Value::Null => "{}".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn usage(
+    tokens: Option<&Tokens>,
+    request: &ModelRequest,
+    text: &str,
+    calls: &[ModelCall],
+) -> Usage {
+    let count = |number: Option<i32>| number.and_then(|number| u64::try_from(number).ok());
+    let input = count(tokens.and_then(|it| it.prompt_tokens));
+    let output = count(tokens.and_then(|it| it.completion_tokens));
+    let cached = tokens.and_then(|it| it.prompt_tokens_details.as_ref()?.cached_tokens);
+    let estimate = estimated(request, text, calls);
+    Usage {
+        input: input.unwrap_or(estimate.input),
+        output: output.unwrap_or(estimate.output),
+        cached: count(cached).unwrap_or_default(),
+        estimated: input.is_none() || output.is_none(),
+    }
+}
+
+/// A quarter of the characters, sent and received.
+pub(crate) fn estimated(request: &ModelRequest, text: &str, calls: &[ModelCall]) -> Usage {
+    use skillhost_kernel::Message;
+    let of_calls = |calls: &[ModelCall]| -> usize {
+        calls.iter().map(|call| chars(&call.name) + chars(&call.arguments)).sum()
+    };
+    let messages: usize = request
+        .messages
+        .iter()
+        .map(|message| match message {
+            Message::User { text } | Message::Tool { text, .. } => chars(text),
+            Message::Assistant { text, calls } => chars(text) + of_calls(calls),
+        })
+        .sum();
+    let tools: usize = request
+        .tools
+        .iter()
+        .map(|tool| {
+            chars(&tool.name) + chars(&tool.description) + chars(&tool.input_schema.to_string())
+        })
+        .sum();
+    let quarter = |chars: usize| (chars as u64).div_ceil(4);
+    Usage {
+        input: quarter(chars(&request.system) + messages + tools),
+        output: quarter(chars(text) + of_calls(calls)),
+        cached: 0,
+        estimated: true,
+    }
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_stay_as_they_were_written() {
+        assert_eq!(written(json!({"a": 1})), "{\"a\":1}");
+        assert_eq!(written(json!("{\"a\": ")), "{\"a\": ");
+        assert_eq!(written(json!("")), "{}");
+        assert_eq!(written(Value::Null), "{}");
+    }
+
+    #[test]
+    fn what_a_provider_does_not_count_is_estimated() {
+        let request = ModelRequest { system: "x".repeat(8), ..ModelRequest::default() };
+        let expected = Usage { input: 2, output: 1, cached: 0, estimated: true };
+        assert_eq!(usage(None, &request, "abc", &[]), expected);
+        let tokens = Tokens { completion_tokens: Some(7), ..Tokens::default() };
+        let expected = Usage { output: 7, ..expected };
+        assert_eq!(usage(Some(&tokens), &request, "abc", &[]), expected);
+    }
+}

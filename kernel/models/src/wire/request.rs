@@ -1,0 +1,307 @@
+//! The kernel's request as genai takes it.
+
+use genai::chat::{
+    CacheControl, ChatMessage, ChatOptions, ChatRequest, ContentPart, CustomPart, MessageContent,
+    ReasoningEffort, Tool, ToolCall, ToolName, ToolResponse, Verbosity,
+};
+use serde_json::{Map, Value, json};
+use skillhost_kernel::{Message, ModelCall, ModelRequest, Wire};
+
+use super::names::{Names, id_for_gemini, id_on_wire};
+use super::thoughts::Thoughts;
+
+/// A request on its way, and what its answer needs of it.
+pub(crate) struct Asked {
+    pub(crate) chat: ChatRequest,
+    pub(crate) options: ChatOptions,
+    pub(crate) names: Names,
+}
+
+/// Turns a request into genai's.
+pub(crate) struct Translation<'a> {
+    pub(crate) wire: Wire,
+    /// The model as the provider knows it.
+    pub(crate) model: &'a str,
+    pub(crate) thoughts: &'a Thoughts,
+    pub(crate) max_output_tokens: Option<u32>,
+}
+
+impl Translation<'_> {
+    pub(crate) fn of(&self, request: &ModelRequest) -> Asked {
+        let names = Names::of(request);
+        let mut chat = ChatRequest::new(Vec::new());
+        if !request.system.is_empty() {
+            chat = chat.with_system(request.system.clone());
+        }
+        if request.tools.is_empty() {
+            chat.messages = told(&request.messages);
+        } else {
+            chat.messages = self.messages(&request.messages, &names);
+            chat = chat.with_tools(request.tools.iter().map(|tool| {
+                Tool::new(ToolName::Custom(names.on_wire(&tool.name)))
+                    .with_description(tool.description.clone())
+                    .with_schema(tool.input_schema.clone())
+            }));
+        }
+        let options = self.options(request);
+        Asked { chat, options, names }
+    }
+
+    fn messages(&self, messages: &[Message], names: &Names) -> Vec<ChatMessage> {
+        let mut chat = Vec::new();
+        let mut answers = MessageContent::default();
+        for message in messages {
+            // The answers to the calls of one reply belong into one message; Ollama's hold one each.
+            let more = matches!(message, Message::Tool { .. }) && self.wire != Wire::Ollama;
+            if !more && !answers.is_empty() {
+                chat.push(ChatMessage::tool(std::mem::take(&mut answers)));
+            }
+            match message {
+                Message::User { text } => chat.push(ChatMessage::user(text.clone())),
+                Message::Assistant { text, calls } => {
+                    let content = self.said(text, calls, names);
+                    // Wires refuse a message that says nothing.
+                    if !content.is_empty() {
+                        chat.push(ChatMessage::assistant(content));
+                    }
+                }
+                Message::Tool { call_id, name, text, is_error } => {
+                    answers.push(self.answer(call_id, &names.on_wire(name), text, *is_error));
+                }
+            }
+        }
+        if !answers.is_empty() {
+            chat.push(ChatMessage::tool(answers));
+        }
+        chat
+    }
+
+    fn said(&self, text: &str, calls: &[ModelCall], names: &Names) -> MessageContent {
+        let thought = calls.first().and_then(|call| self.thoughts.before(&call.id));
+        let mut content = MessageContent::from_parts(thought.unwrap_or_default());
+        if !text.is_empty() {
+            content.push(text);
+        }
+        for call in calls {
+            let fn_name = names.on_wire(&call.name);
+            content.push(ToolCall {
+                call_id: self.id(&call.id, &fn_name),
+                fn_name,
+                fn_arguments: arguments(&call.arguments),
+                thought_signatures: self.thoughts.signatures(&call.id),
+            });
+        }
+        content
+    }
+
+    fn answer(&self, call_id: &str, tool: &str, text: &str, is_error: bool) -> ContentPart {
+        let id = self.id(call_id, tool);
+        if self.wire == Wire::Anthropic && is_error {
+            // genai has no word for a failed call; this wire has.
+            let data = json!({
+                "type": "tool_result", "tool_use_id": id, "content": text, "is_error": true,
+            });
+            return ContentPart::Custom(CustomPart { model_iden: None, data });
+        }
+        ToolResponse::new(id, text).with_fn_name(tool).into()
+    }
+
+    fn id(&self, id: &str, tool: &str) -> String {
+        match self.wire {
+            Wire::Gemini => id_for_gemini(id, tool),
+            _ => id_on_wire(id),
+        }
+    }
+
+    fn options(&self, request: &ModelRequest) -> ChatOptions {
+        let mut options = ChatOptions::default()
+            .with_capture_content(true)
+            .with_capture_tool_calls(true)
+            .with_capture_usage(true);
+        let mut extra = self.parameters(&request.parameters, &mut options);
+        if options.reasoning_effort.is_some() && self.thought_is_lost(&request.messages) {
+            options.reasoning_effort = None;
+        }
+        // Asking these two for thoughts is an error where the model has none.
+        let asks = matches!(self.wire, Wire::OpenaiResponses | Wire::Gemini);
+        options.capture_reasoning_content = Some(!asks || options.reasoning_effort.is_some());
+        if options.max_tokens.is_none() {
+            options.max_tokens = self.max_output_tokens;
+        }
+        if self.wire == Wire::Anthropic {
+            // Instructions and tools are the same from turn to turn.
+            options.cache_control = Some(CacheControl::Ephemeral);
+        }
+        if let (Some(parallel), false) = (request.parallel_tool_calls, request.tools.is_empty()) {
+            match self.wire {
+                Wire::Openai | Wire::OpenaiResponses => {
+                    extra.entry("parallel_tool_calls").or_insert(parallel.into());
+                }
+                Wire::Anthropic if !parallel => {
+                    let choice = json!({"type": "auto", "disable_parallel_tool_use": true});
+                    extra.entry("tool_choice").or_insert(choice);
+                }
+                // The others have no word for it.
+                _ => {}
+            }
+        }
+        let openai = matches!(self.wire, Wire::Openai | Wire::OpenaiResponses);
+        let (ends_in_effort, _) = ReasoningEffort::from_model_name(self.model);
+        if openai && ends_in_effort.is_some() && options.reasoning_effort.is_none() {
+            // genai would take the end of such a name (`mistral-medium`) for a wish of ours. A budget
+            // of tokens is nothing that these wires know, so that nothing is sent for it.
+            options.reasoning_effort = Some(ReasoningEffort::Budget(0));
+        }
+        if !extra.is_empty() {
+            options.extra_body = Some(Value::Object(extra));
+        }
+        options
+    }
+
+    /// Takes the parameters that wires name differently; the others are returned to be sent as they
+    /// are.
+    fn parameters(&self, parameters: &Value, options: &mut ChatOptions) -> Map<String, Value> {
+        let mut extra = Map::new();
+        for (key, value) in parameters.as_object().into_iter().flatten() {
+            let tokens = || value.as_u64().and_then(|number| u32::try_from(number).ok());
+            let taken = match key.as_str() {
+                "temperature" => value.as_f64().map(|it| options.temperature = Some(it)),
+                "top_p" => value.as_f64().map(|it| options.top_p = Some(it)),
+                "seed" => value.as_u64().map(|it| options.seed = Some(it)),
+                "max_tokens" | "max_output_tokens" | "max_completion_tokens" => {
+                    tokens().map(|it| options.max_tokens = Some(it))
+                }
+                "stop" | "stop_sequences" => sequences(value).map(|it| options.stop_sequences = it),
+                "reasoning_effort" => value
+                    .as_str()
+                    .and_then(ReasoningEffort::from_keyword)
+                    .map(|it| options.reasoning_effort = Some(it)),
+                "verbosity" => value
+                    .as_str()
+                    .and_then(Verbosity::from_keyword)
+                    .map(|it| options.verbosity = Some(it)),
+                _ => None,
+            };
+            if taken.is_none() {
+                extra.insert(key.clone(), value.clone());
+            }
+        }
+        extra
+    }
+
+    /// Whether the calls that are being answered were thought about in another process: this wire
+    /// wants the signed thoughts back, or none at all.
+    fn thought_is_lost(&self, messages: &[Message]) -> bool {
+        if self.wire != Wire::Anthropic {
+            return false;
+        }
+        let since_user = messages.iter().rev().take_while(|m| !matches!(m, Message::User { .. }));
+        since_user
+            .filter_map(|message| match message {
+                Message::Assistant { calls, .. } => calls.first(),
+                _ => None,
+            })
+            .any(|call| self.thoughts.before(&call.id).is_none())
+    }
+}
+
+fn sequences(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::String(text) => Some(vec![text.clone()]),
+        Value::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    }
+}
+
+/// The arguments of an earlier call. Wires want an object, so what is none is told in one.
+fn arguments(written: &str) -> Value {
+    match serde_json::from_str(written) {
+        Ok(Value::Object(arguments)) => Value::Object(arguments),
+        _ if written.trim().is_empty() => json!({}),
+        _ => json!({ "not_json": written }),
+    }
+}
+
+/// A conversation without its calls: some wires refuse calls where no tools are offered.
+fn told(messages: &[Message]) -> Vec<ChatMessage> {
+    let mut chat = Vec::new();
+    for message in messages {
+        match message {
+            Message::User { text } => chat.push(ChatMessage::user(text.clone())),
+            Message::Assistant { text, calls } => {
+                let called =
+                    calls.iter().map(|call| format!("[calls {} {}]", call.name, call.arguments));
+                let lines: Vec<_> = Some(text.clone())
+                    .filter(|text| !text.is_empty())
+                    .into_iter()
+                    .chain(called)
+                    .collect();
+                if !lines.is_empty() {
+                    chat.push(ChatMessage::assistant(lines.join("\n")));
+                }
+            }
+            Message::Tool { name, text, .. } => {
+                chat.push(ChatMessage::user(format!("[{name} answers]\n{text}")));
+            }
+        }
+    }
+    chat
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options_of(wire: Wire, model: &str, parameters: Value) -> ChatOptions {
+        let thoughts = Thoughts::default();
+        let translation =
+            Translation { wire, model, thoughts: &thoughts, max_output_tokens: Some(9) };
+        let tool = skillhost_kernel::ModelTool {
+            name: "t".to_owned(),
+            description: String::new(),
+            input_schema: json!({}),
+        };
+        let request = ModelRequest {
+            parameters,
+            tools: vec![tool],
+            parallel_tool_calls: Some(false),
+            ..ModelRequest::default()
+        };
+        translation.of(&request).options
+    }
+
+    #[test]
+    fn parameters_go_where_the_wire_has_them() {
+        let parameters = json!({
+            "temperature": 0.5, "max_tokens": 7, "stop": "END", "reasoning_effort": "low",
+            "min_p": 0.1, "top_p": "much",
+        });
+        let options = options_of(Wire::Openai, "m", parameters);
+        assert_eq!((options.temperature, options.max_tokens), (Some(0.5), Some(7)));
+        assert_eq!(options.stop_sequences, ["END"]);
+        assert_eq!(options.reasoning_effort.map(|it| it.to_string()).as_deref(), Some("low"));
+        let extra = json!({"min_p": 0.1, "top_p": "much", "parallel_tool_calls": false});
+        assert_eq!(options.extra_body, Some(extra));
+        let options = options_of(Wire::Anthropic, "m", json!({}));
+        assert_eq!(options.max_tokens, Some(9));
+        let choice = json!({"tool_choice": {"type": "auto", "disable_parallel_tool_use": true}});
+        assert_eq!(options.extra_body, Some(choice));
+    }
+
+    #[test]
+    fn the_end_of_a_models_name_is_no_wish() {
+        let effort = |wire, model| {
+            options_of(wire, model, json!({})).reasoning_effort.map(|it| it.to_string())
+        };
+        assert_eq!(effort(Wire::Openai, "mistral-medium").as_deref(), Some("0"));
+        assert_eq!(effort(Wire::Openai, "mistral-large"), None);
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_told_in_one() {
+        assert_eq!(arguments("{\"a\":1}"), json!({"a": 1}));
+        assert_eq!(arguments(" "), json!({}));
+        assert_eq!(arguments("{\"a\":"), json!({"not_json": "{\"a\":"}));
+        assert_eq!(arguments("[1]"), json!({"not_json": "[1]"}));
+    }
+}

@@ -1,0 +1,124 @@
+//! Which model a name means.
+
+use skillhost_kernel::{ModelError, ModelErrorKind as Kind, ModelFacts, ModelSource as _, Price};
+use skillhost_models::{Models, ProviderState};
+
+use super::models_of;
+
+fn refused(models: &Models, name: &str) -> (Kind, String, String) {
+    match models.model(Some(name), "agent") {
+        Err(ModelError { kind, message, hint, model }) => {
+            assert_eq!(model, name);
+            (kind, message, hint)
+        }
+        Ok(model) => panic!("{name} is {:?}", model.facts()),
+    }
+}
+
+#[test]
+fn a_name_beats_the_agents_choice_which_beats_the_default() {
+    let (models, _) = models_of(
+        "
+default: ollama/small
+agents: {builder_agent: ollama/large}
+known:
+  ollama/large: {context_window: 8000, price: {input: 1, output: 2, cached: 0.5}}
+",
+    );
+    let facts = |name, agent| models.model(name, agent).unwrap().facts().clone();
+    let bare = |name: &str| ModelFacts { name: name.to_owned(), context_window: None, price: None };
+    assert_eq!(facts(None, "other"), bare("ollama/small"));
+    assert_eq!(facts(Some("script/demo"), "builder_agent"), bare("script/demo"));
+    let price = Some(Price { input: 1.0, output: 2.0, cached: Some(0.5) });
+    let large = ModelFacts { context_window: Some(8000), price, ..bare("ollama/large") };
+    assert_eq!(facts(None, "builder_agent"), large);
+    assert_eq!(models_of("{}").0.model(None, "a").unwrap().facts(), &bare("script/demo"));
+}
+
+#[test]
+fn a_name_that_means_nothing_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("broken.yaml");
+    std::fs::write(&script, "rules: [{}]").unwrap();
+    let (models, _) = models_of(&format!(
+        "providers: {{lab: {{base_url: 'http://127.0.0.1:1/v1'}}, far: {{wire: openai, base_url: \
+         'ftp://x'}}, play: {{wire: script, script: '{}'}}, keyed: {{wire: openai, key: LAB_KEY}}}}",
+        script.display()
+    ));
+    let shows = "skillhost models list shows the providers; settings add others";
+    let cases = [
+        (
+            "gpt-5",
+            "a model is named as provider/model",
+            "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+        ),
+        (
+            "/x",
+            "a model is named as provider/model",
+            "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+        ),
+        (
+            "antropic/x",
+            "there is no provider `antropic`",
+            &format!("did you mean `anthropic`? {shows}"),
+        ),
+        ("zzz/x", "there is no provider `zzz`", shows),
+        (
+            "lab/x",
+            "the provider `lab` names no wire",
+            "say `wire: openai`, or another one, for `models.providers.lab`",
+        ),
+        (
+            "far/x",
+            "the provider's base_url is not an http or https address",
+            "such as http://127.0.0.1:8000/v1",
+        ),
+        (
+            "script/other",
+            "the provider `script` has the model `demo` alone",
+            "a provider with `wire: script` and `script: FILE` plays another script",
+        ),
+    ];
+    for (name, message, hint) in cases {
+        let expected = (Kind::Unknown, message.to_owned(), hint.to_owned());
+        assert_eq!(refused(&models, name), expected, "{name}");
+    }
+    let (kind, message, _) = refused(&models, "play/x");
+    assert!(kind == Kind::Unknown && message.contains("a rule needs `say` or `call`"), "{message}");
+    let (kind, message, hint) = refused(&models, "keyed/x");
+    assert_eq!(
+        (kind, &*message),
+        (Kind::Key, "the key LAB_KEY of the provider `keyed` is not there")
+    );
+    assert!(hint.starts_with("set LAB_KEY in the environment or in /nowhere/.env"), "{hint}");
+    let (kind, message, _) = refused(&models, "anthropic/x");
+    assert_eq!(kind, Kind::Key);
+    assert!(message.contains("ANTHROPIC_API_KEY"), "{message}");
+}
+
+#[test]
+fn providers_are_listed_with_what_they_lack() {
+    let (models, _) = models_of(
+        "providers: {lab: {wire: openai, base_url: 'http://user:pw@127.0.0.1:8000/v1?key=x', key: \
+         MOCK_KEY}, odd: {}}",
+    );
+    let all = models.providers();
+    let names: Vec<_> = all.iter().map(|state| &*state.name).collect();
+    let expected =
+        ["openai", "openai_responses", "anthropic", "gemini", "ollama", "script", "lab", "odd"];
+    assert_eq!(names, expected);
+    let lab = ProviderState {
+        name: "lab".to_owned(),
+        wire: Some(skillhost_kernel::Wire::Openai),
+        base_url: Some("http://127.0.0.1:8000/v1/".to_owned()),
+        key: Some("MOCK_KEY".to_owned()),
+        key_present: true,
+        configured: true,
+        problem: None,
+    };
+    assert_eq!(all[6], lab);
+    assert_eq!(all[7].problem.as_deref(), Some("the provider `odd` names no wire"));
+    assert_eq!((all[4].key.as_deref(), all[4].key_present), (None, true));
+    assert_eq!((all[2].key.as_deref(), all[2].key_present), (Some("ANTHROPIC_API_KEY"), false));
+    assert_eq!(models.known(), ["script/demo"]);
+}

@@ -1,0 +1,8 @@
+//! Agents that run: a scripted model, real libraries for tools, every request looked at.
+
+mod consent;
+mod delegation;
+mod limits;
+mod skills;
+mod stage;
+mod turns;

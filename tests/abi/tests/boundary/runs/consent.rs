@@ -1,0 +1,190 @@
+//! Consent: who is asked, for which tool, and what happens without an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use skillhost_kernel::{ApprovalRequest, CallContext, Decision, ErrorKind, Origin};
+use test_support::TestHome;
+
+use super::stage::{Person, Stage, agent, answer, call, calls, failure, limits, saying, says};
+use crate::rig::{home_with, misbehaving, operator};
+
+/// A worker whose only tool asks.
+fn asking(approval: &str) -> TestHome {
+    agent(home_with("a", &format!("config: {{approval: {approval}}}")), "worker", "uses_tools: [a]")
+}
+
+fn refusal(reason: &str) -> Decision {
+    Decision::Refuse { reason: reason.into() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_asked_with_everything_they_need_to_know() {
+    let script = vec![calls([saying("1", "a", "x")]), calls([saying("2", "a", "y")]), says("done")];
+    let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
+    let (mut thread, person) =
+        (stage.thread(), Person::saying([Decision::Once, refusal("not that")]));
+    let outcome = stage.say_as(&mut thread, "go", &person).await.unwrap();
+    let request = |text: &str| ApprovalRequest {
+        agent_id: "worker".into(),
+        tool: "a".into(),
+        extension: "a".into(),
+        arguments: json!({"do": "say", "text": text}).to_string(),
+        destructive: false,
+        always: false,
+    };
+    assert_eq!(*person.asked.lock().unwrap(), [request("x"), request("y")]);
+    assert_eq!(thread.messages()[2], answer("1", "a", "x"));
+    let refused = "denied: the call of `a` was refused: not that\nhint: do not make the same call \
+                   again; find another way or ask the user";
+    assert_eq!(stage.last(), failure("2", "a", refused));
+    let approvals: Vec<_> = stage
+        .transcript(&outcome.run_id)
+        .into_iter()
+        .filter(|line| line["entry"] == "approval")
+        .collect();
+    assert_eq!(
+        approvals,
+        [
+            json!({"entry": "approval", "tool": "a", "decision": "once"}),
+            json!({"entry": "approval", "tool": "a",
+                   "decision": {"refuse": {"reason": "not that"}}}),
+        ]
+    );
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consent_for_the_session_lasts_for_its_thread() {
+    let script = ["x", "y", "z"].map(|text| [calls([saying("1", "a", text)]), says(text)]);
+    let script = script.into_iter().flatten().collect();
+    let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
+    let mut thread = stage.thread();
+    let person = Person::saying([Decision::Session]);
+    for prompt in ["one", "two"] {
+        stage.say_as(&mut thread, prompt, &person).await.unwrap();
+        assert!(matches!(&stage.last(), skillhost_kernel::Message::Tool { is_error: false, .. }));
+    }
+    assert_eq!(person.asked.lock().unwrap().len(), 1);
+    let person = Person::saying([refusal("")]);
+    stage.say_as(&mut stage.thread(), "elsewhere", &person).await.unwrap();
+    assert_eq!(person.asked.lock().unwrap().len(), 1);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_always_asks_takes_no_standing_consent() {
+    let script = vec![calls([saying("1", "a", "x")]), calls([saying("2", "a", "y")]), says("done")];
+    let stage = Stage::set(asking("always"), vec![("worker", script)]).await;
+    let person = Person::saying([Decision::Session, refusal("")]);
+    stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
+    let asked: Vec<_> = person.asked.lock().unwrap().iter().map(|asked| asked.always).collect();
+    assert_eq!(asked, [true, true]);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_does_not_come_in_time_is_a_refusal() {
+    let script = vec![calls([saying("1", "a", "x")]), says("done")];
+    let limits = limits(Duration::from_millis(1));
+    let home = asking("always");
+    let stage = Stage::set_with(home, vec![("worker", script)], limits, None).await;
+    let person = Arc::new(Person::default());
+    stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
+    let refused = "denied: the call of `a` was refused: nobody answered within 1 ms\nhint: do not \
+                   make the same call again; find another way or ask the user";
+    assert_eq!(stage.last(), failure("1", "a", refused));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_at_once_ask_one_after_the_other_and_one_consent_is_enough() {
+    let both = calls([saying("1", "a", "x"), saying("2", "a", "y")]);
+    let script = vec![both, says("done")];
+    let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
+    let (mut thread, person) = (stage.thread(), Person::saying([Decision::Session]));
+    stage.say_as(&mut thread, "go", &person).await.unwrap();
+    assert_eq!(thread.messages()[2..4], [answer("1", "a", "x"), answer("2", "a", "y")]);
+    assert_eq!(person.asked.lock().unwrap().len(), 1);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_called_by_a_tool_asks_too() {
+    let home = misbehaving(home_with("a", "config: {approval: always}"), "b", "");
+    let home = agent(home, "worker", "uses_tools: [b]");
+    let through = call(
+        "1",
+        "b",
+        &json!({
+            "do": "call", "tool": "a", "arguments": {"do": "say", "text": "x"}
+        }),
+    );
+    let script = vec![calls([through.clone()]), calls([through]), says("done")];
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let (mut thread, person) = (stage.thread(), Person::saying([refusal("no"), Decision::Once]));
+    stage.say_as(&mut thread, "go", &person).await.unwrap();
+    let asked: Vec<_> = person.asked.lock().unwrap().iter().map(|a| a.tool.clone()).collect();
+    assert_eq!(asked, ["a", "a"]);
+    let refused = "denied: the call of `a` was refused: no\nhint: do not make the same call again; \
+                   find another way or ask the user";
+    assert_eq!(thread.messages()[2], failure("1", "b", refused));
+    assert_eq!(thread.messages()[4], answer("1", "b", "x"));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_run_nobody_can_be_asked_and_an_operator_need_not_be() {
+    for approval in ["always", "unless_granted"] {
+        let stage = Stage::set(asking(approval), Vec::new()).await;
+        let call = |origin| {
+            let context =
+                CallContext { origin, session_id: "session".into(), ..CallContext::default() };
+            stage.rig.kernel.invoke(context, "a", r#"{"do": "say", "text": "x"}"#)
+        };
+        for origin in [Origin::Agent, Origin::Mcp] {
+            let error = call(origin).await.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.to_string(), error.hint()),
+                (
+                    ErrorKind::Denied,
+                    "the tool `a` needs consent, and nobody can be asked here".into(),
+                    "a person can consent in `skillhost chat`, or call it: skillhost tool call a"
+                        .into()
+                )
+            );
+        }
+        assert_eq!(call(Origin::Operator).await.unwrap().text, "x");
+        assert_eq!(operator().origin, Origin::Operator);
+        stage.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_guesses_a_session_does_not_get_its_consents() {
+    // The client calls while the run that may do it is under way.
+    let through = call("1", "b", &json!({"do": "await", "topic": "go"}));
+    let script = vec![calls([saying("0", "a", "x")]), calls([through]), says("done")];
+    let home = misbehaving(home_with("a", "config: {approval: unless_granted}"), "b", "");
+    let home = agent(home, "worker", "uses_tools: [a, b]");
+    let gate = crate::rig::Gate::open(&home);
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let (mut thread, person) = (stage.thread(), Person::saying([Decision::Session]));
+    let context = CallContext {
+        origin: Origin::Mcp,
+        agent_id: "worker".into(),
+        session_id: thread.id().to_owned(),
+        ..CallContext::default()
+    };
+    let client = async {
+        drop(gate.reached("b b").await);
+        let error = stage.rig.kernel.invoke(context, "a", "{}").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied);
+        stage.rig.done("b", json!({"do": "emit", "topic": "go", "payload": 1})).await;
+    };
+    let (outcome, ()) = tokio::join!(stage.say_as(&mut thread, "go", &person), client);
+    assert_eq!(outcome.unwrap().text, "done");
+    assert_eq!(person.asked.lock().unwrap().len(), 1);
+    stage.end().await;
+}

@@ -1,0 +1,207 @@
+//! What ends a run that does not end by itself, and what makes room in a long one.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use skillhost_kernel::{Exhausted, Message, ModelCall, ModelErrorKind, RunError, ThreadError};
+use tokio::sync::Notify;
+
+use super::stage::{
+    Person, Stage, Step, answer, assistant, call, called, calls, failure, saying, says, user,
+    worker,
+};
+use crate::rig::patient;
+
+const WORD: &str = "\n\n(This is the same call with the same answer again. Do something else, or \
+                    answer with what you have.)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_are_counted_and_the_last_reply_is_kept() {
+    let (one, two) = (saying("1", "a", "x"), saying("2", "a", "y"));
+    let script = vec![calls([one.clone()]), calls([two.clone()]), says("more")];
+    let stage = Stage::set(worker("limits: {max_turns: 2}"), vec![("worker", script)]).await;
+    let mut thread = stage.thread();
+    let error = stage.say(&mut thread, "go").await.unwrap_err();
+    assert!(matches!(error, RunError::Budget { which: Exhausted::Turns(2) }), "{error:?}");
+    assert_eq!(
+        error.hint(),
+        "go on in the same thread, or raise agent.limits.max_turns in the manifest"
+    );
+    assert_eq!(
+        thread.messages(),
+        [
+            user("go"),
+            called([one]),
+            answer("1", "a", "x"),
+            called([two]),
+            failure("2", "a", "not called: the budget of 2 turns is used up"),
+        ]
+    );
+    // Another run has a budget of its own.
+    assert_eq!(stage.say(&mut thread, "go on").await.unwrap().text, "more");
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_without_a_limit_has_the_kernels() {
+    let script = (0..3).map(|n| calls([saying("1", "a", &n.to_string())])).collect();
+    let limits = skillhost_kernel::Limits { turns: 3, ..patient() };
+    let stage = Stage::set_with(worker(""), vec![("worker", script)], limits, None).await;
+    let error = stage.say(&mut stage.thread(), "go").await.unwrap_err();
+    assert!(matches!(error, RunError::Budget { which: Exhausted::Turns(3) }), "{error:?}");
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_counted_and_an_answer_that_is_there_counts_more() {
+    let limits = "limits: {max_tokens_per_invocation: 12}";
+    let script = vec![says("there"), calls([saying("1", "a", "x")])];
+    let stage = Stage::set(worker(limits), vec![("worker", script)]).await;
+    let mut thread = stage.thread();
+    assert_eq!(stage.say(&mut thread, "go").await.unwrap().text, "there");
+    let error = stage.say(&mut thread, "go").await.unwrap_err();
+    assert!(matches!(error, RunError::Budget { which: Exhausted::Tokens(12) }), "{error:?}");
+    assert_eq!(error.to_string(), "the budget of 12 tokens is used up");
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_runs_out_in_the_middle_of_a_request() {
+    let script = vec![Step::Hang(Arc::new(Notify::new()))];
+    let home = worker("limits: {time_budget_ms: 1}");
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let error = stage.say(&mut stage.thread(), "go").await.unwrap_err();
+    assert!(matches!(error, RunError::Budget { which: Exhausted::Time(1) }), "{error:?}");
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_call_for_ever_is_told_and_then_ended() {
+    let same = saying("1", "a", "tea");
+    let script = (0..5).map(|_| calls([same.clone()])).collect();
+    let stage = Stage::set(worker(""), vec![("worker", script)]).await;
+    let mut thread = stage.thread();
+    let error = stage.say(&mut thread, "go").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"the model makes the same call again and again: a {"do":"say","text":"tea"}"#
+    );
+    assert!(matches!(error, RunError::Loop { .. }), "{error:?}");
+    let told = answer("1", "a", &format!("tea{WORD}"));
+    let plain = answer("1", "a", "tea");
+    let answers: Vec<_> =
+        thread.messages().iter().filter(|m| matches!(m, Message::Tool { .. })).cloned().collect();
+    assert_eq!(answers, [plain.clone(), plain, told.clone(), told.clone(), told]);
+    stage.end().await;
+}
+
+/// The bytes of an answer that is a third of a window of 1,000 tokens; each round's is its own.
+fn bytes(id: &str) -> usize {
+    1_200 + id.parse::<usize>().expect("ids are numbers")
+}
+
+fn floods(id: &str) -> ModelCall {
+    call(id, "a", &json!({"do": "flood", "bytes": bytes(id)}))
+}
+
+/// Three rounds that do not fit into such a window.
+fn rounds() -> Vec<Step> {
+    ["1", "2", "3"].map(|id| calls([floods(id)])).into()
+}
+
+fn flood(id: &str) -> [Message; 2] {
+    [called([floods(id)]), answer(id, "a", &"x".repeat(bytes(id)))]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_window_is_made_room_in_by_a_summary() {
+    let mut script = rounds();
+    script.extend([says("They are x."), says("done")]);
+    let stage = Stage::set_with(worker(""), vec![("worker", script)], patient(), Some(1_000)).await;
+    let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
+    let outcome = stage.say_as(&mut thread, "What are they?", &person).await.unwrap();
+    // A summary is no turn, but it costs.
+    assert_eq!((outcome.turns, outcome.usage.input), (4, 50));
+    let asked = stage.asked("worker");
+    let question = &asked[3];
+    assert!(question.system.starts_with("You summarise the older part"), "{}", question.system);
+    assert_eq!((question.tools.len(), question.messages.len()), (0, 1));
+    let summary = "(Summary of the conversation so far)\nThey are x.\n\nThe last request, word for \
+                   word:\nWhat are they?";
+    let mut expected = vec![user(summary)];
+    expected.extend(flood("3"));
+    assert_eq!(asked[4].messages, expected);
+    assert_eq!(asked[4].system, "You are worker.");
+    expected.push(assistant("done"));
+    assert_eq!(thread.messages(), expected);
+    let told: Vec<_> =
+        person.told().into_iter().filter(|event| event["event"] == "compacted").collect();
+    assert_eq!(
+        told,
+        [json!({"event": "compacted", "agent_id": "worker", "messages": 5, "before": 944,
+                "after": 347})]
+    );
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_summary_the_older_answers_are_left_out() {
+    let mut script = rounds();
+    script.extend([Step::Fail(ModelErrorKind::Busy), says("done")]);
+    let stage = Stage::set_with(worker(""), vec![("worker", script)], patient(), Some(1_000)).await;
+    let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
+    stage.say_as(&mut thread, "What are they?", &person).await.unwrap();
+    let mut expected = vec![user("What are they?")];
+    for id in ["1", "2"] {
+        expected.extend([flood(id)[0].clone(), answer(id, "a", "(left out)")]);
+    }
+    expected.extend(flood("3"));
+    assert_eq!(stage.asked("worker")[4].messages, expected);
+    assert_eq!(person.notes(), ["no summary was made: script/worker: it failed"]);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_finds_a_request_too_long_gets_a_shorter_one() {
+    let too_long = || Step::Fail(ModelErrorKind::TooLong);
+    let mut script = rounds();
+    script.extend([too_long(), says("They are x."), says("done"), too_long()]);
+    let stage = Stage::set(worker(""), vec![("worker", script)]).await;
+    let mut thread = stage.thread();
+    assert_eq!(stage.say(&mut thread, "go").await.unwrap().text, "done");
+    let summary = "(Summary of the conversation so far)\nThey are x.\n\nThe last request, word for \
+                   word:\ngo";
+    let mut expected = vec![user(summary)];
+    expected.extend(flood("3"));
+    assert_eq!(stage.asked("worker")[5].messages, expected);
+
+    // Nothing but the question: nothing can be left out.
+    thread.reset().unwrap();
+    let error = stage.say(&mut thread, "again").await.unwrap_err();
+    assert!(matches!(error, RunError::Overflow { .. }), "{error:?}");
+    assert_eq!(error.hint(), "begin a new thread, or choose a model with a larger window");
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_at_all_is_not_even_asked() {
+    let stage =
+        Stage::set_with(worker(""), vec![("worker", Vec::new())], patient(), Some(100)).await;
+    let error = stage.say(&mut stage.thread(), &"x".repeat(2_000)).await.unwrap_err();
+    assert!(matches!(error, RunError::Overflow { .. }), "{error:?}");
+    assert_eq!(stage.asked("worker").len(), 0);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_on_without_its_transcript() {
+    let home = worker("").file("sandbox/data/kernel/runs", "in the way");
+    let stage = Stage::set(home, vec![("worker", vec![says("done")])]).await;
+    let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
+    assert_eq!(stage.say_as(&mut thread, "go", &person).await.unwrap().text, "done");
+    let notes = person.notes();
+    assert!(notes.len() == 1 && notes[0].starts_with("the transcript "), "{notes:?}");
+    let busy = skillhost_kernel::Threads::of(stage.rig.kernel.home()).open(thread.id());
+    assert!(matches!(busy, Err(ThreadError::Busy { .. })));
+    stage.end().await;
+}

@@ -1,0 +1,230 @@
+//! Active skills: where the model sees them, when they change, what they say about tools.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use skillhost_kernel::{Decision, ErrorKind, Message};
+use test_support::TestHome;
+
+use super::stage::{
+    Person, Stage, agent, answer, assistant, call, called, calls, failure, registry, saying, says,
+    user,
+};
+use crate::rig::{misbehaving, patient};
+
+const HEADING: &str = "You are worker.\n\n---\n\n[Active Skills]\nThese instructions are in force. \
+                       Where an earlier message has another text of one of these skills, this one \
+                       has taken its place.";
+
+/// A worker with the registry's tool and that of `a`.
+fn worker(config: &str, rest: &str) -> TestHome {
+    let home = misbehaving(registry(config), "a", "config: {approval: unless_granted}");
+    agent(home, "worker", &format!("uses_tools: [registry, a], {rest}"))
+}
+
+fn reads(id: &str, skill: &str) -> skillhost_kernel::ModelCall {
+    call(id, "registry", &json!({"do": "read", "id": skill}))
+}
+
+/// The stand-in for a digest that `misbehave` makes of a text.
+fn digest(text: &str) -> String {
+    let bytes: String = text.bytes().take(32).map(|byte| format!("{byte:02x}")).collect();
+    format!("{bytes:0<64}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_was_read_is_not_repeated_until_it_changes() {
+    let script =
+        vec![calls([reads("1", "tea")]), says("read"), says("as before"), says("as it is now")];
+    let home = worker("skills: {tea: Boil water.}", "");
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
+    let outcome = stage.say_as(&mut thread, "one", &person).await.unwrap();
+    let skills: Vec<_> =
+        outcome.skills.iter().map(|s| (s.skill_id.as_str(), s.digest.clone())).collect();
+    assert_eq!(skills, [("tea", digest("Boil water."))]);
+    stage.say_as(&mut thread, "two", &person).await.unwrap();
+    stage.rig.done("registry", json!({"do": "learn", "id": "tea", "text": "Use a pot."})).await;
+    stage.say_as(&mut thread, "three", &person).await.unwrap();
+
+    let asked = stage.asked("worker");
+    let systems: Vec<_> = asked.iter().map(|request| request.system.as_str()).collect();
+    let changed = format!("{HEADING}\n\nUse a pot. (misbehave)");
+    let plain = "You are worker.";
+    assert_eq!(systems, [plain, plain, plain, &changed]);
+    assert_eq!(
+        asked[3].messages,
+        [
+            user("one"),
+            called([reads("1", "tea")]),
+            answer("1", "registry", "Boil water."),
+            assistant("read"),
+            user("two"),
+            assistant("as before"),
+            user("three"),
+        ]
+    );
+    assert_eq!(person.notes(), ["the skill `tea` has changed; its new text is in force"]);
+    let active: Vec<_> = person
+        .told()
+        .into_iter()
+        .filter(|event| event["event"] == "skill_active")
+        .map(|event| event["digest"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(active, [digest("Boil water."), digest("Use a pot.")]);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invoked_skill_is_in_force_from_the_next_turn_on() {
+    let home = worker("skills: {user-tea: Boil water.}", "");
+    let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
+    let mut thread = stage.thread();
+    let kernel = &stage.rig.kernel;
+    let skill = kernel.activate_skill(&mut thread, "user-tea").await.unwrap();
+    assert_eq!(skill.digest, digest("Boil water."));
+    let error = kernel.activate_skill(&mut thread, "coffee").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (ErrorKind::NotFound, "no skill `coffee`".into())
+    );
+    stage.say(&mut thread, "go").await.unwrap();
+    let expected = format!("{HEADING}\n\nBoil water. (misbehave)");
+    assert_eq!(stage.asked("worker")[0].system, expected);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn active_skills_outlive_a_compaction_in_the_system_prompt() {
+    let flood = |id| calls([call(id, "registry", &json!({"do": "flood", "bytes": 1_200}))]);
+    let script = vec![
+        calls([reads("1", "tea")]),
+        flood("2"),
+        flood("3"),
+        flood("4"),
+        says("Tea was read about."),
+        says("done"),
+    ];
+    let home = worker("skills: {tea: Boil water., bound: Be kind.}", "uses_skills: [bound]");
+    let stage = Stage::set_with(home, vec![("worker", script)], patient(), Some(1_000)).await;
+    let mut thread = stage.thread();
+    stage.say(&mut thread, "go").await.unwrap();
+    let asked = stage.asked("worker");
+    let before = &asked[3].system;
+    assert_eq!(before, "Be kind. (misbehave)\n\nYou are worker.");
+    assert_eq!(
+        asked[5].system,
+        format!("Be kind. (misbehave)\n\n{HEADING}\n\nBoil water. (misbehave)")
+    );
+    assert_eq!(asked[5].messages.len(), 3);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_was_cut_off_is_carried_whole() {
+    let long = call("1", "registry", &json!({"do": "read", "id": "tea", "pad": 70_000}));
+    let home = worker("skills: {tea: Boil water.}", "");
+    let stage = Stage::set(home, vec![("worker", vec![calls([long]), says("ok")])]).await;
+    stage.say(&mut stage.thread(), "go").await.unwrap();
+    let expected = format!("{HEADING}\n\nBoil water. (misbehave)");
+    assert_eq!(stage.asked("worker")[1].system, expected);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_is_gone_is_said_to_be_and_the_run_goes_on() {
+    let home = worker("skills: {tea: Boil water.}", "");
+    let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
+    let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
+    stage.rig.kernel.activate_skill(&mut thread, "tea").await.unwrap();
+    stage.rig.done("registry", json!({"do": "forget", "id": "tea"})).await;
+    stage.say_as(&mut thread, "go", &person).await.unwrap();
+    assert_eq!(stage.asked("worker")[0].system, "You are worker.");
+    assert_eq!(person.notes(), ["the skill `tea` is not active: no skill `tea`"]);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_granting_skill_stands_for_a_persons_consent() {
+    let says_of = "skills: {tea: Boil water., coffee: Grind.}, \
+                   says: {tea: {tools: [a], grants: true}, coffee: {tools: [a]}}";
+    let script = vec![
+        calls([reads("1", "coffee")]),
+        calls([saying("2", "a", "x")]),
+        calls([reads("3", "tea")]),
+        calls([saying("4", "a", "y")]),
+        says("done"),
+    ];
+    let stage = Stage::set(worker(says_of, ""), vec![("worker", script)]).await;
+    let person = Person::saying([Decision::Refuse { reason: String::new() }]);
+    let mut thread = stage.thread();
+    stage.say_as(&mut thread, "go", &person).await.unwrap();
+    assert_eq!(person.asked.lock().unwrap().len(), 1);
+    assert_eq!(stage.last(), answer("4", "a", "y"));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restricting_skills_leave_what_all_of_them_name_and_the_reading_of_skills() {
+    let config = "skills: {tea: Boil water., milk: Warm it.}, read_only: true, tools: [registry], \
+                  says: {tea: {tools: [a, b, 'c(x:*)'], grants: true}, milk: {tools: [b, c]}}";
+    let home = misbehaving(misbehaving(misbehaving(registry(config), "a", ""), "b", ""), "c", "");
+    let home = agent(
+        home,
+        "worker",
+        "uses_tools: [registry, a, b, c], uses_skills: [tea], allowed_tools_mode: restrict",
+    );
+    let through = call(
+        "4",
+        "b",
+        &json!({
+            "do": "call", "tool": "a", "arguments": {"do": "say", "text": "x"}
+        }),
+    );
+    let script = vec![
+        calls([saying("1", "a", "x"), saying("2", "c", "x")]),
+        calls([reads("3", "milk")]),
+        calls([saying("3", "a", "x"), through, saying("5", "b", "y")]),
+        says("done"),
+    ];
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let mut thread = stage.thread();
+    stage.say(&mut thread, "go").await.unwrap();
+    let offered: Vec<_> = stage
+        .asked("worker")
+        .iter()
+        .map(|request| request.tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(offered[0], ["a", "b", "registry"]);
+    assert_eq!(offered[2], ["b", "registry"]);
+    let refused = "`c` was not called: the active skills allow only a, b, c(x:*)";
+    assert_eq!(thread.messages()[2..4], [answer("1", "a", "x"), failure("2", "c", refused)]);
+    assert_eq!(
+        stage.asked("worker")[3].messages[7..],
+        [
+            failure("3", "a", "`a` was not called: the active skills allow only b"),
+            failure(
+                "4",
+                "b",
+                "denied: the active skills do not allow the tool `a`\nhint: they allow b"
+            ),
+            answer("5", "b", "y"),
+        ]
+    );
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_cannot_be_read_now_restricts_to_nothing() {
+    let config = "skills: {tea: Boil water.}, says: {tea: {tools: [a]}}, \
+                  parts: {activate: panic}";
+    let home = worker(config, "uses_skills: [tea], allowed_tools_mode: restrict");
+    let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
+    let person = Arc::new(Person::default());
+    stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
+    assert_eq!(stage.asked("worker")[0].tools, []);
+    let notes = person.notes();
+    assert_eq!(notes, ["the skill `tea` is not active: the extension panicked: activate panicked"]);
+    assert!(matches!(&stage.last(), Message::User { .. }));
+    stage.end().await;
+}

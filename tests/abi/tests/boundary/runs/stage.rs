@@ -1,0 +1,342 @@
+//! A model that says what the test wants, and somebody at the other end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use serde_json::{Value, json};
+use skillhost_kernel::{
+    ApprovalRequest, BootOptions, Channel, Decision, Home, HomeSource, Kernel, Limits, Message,
+    ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply, ModelRequest,
+    ModelSource, Piece, Price, RunError, RunEvent, RunOutcome, RunRequest, Settings, StopReason,
+    Thread, Threads, Usage,
+};
+use skillhost_sdk::{CancellationToken, async_trait};
+use test_support::TestHome;
+use tokio::sync::Notify;
+
+use crate::rig::{Rig, home_with, misbehaving, patient};
+
+/// What is behind a lock that no test poisons and lives on.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panics with it")
+}
+
+/// What a model does when it is asked.
+pub(crate) enum Step {
+    Reply(ModelReply),
+    Fail(ModelErrorKind),
+    /// Says that it was asked, and never answers.
+    Hang(Arc<Notify>),
+}
+
+/// A model with a script, which remembers what it was asked.
+pub(crate) struct Script {
+    facts: ModelFacts,
+    steps: Mutex<VecDeque<Step>>,
+    pub(crate) asked: Mutex<Vec<ModelRequest>>,
+}
+
+#[async_trait]
+impl ModelProvider for Script {
+    fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    async fn stream(
+        &self,
+        request: &ModelRequest,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<ModelReply, ModelError> {
+        locked(&self.asked).push(request.clone());
+        let step = locked(&self.steps).pop_front();
+        match step.unwrap_or_else(|| panic!("{} has no more to say: {request:#?}", self.facts.name))
+        {
+            Step::Reply(reply) => {
+                if !reply.text.is_empty() {
+                    on_piece(Piece::Text(reply.text.clone()));
+                }
+                Ok(reply)
+            }
+            Step::Fail(kind) => {
+                let (model, message) = (self.facts.name.clone(), "it failed".to_owned());
+                Err(ModelError { kind, model, message, hint: String::new() })
+            }
+            Step::Hang(asked) => {
+                asked.notify_one();
+                std::future::pending().await
+            }
+        }
+    }
+}
+
+/// The models by the agent that runs on them; or by name, where one is asked for.
+#[derive(Default)]
+struct Models(BTreeMap<String, Arc<Script>>);
+
+impl ModelSource for Models {
+    fn model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn ModelProvider>, ModelError> {
+        let wanted = name.unwrap_or(agent);
+        let model = self.0.get(wanted).cloned().ok_or_else(|| ModelError {
+            kind: ModelErrorKind::Unknown,
+            model: wanted.to_owned(),
+            message: "there is no such model".to_owned(),
+            hint: "see: skillhost models list".to_owned(),
+        })?;
+        Ok(model)
+    }
+}
+
+/// A person at the other end. Without an answer prepared they never say anything.
+#[derive(Default)]
+pub(crate) struct Person {
+    pub(crate) events: Mutex<Vec<RunEvent>>,
+    pub(crate) asked: Mutex<Vec<ApprovalRequest>>,
+    decisions: Mutex<VecDeque<Decision>>,
+}
+
+#[async_trait]
+impl Channel for Person {
+    fn notice(&self, event: &RunEvent) {
+        locked(&self.events).push(event.clone());
+    }
+
+    async fn approve(&self, request: &ApprovalRequest) -> Decision {
+        locked(&self.asked).push(request.clone());
+        let decision = locked(&self.decisions).pop_front();
+        match decision {
+            Some(decision) => decision,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Person {
+    pub(crate) fn saying(decisions: impl IntoIterator<Item = Decision>) -> Arc<Self> {
+        let decisions = Mutex::new(decisions.into_iter().collect());
+        Arc::new(Self { decisions, ..Self::default() })
+    }
+
+    /// The events as JSON, without those of streaming and cost.
+    pub(crate) fn told(&self) -> Vec<Value> {
+        let events = locked(&self.events);
+        let quiet =
+            |event: &&RunEvent| !matches!(event, RunEvent::Used { .. } | RunEvent::Text { .. });
+        events
+            .iter()
+            .filter(quiet)
+            .map(|event| serde_json::to_value(event).expect("an event is JSON"))
+            .collect()
+    }
+
+    /// Waits until there was an event of a kind.
+    pub(crate) async fn until(&self, kind: &str) {
+        while self.told().iter().all(|event| event["event"] != kind) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The texts of the notes.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let note = |event: &RunEvent| match event {
+            RunEvent::Note { text, .. } => Some(text.clone()),
+            _ => None,
+        };
+        locked(&self.events).iter().filter_map(note).collect()
+    }
+}
+
+/// A kernel whose agents run on scripts.
+pub(crate) struct Stage {
+    pub(crate) rig: Rig,
+    models: BTreeMap<String, Arc<Script>>,
+}
+
+/// The agent `worker` with the tool of the extension `a`, and more in its manifest.
+pub(crate) fn worker(rest: &str) -> TestHome {
+    agent(home_with("a", ""), "worker", &format!("uses_tools: [a], {rest}"))
+}
+
+/// Adds an agent with instructions that name it.
+pub(crate) fn agent(home: TestHome, id: &str, rest: &str) -> TestHome {
+    let yaml = format!(
+        "id: {id}\nname: {id}\ndescription: Does the work of {id}.\nagent: {{instructions: You \
+         are {id}., {rest}}}\ndepends_on: [{{id: registry, optional: true}}]\n"
+    );
+    home.manifest(id, &yaml)
+}
+
+/// A home with the extension `registry`, which has skills and the tool `registry`.
+pub(crate) fn registry(rest: &str) -> TestHome {
+    misbehaving(TestHome::new(), "registry", &format!("config: {{{rest}}}"))
+}
+
+impl Stage {
+    pub(crate) async fn set(home: TestHome, scripts: Vec<(&str, Vec<Step>)>) -> Self {
+        Self::set_with(home, scripts, patient(), None).await
+    }
+
+    pub(crate) async fn set_with(
+        home: TestHome,
+        scripts: Vec<(&str, Vec<Step>)>,
+        limits: Limits,
+        window: Option<u32>,
+    ) -> Self {
+        let script = |(agent, steps): (&str, Vec<Step>)| {
+            let facts = ModelFacts {
+                name: format!("script/{agent}"),
+                context_window: window,
+                price: Some(Price { input: 1.0, output: 2.0, cached: None }),
+            };
+            let (steps, asked) = (Mutex::new(steps.into()), Mutex::default());
+            (agent.to_owned(), Arc::new(Script { facts, steps, asked }))
+        };
+        let models: BTreeMap<_, _> = scripts.into_iter().map(script).collect();
+        let settings = Settings::load(&home.path("skillhost.yaml")).expect("valid settings");
+        let found = Home::at(&home.root(), HomeSource::Argument).expect("a home");
+        let options = BootOptions {
+            installation: None,
+            limits,
+            models: Arc::new(Models(models.clone())),
+            ..BootOptions::new(found, settings.settings)
+        };
+        let kernel = Kernel::boot(options).await;
+        let rejected = &kernel.report().rejected;
+        assert!(rejected.is_empty(), "{rejected:?}");
+        Self { rig: Rig { kernel, home }, models }
+    }
+
+    pub(crate) fn thread(&self) -> Thread {
+        Threads::of(self.rig.kernel.home()).create("worker").expect("a new thread")
+    }
+
+    /// Says something to the worker, with nobody to consent to anything.
+    pub(crate) async fn say(
+        &self,
+        thread: &mut Thread,
+        prompt: &str,
+    ) -> Result<RunOutcome, RunError> {
+        self.say_as(thread, prompt, &Arc::default()).await
+    }
+
+    pub(crate) async fn say_as(
+        &self,
+        thread: &mut Thread,
+        prompt: &str,
+        person: &Arc<Person>,
+    ) -> Result<RunOutcome, RunError> {
+        let request = RunRequest { prompt: prompt.to_owned(), ..RunRequest::default() };
+        self.run(thread, request, person).await
+    }
+
+    pub(crate) async fn run(
+        &self,
+        thread: &mut Thread,
+        request: RunRequest,
+        person: &Arc<Person>,
+    ) -> Result<RunOutcome, RunError> {
+        let channel: Arc<dyn Channel> = Arc::clone(person) as _;
+        self.rig.kernel.run_agent(thread, request, channel).await
+    }
+
+    /// Every request to the model of an agent so far.
+    pub(crate) fn asked(&self, agent: &str) -> Vec<ModelRequest> {
+        locked(&self.models[agent].asked).clone()
+    }
+
+    /// The last message of the last request to the worker's model.
+    pub(crate) fn last(&self) -> Message {
+        self.asked("worker")
+            .last()
+            .expect("it was asked")
+            .messages
+            .last()
+            .expect("it was told")
+            .clone()
+    }
+
+    /// The transcript of a run, without times.
+    pub(crate) fn transcript(&self, run_id: &str) -> Vec<Value> {
+        let path = format!("sandbox/data/kernel/runs/{run_id}.jsonl");
+        let text = std::fs::read_to_string(self.rig.home.path(path)).expect("a transcript");
+        let line = |line: &str| {
+            let mut value: Value = serde_json::from_str(line).expect("a line is JSON");
+            value.as_object_mut().expect("a line is an object").remove("at");
+            value
+        };
+        text.lines().map(line).collect()
+    }
+
+    pub(crate) async fn end(self) {
+        self.rig.kernel.shutdown().await;
+    }
+}
+
+pub(crate) fn limits(approval: std::time::Duration) -> Limits {
+    Limits { approval, ..patient() }
+}
+
+pub(crate) fn cancelled_by(prompt: &str, cancel: &CancellationToken) -> RunRequest {
+    let (prompt, cancel) = (prompt.to_owned(), cancel.clone());
+    RunRequest { prompt, cancel, ..RunRequest::default() }
+}
+
+/// A reply of text, for ten tokens in and two out.
+pub(crate) fn says(text: &str) -> Step {
+    Step::Reply(ModelReply { text: text.into(), usage: usage(10, 2), ..ModelReply::default() })
+}
+
+/// A reply that was cut off.
+pub(crate) fn breaks_off(text: &str) -> Step {
+    let (text, stop) = (text.to_owned(), StopReason::Length);
+    Step::Reply(ModelReply { text, stop, usage: usage(10, 2), ..ModelReply::default() })
+}
+
+/// A reply without anything.
+pub(crate) fn is_silent(only_reasoning: bool) -> Step {
+    Step::Reply(ModelReply { only_reasoning, usage: usage(10, 2), ..ModelReply::default() })
+}
+
+/// A reply of calls.
+pub(crate) fn calls(calls: impl Into<Vec<ModelCall>>) -> Step {
+    let (calls, usage) = (calls.into(), usage(10, 2));
+    Step::Reply(ModelReply { calls, usage, ..ModelReply::default() })
+}
+
+pub(crate) fn usage(input: u64, output: u64) -> Usage {
+    Usage { input, output, ..Usage::default() }
+}
+
+pub(crate) fn call(id: &str, name: &str, arguments: &Value) -> ModelCall {
+    written(id, name, &arguments.to_string())
+}
+
+pub(crate) fn written(id: &str, name: &str, arguments: &str) -> ModelCall {
+    ModelCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+}
+
+/// A call that has the tool say something.
+pub(crate) fn saying(id: &str, name: &str, text: &str) -> ModelCall {
+    call(id, name, &json!({"do": "say", "text": text}))
+}
+
+pub(crate) fn user(text: &str) -> Message {
+    Message::User { text: text.into() }
+}
+
+pub(crate) fn assistant(text: &str) -> Message {
+    Message::Assistant { text: text.into(), calls: Vec::new() }
+}
+
+pub(crate) fn called(calls: impl Into<Vec<ModelCall>>) -> Message {
+    Message::Assistant { text: String::new(), calls: calls.into() }
+}
+
+pub(crate) fn answer(id: &str, name: &str, text: &str) -> Message {
+    let (call_id, name, text) = (id.into(), name.into(), text.into());
+    Message::Tool { call_id, name, text, is_error: false }
+}
+
+pub(crate) fn failure(id: &str, name: &str, text: &str) -> Message {
+    let (call_id, name, text) = (id.into(), name.into(), text.into());
+    Message::Tool { call_id, name, text, is_error: true }
+}

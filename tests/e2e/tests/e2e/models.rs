@@ -1,0 +1,116 @@
+//! `skillhost models`: what agents run on, and whether it answers.
+
+use mock_model::{MockModel, Step, Wire};
+use serde_json::json;
+
+use crate::scene::home;
+
+/// A home whose agents run on different models, one of them on a server.
+fn settings(mock: &MockModel) -> String {
+    format!(
+        "models:
+  default: mock/small
+  agents: {{orchestrator_agent: mock/large}}
+  providers:
+    mock: {{wire: anthropic, base_url: '{}', key: MOCK_KEY, retries: 0}}
+    odd: {{key: ODD_KEY}}
+  known:
+    mock/large: {{context_window: 8000, price: {{input: 3, output: 15, cached: 0.3}}}}
+",
+        mock.base_url(Wire::Anthropic)
+    )
+}
+
+const AGENTS: [(&str, &str); 3] = [
+    ("orchestrator_agent", "id: orchestrator_agent\nname: O\nagent: {instructions: Hi.}\n"),
+    ("plain", "id: plain\nname: Plain\nagent: {instructions: Hi.}\n"),
+    ("scripted", "id: scripted\nname: S\nagent: {instructions: Hi., model: script/demo}\n"),
+];
+
+#[test]
+fn providers_models_and_agents_are_listed() {
+    let mock = MockModel::new();
+    let home = AGENTS.iter().fold(home(), |home, (id, yaml)| home.manifest(id, yaml));
+    let home = home.settings(&settings(&mock)).file(".env", "MOCK_KEY=s3cret-key\n");
+    let output = home.skillhost(["models", "list"]).success();
+    let stdout = output.stdout.replace(&mock.url(), "[MOCK]");
+    insta::assert_snapshot!(stdout, @"");
+    assert_eq!(output.stderr, "note: odd: the provider `odd` names no wire\n");
+    let json = home.skillhost(["models", "list", "--json"]).success().json();
+    let agents = json!([
+        {"agent": "orchestrator_agent", "model": "mock/large", "from": "settings"},
+        {"agent": "plain", "model": "mock/small", "from": "default"},
+        {"agent": "scripted", "model": "script/demo", "from": "manifest"},
+    ]);
+    assert_eq!((&json["default"], &json["agents"]), (&json!("mock/small"), &agents));
+    assert_eq!(json["providers"][6]["key_present"], true);
+    assert!(!json.to_string().contains("s3cret-key"));
+    assert_eq!(mock.requests().len(), 0);
+}
+
+#[test]
+fn models_are_asked_and_what_is_wrong_is_said() {
+    let mock = MockModel::with([Step::text("Hello."), Step::key_refused()]);
+    let home = AGENTS.iter().fold(home(), |home, (id, yaml)| home.manifest(id, yaml));
+    let home = home.settings(&settings(&mock)).file(".env", "MOCK_KEY=s3cret-key\n");
+    let output = home.skillhost(["models", "check"]).exits(1);
+    let stdout = output.stdout.replace(&mock.url(), "[MOCK]");
+    insta::assert_snapshot!(stdout, @"");
+    let asked = mock.requests();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(
+        (asked[0].last_text(), asked[0].key()),
+        ("Say hello.".to_owned(), Some("s3cret-key"))
+    );
+    assert_eq!(asked[0].body["max_tokens"], 16);
+
+    mock.push(Step::text("Hello."));
+    let check = |names: &[&str]| {
+        let arguments = ["models", "check", "--json"];
+        home.skillhost(arguments.iter().chain(names))
+    };
+    let json = check(&["mock/x", "script/demo"]).success().json();
+    let usage = json!({"input": 10, "output": 5, "cached": 0, "estimated": false});
+    assert_eq!(json["models"][0], json!({"name": "mock/x", "ok": true, "usage": usage}));
+    assert_eq!(json["models"][1]["ok"], true);
+    let json = check(&["gpt-5"]).exits(1).json();
+    let error = json!({
+        "kind": "unknown",
+        "message": "a model is named as provider/model",
+        "hint": "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+    });
+    assert_eq!(json["models"], json!([{"name": "gpt-5", "ok": false, "error": error}]));
+}
+
+#[test]
+fn a_key_that_is_missing_is_named_with_the_variable_to_set() {
+    let mock = MockModel::new();
+    let home = home().settings(&settings(&mock));
+    let output = home.skillhost(["models", "check", "mock/small"]).exits(1);
+    insta::assert_snapshot!(output.stdout, @"");
+    assert_eq!(mock.requests().len(), 0);
+}
+
+#[test]
+fn the_variables_of_the_environment_count() {
+    let mock = MockModel::with([Step::text("Hello.")]);
+    let home = home();
+    let mut command = home.command();
+    command
+        .env("SKILLHOST_MODELS__DEFAULT", "mock/m")
+        .env("SKILLHOST_MODELS__PROVIDERS__MOCK__WIRE", "openai")
+        .env("SKILLHOST_MODELS__PROVIDERS__MOCK__BASE_URL", mock.base_url(Wire::Openai))
+        .env("SKILLHOST_MODELS__PROVIDERS__MOCK__KEY", "MOCK_KEY")
+        .env("MOCK_KEY", "from-the-environment");
+    let output = home.start(command.args(["models", "check"])).finish().success();
+    assert_eq!(output.stdout, "ok      mock/m (10 tokens sent, 5 received)\n");
+    assert_eq!(mock.requests()[0].key(), Some("from-the-environment"));
+}
+
+#[test]
+fn nobody_is_asked_for_a_home_that_is_not_trusted() {
+    let mock = MockModel::new();
+    let home = test_support::TestHome::new().settings(&mock.settings(Wire::Openai));
+    home.skillhost(["models", "check"]).exits(5);
+    assert_eq!(mock.requests().len(), 0);
+}
