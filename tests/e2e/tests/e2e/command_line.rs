@@ -6,7 +6,7 @@ use test_support::TestHome;
 
 use crate::scene::{home, untrusted_home};
 
-const COMMANDS: [&[&str]; 37] = [
+const COMMANDS: [&[&str]; 39] = [
     &[],
     &["run"],
     &["ask"],
