@@ -123,11 +123,29 @@ impl Demo {
         let text = self.skillhost(["skill", "cost", folder])?;
         expect(&text, "tokens of o200k_base")?;
 
+        title("9. An agent works: it finds a skill, reads it, reads files and answers");
+        // No key and no network: the model is a script that ships. The loop, the tools and the
+        // registry are those that a real model gets.
+        let task = "Review the echo extension for best practices";
+        let text = self.skillhost(["ask", task])?;
+        expect(&text, "I will follow the skill for reviews.")?;
+        expect(&text, "## Review of the echo extension")?;
+        refuse(&text, "I could not read the file")?;
+        let text = self.call(["threads", "list", "--json"])?;
+        let thread = text.split_once("\"id\":\"").and_then(|(_, rest)| rest.split_once('"'));
+        let (thread, _) = thread.ok_or("no thread is listed")?;
+        let text = self.call(["threads", "show", thread])?;
+        show_lines(&text, "→ ");
+        for called in ["→ read_skill", "→ read_file", "skill    code-review"] {
+            expect(&text, called)?;
+        }
+
         println!("\nEverything happened. What a user would try next:");
         let binary = self.binary.display();
         println!("  {binary} init ~/skillhost");
         println!("  {binary} --home ~/skillhost skill list");
         println!("  {binary} --home ~/skillhost run");
+        println!("  {binary} --home ~/skillhost chat");
         Ok(())
     }
 

@@ -97,6 +97,9 @@ impl Output {
             Value::Object(fields) => object.extend(fields),
             other => drop(object.insert("result".to_owned(), other)),
         }
+        let mut object = Value::Object(object);
+        // The parser may keep fields as they were written; what is printed has one order.
+        object.sort_all_objects();
         let text = json_text(&object)?;
         written(writeln!(io::stdout().lock(), "{text}"))
     }
@@ -139,7 +142,8 @@ impl Output {
     /// Prints an error with its hints.
     pub(crate) fn error(self, error: &CliError) {
         if self.json {
-            let object = json!({ "schema_version": SCHEMA_VERSION, "error": error.to_json() });
+            let mut object = json!({ "schema_version": SCHEMA_VERSION, "error": error.to_json() });
+            object.sort_all_objects();
             let _ = writeln!(io::stderr().lock(), "{object}");
             return;
         }

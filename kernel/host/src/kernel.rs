@@ -195,6 +195,14 @@ impl State {
         None
     }
 
+    fn agent(&self, id: &str) -> Result<&Arc<Agent>, KernelError> {
+        self.agents.get(id).ok_or_else(|| KernelError::NotFound {
+            what: "agent",
+            id: id.to_owned(),
+            similar: similar(id, self.agents.keys().map(ExtensionId::as_str)),
+        })
+    }
+
     /// Every extension that provides an interface, pinned; nothing when one already ends.
     fn pin_providers(&self, interface: &str) -> Option<Vec<Pinned>> {
         let providers = self.instances.values().filter(|instance| instance.provides(interface));
@@ -245,13 +253,14 @@ impl Kernel {
         let (providers, state) = self
             .shared
             .pin(|state| Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state))));
-        let agent = state.agents.get(id).ok_or_else(|| KernelError::NotFound {
-            what: "agent",
-            id: id.to_owned(),
-            similar: similar(id, state.agents.keys().map(ExtensionId::as_str)),
-        })?;
+        let agent = state.agent(id)?;
         self.refresh(&state, &providers, agent).await;
         Ok(Arc::clone(agent))
+    }
+
+    /// Finds an agent as it is.
+    pub(crate) fn known_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
+        self.shared.state.load().agent(id).cloned()
     }
 
     /// Lists the tools a caller may see, and what failed to answer. `agent` limits them to what its

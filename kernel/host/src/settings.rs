@@ -170,7 +170,10 @@ impl Settings {
     /// The JSON Schema of `skillhost.yaml`.
     #[must_use]
     pub fn schema() -> Value {
-        schemars::schema_for!(Self).to_value()
+        let mut schema = schemars::schema_for!(Self).to_value();
+        // In whatever order the parser in this build keeps fields, the text is to be the same.
+        schema.sort_all_objects();
+        schema
     }
 
     /// The configuration of an extension: the manifest's, with the settings' keys over it.

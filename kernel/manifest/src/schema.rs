@@ -27,7 +27,10 @@ pub fn schema() -> Value {
         "oneOf".to_owned(),
         json!([{ "required": ["entrypoint"] }, { "required": ["agent"] }]),
     );
-    schema.to_value()
+    let mut schema = schema.to_value();
+    // In whatever order the parser in this build keeps fields, the text is to be the same.
+    schema.sort_all_objects();
+    schema
 }
 
 /// Removes what schemars derives from Rust and the file format does not have: `null` for an

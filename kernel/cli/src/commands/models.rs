@@ -94,6 +94,7 @@ fn list(session: &Session) -> Outcome {
 
 fn provider_row(state: &ProviderState) -> Vec<String> {
     let key = match (&state.key, state.key_present) {
+        (None, _) if state.wire.is_none() => "?".to_owned(),
         (None, _) => "none needed".to_owned(),
         (Some(key), true) => format!("{key} (set)"),
         (Some(key), false) => format!("{key} (not set)"),

@@ -67,7 +67,8 @@ fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
 }
 
 fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
-    let payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
+    let mut payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
+    payload.sort_all_objects();
     if output.json {
         return output.object(&json!({
             "event": event.topic,

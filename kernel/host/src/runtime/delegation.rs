@@ -49,9 +49,11 @@ impl Kernel {
         agent_id: &str,
         task: String,
     ) -> Result<String, CallError> {
-        let agent = self.agent(agent_id).await?;
-        let id = &agent.manifest.id;
+        // Before anything is waited for: of two tasks for one agent the first is the one it gets.
+        let known = self.known_agent(agent_id)?;
+        let id = &known.manifest.id;
         let lineage = session.lineage.hand_to(id).map_err(|why| refused(id, &why))?;
+        let agent = self.agent(agent_id).await?;
         let reporter = &session.reporter;
         reporter.tell(&RunEvent::Delegated {
             agent_id: reporter.agent_id(),

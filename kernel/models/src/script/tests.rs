@@ -157,16 +157,16 @@ async fn the_shipped_script_reviews_the_echo_extension() {
     let ask = "Review the echo extension for best practices";
     let tools = [
         ("read_skill", "code-review", "Skill loaded: code-review"),
-        ("list_directory", "extensions\"", "echo/"),
+        ("list_directory", "\"extensions\"", "echo/"),
         ("list_directory", "extensions/echo\"", "manifest.yaml"),
         ("read_file", "manifest.yaml", "id: echo\n\nname: Echo"),
     ];
     let said = played(&shipped(), ask, &tools).await;
     let calls = [
         "read_skill {\"skill_id\":\"code-review\"}",
-        "list_directory {\"path\":\"sandbox/extensions\"}",
-        "list_directory {\"path\":\"sandbox/extensions/echo\"}",
-        "read_file {\"path\":\"sandbox/extensions/echo/manifest.yaml\"}",
+        "list_directory {\"path\":\"extensions\"}",
+        "list_directory {\"path\":\"extensions/echo\"}",
+        "read_file {\"path\":\"extensions/echo/manifest.yaml\"}",
     ];
     assert_eq!(said[..4], calls);
     assert!(said[4].contains("\n> id: echo\n> name: Echo\n"), "{}", said[4]);

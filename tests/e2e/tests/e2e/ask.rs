@@ -117,14 +117,16 @@ fn an_unknown_agent_is_named_with_the_nearest() {
 }
 
 #[test]
-fn without_the_flag_it_says_that_there_is_no_model_and_what_to_do() {
-    insta::assert_snapshot!(with_agents().skillhost(["ask", "hi"]), @"
-    exit 2
-    --- stderr
-    error: no model is configured
-    hint: this version composes prompts and calls no model; models will be configured under `models` in skillhost.yaml
-    hint: --print-prompt shows what a model would be given
-    ");
+fn without_settings_the_built_in_script_answers_and_says_so() {
+    let home = with_agents();
+    let output = home.skillhost(["ask", "hi"]).success();
+    assert!(output.stdout.starts_with("I am script/demo, a script that ships"), "{output}");
+    let notes: Vec<_> = output.stderr.lines().filter(|l| l.starts_with("note: ")).collect();
+    assert_eq!(
+        notes,
+        ["note: these are the answers of a built-in script; to talk to a model, name it under \
+          models.default in skillhost.yaml or with --model"]
+    );
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn a_library_that_is_not_there() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: no library `libbad.so` beside the manifest, beside the executable or in lib/skillhost
       hint: build it, or copy it to one of: [HOME]/sandbox/extensions/bad, [HOME]/sandbox/extensions/bad/target/release, [TARGET], [TARGET]/../lib/skillhost
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }
@@ -53,6 +54,7 @@ fn files_that_are_no_library() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/libbad.so: the file is empty
       hint: copy or build the library again
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor(b"#!/bin/sh\n", ""), @"
@@ -60,6 +62,7 @@ fn files_that_are_no_library() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/libbad.so: not a shared library (no ELF header)
       hint: copy or build the library again
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("words ".repeat(100).as_bytes(), ""), @"
@@ -67,6 +70,7 @@ fn files_that_are_no_library() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/libbad.so: not a shared library (no ELF header)
       hint: copy or build the library again
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor(b"\x7fELF", ""), @"
@@ -74,6 +78,7 @@ fn files_that_are_no_library() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/libbad.so: truncated: its headers describe 64 bytes, the file has 4
       hint: copy or build the library again
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }
@@ -108,6 +113,7 @@ fn a_pin_is_kept() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/libbad.so: its sha256 is [RIGHT], the manifest pins 0000000000000000000000000000000000000000000000000000000000000000
       hint: if the new file is the one you want, put its sha256 into the manifest
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     // The very file that is pinned loads.
@@ -120,6 +126,7 @@ fn a_pin_is_kept() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:9: `sha256` must be 64 hexadecimal digits, found `abc`
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }

@@ -28,6 +28,7 @@ fn text_that_is_no_manifest() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("# nothing\n"), @"
@@ -35,6 +36,7 @@ fn text_that_is_no_manifest() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("- id: bad\n"), @"
@@ -42,6 +44,7 @@ fn text_that_is_no_manifest() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: a manifest must consist of lines `field: value`, found a list
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("just words\n"), @"
@@ -49,6 +52,7 @@ fn text_that_is_no_manifest() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: a manifest must consist of lines `field: value`, found text
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("id: bad\n\tname: Bad\n"), @"
@@ -56,6 +60,7 @@ fn text_that_is_no_manifest() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:2:1: tab in the indentation; YAML allows only spaces there
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("id: bad\nname: [\n"), @"
@@ -63,6 +68,7 @@ fn text_that_is_no_manifest() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:1: not valid YAML: while parsing a node, did not find expected node content
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor(b"id: bad\nname: \xff\n"), @"
@@ -70,6 +76,7 @@ fn text_that_is_no_manifest() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml: line 2 is not UTF-8 text
       hint: check that it is a UTF-8 text file that may be read
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }
@@ -81,6 +88,7 @@ fn fields_that_are_wrong() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:1: unknown field `entrypiont`; did you mean `entrypoint`?
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("id: bad\nname: 1\nentrypoint: [bad]\nenabled: maybe\n"), @"
@@ -90,6 +98,7 @@ fn fields_that_are_wrong() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:13: `entrypoint` must be text, found a list
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:10: `enabled` must be `true` or `false`, found text
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("id: Bad Id\nname: Bad\nentrypoint: ../bad\n"), @"
@@ -98,6 +107,7 @@ fn fields_that_are_wrong() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:5: `id` must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`, found `Bad Id`
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:13: `entrypoint` must be the library's base name, of letters, digits, `_` and `-`, without `lib` and `.so`, found `../bad`
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypoint: bad\nagent: {}\n"), @"
@@ -105,6 +115,7 @@ fn fields_that_are_wrong() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:1: `entrypoint` and `agent` exclude each other; an extension is one or the other
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("id: bad\nname: Bad\n"), @"
@@ -112,6 +123,7 @@ fn fields_that_are_wrong() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `entrypoint` (of a library) or `agent` (of a declarative agent) is missing
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypoint: bad\nschedules: []\n"), @"
@@ -119,6 +131,7 @@ fn fields_that_are_wrong() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:1: `schedules` cannot be used yet: there is no scheduler; remove the field, or let a service wait by itself
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("id: bad\nname: Bad\nagent: {limits: {max_turns: 0}}\n"), @"
@@ -126,6 +139,7 @@ fn fields_that_are_wrong() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:29: `agent.limits.max_turns` must be a whole number from 1 to 4294967295, found `0`
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }
@@ -154,6 +168,7 @@ fn dependencies_in_a_circle_are_reported_together() {
       manifest: [HOME]/sandbox/extensions/d/manifest.yaml
       reason: `d` depends on `nowhere` (line 4), which does not exist
       hint: correct depends_on in the manifest, or install and enable what it names
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }
@@ -186,6 +201,7 @@ fn what_stands_in_the_place_of_a_manifest() {
       manifest: [HOME]/sandbox/extensions/pipe/manifest.yaml
       reason: [HOME]/sandbox/extensions/pipe/manifest.yaml: not a regular file
       hint: check that it is a UTF-8 text file that may be read
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }
@@ -199,6 +215,7 @@ fn two_folders_with_one_id() {
       manifest: [HOME]/sandbox/extensions/two/manifest.yaml
       reason: the id `same` is already taken by [HOME]/sandbox/extensions/one/manifest.yaml
       hint: choose another id
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }
@@ -218,6 +235,7 @@ fn a_bomb_of_aliases_is_not_expanded() {
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:264: lists and mappings are nested more than 32 deep
       hint: correct the manifest; skillhost schema manifest prints its schema
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }

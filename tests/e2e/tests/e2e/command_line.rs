@@ -75,7 +75,9 @@ fn every_command_explains_itself_without_a_home() {
 
     Commands:
       run          Run all services until Ctrl-C, one line per event
-      ask          Compose one turn for an agent
+      ask          Ask an agent
+      chat         Talk to an agent, line by line
+      threads      Look at the threads that `ask` and `chat` keep
       agent        Look at agents
       ext          Look at extensions, reload one, begin a new one
       tool         List and call tools
@@ -245,7 +247,9 @@ fn a_reader_that_goes_away_is_no_failure() {
 #[test]
 fn every_json_output_is_one_object_with_its_version() {
     let home = home().manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Hi.}\n");
-    let good: [&[&str]; 13] = [
+    let good: [&[&str]; 15] = [
+        &["ask", "--agent", "plain", "hi"],
+        &["threads", "list"],
         &["ask", "--print-prompt", "--agent", "plain", "hi"],
         &["agent", "list"],
         &["agent", "show", "plain"],
@@ -266,7 +270,7 @@ fn every_json_output_is_one_object_with_its_version() {
         assert_eq!((output.stdout.lines().count(), &*output.stderr), (1, ""), "{args:?}");
     }
     let bad: [(&[&str], i32); 6] = [
-        (&["ask", "hi"], 2),
+        (&["ask", "hi"], 3),
         (&["agent", "show", "x"], 3),
         (&["tool", "call", "x"], 3),
         (&["tool", "call", "echo", "["], 2),

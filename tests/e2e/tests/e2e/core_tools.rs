@@ -99,14 +99,12 @@ fn a_skill_is_read_only_and_a_new_one_is_not_approved() {
     let coffee = "---\nname: coffee\ndescription: Brews coffee.\n---\nGrind.\n";
     let written =
         call(&home, "write_file", &json!({"path": "skills/coffee/SKILL.md", "content": coffee}));
-    insta::assert_snapshot!(written, @r#"
+    insta::assert_snapshot!(written, @"
     exit 0
     --- stdout
-    Created `skills/coffee/SKILL.md`: 4 lines, 42 bytes; sha256 c9a995328331e79c3fa672922ef483dd7fac79062cbb8a5e851e983d00f7a07e.
+    Created `skills/coffee/SKILL.md`: 5 lines, 55 bytes; sha256 9ed1ab375a8e49eac74b9385aafcedbea2fb0f429e12494870c832a63cc20746.
     `coffee` is a new skill, not approved: it grants nothing and cannot be bound until a person approves it with `skillhost skill approve coffee`.
-    --- stderr
-     WARN extension: [HOME]/sandbox/skills/coffee/SKILL.md: 1: warning[name.required]: there is no name; the directory's name is used id=skill_registry origin="skill_registry::watch"
-    "#);
+    ");
     let listed = call(&home, "list_skills", &json!({})).success();
     assert!(
         listed.stdout.contains("`coffee` — Brews coffee. [~2 tokens; sandbox, unapproved"),
@@ -118,7 +116,7 @@ fn a_skill_is_read_only_and_a_new_one_is_not_approved() {
     AGENT  STATE TOKENS SKILLS NAME
     writer error 0      coffee The writer
     --- stderr
-    note: writer: [HOME]/manifests/writer/manifest.yaml:5:17: uses_skills: `coffee` was created by an agent and is not approved as it is now (look at its files, then: skillhost skill approve coffee --digest ae90e2c9e1be25682781bf2813fae4acaa0fa5efd002bceb55b04a7d8dee989b)
+    note: writer: [HOME]/manifests/writer/manifest.yaml:5:17: uses_skills: `coffee` was created by an agent and is not approved as it is now (look at its files, then: skillhost skill approve coffee --digest 3c5bf05bebafef9e38b86aeb1695b9308ad24df0344267c98e2b6a56a78f20b5)
     ");
     let history = home.skillhost(["skill", "history", "coffee", "--json"]).success().json();
     assert_eq!(history["versions"][0]["author"]["kind"], "agent", "{history}");
@@ -143,6 +141,7 @@ fn without_a_registry_no_skill_comes_to_be() {
     exit 1
     --- stderr
     error: `skill_registry` is not loaded
+    hint: no skill can be created without the registry; ask the operator
     ");
     assert!(!home.path("sandbox/skills/coffee").exists());
     call(&home, "write_file", &json!({"path": "a.md", "content": "x"})).success();

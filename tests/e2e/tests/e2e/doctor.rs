@@ -13,6 +13,7 @@ fn a_healthy_home_has_no_findings() {
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(steady(&home.skillhost(["ext", "doctor", "--json"]).success()), @r#"
@@ -68,6 +69,11 @@ fn a_healthy_home_has_no_findings() {
         ],
         "rejected": []
       },
+      "review": {
+        "agent": "reviewer_agent",
+        "policy": "human",
+        "timeout_ms": 300000
+      },
       "schema_version": 1
     }
     "#);
@@ -86,6 +92,7 @@ fn a_tool_name_taken_twice_names_both_owners() {
       manifest: [HOME]/sandbox/extensions/parrot/manifest.yaml
       reason: the tool `echo` of `parrot` is already provided by `echo`
       hint: rename the tool, or disable one of the two
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).success();
@@ -120,6 +127,7 @@ fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
       manifest: [HOME]/sandbox/extensions/leaning/manifest.yaml
       reason: depends on `broken`, which could not be loaded
       hint: see `broken` in: skillhost ext doctor
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     home.skillhost(["ask", "--print-prompt", "--agent", "content", "hi"]).success();
@@ -138,6 +146,7 @@ fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
       manifest: [HOME]/sandbox/extensions/echo/manifest.yaml
       reason: the id `echo` is already taken by [HOME]/manifests/echo/manifest.yaml
       hint: choose another id, or list `echo` under allow_shadowing in skillhost.yaml
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     home.write("skillhost.yaml", "allow_shadowing: [echo]\n");
@@ -146,6 +155,7 @@ fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    review human: people decide about proposals
     note [HOME]/sandbox/extensions/echo/manifest.yaml takes over `echo` from [HOME]/manifests/echo/manifest.yaml (allow_shadowing)
     note `skill_registry` would like `embedding`, which does not exist
     ");
@@ -163,6 +173,7 @@ fn configuration_that_an_extension_refuses_is_its_own_problem_alone() {
       manifest: [HOME]/manifests/echo/manifest.yaml
       reason: config: unknown field `greting`, expected `greeting`
       hint: look at `config` in the manifest and at `extensions.echo` in skillhost.yaml
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     home.skillhost(["tool", "call", "list_skills"]).success();
@@ -180,6 +191,7 @@ fn a_list_of_skills_that_is_not_complete_is_unhealthy() {
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     unhealthy skill_registry: the list of skills is not complete: [HOME]/skillhost.yaml could not be read: Not a directory (os error 20)
       hint: skills found earlier are kept until the folders can be read again
+    review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     --- stderr
      WARN extension: [HOME]/skillhost.yaml: error[root.unreadable]: root 'b' cannot be opened: Not a directory (os error 20) id=skill_registry origin="skill_registry::watch"

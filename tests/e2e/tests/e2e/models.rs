@@ -34,7 +34,27 @@ fn providers_models_and_agents_are_listed() {
     let home = home.settings(&settings(&mock)).file(".env", "MOCK_KEY=s3cret-key\n");
     let output = home.skillhost(["models", "list"]).success();
     let stdout = output.stdout.replace(&mock.url(), "[MOCK]");
-    insta::assert_snapshot!(stdout, @"");
+    insta::assert_snapshot!(stdout, @"
+    PROVIDER         WIRE             KEY                         WHERE
+    openai           openai           OPENAI_API_KEY (not set)    https://api.openai.com/v1/
+    openai_responses openai_responses OPENAI_API_KEY (not set)    https://api.openai.com/v1/
+    anthropic        anthropic        ANTHROPIC_API_KEY (not set) https://api.anthropic.com/v1/
+    gemini           gemini           GEMINI_API_KEY (not set)    https://generativelanguage.googleapis.com/v1beta/
+    ollama           ollama           none needed                 http://localhost:11434/
+    script           script           none needed                 -
+    mock             anthropic        MOCK_KEY (set)              [MOCK]/v1/
+    odd              ?                ?                           -
+
+    MODEL       WINDOW PRICE IN/OUT/CACHED DEFAULT
+    mock/large  8000   3/15/0.3
+    mock/small  ?      ?                   yes
+    script/demo ?      ?
+
+    AGENT              MODEL       FROM
+    orchestrator_agent mock/large  settings
+    plain              mock/small  default
+    scripted           script/demo manifest
+    ");
     assert_eq!(output.stderr, "note: odd: the provider `odd` names no wire\n");
     let json = home.skillhost(["models", "list", "--json"]).success().json();
     let agents = json!([
@@ -55,7 +75,13 @@ fn models_are_asked_and_what_is_wrong_is_said() {
     let home = home.settings(&settings(&mock)).file(".env", "MOCK_KEY=s3cret-key\n");
     let output = home.skillhost(["models", "check"]).exits(1);
     let stdout = output.stdout.replace(&mock.url(), "[MOCK]");
-    insta::assert_snapshot!(stdout, @"");
+    let (first, last) = stdout.trim_end().rsplit_once('\n').unwrap();
+    insta::assert_snapshot!(first, @"
+    ok      mock/large (10 tokens sent, 5 received)
+    failed  mock/small: [MOCK]/v1/ refuses the key (status 401)
+            check the value of MOCK_KEY
+    ");
+    assert!(last.starts_with("ok      script/demo (about "), "{last}");
     let asked = mock.requests();
     assert_eq!(asked.len(), 2);
     assert_eq!(
@@ -87,7 +113,10 @@ fn a_key_that_is_missing_is_named_with_the_variable_to_set() {
     let mock = MockModel::new();
     let home = home().settings(&settings(&mock));
     let output = home.skillhost(["models", "check", "mock/small"]).exits(1);
-    insta::assert_snapshot!(output.stdout, @"");
+    insta::assert_snapshot!(output.stdout, @"
+    failed  mock/small: the key MOCK_KEY of the provider `mock` is not there
+            set MOCK_KEY in the environment or in [HOME]/.env, or run script/demo, which needs none
+    ");
     assert_eq!(mock.requests().len(), 0);
 }
 

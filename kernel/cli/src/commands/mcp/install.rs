@@ -80,6 +80,7 @@ fn lines(client: McpClient, program: &str, arguments: &[&str]) -> Lines {
         if let Some(kind) = kind {
             server["type"] = kind.into();
         }
+        server.sort_all_objects();
         format!("{:#}", json!({ "mcpServers": { NAME: server } }))
     };
     match client {

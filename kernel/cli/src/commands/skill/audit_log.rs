@@ -35,9 +35,11 @@ pub(super) fn audit_log(session: &Session, args: &AuditLogArgs) -> Outcome {
 fn row(entry: &AuditEntry) -> std::io::Result<Vec<String>> {
     let or_dash =
         |text: Option<&str>| text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned();
-    let detail = match &entry.detail {
+    let mut detail = entry.detail.clone();
+    detail.sort_all_objects();
+    let detail = match detail {
         Value::Null => String::new(),
-        detail => json_text(detail)?,
+        detail => json_text(&detail)?,
     };
     Ok(vec![
         entry.seq.to_string(),

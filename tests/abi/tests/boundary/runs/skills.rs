@@ -165,6 +165,19 @@ async fn a_granting_skill_stands_for_a_persons_consent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_skill_stands_for_the_consent_to_a_tool_that_always_asks() {
+    let config = "skills: {tea: Boil water.}, says: {tea: {tools: [a], grants: true}}";
+    let home = misbehaving(registry(config), "a", "config: {approval: always}");
+    let home = agent(home, "worker", "uses_tools: [registry, a], uses_skills: [tea]");
+    let script = vec![calls([saying("1", "a", "x")]), says("done")];
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let person = Person::saying([Decision::Refuse { reason: String::new() }]);
+    stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
+    assert_eq!(person.asked.lock().unwrap().len(), 1);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn restricting_skills_leave_what_all_of_them_name_and_the_reading_of_skills() {
     let config = "skills: {tea: Boil water., milk: Warm it.}, read_only: true, tools: [registry], \
                   says: {tea: {tools: [a, b, 'c(x:*)'], grants: true}, milk: {tools: [b, c]}}";
