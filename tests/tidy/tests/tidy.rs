@@ -173,7 +173,7 @@ fn files_stay_readable_in_one_sitting() {
     let folders: [(&[&str], usize); 3] = [
         (&["kernel/contract/src/abi.rs", "kernel/contract/src/version.rs"], 150),
         (&["kernel/contract/src/payload.rs", "kernel/contract/src/payload"], 500),
-        (&["extensions/skill_registry/plugin/src"], 480),
+        (&["extensions/skill_registry/plugin/src"], 520),
     ];
     for (places, limit) in folders {
         let own = rust_files().filter(|path| in_any(path, places));
