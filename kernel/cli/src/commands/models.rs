@@ -143,7 +143,8 @@ fn check(session: &Session, args: &CheckArgs) -> Outcome {
     let mut names = args.names.clone();
     if names.is_empty() {
         let agents = agents(&home, &settings).into_iter().map(|agent| agent.model);
-        let all: BTreeSet<_> = agents.chain([settings.models.default.clone()]).collect();
+        let mut all: BTreeSet<_> = agents.collect();
+        all.insert(settings.models.default);
         names.extend(all);
     }
     let checked = session.block_on(async {
