@@ -67,7 +67,7 @@ impl Backend for Slow {
         if name == "slow" {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let text = "done at last".to_owned();
-            return Ok(Some(ToolOutput { text, structured: None, is_error: false }));
+            return Ok(Some(ToolOutput { text, structured: None, is_error: false, skill: None }));
         }
         let _watched = Watched(self);
         std::future::pending().await

@@ -80,7 +80,7 @@ mod tests {
         Question {
             call: CallHash::of(tool, &Map::new()),
             offer: ReviewOffer { proposal: tool.to_owned(), digest: text(), text: text() },
-            output: ToolOutput { text: text(), structured: None, is_error: false },
+            output: ToolOutput { text: text(), structured: None, is_error: false, skill: None },
         }
     }
 

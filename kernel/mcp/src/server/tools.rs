@@ -179,7 +179,7 @@ mod tests {
     fn only_what_was_declared_and_did_not_fail_is_structured_content() {
         let told = |value: &Value, is_error: bool, declared: bool| {
             let structured = serde_json::value::to_raw_value(value).ok();
-            let output = ToolOutput { text: "Told.".to_owned(), structured, is_error };
+            let output = ToolOutput { text: "Told.".to_owned(), structured, is_error, skill: None };
             let told = serde_json::to_value(result(output, declared)).unwrap();
             assert_eq!(told["content"][0]["text"], "Told.");
             assert_eq!(told["isError"], is_error);
