@@ -47,13 +47,13 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
         ToolSpec::new(
             "read_file",
             "Reads a text file of the sandbox, by lines, and tells its digest.",
-            object(read, &["path"]),
+            object(&read, &["path"]),
         )
         .read_only(),
         ToolSpec::new(
             "list_directory",
             "Lists a directory of the sandbox, sorted by name, in pages.",
-            object(list, &[]),
+            object(&list, &[]),
         )
         .read_only(),
         asking(ToolSpec::new(
@@ -61,24 +61,24 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
             "Creates a text file of the sandbox or replaces all of it; directories are made. Skills \
              that are there cannot be changed this way; a new directory with a SKILL.md becomes a \
              skill that a person has to approve (write its other files first).",
-            object(write, &["path", "content"]),
+            object(&write, &["path", "content"]),
         )),
         asking(ToolSpec::new(
             "apply_patch",
             "Changes or creates text files of the sandbox by a unified diff: all of them, or none if \
              one part does not fit.",
-            object(patch, &["patch"]),
+            object(&patch, &["patch"]),
         )),
         asking(ToolSpec::new(
             "move_path",
             "Moves or renames a file or directory of the sandbox; nothing is replaced.",
-            object(moved, &["from", "to"]),
+            object(&moved, &["from", "to"]),
         )),
         asking(
             ToolSpec::new(
                 "delete_path",
                 "Deletes a file or directory of the sandbox; it cannot be brought back.",
-                object(deleted, &["path"]),
+                object(&deleted, &["path"]),
             )
             .destructive(),
         ),
@@ -89,7 +89,7 @@ fn asking(spec: ToolSpec) -> ToolSpec {
     spec.needs_approval(Approval::UnlessGranted)
 }
 
-fn object(properties: Value, required: &[&str]) -> Value {
+fn object(properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
         "properties": properties,

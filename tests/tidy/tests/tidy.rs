@@ -170,7 +170,7 @@ fn files_stay_readable_in_one_sitting() {
         }
     }
     for (folder, limit) in
-        [("kernel/contract/src", 500), ("extensions/skill_registry/plugin/src", 480)]
+        [("kernel/contract/src", 500), ("extensions/skill_registry/plugin/src", 520)]
     {
         let own = rust_files().filter(|path| path.starts_with(folder));
         let filled = |path: PathBuf| code(&path).lines().filter(|l| !l.trim().is_empty()).count();

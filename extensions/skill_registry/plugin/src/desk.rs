@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use skill_store::{
-    Activation, ActivationLog, Finder, Kept, Ledger, LedgerKeeper, Offer, Read, RegistryConfig,
-    Reviewer, Store, SystemClock, Turn, Verdict, propose_skill_update,
+    Activation, ActivationLog, Finder, Kept, Ledger, LedgerError, LedgerKeeper, Offer, Read,
+    RegistryConfig, Reviewer, Store, SystemClock, Turn, Verdict, proposed,
 };
 use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;
@@ -59,35 +59,27 @@ impl Desk {
     /// Records a proposal and tells everybody.
     pub(crate) async fn propose(&self, cx: &CallContext, args: Args<'_>) -> Result<ToolOutput> {
         let (author, request) = (author(cx), args.parse()?);
-        let made = blocking(|| {
-            propose_skill_update(
-                &self.ledger,
-                &self.store.snapshot(),
-                audience(cx),
-                &author,
-                &request,
-            )
-        });
-        let (answer, events) = match made {
-            Ok((answer, event)) => (tools::output(answer), event.into_iter().collect()),
-            Err(error) => (Err(refused(error)), Vec::new()),
-        };
-        self.tell(Kept { events, notes: self.ledger.take_notes(), ..Kept::default() }).await;
-        answer
+        let snapshot = self.store.snapshot();
+        let (made, kept) =
+            blocking(|| proposed(&self.ledger, &snapshot, audience(cx), &author, &request));
+        self.tell(kept).await;
+        tools::output(made.map_err(refused)?)
     }
 
     /// Records that an agent created a skill.
     pub(crate) fn created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
-        let done = self.ledger.report_created(&self.store.snapshot(), &author(cx), skill_id);
-        log(&Kept { notes: self.ledger.take_notes(), ..Kept::default() }.lines());
-        done.map_err(|error| refused(error.into()))
+        self.asked(self.ledger.report_created(&self.store.snapshot(), &author(cx), skill_id))
     }
 
     /// Returns a proposal as a client's human is to see it.
     pub(crate) fn offer(&self, proposal: &str) -> Result<Option<Offer>> {
-        let found = blocking(|| self.ledger.offer(proposal));
+        self.asked(blocking(|| self.ledger.offer(proposal)))
+    }
+
+    /// Says what the ledger noticed while it was asked something.
+    fn asked<T>(&self, done: std::result::Result<T, LedgerError>) -> Result<T> {
         log(&Kept { notes: self.ledger.take_notes(), ..Kept::default() }.lines());
-        found.map_err(|error| refused(error.into()))
+        done.map_err(|error| refused(error.into()))
     }
 
     /// Does what a client's human decided, as the client says.

@@ -18,7 +18,7 @@ async fn run(desk: &Desk) {
     loop {
         let task = match blocking(|| desk.reviewer.next()) {
             Ok(task) => task,
-            Err(kept) => return desk.tell(kept).await,
+            Err(kept) => return desk.tell(*kept).await,
         };
         // A conversation of its own: the author's may be over.
         let cx = CallContext {

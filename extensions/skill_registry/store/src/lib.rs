@@ -122,8 +122,8 @@ pub use state::{SkillState, Unmatched};
 pub use store::{PollReport, Store};
 pub use tools::{
     Activated, Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
-    ToolDescription, activate_skill, list_skills, matching, propose_skill_update, read_skill,
-    read_skill_resource, search_skills, skill_content, tool_descriptions,
+    ToolDescription, activate_skill, list_skills, matching, propose_skill_update, proposed,
+    read_skill, read_skill_resource, search_skills, skill_content, tool_descriptions,
 };
 
 pub use skill_diff as diff;

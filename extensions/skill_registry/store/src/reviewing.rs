@@ -111,14 +111,14 @@ impl Reviewer {
     ///
     /// # Errors
     /// There is nothing to ask.
-    pub fn next(&self) -> Result<ReviewTask, Kept> {
+    pub fn next(&self) -> Result<ReviewTask, Box<Kept>> {
         if self.config.policy == ReviewPolicy::Human {
-            return Err(Kept::default());
+            return Err(Box::default());
         }
         match self.find() {
             Ok(Some(task)) => Ok(task),
-            Ok(None) => Err(self.kept(Vec::new(), None)),
-            Err(error) => Err(self.kept(Vec::new(), Some(error))),
+            Ok(None) => Err(Box::new(self.kept(Vec::new(), None))),
+            Err(error) => Err(Box::new(self.kept(Vec::new(), Some(error)))),
         }
     }
 

@@ -32,7 +32,7 @@ mod spec;
 
 pub use activate::{Activated, activate_skill};
 pub use list::{list_skills, matching};
-pub use propose::propose_skill_update;
+pub use propose::{propose_skill_update, proposed};
 pub use read::read_skill;
 pub use resource::read_skill_resource;
 pub(crate) use resource::refused;

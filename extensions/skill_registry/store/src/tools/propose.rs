@@ -5,7 +5,7 @@ use skill_format::sanitise_line;
 
 use crate::error::RegistryError;
 use crate::ledger::{
-    Author, Ledger, LedgerErrorKind, LedgerEvent, ProposeRequest, Proposed, unknown_to,
+    Author, Kept, Ledger, LedgerErrorKind, LedgerEvent, ProposeRequest, Proposed, unknown_to,
 };
 use crate::scope::Audience;
 use crate::snapshot::Snapshot;
@@ -35,6 +35,23 @@ pub fn propose_skill_update(
         _ => error,
     })?;
     Ok((answer(&made), (!made.merged).then_some(made.event)))
+}
+
+/// Does what [`propose_skill_update`] does, with everything that others are to hear of it.
+pub fn proposed(
+    ledger: &Ledger,
+    snapshot: &Snapshot,
+    audience: Audience<'_>,
+    author: &Author,
+    request: &ProposeRequest,
+) -> (Result<Answer, RegistryError>, Kept) {
+    let made = propose_skill_update(ledger, snapshot, audience, author, request);
+    let (answer, event) = match made {
+        Ok((answer, event)) => (Ok(answer), event),
+        Err(error) => (Err(error), None),
+    };
+    let events = event.into_iter().collect();
+    (answer, Kept { events, notes: ledger.take_notes(), ..Kept::default() })
 }
 
 fn answer(made: &Proposed) -> Answer {
