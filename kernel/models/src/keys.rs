@@ -17,10 +17,81 @@ impl Keys for Secrets {
     }
 }
 
-/// The keys of a home: from the environment, else from the home's `.env`. Also returns a note where
-/// that file cannot be read.
+/// Several places, asked in order.
+struct InOrder(Vec<Box<dyn Keys>>);
+
+impl Keys for InOrder {
+    fn key(&self, name: &str) -> Option<String> {
+        self.0.iter().find_map(|keys| keys.key(name))
+    }
+}
+
+/// The keys of a home: from the system's keyring (in a program built with the feature `keyring`),
+/// else from the environment, else from the home's `.env`. Also returns a note where that file
+/// cannot be read.
 #[must_use]
 pub fn keys_of(home: &Path) -> (Arc<dyn Keys>, Option<String>) {
     let (secrets, note) = Secrets::read(home);
-    (Arc::new(secrets), note)
+    let places: Vec<Box<dyn Keys>> = vec![
+        #[cfg(feature = "keyring")]
+        Box::new(system::Keyring),
+        Box::new(secrets),
+    ];
+    (Arc::new(InOrder(places)), note)
+}
+
+#[cfg(feature = "keyring")]
+mod system {
+    use super::Keys;
+
+    /// The service under which keys are kept.
+    const SERVICE: &str = "skillhost";
+
+    /// The keyring of the system.
+    pub(super) struct Keyring;
+
+    impl Keys for Keyring {
+        fn key(&self, name: &str) -> Option<String> {
+            let name = name.to_owned();
+            // On a thread of its own: it may wait for a person, and it brings its own runtime.
+            let asked = std::thread::spawn(move || {
+                let entry = keyring::Entry::new(SERVICE, &name).ok()?;
+                entry.get_password().ok()
+            });
+            // A machine without a keyring is as one whose keyring lacks the key.
+            asked.join().ok().flatten().filter(|key| !key.is_empty())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Only(&'static str, &'static str);
+
+    impl Keys for Only {
+        fn key(&self, name: &str) -> Option<String> {
+            (name == self.0).then(|| self.1.to_owned())
+        }
+    }
+
+    #[test]
+    fn the_first_place_that_has_a_key_counts() {
+        let keys = InOrder(vec![Box::new(Only("A", "1")), Box::new(Only("A", "2"))]);
+        assert_eq!(keys.key("A").as_deref(), Some("1"));
+        let keys = InOrder(vec![Box::new(Only("B", "1")), Box::new(Only("A", "2"))]);
+        assert_eq!((keys.key("A").as_deref(), keys.key("C")), (Some("2"), None));
+    }
+
+    #[test]
+    fn a_homes_file_has_keys_and_blanks_are_none() {
+        let home = tempfile::tempdir().unwrap();
+        let text = "MODELS_TEST_KEY=' k1 '\nMODELS_TEST_BLANK=' '\n";
+        std::fs::write(home.path().join(".env"), text).unwrap();
+        let (keys, note) = keys_of(home.path());
+        assert_eq!(note, None);
+        assert_eq!(keys.key("MODELS_TEST_KEY").as_deref(), Some("k1"));
+        assert_eq!(keys.key("MODELS_TEST_BLANK"), None);
+    }
 }

@@ -123,13 +123,15 @@ impl ModelsSettings {
         }
         for (name, provider) in &self.providers {
             // A value made of fields alone is always JSON.
-            let provider = serde_json::to_value(provider).unwrap_or_default();
+            let mut provider = serde_json::to_value(provider).unwrap_or_default();
+            provider.sort_all_objects();
             for (key, value) in provider.as_object().into_iter().flatten() {
                 rows.push((format!("providers.{name}.{key}"), value.clone()));
             }
         }
         for (name, known) in &self.known {
-            let known = serde_json::to_value(known).unwrap_or_default();
+            let mut known = serde_json::to_value(known).unwrap_or_default();
+            known.sort_all_objects();
             rows.push((format!("known.{name}"), known));
         }
         rows
