@@ -120,9 +120,9 @@ pub(in crate::commands) fn registry_config(
     session: &Session,
     home: &Home,
 ) -> Result<RegistryConfig, CliError> {
-    let settings = session.settings(&home)?.settings;
+    let settings = session.settings(home)?.settings;
     let installation = Installation::of_current_exe();
-    let found = discover(&home, installation.as_ref(), &settings.allow_shadowing);
+    let found = discover(home, installation.as_ref(), &settings.allow_shadowing);
     let config = match found.manifests.get(REGISTRY) {
         Some(found) => settings.config_of(&found.manifest),
         // A home needs no manifests for its skills to be looked at.
