@@ -204,6 +204,26 @@ fn a_model_that_says_nothing_is_asked_once_more() {
 }
 
 #[test]
+fn a_reply_is_printed_once_however_it_comes() {
+    let mock = MockModel::with([Step::text("Cut sh").cut_short()]);
+    let home = agents(&mock);
+    let output = ask(&home, "worker", "Hi").success();
+    assert_eq!(output.stdout, "Cut sh\n");
+    assert!(output.stderr.contains("was cut off: it is too long"), "{output}");
+
+    mock.push(Step::text("I say it.").call("echo", r#"{"text":"x"}"#));
+    mock.push(Step::text("In one piece."));
+    let whole = format!(
+        "models:\n  default: mock/test-model\n  providers:\n    mock: {{wire: openai, base_url: \
+         \"{}\", stream: false}}\n",
+        mock.base_url(Wire::Openai)
+    );
+    home.write("skillhost.yaml", &whole);
+    assert_eq!(ask(&home, "worker", "Hi").success().stdout, "I say it.\nIn one piece.\n");
+    assert!(!mock.requests()[2].stream);
+}
+
+#[test]
 fn the_same_call_for_ever_is_ended() {
     let mock = MockModel::new();
     mock.answer_with(|_| Some(Step::calls("echo", r#"{"text":"again"}"#)));

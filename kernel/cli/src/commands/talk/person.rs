@@ -36,8 +36,10 @@ struct Inner {
     agent: String,
     /// Tools with a standing consent.
     approved: BTreeSet<String>,
-    /// What was printed of the reply that is coming in.
+    /// What was printed of the reply that is coming in, since the last thing that broke its line.
     reply: String,
+    /// Something of the last reply was printed.
+    heard: bool,
     /// Whether they know that the model is the built-in script; absent until it is.
     told_of_script: Option<bool>,
     notes: Vec<String>,
@@ -80,9 +82,9 @@ impl Person {
         if let Some(failed) = inner.failed.take() {
             return Err(failed);
         }
-        if let Some(outcome) = outcome.filter(|_| inner.reply.is_empty() && !self.output.json) {
-            inner.reply.push_str(&outcome.text);
-            self.output.piece(&outcome.text)?;
+        let heard = std::mem::take(&mut inner.heard);
+        if let Some(outcome) = outcome.filter(|_| !heard) {
+            self.print(&mut inner, &outcome.text);
         }
         self.break_line(&mut inner);
         if inner.told_of_script == Some(false) {
@@ -132,6 +134,7 @@ impl Channel for Person {
         let inner = &mut *self.lock();
         if let RunEvent::Text { agent_id, text } = event {
             if *agent_id == inner.agent {
+                inner.heard = true;
                 self.print(inner, text);
             }
             return;
@@ -141,6 +144,7 @@ impl Channel for Person {
             let begun = !inner.reply.is_empty();
             self.break_line(inner);
             if let RunEvent::Restart { agent_id, reason } = event {
+                inner.heard &= *agent_id != inner.agent;
                 let void = match begun && *agent_id == inner.agent {
                     true => "; the reply above is void and begins anew",
                     false => "",
@@ -150,6 +154,8 @@ impl Channel for Person {
         }
         match event {
             RunEvent::ToolBegun { agent_id, tool, arguments } => {
+                // Another reply follows.
+                inner.heard &= *agent_id != inner.agent;
                 let call = format!("→ {} {}", show(tool), one_line(arguments));
                 self.activity(inner, agent_id, &call);
             }
