@@ -143,7 +143,7 @@ fn check(session: &Session, args: &CheckArgs) -> Outcome {
     let mut names = args.names.clone();
     if names.is_empty() {
         let agents = agents(&home, &settings).into_iter().map(|agent| agent.model);
-        let all: BTreeSet<_> = agents.chain([settings.models.default.clone()]).collect();
+        let all: BTreeSet<_> = agents.chain([settings.models.default]).collect();
         names.extend(all);
     }
     let checked = session.block_on(async {
