@@ -138,16 +138,16 @@ mod tests {
             name: "read".into(),
             description: "Reads.".into(),
             input_schema: json!({
-                "type": "object",
+                "additionalProperties": false,
                 "description": "What to read.",
                 "properties": {
-                    "skill_id": {"type": "string", "enum": ["code-review", "greet"],
-                                 "description": "Which."},
-                    "limit": {"type": "integer", "minimum": 1},
-                    "description": {"type": "string"}
+                    "description": {"type": "string"},
+                    "limit": {"minimum": 1, "type": "integer"},
+                    "skill_id": {"description": "Which.", "enum": ["code-review", "greet"],
+                                 "type": "string"}
                 },
                 "required": ["skill_id"],
-                "additionalProperties": false
+                "type": "object"
             }),
         }
     }

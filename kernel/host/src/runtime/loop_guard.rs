@@ -1,5 +1,8 @@
 //! Notices a model that does the same thing again and again.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// The same round this often is worth a word to the model.
@@ -55,8 +58,21 @@ impl LoopGuard {
 
 /// Arguments without the freedom that JSON leaves; what is no JSON stays as it is.
 fn canonical(arguments: &str) -> String {
-    serde_json::from_str::<serde_json::Value>(arguments)
-        .map_or_else(|_| arguments.to_owned(), |value| value.to_string())
+    serde_json::from_str::<Value>(arguments)
+        .map_or_else(|_| arguments.to_owned(), |value| sorted(value).to_string())
+}
+
+/// A value with its fields in order, whichever order maps keep.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<_, _> =
+                fields.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            Value::Object(fields.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
 }
 
 #[cfg(test)]

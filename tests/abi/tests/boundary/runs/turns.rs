@@ -185,8 +185,8 @@ async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_calls_wrongly_is_told_how() {
-    let schema = "config: {schema: {type: object, properties: {do: {type: string}}, \
-                  required: [do]}}";
+    let schema = "config: {schema: {properties: {do: {type: string}}, required: [do], \
+                  type: object}}";
     let home =
         agent(misbehaving(home_with("a", schema), "secret", ""), "worker", "uses_tools: [a]");
     let script = vec![
