@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use skillhost_kernel::CallContext;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -91,13 +91,14 @@ async fn events_arrive_with_their_call_and_as_far_as_they_are_wanted() {
     let mut lines = log.of("talks");
     let location = lines[0].remove("location").unwrap();
     assert!(location.starts_with("tests/abi/examples/misbehave.rs:"), "{location}");
+    let fields: Value = serde_json::from_str(&lines[0].remove("fields").unwrap()).unwrap();
+    assert_eq!(fields, json!({"number": 7, "ok": true, "ratio": 0.5}));
     let error = [
         ("level", "ERROR"),
         ("id", "talks"),
         ("message", "hello"),
         ("origin", "misbehave"),
         ("spans", r#"outer{"depth":1}"#),
-        ("fields", r#"{"number":7,"ok":true,"ratio":0.5}"#),
         ("call_id", &(after.call_id - 1).to_string()),
     ];
     assert_eq!(lines[0], error.map(|(key, value)| (key, value.to_owned())).into());

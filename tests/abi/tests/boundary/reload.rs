@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use skillhost_kernel::{
     BootOptions, ErrorKind, Home, HomeSource, Installation, Kernel, Limits, Settings, TurnRequest,
     topic,
@@ -57,7 +57,8 @@ async fn a_new_build_answers_and_the_old_one_has_ended() {
     assert_eq!(rig.build("a").await, NEW);
     assert_eq!(rig.build("b").await, OLD);
     let event = next(&mut events, topic::RELOADED).await;
-    assert_eq!(event.payload.get(), r#"{"from":"0.1.0","id":"a","to":"0.1.0"}"#);
+    let payload: Value = serde_json::from_str(event.payload.get()).unwrap();
+    assert_eq!(payload, json!({"from": "0.1.0", "id": "a", "to": "0.1.0"}));
     rig.kernel.shutdown().await;
     let record: Vec<_> = rig.record().into_iter().filter(|step| step.starts_with('a')).collect();
     // The two services never run at once; the two extensions do.

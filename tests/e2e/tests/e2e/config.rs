@@ -24,6 +24,7 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     extensions.skill_registry.l1_budget_chars   4000                                                             skillhost.yaml
     extensions.skill_registry.l1_full_limit     40                                                               manifests/skill_registry/manifest.yaml
     extensions.skill_registry.poll_interval_ms  250                                                              variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
+    extensions.skill_registry.review            {"policy":"human","agent":"reviewer_agent","timeout_ms":300000}  manifests/skill_registry/manifest.yaml
     extensions.skill_registry.roots             [{"label":"sandbox","path":"sandbox/skills","trust":"operator"}] manifests/skill_registry/manifest.yaml
     extensions.skill_registry.search_embeddings "off"                                                            manifests/skill_registry/manifest.yaml
     mcp.catalog                                 "all"                                                            skillhost.yaml
@@ -64,6 +65,15 @@ fn without_settings_the_manifests_and_defaults_are_in_force() {
           "key": "extensions.skill_registry.poll_interval_ms",
           "source": "[HOME]/manifests/skill_registry/manifest.yaml",
           "value": 5000
+        },
+        {
+          "key": "extensions.skill_registry.review",
+          "source": "[HOME]/manifests/skill_registry/manifest.yaml",
+          "value": {
+            "agent": "reviewer_agent",
+            "policy": "human",
+            "timeout_ms": 300000
+          }
         },
         {
           "key": "extensions.skill_registry.roots",
@@ -175,7 +185,7 @@ fn a_key_that_an_extension_does_not_know_is_named_by_it() {
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
     exit 2
     --- stderr
-    error: the configuration of skill_registry: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`, `search_embeddings`
+    error: the configuration of skill_registry: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`, `search_embeddings`, `review`
     hint: see: skillhost config
     ");
     // The others are loaded.
@@ -184,7 +194,7 @@ fn a_key_that_an_extension_does_not_know_is_named_by_it() {
     --- stdout
     EXTENSION      STATE          VERSION PROVIDES
     echo           loaded         0.1.0   tools echo, context 200, service
-    skill_registry rejected (new)         config: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`, `search_embeddings`
+    skill_registry rejected (new)         config: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`, `search_embeddings`, `review`
     --- stderr
     note: `skill_registry` would like `embedding`, which does not exist
     note: skillhost ext doctor says what to do about the rejected ones

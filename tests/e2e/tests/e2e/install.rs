@@ -75,6 +75,7 @@ fn an_installed_copy_is_whole() {
         .collect();
     insta::assert_snapshot!(outside_sdk.join("\n"), @"
     bin/skillhost
+    lib/skillhost/libcore_tools.so
     lib/skillhost/libecho.so
     lib/skillhost/libembedding.so
     lib/skillhost/libskill_registry.so
@@ -87,10 +88,13 @@ fn an_installed_copy_is_whole() {
     share/skillhost/README.md
     share/skillhost/manifests/builder_agent/manifest.yaml
     share/skillhost/manifests/builder_agent/prompt.jinja2
+    share/skillhost/manifests/core_tools/manifest.yaml
     share/skillhost/manifests/echo/manifest.yaml
     share/skillhost/manifests/embedding/manifest.yaml
     share/skillhost/manifests/orchestrator_agent/manifest.yaml
     share/skillhost/manifests/orchestrator_agent/prompt.jinja2
+    share/skillhost/manifests/reviewer_agent/manifest.yaml
+    share/skillhost/manifests/reviewer_agent/prompt.jinja2
     share/skillhost/manifests/skill_registry/manifest.yaml
     share/skillhost/skills/code-review/SKILL.md
     share/skillhost/skills/code-review/references/rust.md
@@ -123,8 +127,8 @@ fn an_installed_copy_does_the_main_job() {
         let rows = report[key].as_array().cloned().unwrap_or_default();
         rows.iter().map(|row| row["id"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(ids("loaded"), ["echo", "embedding", "skill_registry"]);
-    assert_eq!(ids("agents"), ["builder_agent", "orchestrator_agent"]);
+    assert_eq!(ids("loaded"), ["echo", "embedding", "skill_registry", "core_tools"]);
+    assert_eq!(ids("agents"), ["builder_agent", "orchestrator_agent", "reviewer_agent"]);
     assert_eq!(ids("rejected"), Vec::<String>::new());
     assert_eq!(
         report["loaded"][2]["library"],
@@ -185,10 +189,13 @@ fn a_home_is_made_once_and_kept_ever_after() {
     docs/schema/manifest.json
     manifests/builder_agent/manifest.yaml
     manifests/builder_agent/prompt.jinja2
+    manifests/core_tools/manifest.yaml
     manifests/echo/manifest.yaml
     manifests/embedding/manifest.yaml
     manifests/orchestrator_agent/manifest.yaml
     manifests/orchestrator_agent/prompt.jinja2
+    manifests/reviewer_agent/manifest.yaml
+    manifests/reviewer_agent/prompt.jinja2
     manifests/skill_registry/manifest.yaml
     sandbox/skills/code-review/SKILL.md
     sandbox/skills/code-review/references/rust.md

@@ -98,6 +98,12 @@ pub(crate) fn as_a_reader(home: &TestHome, args: &[&str]) -> Output {
 pub(crate) fn steady(output: &Output) -> String {
     let mut value = output.json();
     drop_volatile(&mut value);
+    pretty(value)
+}
+
+/// A value with its fields in one order, whatever order the parser keeps.
+pub(crate) fn pretty(mut value: Value) -> String {
+    value.sort_all_objects();
     serde_json::to_string_pretty(&value).expect("a value can be printed")
 }
 

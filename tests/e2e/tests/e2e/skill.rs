@@ -4,7 +4,7 @@ use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{home, skill, steady};
+use crate::scene::{home, pretty, skill, steady};
 
 /// Skills alone: no manifest, no trust, no settings.
 fn skills() -> TestHome {
@@ -425,7 +425,7 @@ fn untrusted_roots_are_marked_and_shadowed_skills_stay_reachable() {
     let wave = home.skillhost(["skill", "read", "greet@team"]).success();
     assert!(wave.stdout.contains("Wave."), "{wave}");
     let problems = home.skillhost(["skill", "list", "--json"]).success().json()["problems"].take();
-    insta::assert_snapshot!(serde_json::to_string_pretty(&problems).unwrap(), @r#"
+    insta::assert_snapshot!(pretty(problems), @r#"
     [
       {
         "column": 0,

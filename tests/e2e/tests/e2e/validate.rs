@@ -6,6 +6,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
+use crate::scene::pretty;
+
 /// One good skill, one with a wrong name, and a folder without any.
 fn skills() -> TestHome {
     let home = TestHome::new()
@@ -66,7 +68,7 @@ fn good_skills_take_one_line() {
 fn one_object_has_every_skill() {
     let output = validate(&skills(), &["skills", "--json"]).exits(1);
     let told = output.json();
-    insta::assert_snapshot!(serde_json::to_string_pretty(&told).unwrap(), @r#"
+    insta::assert_snapshot!(pretty(told), @r#"
     {
       "schema_version": 1,
       "skills": [
@@ -170,7 +172,7 @@ fn sarif_names_rules_and_places() {
         (&told["version"], &run["columnKind"]),
         (&json!("2.1.0"), &json!("unicodeCodePoints"))
     );
-    insta::assert_snapshot!(serde_json::to_string_pretty(&run["results"]).unwrap(), @r#"
+    insta::assert_snapshot!(pretty(run["results"].clone()), @r#"
     [
       {
         "level": "error",
@@ -264,7 +266,7 @@ fn sarif_names_rules_and_places() {
         assert!(!rule["fullDescription"]["text"].as_str().unwrap().is_empty());
         assert_eq!(rule["defaultConfiguration"]["level"], "error");
     }
-    insta::assert_snapshot!(serde_json::to_string_pretty(&run["invocations"]).unwrap(), @r#"
+    insta::assert_snapshot!(pretty(run["invocations"].clone()), @r#"
     [
       {
         "executionSuccessful": false,
