@@ -12,8 +12,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::json;
 
 use crate::install::build;
 use crate::{Result, target};
@@ -21,11 +23,36 @@ use crate::{Result, target};
 /// How long one step may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What an agent is asked to do.
+const TASK: &str = "Review the echo extension for best practices";
+
 /// Builds in release and shows the main job.
 pub(crate) fn demo() -> Result<()> {
     build("release")?;
     let demo = Demo::new()?;
     let result = demo.steps();
+    fs::remove_dir_all(&demo.home)?;
+    result
+}
+
+/// What the agents' flow is tried with.
+#[derive(Debug, Args)]
+pub(crate) struct FlowArgs {
+    /// The model, `provider/model`; keys as docs/models.md says
+    model: String,
+    /// Where a provider of one's own is, if it is compatible with OpenAI's
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The variable that has its key
+    #[arg(long, value_name = "NAME", requires = "base_url")]
+    key: Option<String>,
+}
+
+/// Builds in release and has a real model do what the script does at the end of the demo.
+pub(crate) fn flow(args: &FlowArgs) -> Result<()> {
+    build("release")?;
+    let demo = Demo::new()?;
+    let result = demo.flow(args);
     fs::remove_dir_all(&demo.home)?;
     result
 }
@@ -126,16 +153,11 @@ impl Demo {
         title("9. An agent works: it finds a skill, reads it, reads files and answers");
         // No key and no network: the model is a script that ships. The loop, the tools and the
         // registry are those that a real model gets.
-        let task = "Review the echo extension for best practices";
-        let text = self.skillhost(["ask", task])?;
+        let text = self.skillhost(["ask", TASK])?;
         expect(&text, "I will follow the skill for reviews.")?;
         expect(&text, "## Review of the echo extension")?;
         refuse(&text, "I could not read the file")?;
-        let text = self.call(["threads", "list", "--json"])?;
-        let thread = text.split_once("\"id\":\"").and_then(|(_, rest)| rest.split_once('"'));
-        let (thread, _) = thread.ok_or("no thread is listed")?;
-        let text = self.call(["threads", "show", thread])?;
-        show_lines(&text, "→ ");
+        let text = self.calls()?;
         for called in ["→ read_skill", "→ read_file", "skill    code-review"] {
             expect(&text, called)?;
         }
@@ -147,6 +169,36 @@ impl Demo {
         println!("  {binary} --home ~/skillhost run");
         println!("  {binary} --home ~/skillhost chat");
         Ok(())
+    }
+
+    fn flow(&self, args: &FlowArgs) -> Result<()> {
+        self.skillhost(["init", &self.home.display().to_string()])?;
+        if let (Some(url), Some((provider, _))) = (&args.base_url, args.model.split_once('/')) {
+            let mut settings = json!({ "wire": "openai", "base_url": url });
+            if let Some(key) = &args.key {
+                settings["key"] = json!(key);
+            }
+            // JSON is YAML, too.
+            let models = json!({ "providers": { provider: settings } });
+            let path = self.home.join("skillhost.yaml");
+            let text = fs::read_to_string(&path)?;
+            fs::write(&path, format!("{text}\nmodels: {models}\n"))?;
+        }
+        self.skillhost(["models", "check", &args.model])?;
+        self.skillhost(["ask", "--model", &args.model, TASK])?;
+        let calls = self.calls()?;
+        // Which files it reads is the model's choice; that it follows the skill is the point.
+        expect(&calls, "skill    code-review")
+    }
+
+    /// Prints what was called in the only thread there is; returns the whole of it.
+    fn calls(&self) -> Result<String> {
+        let text = self.call(["threads", "list", "--json"])?;
+        let thread = text.split_once("\"id\":\"").and_then(|(_, rest)| rest.split_once('"'));
+        let (thread, _) = thread.ok_or("no thread is listed")?;
+        let text = self.call(["threads", "show", thread])?;
+        show_lines(&text, "→ ");
+        Ok(text)
     }
 
     fn write_skill(&self, description: &str) -> Result<()> {

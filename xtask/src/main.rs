@@ -28,6 +28,8 @@ struct Cli {
 enum Command {
     /// Build everything in release and show the main job on a copy of sandbox/
     Demo,
+    /// Have a real model do what the demo's script does at its end; needs the model
+    Flow(demo::FlowArgs),
     /// Run everything CI runs: fmt, clippy, tests, doc tests
     Test,
     /// Measure against the floor; prints a table and never fails on a number
@@ -62,6 +64,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo => demo::demo(),
+        Command::Flow(args) => demo::flow(&args),
         Command::Test => test::test(),
         Command::Bench(args) => bench::bench(&args),
         Command::Eval(args) => eval::eval(&args),
