@@ -16,10 +16,12 @@
 
 mod built;
 mod home;
+mod paths;
 mod process;
 mod terminal;
 
 pub use built::{binary, example_library, library, profile_dir};
 pub use home::TestHome;
+pub use paths::legal_paths;
 pub use process::{Background, Output};
 pub use terminal::{Left, Terminal};

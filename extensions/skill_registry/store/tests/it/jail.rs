@@ -5,6 +5,7 @@ use std::fs;
 
 use proptest::prelude::*;
 use skill_store::{Audience, ErrorKind, ResourceArgs, Store, read_skill_resource};
+use test_support::legal_paths;
 
 use crate::scene::Scene;
 
@@ -159,38 +160,7 @@ fn refusals_name_their_kind_and_what_to_do() {
 #[test]
 fn every_legal_path_is_read() {
     let (scene, store) = scene();
-    let pieces = [
-        "plain",
-        "UPPER",
-        "with space",
-        "ünïcödé",
-        "技能",
-        "🦀",
-        "...",
-        "..a",
-        "a..",
-        ".hidden",
-        "%2e%2e",
-        "a%2fb",
-        "~",
-        "$HOME",
-        "a:b",
-        "-rf",
-        "'quoted'",
-        "tab\there",
-        "a&b;c",
-        "(x)[y]{z}",
-    ];
-    let mut paths = Vec::new();
-    for (at, first) in pieces.iter().enumerate() {
-        paths.push(format!("f-{first}"));
-        for second in &pieces[at % 3..at % 3 + 9] {
-            paths.push(format!("d-{first}/{second}.md"));
-        }
-        paths.push(format!("deep/{first}/2/3/4/5/6/7/8/{at}"));
-    }
-    paths.push("x".repeat(255));
-    paths.push("d/".repeat(31) + "file");
+    let paths = legal_paths("tab\there");
     assert!(paths.len() >= 200, "{}", paths.len());
     for path in &paths {
         scene.write(&format!("skills/demo/{path}"), format!("content of {path}"));
