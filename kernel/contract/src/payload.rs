@@ -82,6 +82,22 @@ pub mod embedding_interface {
     pub const EMBED: &str = "embed";
 }
 
+/// The interface of extensions that handle events, spoken through the generic call.
+pub mod event_interface {
+    /// Name of the interface.
+    pub const NAME: &str = "event";
+    /// [`super::HandleEvent`] → nothing.
+    pub const HANDLE: &str = "handle";
+}
+
+/// The interface of extensions that have scheduled tasks, spoken through the generic call.
+pub mod scheduler_interface {
+    /// Name of the interface.
+    pub const NAME: &str = "scheduler";
+    /// [`super::RunTask`] → a line about what was done, or nothing.
+    pub const RUN: &str = "run";
+}
+
 /// What kind of failure an error is; the wire name is the variant in snake case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -224,6 +240,9 @@ pub struct CallContext {
     /// Who stands behind the call.
     #[serde(default)]
     pub origin: Origin,
+    /// What the call belongs to: the message of a user, or the event, that everything began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
 }
 
 /// When a tool asks before it acts.
@@ -350,7 +369,7 @@ pub struct BuildInfo {
     pub version: String,
 }
 
-/// Something that happened, published in-process.
+/// Something that happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Event {
     /// Dotted name such as `skill.added`.
@@ -360,6 +379,48 @@ pub struct Event {
     pub source: String,
     /// A JSON value.
     pub payload: Box<RawValue>,
+    /// Its place among all events of the home, from 1; set by the kernel, 0 where it is not kept.
+    #[serde(default)]
+    pub id: i64,
+    /// What it belongs to: the message of a user, or the event, that everything began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// Of several events with one topic and key only the first is kept and delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+impl Event {
+    /// An event that has not been kept yet and belongs to nothing.
+    #[must_use]
+    pub fn new(
+        topic: impl Into<String>,
+        source: impl Into<String>,
+        payload: Box<RawValue>,
+    ) -> Self {
+        let (topic, source) = (topic.into(), source.into());
+        Self { topic, source, payload, id: 0, correlation_id: None, key: None }
+    }
+}
+
+/// An event that an extension is to handle. It may come more than once, with the same id.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HandleEvent {
+    /// Who calls: an operator, with the event's correlation id.
+    pub context: CallContext,
+    /// The event.
+    pub event: Event,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+}
+
+/// A task of a schedule that is due.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunTask {
+    /// Who calls: an operator.
+    pub context: CallContext,
+    /// Name of the task, from the manifest.
+    pub task: String,
 }
 
 /// Asks for the events whose topic is `topic` or begins with `topic` and a dot.

@@ -150,6 +150,11 @@ impl Kernel {
                     continue;
                 }
                 (None, Kind::Library { .. }) => self.load(found, &settings).await,
+                (None, Kind::Process { .. }) => Err(LoadFailure {
+                    phase: Phase::Probe,
+                    reason: "this kernel starts no processes".to_owned(),
+                    hint: String::new(),
+                }),
             };
             match outcome {
                 Ok(instance) => match state.tools.add(&instance) {

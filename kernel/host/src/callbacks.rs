@@ -186,8 +186,8 @@ impl Callbacks {
         let notice: Notice = read(payload)?;
         let payload = serde_json::value::to_raw_value(&notice)
             .map_err(|error| CallError::protocol(&error))?;
-        let (topic, source) = (topic.to_owned(), self.extension.to_string());
-        Ok(kernel.events.publish(Event { topic, source, payload }))
+        let source = self.extension.to_string();
+        Ok(kernel.events.publish(Event::new(topic, source, payload)))
     }
 }
 

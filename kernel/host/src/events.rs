@@ -56,11 +56,7 @@ impl EventBus {
     /// Publishes one of the kernel's own events.
     pub(crate) fn publish_own(&self, topic: &str, payload: &serde_json::Value) -> usize {
         match serde_json::value::to_raw_value(payload) {
-            Ok(payload) => self.publish(Event {
-                topic: topic.to_owned(),
-                source: "kernel".to_owned(),
-                payload,
-            }),
+            Ok(payload) => self.publish(Event::new(topic, "kernel", payload)),
             Err(_) => 0,
         }
     }

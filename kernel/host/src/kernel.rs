@@ -422,6 +422,7 @@ impl Kernel {
             uses_skills: settings.uses_skills.iter().map(|skill| skill.value.clone()).collect(),
             catalog: catalog_scope(&settings.catalog),
             origin: request.origin,
+            correlation_id: None,
         }
     }
 

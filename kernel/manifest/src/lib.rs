@@ -30,6 +30,8 @@ mod yaml;
 pub use agent::{AgentManifest, AllowedToolsMode, Catalog, IntegrationMode, Limits, Located};
 pub use error::{Found, ManifestError, ManifestErrorKind, ManifestErrors};
 pub use id::{ExtensionId, ExtensionIdError};
-pub use manifest::{Dependency, Event, Events, Kind, Manifest, Mcp};
+pub use manifest::{
+    Action, Dependency, Event, Events, Handler, Kind, Manifest, Mcp, Schedule, Subscription,
+};
 pub use parse::parse;
 pub use schema::schema;

@@ -25,14 +25,16 @@ pub struct Manifest {
     pub secrets: Vec<String>,
     /// Whether the extension is loaded at all.
     pub enabled: bool,
-    /// The SHA-256 the library must have; a library only.
+    /// The SHA-256 the library must have, or of the files of a process extension; not of an agent.
     pub sha256: Option<[u8; 32]>,
     /// What an operator has to do before the extension works.
     pub setup_instructions: Option<String>,
     /// The events it publishes and subscribes to; documentation, nothing is enforced.
     pub events: Events,
-    /// What clients of the MCP server are offered; a library only.
+    /// What clients of the MCP server are offered; not of an agent.
     pub mcp: Mcp,
+    /// What happens at certain times.
+    pub schedules: Vec<Schedule>,
 }
 
 /// What an extension offers to clients of the MCP server.
@@ -50,6 +52,11 @@ pub enum Kind {
         /// The library's base name: `echo` stands for `libecho.so` on Linux.
         entrypoint: String,
     },
+    /// A program that speaks the Model Context Protocol on its standard input and output.
+    Process {
+        /// The program and its arguments; never empty.
+        command: Vec<String>,
+    },
     /// An agent described by the manifest alone; boxed because it is much larger.
     Agent(Box<AgentManifest>),
 }
@@ -59,7 +66,7 @@ impl Manifest {
     pub fn agent(&self) -> Option<&AgentManifest> {
         match &self.kind {
             Kind::Agent(agent) => Some(agent),
-            Kind::Library { .. } => None,
+            Kind::Library { .. } | Kind::Process { .. } => None,
         }
     }
 
@@ -67,7 +74,15 @@ impl Manifest {
     pub fn entrypoint(&self) -> Option<&str> {
         match &self.kind {
             Kind::Library { entrypoint } => Some(entrypoint),
-            Kind::Agent(_) => None,
+            Kind::Process { .. } | Kind::Agent(_) => None,
+        }
+    }
+
+    /// Returns the program and its arguments, if this is a process extension.
+    pub fn command(&self) -> Option<&[String]> {
+        match &self.kind {
+            Kind::Process { command } => Some(command),
+            Kind::Library { .. } | Kind::Agent(_) => None,
         }
     }
 }
@@ -91,7 +106,77 @@ pub struct Events {
     /// What it sends.
     pub publishes: Vec<Event>,
     /// What it reacts to.
-    pub subscribes: Vec<Event>,
+    pub subscribes: Vec<Subscription>,
+}
+
+/// An event that an extension reacts to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Subscription {
+    /// The topic, or the beginning of topics up to a dot; `*` stands for all.
+    pub topic: String,
+    /// What the extension does with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Who handles it; absent where the entry only documents what the extension does by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handler: Option<Handler>,
+    /// Milliseconds that one delivery may take; absent: as long as is usual for the handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// What happens with an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handler {
+    /// The person who runs the kernel is told.
+    NotifyUser {
+        /// A template of the line, in Jinja2; absent: the topic and what the event is about.
+        text: Option<String>,
+    },
+    /// An agent is given a task.
+    InvokeAgent {
+        /// The agent; absent in an agent's own manifest: itself.
+        agent: Option<ExtensionId>,
+        /// A template of the task, in Jinja2.
+        prompt: String,
+    },
+    /// The library's `EventProvider` is called.
+    Custom,
+}
+
+/// What an extension does at certain times.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Schedule {
+    /// The name, unique in the manifest.
+    pub name: String,
+    /// When: a cron pattern of five fields.
+    pub cron: String,
+    /// The time zone of the pattern, by its IANA name; absent: UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// What.
+    pub action: Action,
+    /// Milliseconds that one run may take; absent: as long as is usual for the action.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// What a schedule does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// The library's `SchedulerProvider` is called with the name of a task.
+    Task(String),
+    /// A tool of the extension is called.
+    Tool {
+        /// The tool.
+        name: String,
+        /// Its arguments, always a JSON object.
+        arguments: serde_json::Value,
+    },
+    /// The agent is given a task.
+    Prompt(String),
 }
 
 /// One documented event.

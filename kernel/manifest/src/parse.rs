@@ -9,6 +9,7 @@ use crate::read::{At, Fields, Read, Report};
 use crate::rules;
 use crate::{
     Dependency, Event, Events, ExtensionId, Kind, Manifest, ManifestErrorKind, ManifestErrors, Mcp,
+    Subscription,
 };
 
 /// Reads the text of one `manifest.yaml`.
@@ -67,6 +68,7 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
         setup_instructions: setup_instructions?,
         events: events?.unwrap_or_default(),
         mcp: mcp?,
+        schedules: Vec::new(),
     })
 }
 
@@ -171,9 +173,15 @@ fn events(at: &At<'_>, report: &mut Report) -> Read<Events> {
     let subscribes = fields.optional("subscribes", report, |at, report| {
         at.list(report, |at, report| event(at, "events.subscribes[]", report))
     });
+    let subscription = |Event { topic, description }| Subscription {
+        topic,
+        description,
+        handler: None,
+        timeout_ms: None,
+    };
     Ok(Events {
         publishes: publishes?.unwrap_or_default(),
-        subscribes: subscribes?.unwrap_or_default(),
+        subscribes: subscribes?.unwrap_or_default().into_iter().map(subscription).collect(),
     })
 }
 

@@ -96,8 +96,7 @@ impl ExtensionContext {
     /// # Errors
     /// [`ErrorKind::Unavailable`] while the kernel shuts down.
     pub async fn emit<T: Serialize + Sync + ?Sized>(&self, topic: &str, payload: &T) -> Result<()> {
-        let event =
-            Event { topic: topic.to_owned(), source: String::new(), payload: raw(payload)? };
+        let event = Event::new(topic, "", raw(payload)?);
         self.link.call(host_method::EMIT, to_bytes(&event)?).await.map(drop)
     }
 

@@ -222,7 +222,7 @@ mod tests {
     fn only_events_that_clients_can_see_are_changes() {
         let change = |topic: &str| {
             let payload = serde_json::value::to_raw_value(&()).unwrap();
-            is_change(&Event { topic: topic.to_owned(), source: String::new(), payload })
+            is_change(&Event::new(topic, "", payload))
         };
         for topic in ["skill.added", "skill.changed", "skill.removed", "skill.renamed"] {
             assert!(change(topic), "{topic}");

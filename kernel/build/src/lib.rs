@@ -1,0 +1,1 @@
+//! Checks, builds and installs extensions that agents or operators write.

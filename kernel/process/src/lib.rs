@@ -1,0 +1,1 @@
+//! Extensions that are processes of their own, over the Model Context Protocol.
