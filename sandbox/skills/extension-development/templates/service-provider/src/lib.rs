@@ -66,7 +66,7 @@ mod tests {
     fn describes_what_the_payload_tells() {
         let line = |topic: &str, payload: Value| {
             let payload = serde_json::value::to_raw_value(&payload).expect("a value is JSON");
-            describe(&Event { topic: topic.into(), source: "skill_registry".into(), payload })
+            describe(&Event::new(topic, "skill_registry", payload))
         };
         assert_eq!(line("skill.added", json!({"id": "x"})), "skill.added: x");
         assert_eq!(
