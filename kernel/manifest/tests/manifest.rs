@@ -29,6 +29,7 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         setup_instructions: None,
         events: Events::default(),
         mcp: Mcp::default(),
+        schedules: Vec::new(),
     }
 }
 
@@ -131,6 +132,7 @@ mcp:
             subscribes: Vec::new(),
         },
         mcp: Mcp { tools: vec!["read_skill".to_owned(), "a.b-c".to_owned()] },
+        schedules: Vec::new(),
         ..library("skill_registry", "skill_registry")
     };
     assert_eq!(parse(&text), Ok(expected.clone()));
