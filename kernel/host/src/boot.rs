@@ -18,7 +18,7 @@ use crate::events::topic;
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::Instance;
-use crate::kernel::{Kernel, Limits, Shared, State};
+use crate::kernel::{ADDED, Kernel, Limits, Shared, State};
 use crate::loader;
 use crate::model::{ModelSource, NoModels};
 use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
@@ -26,6 +26,9 @@ use crate::runtime::kernel_tools;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::tools::ToolProblem;
+
+/// Ids that mean something of the kernel's where `uses_tools` names them.
+pub(crate) const RESERVED: [&str; 2] = [kernel_tools::OWNER, ADDED];
 
 /// What the kernel is started with.
 #[derive(Clone)]
@@ -137,12 +140,16 @@ impl Kernel {
             report.notes.push(format!("`{}` {unmet}", unmet.id));
         }
         let settings = self.shared.settings.load_full();
-        let mut state = State::default();
+        let in_sandbox =
+            |found: &FoundManifest| found.path.starts_with(self.shared.home.extensions());
+        let added = manifests.iter().filter(|(_, found)| in_sandbox(found));
+        let added = Arc::new(added.map(|(id, _)| id.clone()).collect());
+        let mut state = State { added, ..State::default() };
         let mut agents = Vec::new();
         for id in &plan.order {
             let found = &manifests[id];
             let failed = self.failed_dependency(&state, &report, found);
-            let reserved = (id.as_str() == kernel_tools::OWNER).then(reserved);
+            let reserved = RESERVED.contains(&id.as_str()).then(|| reserved(id));
             let outcome = match (reserved.or(failed), &found.manifest.kind) {
                 (Some(failure), _) => Err(failure),
                 (None, Kind::Agent(_)) => {
@@ -409,10 +416,10 @@ fn keep_rejected_agents(
     }
 }
 
-fn reserved() -> LoadFailure {
+fn reserved(id: &ExtensionId) -> LoadFailure {
     LoadFailure {
         phase: Phase::Plan,
-        reason: format!("the id `{}` is the kernel's own", kernel_tools::OWNER),
+        reason: format!("the id `{id}` is the kernel's own"),
         hint: "choose another id".to_owned(),
     }
 }

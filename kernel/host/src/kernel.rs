@@ -1,6 +1,6 @@
 //! The kernel: what is loaded, and what can be done with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -101,6 +101,8 @@ pub(crate) struct State {
     pub(crate) tools: ToolTable,
     pub(crate) chain: ContextChain,
     pub(crate) agents: BTreeMap<ExtensionId, Arc<Agent>>,
+    /// What lies in `sandbox/extensions`, loaded or not.
+    pub(crate) added: Arc<BTreeSet<ExtensionId>>,
     pub(crate) report: Arc<LoadReport>,
 }
 
@@ -131,6 +133,9 @@ pub struct Turn {
     /// What each provider contributed, in chain order.
     pub blocks: Vec<Block>,
 }
+
+/// What `uses_tools` calls everything in `sandbox/extensions`; no extension may have the id.
+pub(crate) const ADDED: &str = "sandbox";
 
 /// The agent a turn goes to when none is named.
 pub const DEFAULT_AGENT: &str = "orchestrator_agent";
@@ -281,10 +286,15 @@ impl Kernel {
     /// Lists the tools that an agent may call.
     pub(crate) async fn tools_of(&self, agent: &Agent, context: &CallContext) -> Listing {
         let uses = &agent.settings().uses_tools;
+        let added = match uses.iter().any(|used| used.value == ADDED) {
+            true => Arc::clone(&self.shared.state.load().added),
+            false => Arc::default(),
+        };
         let wanted = |owner: &ExtensionId, name: &str| {
             // An agent is no tool of its own.
             *owner != agent.manifest.id
-                && uses.iter().any(|used| used.value == name || *owner == *used.value)
+                && (uses.iter().any(|used| used.value == name || *owner == *used.value)
+                    || added.contains(owner))
         };
         self.shared.list_tools(context, wanted).await
     }

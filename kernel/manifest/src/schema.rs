@@ -137,7 +137,8 @@ struct Agent {
     /// Parameters handed to the model as they are, such as `temperature`.
     parameters: Option<Map<String, Value>>,
     /// The tools it is offered, by their names or by the id of an extension with all of its tools:
-    /// `kernel` has those that hand tasks to other agents, an agent with `integration_mode: tool` is
+    /// `kernel` has those that hand tasks to other agents, build and restart, `sandbox` stands for
+    /// every extension in `sandbox/extensions`, an agent with `integration_mode: tool` is
     /// a tool under its own id.
     #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
     uses_tools: Option<Vec<String>>,
