@@ -32,6 +32,7 @@ mod report;
 mod runtime;
 mod secrets;
 mod settings;
+pub mod supervision;
 mod thread;
 mod tools;
 mod transcript;
@@ -69,7 +70,7 @@ pub use skillhost_contract::payload::{
     PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
 pub use thread::{
-    CUT_OFF, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
+    CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
 };
 pub use tools::OwnedTool;
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};

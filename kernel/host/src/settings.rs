@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use skillhost_manifest::Manifest;
 
 use crate::error::similar;
+use crate::supervision::SupervisorSettings;
 
 mod mcp;
 mod models;
@@ -35,6 +36,8 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// The models that agents run on.
     pub models: ModelsSettings,
+    /// When a supervised kernel that crashed is started again.
+    pub supervisor: SupervisorSettings,
 }
 
 /// One value and where it comes from.
@@ -134,7 +137,7 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["extensions__", "mcp__", "models__"]
+                    || ["extensions__", "mcp__", "models__", "supervisor__"]
                         .iter()
                         .any(|prefix| key.starts_with(prefix))
             })
@@ -226,6 +229,10 @@ impl LoadedSettings {
         for (key, value) in mcp.as_object().into_iter().flatten() {
             rows.push(self.row(&format!("mcp.{key}"), value.clone(), "default"));
         }
+        let supervisor = serde_json::to_value(self.settings.supervisor).unwrap_or_default();
+        for (key, value) in supervisor.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("supervisor.{key}"), value.clone(), "default"));
+        }
         for (key, value) in self.settings.models.rows() {
             rows.push(self.row(&format!("models.{key}"), value, "default"));
         }
@@ -299,6 +306,9 @@ mod tests {
             ("mcp.catalog", "\"all\"".to_owned()),
             ("mcp.review", "\"off\"".to_owned()),
             ("models.default", "\"script/demo\"".to_owned()),
+            ("supervisor.crashes", "5".to_owned()),
+            ("supervisor.delay_ms", "1000".to_owned()),
+            ("supervisor.within_ms", "300000".to_owned()),
         ];
         assert_eq!(keys, expected);
         assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");
