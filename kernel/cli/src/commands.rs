@@ -33,6 +33,7 @@ use crate::error::CliError;
 use crate::exit;
 use crate::output::{Outcome, Output};
 use crate::session::Session;
+pub(crate) use supervise::is_supervised;
 
 /// Runs the command named on the command line.
 pub(crate) fn main() -> ExitCode {

@@ -153,8 +153,9 @@ impl From<SupervisorLockError> for CliError {
     fn from(error: SupervisorLockError) -> Self {
         let message = error.to_string();
         match error {
-            SupervisorLockError::Held { .. } => Self::new(exit::CONFLICT, message)
-                .hint("stop the other one, or use another --home"),
+            SupervisorLockError::Held { .. } => {
+                Self::new(exit::CONFLICT, message).hint("stop the other one, or use another --home")
+            }
             SupervisorLockError::Io { path, source } => Self::io(&path, &source),
         }
     }

@@ -42,6 +42,8 @@ pub struct BootOptions {
     pub limits: Limits,
     /// Where agents' models come from.
     pub models: Arc<dyn ModelSource>,
+    /// Somebody starts the kernel again when it ends and wants that.
+    pub supervised: bool,
 }
 
 impl BootOptions {
@@ -55,6 +57,7 @@ impl BootOptions {
             installation: Installation::of_current_exe(),
             limits: Limits::default(),
             models: Arc::new(NoModels),
+            supervised: false,
         }
     }
 }

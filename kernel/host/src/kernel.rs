@@ -20,6 +20,7 @@ use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
 use crate::report::LoadReport;
+use crate::restart::Restarts;
 use crate::runtime::session::Sessions;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -44,6 +45,9 @@ pub struct Limits {
     pub drain: Duration,
     /// The service's end, `stop`, and the end of the runtime: each.
     pub stop: Duration,
+    /// Conversations that come to rest before a restart, the agents included that they have handed
+    /// tasks to.
+    pub rest: Duration,
 }
 
 impl Default for Limits {
@@ -58,6 +62,7 @@ impl Default for Limits {
             health: seconds(2),
             drain: seconds(10),
             stop: seconds(5),
+            rest: seconds(600),
         }
     }
 }
@@ -84,6 +89,7 @@ pub(crate) struct Shared {
     pub(crate) events: EventBus,
     /// The agents that run just now.
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) restarts: Restarts,
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
@@ -137,8 +143,10 @@ pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl Shared {
     pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
-        let BootOptions { home, settings, settings_file, installation, limits, models } = options;
+        let BootOptions { home, settings, settings_file, installation, limits, models, supervised } =
+            options;
         Self {
+            restarts: Restarts::new(&home, supervised),
             home,
             settings: ArcSwap::from_pointee(settings),
             settings_file,

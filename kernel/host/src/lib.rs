@@ -29,6 +29,7 @@ mod loader;
 mod model;
 mod reload;
 mod report;
+mod restart;
 mod runtime;
 mod secrets;
 mod settings;
@@ -57,6 +58,7 @@ pub use model::{
 };
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
+pub use restart::Restarted;
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
 pub use secrets::Secrets;
 pub use settings::{
@@ -70,7 +72,8 @@ pub use skillhost_contract::payload::{
     PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
 pub use thread::{
-    CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
+    CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary,
+    Threads,
 };
 pub use tools::OwnedTool;
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};

@@ -25,7 +25,8 @@ pub(super) fn supervise(session: &Session) -> Outcome {
     let kernel = Program { path: std::env::current_exe()?, arguments: arguments() };
     // On this thread: the kernel is told when the thread that started it is gone.
     session.block_on(async {
-        let mut told = Told { int: signal(SignalKind::interrupt())?, term: signal(SignalKind::terminate())? };
+        let mut told =
+            Told { int: signal(SignalKind::interrupt())?, term: signal(SignalKind::terminate())? };
         let (began, mut backoff) = (Instant::now(), Backoff::new(settings));
         loop {
             let (status, ending) = run(&kernel, &mut told).await?;
@@ -153,7 +154,12 @@ fn after(
         Next::Again(wait) => {
             let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let line = format!("{what}; it is started again in {ms} ms");
-            tell(output, "supervisor.restarting", &line, &json!({ "reason": what, "wait_ms": ms }))?;
+            tell(
+                output,
+                "supervisor.restarting",
+                &line,
+                &json!({ "reason": what, "wait_ms": ms }),
+            )?;
             Ok(Some(wait))
         }
         Next::Stop(times) => {

@@ -18,9 +18,17 @@ pub(super) enum Change {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
     },
-    Skill { skill: SkillRef, in_messages: bool },
-    Compacted { summary: String, keep_from: usize },
-    LeftOut { before: usize },
+    Skill {
+        skill: SkillRef,
+        in_messages: bool,
+    },
+    Compacted {
+        summary: String,
+        keep_from: usize,
+    },
+    LeftOut {
+        before: usize,
+    },
     Reset,
 }
 
