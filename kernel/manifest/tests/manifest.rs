@@ -132,6 +132,7 @@ mcp:
             subscribes: Vec::new(),
         },
         mcp: Mcp { tools: vec!["read_skill".to_owned(), "a.b-c".to_owned()] },
+        schedules: Vec::new(),
         ..library("skill_registry", "skill_registry")
     };
     assert_eq!(parse(&text), Ok(expected.clone()));
