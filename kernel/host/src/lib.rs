@@ -41,7 +41,7 @@ mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
 pub use boot::BootOptions;
-pub use channel::{ApprovalRequest, Channel, Decision, RunEvent};
+pub use channel::{ApprovalRequest, Channel, Decision, RunEvent, SecretAsk, SecretReply};
 pub use context_chain::{Block, Outcome};
 pub use discovery::{Discovered, FoundManifest, discover};
 pub use elf::ElfProblem;
