@@ -14,9 +14,11 @@ use skillhost_manifest::Manifest;
 
 use crate::error::similar;
 
+mod build;
 mod mcp;
 mod models;
 
+pub use build::BuildSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
 pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
 
@@ -35,6 +37,8 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// The models that agents run on.
     pub models: ModelsSettings,
+    /// How extensions in `sandbox/extensions` are built.
+    pub build: BuildSettings,
 }
 
 /// One value and where it comes from.
@@ -134,7 +138,7 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["extensions__", "mcp__", "models__"]
+                    || ["build__", "extensions__", "mcp__", "models__"]
                         .iter()
                         .any(|prefix| key.starts_with(prefix))
             })
@@ -226,6 +230,10 @@ impl LoadedSettings {
         for (key, value) in mcp.as_object().into_iter().flatten() {
             rows.push(self.row(&format!("mcp.{key}"), value.clone(), "default"));
         }
+        let build = serde_json::to_value(&self.settings.build).unwrap_or_default();
+        for (key, value) in build.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("build.{key}"), value.clone(), "default"));
+        }
         for (key, value) in self.settings.models.rows() {
             rows.push(self.row(&format!("models.{key}"), value, "default"));
         }
@@ -294,6 +302,9 @@ mod tests {
         let keys: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.to_string())).collect();
         let expected = [
             ("allow_shadowing", "[]".to_owned()),
+            ("build.allow", "[]".to_owned()),
+            ("build.memory_limit_mib", "4096".to_owned()),
+            ("build.time_limit_ms", "600000".to_owned()),
             ("extensions.echo.greeting", "\"hi\"".to_owned()),
             ("extensions.echo.other", "1".to_owned()),
             ("mcp.catalog", "\"all\"".to_owned()),
@@ -301,7 +312,7 @@ mod tests {
             ("models.default", "\"script/demo\"".to_owned()),
         ];
         assert_eq!(keys, expected);
-        assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");
+        assert_eq!(rows[5].source, "manifests/echo/manifest.yaml");
     }
 
     #[test]

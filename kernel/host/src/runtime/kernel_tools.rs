@@ -77,6 +77,7 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
                 }),
             )
         },
+        super::build_extension::spec(),
     ]
 }
 
