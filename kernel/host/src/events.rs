@@ -23,6 +23,10 @@ pub mod topic {
     pub const RELOADED: &str = "kernel.extension_reloaded";
     /// A service ended with an error: payload `{"id": …, "reason": …}`.
     pub const SERVICE_FAILED: &str = "kernel.service_failed";
+    /// An extension was built and installed: payload `{"id": …, "sha256": …, "tools": […]}`.
+    pub const BUILT: &str = "extension.built";
+    /// An extension was not built: payload `{"id": …, "reason": …}`.
+    pub const BUILD_FAILED: &str = "extension.build_failed";
 }
 
 /// Events a slow reader may lag behind before the oldest are dropped.

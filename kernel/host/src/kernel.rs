@@ -12,6 +12,7 @@ use skillhost_manifest::ExtensionId;
 
 use crate::agents::{Agent, Resolved, Resolver, catalog_scope, generation, missing_tools};
 use crate::boot::BootOptions;
+use crate::builder::ExtensionBuilder;
 use crate::context_chain::{Block, ContextChain, compose};
 use crate::error::{CallError, KernelError, similar};
 use crate::events::EventBus;
@@ -85,6 +86,7 @@ pub(crate) struct Shared {
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) models: Arc<dyn ModelSource>,
+    pub(crate) builder: Arc<dyn ExtensionBuilder>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
     /// The agents that run just now.
@@ -143,8 +145,16 @@ pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl Shared {
     pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
-        let BootOptions { home, settings, settings_file, installation, limits, models, supervised } =
-            options;
+        let BootOptions {
+            home,
+            settings,
+            settings_file,
+            installation,
+            limits,
+            models,
+            supervised,
+            builder,
+        } = options;
         Self {
             restarts: Restarts::new(&home, supervised),
             home,
@@ -153,6 +163,7 @@ impl Shared {
             installation,
             limits,
             models,
+            builder,
             secrets,
             events: EventBus::default(),
             sessions: Arc::default(),

@@ -10,6 +10,7 @@
 mod abi;
 mod agents;
 mod boot;
+mod builder;
 mod callbacks;
 mod channel;
 mod context_chain;
@@ -27,6 +28,7 @@ mod journal;
 mod kernel;
 mod loader;
 mod model;
+mod probe;
 mod reload;
 mod report;
 mod restart;
@@ -41,6 +43,9 @@ mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
 pub use boot::BootOptions;
+pub use builder::{
+    BuildPlan, BuildPreview, Built, Candidate, ExtensionBuilder, PlannedFile, RolledBack,
+};
 pub use channel::{ApprovalRequest, Channel, Decision, RunEvent, SecretAsk, SecretReply};
 pub use context_chain::{Block, Outcome};
 pub use discovery::{Discovered, FoundManifest, discover};
@@ -56,15 +61,16 @@ pub use model::{
     Message, ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply,
     ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
 };
+pub use probe::{ProbeFailure, Probed, probe};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
 pub use restart::Restarted;
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
 pub use secrets::Secrets;
 pub use settings::{
-    DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,
-    McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings, SettingsError,
-    Wire,
+    BuildSettings, DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs,
+    McpCatalogWord, McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings,
+    SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,

@@ -17,6 +17,7 @@ mod arguments;
 mod asking;
 mod begin;
 mod budget;
+mod build_extension;
 mod calls;
 mod compaction;
 mod create_agent;

@@ -15,9 +15,11 @@ use skillhost_manifest::Manifest;
 use crate::error::similar;
 use crate::supervision::SupervisorSettings;
 
+mod build;
 mod mcp;
 mod models;
 
+pub use build::BuildSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
 pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
 
@@ -38,6 +40,8 @@ pub struct Settings {
     pub models: ModelsSettings,
     /// When a supervised kernel that crashed is started again.
     pub supervisor: SupervisorSettings,
+    /// How extensions in `sandbox/extensions` are built.
+    pub build: BuildSettings,
 }
 
 /// One value and where it comes from.
@@ -137,7 +141,7 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["extensions__", "mcp__", "models__", "supervisor__"]
+                    || ["build__", "extensions__", "mcp__", "models__", "supervisor__"]
                         .iter()
                         .any(|prefix| key.starts_with(prefix))
             })
@@ -233,6 +237,10 @@ impl LoadedSettings {
         for (key, value) in supervisor.as_object().into_iter().flatten() {
             rows.push(self.row(&format!("supervisor.{key}"), value.clone(), "default"));
         }
+        let build = serde_json::to_value(&self.settings.build).unwrap_or_default();
+        for (key, value) in build.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("build.{key}"), value.clone(), "default"));
+        }
         for (key, value) in self.settings.models.rows() {
             rows.push(self.row(&format!("models.{key}"), value, "default"));
         }
@@ -301,6 +309,9 @@ mod tests {
         let keys: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.to_string())).collect();
         let expected = [
             ("allow_shadowing", "[]".to_owned()),
+            ("build.allow", "[]".to_owned()),
+            ("build.memory_limit_mib", "4096".to_owned()),
+            ("build.time_limit_ms", "600000".to_owned()),
             ("extensions.echo.greeting", "\"hi\"".to_owned()),
             ("extensions.echo.other", "1".to_owned()),
             ("mcp.catalog", "\"all\"".to_owned()),
@@ -311,7 +322,7 @@ mod tests {
             ("supervisor.within_ms", "300000".to_owned()),
         ];
         assert_eq!(keys, expected);
-        assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");
+        assert_eq!(rows[5].source, "manifests/echo/manifest.yaml");
     }
 
     #[test]

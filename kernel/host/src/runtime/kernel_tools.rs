@@ -79,6 +79,7 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
             )
         },
         request_restart::spec(),
+        super::build_extension::spec(),
     ]
 }
 
