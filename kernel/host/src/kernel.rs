@@ -14,7 +14,7 @@ use crate::agents::{Agent, Resolved, Resolver, catalog_scope, generation, missin
 use crate::boot::BootOptions;
 use crate::context_chain::{Block, ContextChain, compose};
 use crate::error::{CallError, KernelError, similar};
-use crate::events::EventBus;
+use crate::events::{EventBus, journal_of};
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
@@ -138,6 +138,7 @@ pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 impl Shared {
     pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
         let BootOptions { home, settings, settings_file, installation, limits, models } = options;
+        let events = EventBus::new(journal_of(&home));
         Self {
             home,
             settings: ArcSwap::from_pointee(settings),
@@ -146,7 +147,7 @@ impl Shared {
             limits,
             models,
             secrets,
-            events: EventBus::default(),
+            events,
             sessions: Arc::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
@@ -232,7 +233,7 @@ impl Kernel {
         Arc::clone(&self.shared.state.load().report)
     }
 
-    /// The in-process event bus.
+    /// The events of the home.
     #[must_use]
     pub fn events(&self) -> &EventBus {
         &self.shared.events

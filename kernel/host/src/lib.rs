@@ -10,6 +10,7 @@
 mod abi;
 mod agents;
 mod boot;
+mod bus;
 mod callbacks;
 mod channel;
 mod context_chain;
@@ -44,7 +45,7 @@ pub use context_chain::{Block, Outcome};
 pub use discovery::{Discovered, FoundManifest, discover};
 pub use elf::ElfProblem;
 pub use error::{CallError, KernelError, similar};
-pub use events::{EventBus, topic};
+pub use events::{EventBus, journal_of, topic};
 pub use exported::Published;
 pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
 pub use installation::Installation;
@@ -67,6 +68,9 @@ pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
     PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
     PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
+};
+pub use skillhost_events::{
+    DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, Tail,
 };
 pub use thread::{
     CUT_OFF, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
