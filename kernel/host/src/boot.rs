@@ -352,7 +352,9 @@ impl Kernel {
             tracing::error!(%id, %error, "the service ended");
             if let Some(kernel) = kernel.upgrade() {
                 let payload = serde_json::json!({ "id": id.as_str(), "reason": error.message });
-                kernel.events.publish_own(topic::SERVICE_FAILED, &payload);
+                tokio::spawn(async move {
+                    kernel.events.publish_own(topic::SERVICE_FAILED, &payload).await;
+                });
             }
         });
     }

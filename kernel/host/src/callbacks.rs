@@ -95,7 +95,7 @@ impl Callbacks {
             host_method::EMIT => {
                 let mut event: Event = read(payload)?;
                 event.source = self.extension.to_string();
-                kernel.events.publish(event);
+                kernel.events.publish(event).await?;
                 Ok(Vec::new())
             }
             host_method::SUBSCRIBE => {
@@ -184,7 +184,7 @@ impl Callbacks {
         let payload = serde_json::value::to_raw_value(&notice)
             .map_err(|error| CallError::protocol(&error))?;
         let source = self.extension.to_string();
-        Ok(kernel.events.publish(Event::new(topic, source, payload)))
+        Ok(kernel.events.tell(Event::new(topic, source, payload)))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::boot::BootOptions;
 use crate::builder::ExtensionBuilder;
 use crate::context_chain::{Block, ContextChain, compose};
 use crate::error::{CallError, KernelError, similar};
-use crate::events::EventBus;
+use crate::events::{EventBus, journal_of};
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
@@ -155,6 +155,7 @@ impl Shared {
             supervised,
             builder,
         } = options;
+        let events = EventBus::new(journal_of(&home));
         Self {
             restarts: Restarts::new(&home, supervised),
             home,
@@ -165,7 +166,7 @@ impl Shared {
             models,
             builder,
             secrets,
-            events: EventBus::default(),
+            events,
             sessions: Arc::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
@@ -251,7 +252,7 @@ impl Kernel {
         Arc::clone(&self.shared.state.load().report)
     }
 
-    /// The in-process event bus.
+    /// The events of the home.
     #[must_use]
     pub fn events(&self) -> &EventBus {
         &self.shared.events

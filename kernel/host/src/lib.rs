@@ -11,6 +11,7 @@ mod abi;
 mod agents;
 mod boot;
 mod builder;
+mod bus;
 mod callbacks;
 mod channel;
 mod context_chain;
@@ -51,7 +52,7 @@ pub use context_chain::{Block, Outcome};
 pub use discovery::{Discovered, FoundManifest, discover};
 pub use elf::ElfProblem;
 pub use error::{CallError, KernelError, similar};
-pub use events::{EventBus, topic};
+pub use events::{EventBus, journal_of, topic};
 pub use exported::Published;
 pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
 pub use installation::Installation;
@@ -76,6 +77,9 @@ pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
     PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
     PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
+};
+pub use skillhost_events::{
+    DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, Tail,
 };
 pub use thread::{
     CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary,

@@ -79,7 +79,7 @@ impl Kernel {
         old.end(&self.shared.limits).await;
         let to = new.build.version.clone();
         let payload = serde_json::json!({ "id": id, "from": from, "to": to });
-        self.shared.events.publish_own(topic::RELOADED, &payload);
+        self.shared.events.publish_own(topic::RELOADED, &payload).await;
         Ok(Reloaded { id: id.to_owned(), from, to, switched_ms, drained_ms: elapsed_ms(started) })
     }
 

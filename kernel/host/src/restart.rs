@@ -180,7 +180,7 @@ impl Kernel {
     pub async fn request_restart(&self, reason: &str, by: &str) -> Result<(), CallError> {
         self.shared.restarts.ask(reason, by)?;
         let payload = json!({ "text": plain(reason), "by": by });
-        self.shared.events.publish_own(topic::RESTART_REQUESTED, &payload);
+        self.shared.events.publish_own(topic::RESTART_REQUESTED, &payload).await;
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Kernel {
         let payload = serde_json::to_value(&restarted).unwrap_or_default();
         // It is announced once.
         let _ = self.shared.restarts.came.set(Arc::new(restarted));
-        self.shared.events.publish_own(topic::RESTARTED, &payload);
+        self.shared.events.publish_own(topic::RESTARTED, &payload).await;
     }
 }
 
