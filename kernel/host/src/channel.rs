@@ -89,7 +89,7 @@ pub enum Decision {
 }
 
 /// What happens in a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
     /// More of the reply's text.

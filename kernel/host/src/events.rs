@@ -23,6 +23,12 @@ pub mod topic {
     pub const NOTICE: &str = "kernel.notice";
     /// An agent or extension has asked for a restart: payload `{"text": …, "by": …}`, the reason.
     pub const RESTART_REQUESTED: &str = "kernel.restart_requested";
+    /// A person has said something to an agent: payload [`crate::control::TalkRequest`], its key the
+    /// message's id.
+    pub const USER_MESSAGE: &str = "user.message";
+    /// What a person said was answered, or will not be: payload `{"message_id": …, "thread": …}` and
+    /// `outcome` or `error`.
+    pub const REPLIED: &str = "agent.replied";
     /// The kernel was started again, as asked: payload [`crate::Restarted`].
     pub const RESTARTED: &str = "kernel.restarted";
     /// A new build of an extension is in use: payload `{"id": …, "version": …}`.

@@ -14,6 +14,7 @@ use crate::agents::{Agent, Resolved, Resolver, catalog_scope, generation, missin
 use crate::boot::BootOptions;
 use crate::builder::ExtensionBuilder;
 use crate::context_chain::{Block, ContextChain, compose};
+use crate::conversations::Conversations;
 use crate::error::{CallError, KernelError, similar};
 use crate::events::{EventBus, journal_of};
 use crate::home::Home;
@@ -92,6 +93,7 @@ pub(crate) struct Shared {
     /// The agents that run just now.
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) restarts: Restarts,
+    pub(crate) conversations: Conversations,
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
@@ -168,6 +170,7 @@ impl Shared {
             secrets,
             events,
             sessions: Arc::default(),
+            conversations: Conversations::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),

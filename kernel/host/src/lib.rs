@@ -17,6 +17,7 @@ mod channel;
 mod context_chain;
 #[cfg(unix)]
 pub mod control;
+mod conversations;
 mod discovery;
 mod elf;
 mod error;
@@ -40,6 +41,7 @@ pub mod supervision;
 mod thread;
 mod tools;
 mod transcript;
+mod user_message;
 mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};

@@ -14,6 +14,7 @@ use skillhost_manifest::ExtensionId;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::control::FromKernel;
 use crate::error::CallError;
 use crate::events::topic;
 use crate::home::Home;
@@ -83,6 +84,11 @@ impl Restarts {
     /// Whether runs that can go on after a restart are to stop now.
     pub(crate) fn resting(&self) -> bool {
         *self.phase.borrow() != Phase::Running
+    }
+
+    /// Whether the kernel that comes next is started at once.
+    pub(crate) fn again(&self) -> bool {
+        self.record.exists()
     }
 
     /// Waits until nothing is waited for any more.
@@ -206,6 +212,7 @@ impl Kernel {
         let _ = tokio::time::timeout(limits.drain, sessions.until_empty()).await;
         over.cancel();
         let _ = tokio::time::timeout(limits.stop, sessions.until_empty()).await;
+        self.shared.conversations.end_all(&FromKernel::Ending { again: asked });
     }
 
     /// Says what came of the restart that the kernel before this one was asked for; to be called once

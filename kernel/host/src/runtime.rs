@@ -175,7 +175,7 @@ impl RunError {
     }
 
     /// The kind in one word, for transcripts.
-    fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Agent(_) => "agent",
             Self::Model(_) => "model",

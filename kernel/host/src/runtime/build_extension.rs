@@ -181,13 +181,13 @@ impl Kernel {
             Ok(built) => {
                 let Built { sha256, tools, .. } = &built;
                 let payload = json!({ "id": id.as_str(), "sha256": sha256, "tools": tools });
-                events.publish_own(topic::BUILT, &payload);
+                events.publish_own(topic::BUILT, &payload).await;
                 Ok(built)
             }
             Err(error) => {
                 let reason = error.message.lines().next().unwrap_or_default();
                 let payload = json!({ "id": id.as_str(), "reason": reason });
-                events.publish_own(topic::BUILD_FAILED, &payload);
+                events.publish_own(topic::BUILD_FAILED, &payload).await;
                 Err(error)
             }
         }
