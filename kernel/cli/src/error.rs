@@ -3,6 +3,7 @@
 use std::io;
 
 use serde_json::{Value, json};
+use skillhost_kernel::control::Failure;
 use skillhost_kernel::supervision::SupervisorLockError;
 use skillhost_kernel::{
     CallError, ErrorKind, HomeError, KernelError, ModelErrorKind, RunError, SettingsError,
@@ -123,6 +124,19 @@ impl From<RunError> for CliError {
                 Self { code: if unknown { exit::NOT_FOUND } else { exit::FINDINGS }, ..failed }
             }
             error => Self::of_kind(kind, &error.to_string(), &error.hint()),
+        }
+    }
+}
+
+impl From<Failure> for CliError {
+    fn from(Failure { what, error }: Failure) -> Self {
+        let failed = Self::of_kind(error.kind, &error.message, &error.hint);
+        match (what.as_str(), error.kind) {
+            ("cancelled", _) => Self::new(exit::INTERRUPTED, error.message),
+            ("model", ErrorKind::NotFound) => failed,
+            // As above.
+            ("model", _) => Self { code: exit::FINDINGS, ..failed },
+            _ => failed,
         }
     }
 }

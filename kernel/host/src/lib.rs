@@ -78,7 +78,7 @@ pub use settings::{
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
     PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
-    PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
+    PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, SkillRef, ToolOutput, ToolSpec,
 };
 pub use skillhost_events::{
     DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, Tail,
