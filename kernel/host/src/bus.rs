@@ -1,4 +1,6 @@
-//! Who handles durable events: the kernel's own handlers, and what manifests subscribe.
+//! How parts of the kernel handle durable events.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_events::{Delivery, StoredEvent};
@@ -21,6 +23,11 @@ pub(crate) trait OwnHandler: Send + Sync {
 
     /// Handles an event, which may come more than once.
     async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Handled;
+}
+
+/// Every handler of the kernel's own.
+pub(crate) fn own_handlers() -> Vec<Arc<dyn OwnHandler>> {
+    Vec::new()
 }
 
 /// What came of one attempt to handle an event.

@@ -32,6 +32,7 @@ mod reload;
 mod report;
 mod runtime;
 mod secrets;
+mod serving;
 mod settings;
 mod thread;
 mod tools;
@@ -60,9 +61,9 @@ pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
 pub use secrets::Secrets;
 pub use settings::{
-    DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,
-    McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings, SettingsError,
-    Wire,
+    DEFAULT_MODEL, EventsSettings, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs,
+    McpCatalogWord, McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings,
+    SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,

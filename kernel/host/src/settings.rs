@@ -14,9 +14,11 @@ use skillhost_manifest::Manifest;
 
 use crate::error::similar;
 
+mod events;
 mod mcp;
 mod models;
 
+pub use events::EventsSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
 pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
 
@@ -29,6 +31,8 @@ const ENV_PREFIX: &str = "SKILLHOST_";
 pub struct Settings {
     /// Ids of shipped extensions that `sandbox/extensions` may take over.
     pub allow_shadowing: Vec<String>,
+    /// How events are delivered.
+    pub events: EventsSettings,
     /// By extension id: keys that override the manifest's `config`.
     pub extensions: BTreeMap<String, Map<String, Value>>,
     /// What clients of the MCP server see and may do.
@@ -134,7 +138,7 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["extensions__", "mcp__", "models__"]
+                    || ["events__", "extensions__", "mcp__", "models__"]
                         .iter()
                         .any(|prefix| key.starts_with(prefix))
             })

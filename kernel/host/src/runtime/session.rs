@@ -27,6 +27,8 @@ pub(crate) struct Session {
     pub(crate) conversation: String,
     pub(crate) run_id: String,
     pub(crate) agent: ExtensionId,
+    /// What its calls and events belong to.
+    pub(crate) correlation_id: Option<String>,
     pub(crate) reporter: Reporter,
     pub(crate) permissions: ArcSwap<Permissions>,
     pub(crate) budget: Arc<Budget>,
