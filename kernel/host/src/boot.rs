@@ -171,6 +171,7 @@ impl Kernel {
                         report.loaded.push(instance.report());
                         report.notes.extend(self.missing_secrets(found));
                         report.notes.extend(instance.unknown_exports());
+                        report.notes.extend(instance.unheard());
                         state.order.push(id.clone());
                         state.instances.insert(id.clone(), Arc::new(instance));
                         state.chain = ContextChain::of(state.instances.values());

@@ -33,6 +33,9 @@ pub mod topic {
     pub const RESTARTED: &str = "kernel.restarted";
     /// A new build of an extension is in use: payload `{"id": …, "version": …}`.
     pub const RELOADED: &str = "kernel.extension_reloaded";
+    /// A delivery of an event was given up: payload `{"delivery": …, "subscriber": …, "event": …,
+    /// "topic": …, "attempts": …, "error": …}`.
+    pub const EVENT_DEAD: &str = "event.dead";
     /// A service ended with an error: payload `{"id": …, "reason": …}`.
     pub const SERVICE_FAILED: &str = "kernel.service_failed";
     /// An extension was built and installed: payload `{"id": …, "sha256": …, "tools": […]}`.

@@ -36,6 +36,7 @@ mod report;
 mod restart;
 mod runtime;
 mod secrets;
+mod serving;
 mod settings;
 pub mod supervision;
 mod thread;
@@ -71,9 +72,9 @@ pub use restart::Restarted;
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
 pub use secrets::Secrets;
 pub use settings::{
-    BuildSettings, DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs,
-    McpCatalogWord, McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings,
-    SettingsError, Wire,
+    BuildSettings, DEFAULT_MODEL, EventsSettings, KnownModel, LoadedSettings, McpCatalog,
+    McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings, ModelsSettings, Provenance,
+    ProviderSettings, Settings, SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,

@@ -44,6 +44,8 @@ pub struct RunRequest {
     pub model: Option<String>,
     /// What the user says.
     pub prompt: String,
+    /// What the run belongs to: the message of a user, or the event, that everything began with.
+    pub correlation_id: Option<String>,
     /// Ends the run when it is cancelled; the thread can go on afterwards.
     pub cancel: CancellationToken,
     /// The id of what the user says, where the run goes on in the next kernel when this one ends:

@@ -16,10 +16,12 @@ use crate::error::similar;
 use crate::supervision::SupervisorSettings;
 
 mod build;
+mod events;
 mod mcp;
 mod models;
 
 pub use build::BuildSettings;
+pub use events::EventsSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
 pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
 
@@ -32,6 +34,8 @@ const ENV_PREFIX: &str = "SKILLHOST_";
 pub struct Settings {
     /// Ids of shipped extensions that `sandbox/extensions` may take over.
     pub allow_shadowing: Vec<String>,
+    /// How events are delivered.
+    pub events: EventsSettings,
     /// By extension id: keys that override the manifest's `config`.
     pub extensions: BTreeMap<String, Map<String, Value>>,
     /// What clients of the MCP server see and may do.
@@ -141,7 +145,7 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["build__", "extensions__", "mcp__", "models__", "supervisor__"]
+                    || ["build__", "events__", "extensions__", "mcp__", "models__", "supervisor__"]
                         .iter()
                         .any(|prefix| key.starts_with(prefix))
             })

@@ -182,6 +182,7 @@ async fn answer(
         prompt: said.text.clone(),
         cancel: conversation.cancel.clone(),
         message_id: Some(said.message_id.clone()),
+        correlation_id: Some(said.message_id.clone()),
     };
     kernel.run_agent(&mut thread, request, conversation).await
 }

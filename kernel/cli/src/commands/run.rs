@@ -23,10 +23,13 @@ pub(super) fn run(session: &Session) -> Outcome {
         // Before anything is announced: from the first line on, a signal ends it in order.
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
-        let control = tokio::spawn(listen(session, kernel).await?.serve(kernel.clone()));
+        let control = listen(session, kernel).await?;
+        kernel.announce_restart().await;
+        // What was given up is known before anybody asks for it.
+        kernel.serve_events().await?;
+        let control = tokio::spawn(control.serve(kernel.clone()));
         kernel.start_services().await;
         announce(output, kernel)?;
-        kernel.announce_restart().await;
         let restart = loop {
             tokio::select! {
                 biased;
@@ -72,7 +75,11 @@ async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, Cli
 fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
     let report = kernel.report();
     if output.json {
-        return output.object(&json!({ "event": "kernel.started", "report": *report }));
+        return output.object(&json!({
+            "event": "kernel.started",
+            "pid": std::process::id(),
+            "report": *report,
+        }));
     }
     summary(output, &report)?;
     output.line("running; Ctrl-C ends it")

@@ -47,6 +47,8 @@ pub(super) struct Beginning {
     pub(super) limit_ms: Option<u64>,
     /// Of a run that outlasts the process.
     pub(super) message_id: Option<String>,
+    /// What it belongs to; absent: what the run above belongs to.
+    pub(super) correlation_id: Option<String>,
 }
 
 impl Kernel {
@@ -71,6 +73,7 @@ impl Kernel {
             parent: Parent::None,
             limit_ms: None,
             message_id: request.message_id,
+            correlation_id: request.correlation_id,
         };
         self.begin(thread, beginning).await
     }
@@ -134,6 +137,7 @@ impl Kernel {
             parent,
             limit_ms: context.deadline_ms,
             message_id: None,
+            correlation_id: context.correlation_id,
         };
         let mut thread = Thread::in_memory(&agent_id);
         let outcome = self.begin(&mut thread, beginning).await.map_err(CallError::from)?;
@@ -155,9 +159,18 @@ impl Kernel {
         thread: &mut Thread,
         beginning: Beginning,
     ) -> Result<RunOutcome, RunError> {
-        let Beginning { agent, model, prompt, cancel, channel, origin, parent, limit_ms, .. } =
-            beginning;
-        let message_id = beginning.message_id;
+        let Beginning {
+            agent,
+            model,
+            prompt,
+            cancel,
+            channel,
+            origin,
+            parent,
+            limit_ms,
+            correlation_id,
+            message_id,
+        } = beginning;
         // What cannot begin leaves nothing in the thread.
         agent.ready()?;
         let model = self.model_of(&agent, model.as_deref())?;
@@ -190,6 +203,8 @@ impl Kernel {
             run_id: run_id.clone(),
             agent: agent.manifest.id.clone(),
             lasts: message_id.is_some(),
+            correlation_id: correlation_id
+                .or_else(|| above.as_ref().and_then(|above| above.correlation_id.clone())),
             reporter: Reporter::new(&agent.manifest.id, channel, transcript),
             permissions: ArcSwap::default(),
             budget: Arc::new(budget.until(now, limit_ms)),

@@ -72,6 +72,7 @@ impl Kernel {
             parent: Parent::Run(Arc::clone(&session), lineage),
             limit_ms: context.deadline_ms,
             message_id: None,
+            correlation_id: context.correlation_id.clone(),
         };
         let outcome = self.begin(&mut thread, beginning).await.map_err(|error| match error {
             RunError::Agent(error) => CallError::from(error),

@@ -132,6 +132,7 @@ impl Run<'_> {
             session_id: Some(self.session.id.clone()),
             context_window: self.model.facts().context_window,
             origin: Origin::Agent,
+            correlation_id: self.session.correlation_id.clone(),
         };
         let composed = self.unless_over(self.kernel.turn(&request)).await??;
         for block in &composed.blocks {

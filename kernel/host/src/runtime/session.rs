@@ -32,6 +32,8 @@ pub(crate) struct Session {
     pub(crate) agent: ExtensionId,
     /// It goes on in the next process where this one ends.
     pub(crate) lasts: bool,
+    /// What its calls and events belong to.
+    pub(crate) correlation_id: Option<String>,
     pub(crate) reporter: Reporter,
     pub(crate) permissions: ArcSwap<Permissions>,
     pub(crate) budget: Arc<Budget>,

@@ -54,6 +54,7 @@ impl<'a> Own<'a> {
             prompt,
             cancel: cancel.clone(),
             message_id: None,
+            correlation_id: None,
         };
         let channel = Arc::clone(person);
         let mut run = Box::pin(self.kernel.run_agent(&mut self.thread, request, channel));

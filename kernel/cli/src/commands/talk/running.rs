@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use skillhost_kernel::control::{Connection, FromKernel, Request, Spoken};
-use skillhost_kernel::{Channel as _, RunOutcome, Threads};
+use skillhost_kernel::{Channel, RunOutcome, Threads};
 use tokio::signal::unix::Signal;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -117,7 +117,7 @@ impl Conversation<'_> {
                         FromKernel::Ask { id, request } => {
                             let person = Arc::clone(self.person);
                             let asking = async move {
-                                let decision = person.approve(&request).await;
+                                let decision = Channel::approve(&*person, &request).await;
                                 Spoken::Answer { id, decision }
                             };
                             open.insert(id, questions.spawn(asking));
