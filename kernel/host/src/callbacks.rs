@@ -95,7 +95,7 @@ impl Callbacks {
             host_method::EMIT => {
                 let mut event: Event = read(payload)?;
                 event.source = self.extension.to_string();
-                kernel.events.publish(event);
+                kernel.events.publish(event).await?;
                 Ok(Vec::new())
             }
             host_method::SUBSCRIBE => {
@@ -123,13 +123,10 @@ impl Callbacks {
             }
             host_method::NOTIFY => self.say(&kernel, topic::NOTICE, payload).map(|_| Vec::new()),
             host_method::REQUEST_RESTART => {
-                match self.say(&kernel, topic::RESTART_REQUESTED, payload)? {
-                    0 => Err(CallError::new(
-                        ErrorKind::Unavailable,
-                        "nothing is running that could restart the kernel",
-                    )),
-                    _ => Ok(Vec::new()),
-                }
+                let Notice { text } = read(payload)?;
+                let kernel = Kernel { shared: kernel };
+                kernel.request_restart(&text, self.extension.as_str()).await?;
+                Ok(Vec::new())
             }
             host_method::SECRET => {
                 let request: SecretRequest = read(payload)?;
@@ -187,7 +184,7 @@ impl Callbacks {
         let payload = serde_json::value::to_raw_value(&notice)
             .map_err(|error| CallError::protocol(&error))?;
         let source = self.extension.to_string();
-        Ok(kernel.events.publish(Event::new(topic, source, payload)))
+        Ok(kernel.events.tell(Event::new(topic, source, payload)))
     }
 }
 

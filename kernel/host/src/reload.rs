@@ -64,8 +64,11 @@ impl Kernel {
             loaded: next.order.iter().map(|id| next.instances[id].report()).collect(),
             ..LoadReport::clone(&state.report)
         });
-        self.shared.state.store(Arc::new(next));
+        let next = Arc::new(next);
+        self.shared.state.store(Arc::clone(&next));
         self.shared.settings.store(settings);
+        self.follow_handlers(&next).await;
+        drop(next);
         let switched_ms = elapsed_ms(started);
 
         // Two services of one extension must not run at once, e.g. on one database.
@@ -79,7 +82,7 @@ impl Kernel {
         old.end(&self.shared.limits).await;
         let to = new.build.version.clone();
         let payload = serde_json::json!({ "id": id, "from": from, "to": to });
-        self.shared.events.publish_own(topic::RELOADED, &payload);
+        self.shared.events.publish_own(topic::RELOADED, &payload).await;
         Ok(Reloaded { id: id.to_owned(), from, to, switched_ms, drained_ms: elapsed_ms(started) })
     }
 

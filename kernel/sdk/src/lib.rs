@@ -39,7 +39,8 @@
 
 // --- what an author implements -------------------------------------------------------------------
 pub use provider::{
-    ContextProvider, EmbeddingProvider, Extension, ServiceProvider, SkillProvider, ToolProvider,
+    ContextProvider, EmbeddingProvider, EventProvider, Extension, SchedulerProvider,
+    ServiceProvider, SkillProvider, ToolProvider,
 };
 // --- what an author is given ---------------------------------------------------------------------
 pub use args::Args;
@@ -67,19 +68,21 @@ mod bridge;
 mod context;
 mod embedding;
 mod error;
+mod events;
 mod export;
 mod guard;
 mod interface;
 mod output;
 mod provider;
+mod scheduler;
 
 /// The names most extensions need, for one `use`.
 pub mod prelude {
     pub use crate::{
-        Args, CallContext, CancellationToken, ContextProvider, EmbeddingProvider, ErrorKind,
-        ExtError, Extension, ExtensionContext, ModelInfo, Result, ServiceProvider, SkillContent,
-        SkillProvider, ToolOutput, ToolProvider, ToolSpec, Value, async_trait, export_extension,
-        json, tracing,
+        Args, CallContext, CancellationToken, ContextProvider, EmbeddingProvider, ErrorKind, Event,
+        EventProvider, ExtError, Extension, ExtensionContext, ModelInfo, Result, SchedulerProvider,
+        ServiceProvider, SkillContent, SkillProvider, ToolOutput, ToolProvider, ToolSpec, Value,
+        async_trait, export_extension, json, tracing,
     };
     pub use std::sync::Arc;
 }

@@ -1,0 +1,377 @@
+//! The journal as callers hold it: a thread owns the file.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::error::{JournalError, JournalErrorKind};
+use crate::event::{Claim, DeadLetter, NewEvent, ScheduleRun, StoredEvent, Subscriber, Tail};
+use crate::place;
+use crate::store::{Result, Store};
+
+/// How much is kept.
+#[derive(Debug, Clone)]
+pub struct KeepLimits {
+    /// Milliseconds that an event which nobody waits for is kept.
+    pub age_ms: u64,
+    /// Events; the oldest are dropped above it, whoever waits for them.
+    pub events: u64,
+    /// Bytes of the file that are in use; above it as for `events`.
+    pub bytes: u64,
+}
+
+impl Default for KeepLimits {
+    /// Thirty days, 200,000 events, 256 MiB.
+    fn default() -> Self {
+        Self { age_ms: 30 * 24 * 60 * 60 * 1000, events: 200_000, bytes: 256 << 20 }
+    }
+}
+
+/// What [`Journal::prune`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Events that are not kept any longer.
+    pub events: usize,
+    /// Deliveries that were lost with them, because there was too much.
+    pub undelivered: usize,
+    /// Deliveries that were given up because their subscriber is gone.
+    pub buried: usize,
+}
+
+/// The journal of one home; cheap to clone.
+///
+/// Nothing is opened, and no thread started, before something is asked. Every method but
+/// [`Journal::append`], [`Journal::recover`], [`Journal::set_subscribers`], [`Journal::claim_due`]
+/// and [`Journal::record_run`] leaves a missing file missing.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    clock: Clock,
+    desk: Mutex<Option<mpsc::Sender<Job>>>,
+}
+
+type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+
+/// What the thread has before it.
+struct Desk {
+    path: PathBuf,
+    store: Option<Store>,
+    subscribers: Vec<Subscriber>,
+    /// Where damaged files were put, until somebody asks.
+    aside: Vec<PathBuf>,
+}
+
+impl Journal {
+    /// The journal in a file, which need not be there yet.
+    #[must_use]
+    pub fn new(path: PathBuf, clock: Clock) -> Self {
+        Self { shared: Arc::new(Shared { path, clock, desk: Mutex::default() }) }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// Keeps an event: it is on the disk when this returns. Where one with its topic and key is
+    /// there, that one is returned, with `false`.
+    ///
+    /// # Errors
+    /// For an event that is too large or malformed, and when the file or its disk fails.
+    pub async fn append(&self, event: NewEvent) -> Result<(StoredEvent, bool)> {
+        event.check()?;
+        let now = self.now_ms();
+        self.with(move |store, _| store.append(&event, now)).await
+    }
+
+    /// Finds the event of a topic with a key.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn find(&self, topic: &str, key: &str) -> Result<Option<StoredEvent>> {
+        let (topic, key) = (topic.to_owned(), key.to_owned());
+        self.look(move |store| store.find(&topic, &key)).await
+    }
+
+    /// Lists events in their order.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn tail(&self, tail: Tail) -> Result<Vec<StoredEvent>> {
+        self.look(move |store| store.tail(&tail)).await
+    }
+
+    /// Says who gets events from now on; only the process that delivers does.
+    ///
+    /// A new subscriber gets what is appended after this. One that is not named any more gets nothing
+    /// until it is named again; within a day it then gets what it missed.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn set_subscribers(&self, subscribers: Vec<Subscriber>) -> Result<()> {
+        let now = self.now_ms();
+        self.with(move |store, list| {
+            store.set_subscribers(&subscribers, now)?;
+            list.clone_from(&subscribers);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes the deliveries that are due, at most one per lane of each subscriber. Each attempt
+    /// counts from here on.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn claim_due(&self) -> Result<Claim> {
+        let now = self.now_ms();
+        self.with(move |store, list| store.claim_due(list, now)).await
+    }
+
+    /// Whether another process changed the journal since this was last asked; true at first.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn changed_elsewhere(&self) -> Result<bool> {
+        self.look(|store| store.changed_elsewhere()).await
+    }
+
+    /// Notes that a claimed delivery was handled; false where it was not claimed.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn ack(&self, delivery: i64) -> Result<bool> {
+        self.look(move |store| store.ack(delivery)).await
+    }
+
+    /// Notes that the attempt at a claimed delivery failed. There is another one at `retry_at`, in
+    /// milliseconds since 1970; without it the delivery is dead.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn fail(&self, delivery: i64, error: &str, retry_at: Option<u64>) -> Result<bool> {
+        let (error, now) = (error.to_owned(), self.now_ms());
+        self.look(move |store| store.fail(delivery, &error, retry_at, now)).await
+    }
+
+    /// Puts a claimed delivery back until [`Journal::recover`]; its attempt does not count.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn release(&self, delivery: i64) -> Result<bool> {
+        let now = self.now_ms();
+        self.look(move |store| store.release(delivery, now)).await
+    }
+
+    /// Makes due again what a process that is gone had claimed or released. What it had tried
+    /// `attempts` times is dead from now on, and returned. Examines the whole file.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn recover(&self, attempts: u32) -> Result<Vec<DeadLetter>> {
+        let now = self.now_ms();
+        self.job(move |desk| {
+            desk.open(true)?;
+            desk.try_twice(|store, _| store.recover(attempts, now))
+        })
+        .await
+    }
+
+    /// Lists the deliveries that were given up, the oldest first.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn dead(&self) -> Result<Vec<DeadLetter>> {
+        self.look(|store| store.dead()).await
+    }
+
+    /// Makes a dead delivery due again, with all its attempts.
+    ///
+    /// # Errors
+    /// [`JournalErrorKind::NotFound`] where there is no such dead delivery, or nobody who handles it
+    /// any more.
+    pub async fn retry(&self, delivery: i64) -> Result<DeadLetter> {
+        let now = self.now_ms();
+        self.with(move |store, _| store.retry(delivery, now)).await
+    }
+
+    /// The last run of a schedule.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn last_run(&self, schedule: &str) -> Result<Option<ScheduleRun>> {
+        let schedule = schedule.to_owned();
+        self.look(move |store| store.last_run(&schedule)).await
+    }
+
+    /// Replaces the last run of a schedule; on the disk when this returns.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn record_run(&self, schedule: &str, run: ScheduleRun) -> Result<()> {
+        let schedule = schedule.to_owned();
+        self.with(move |store, _| store.record_run(&schedule, &run)).await
+    }
+
+    /// Drops what is not kept any longer.
+    ///
+    /// # Errors
+    /// When the file or its disk fails.
+    pub async fn prune(&self, limits: KeepLimits) -> Result<Pruned> {
+        let now = self.now_ms();
+        self.look(move |store| store.prune(&limits, now)).await
+    }
+
+    /// Where damaged files were put since this was last asked.
+    pub async fn put_aside(&self) -> Vec<PathBuf> {
+        let begun = self.desk().is_some();
+        match begun {
+            true => self.job(|desk| Ok(std::mem::take(&mut desk.aside))).await.unwrap_or_default(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Closes the file. It is opened again when something is asked.
+    pub async fn close(&self) {
+        let sender = self.desk().take();
+        if let Some(sender) = sender {
+            let (done, closed) = oneshot::channel();
+            let close: Job = Box::new(move |desk| {
+                desk.store = None;
+                let _ = done.send(());
+            });
+            if sender.send(close).is_ok() {
+                let _ = closed.await;
+            }
+        }
+    }
+
+    /// What its clock says, in milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.shared.clock.now_ms()
+    }
+
+    fn desk(&self) -> std::sync::MutexGuard<'_, Option<mpsc::Sender<Job>>> {
+        self.shared.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the file, made if it is not there.
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut Store, &mut Vec<Subscriber>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.job(move |desk| {
+            desk.open(false)?;
+            desk.try_twice(&work)
+        })
+        .await
+    }
+
+    /// Does something with the file; where there is none, nothing.
+    async fn look<T: Default + Send + 'static>(
+        &self,
+        work: impl Fn(&mut Store) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.job(move |desk| {
+            if desk.store.is_none() {
+                desk.store = place::open_existing(&desk.path)?;
+            }
+            match desk.store {
+                Some(_) => desk.try_twice(|store, _| work(store)),
+                None => Ok(T::default()),
+            }
+        })
+        .await
+    }
+
+    async fn job<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Desk) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (answer, answered) = oneshot::channel();
+        self.sender()?
+            .send(Box::new(move |desk| {
+                // Whoever asked may have given up; the work is done all the same.
+                let _ = answer.send(work(desk));
+            }))
+            .map_err(|_| JournalError::ended())?;
+        answered.await.unwrap_or_else(|_| Err(JournalError::ended()))
+    }
+
+    /// The thread, started when it is first needed. It ends with the last clone.
+    fn sender(&self) -> Result<mpsc::Sender<Job>> {
+        let mut desk = self.desk();
+        if let Some(sender) = &*desk {
+            return Ok(sender.clone());
+        }
+        let (sender, jobs) = mpsc::channel::<Job>();
+        let path = self.shared.path.clone();
+        let work = move || {
+            let mut desk = Desk { path, store: None, subscribers: vec![], aside: vec![] };
+            while let Ok(job) = jobs.recv() {
+                job(&mut desk);
+            }
+        };
+        std::thread::Builder::new()
+            .name("events".to_owned())
+            .spawn(work)
+            .map_err(|error| JournalError::io("cannot start its thread", &error))?;
+        Ok(desk.insert(sender).clone())
+    }
+}
+
+impl Desk {
+    fn open(&mut self, examine: bool) -> Result<()> {
+        match &self.store {
+            None => self.reopen(examine),
+            Some(store) if examine => match store.examine() {
+                Err(error) if error.kind() == JournalErrorKind::Corrupt => self.reopen(true),
+                other => other,
+            },
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn reopen(&mut self, examine: bool) -> Result<()> {
+        self.store = None;
+        let (store, aside) = place::open(&self.path, examine)?;
+        if let Some(aside) = aside {
+            tracing::error!(
+                path = %aside.display(),
+                "the event journal was damaged and put aside; events in it are not delivered"
+            );
+            self.aside.push(aside);
+        }
+        self.store = Some(store);
+        Ok(())
+    }
+
+    /// Does something with the open file; a second time with a new one where the file turns out to be
+    /// damaged or was put aside by another process.
+    fn try_twice<T>(
+        &mut self,
+        work: impl Fn(&mut Store, &mut Vec<Subscriber>) -> Result<T>,
+    ) -> Result<T> {
+        let store = self.store.as_mut().ok_or_else(JournalError::ended)?;
+        match work(store, &mut self.subscribers) {
+            Err(error) if error.kind() == JournalErrorKind::Corrupt => self.reopen(true)?,
+            Err(error) if error.kind() == JournalErrorKind::Moved => self.reopen(false)?,
+            other => return other,
+        }
+        let store = self.store.as_mut().ok_or_else(JournalError::ended)?;
+        if !self.subscribers.is_empty() {
+            // A new file knows none of them.
+            store.set_subscribers(&self.subscribers, 0)?;
+        }
+        work(store, &mut self.subscribers)
+    }
+}

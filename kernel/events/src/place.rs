@@ -1,0 +1,81 @@
+//! The file's place: made where it is missing, put aside where it is damaged.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::error::{JournalError, JournalErrorKind};
+use crate::store::{Result, Store};
+
+/// Opens the journal, made if it is not there. A damaged file is put aside first; then the second
+/// value says where it lies.
+pub(crate) fn open(path: &Path, examine: bool) -> Result<(Store, Option<PathBuf>)> {
+    let sound = |store: Store| match examine {
+        true => store.examine().map(|()| store),
+        false => Ok(store),
+    };
+    match Store::open_current(path).and_then(|store| store.map(sound).transpose()) {
+        Ok(Some(store)) => return Ok((store, None)),
+        Err(error) if error.kind() != JournalErrorKind::Corrupt => return Err(error),
+        _ => {}
+    }
+    let _alone = alone(path)?;
+    // Another process may have made it, or put the damaged one aside, just now.
+    match Store::open_or_make(path).and_then(sound) {
+        Ok(store) => Ok((store, None)),
+        Err(error) if error.kind() == JournalErrorKind::Corrupt => {
+            let aside = put_aside(path)?;
+            Ok((Store::open_or_make(path)?, Some(aside)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens the journal only where it is there.
+pub(crate) fn open_existing(path: &Path) -> Result<Option<Store>> {
+    match path.exists() {
+        true => open(path, false).map(|(store, _)| Some(store)),
+        false => Ok(None),
+    }
+}
+
+/// Keeps other processes from making or moving the file.
+fn alone(path: &Path) -> Result<File> {
+    let failed = |error| JournalError::io("cannot make its folder", &error);
+    if let Some(folder) = path.parent() {
+        private_folder(folder).map_err(failed)?;
+    }
+    let lock = with_suffix(path, ".lock");
+    let file = File::options().create(true).append(true).open(&lock).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
+/// Moves the file and what SQLite keeps beside it to the first free name.
+fn put_aside(path: &Path) -> Result<PathBuf> {
+    let name = |number: u32| with_suffix(path, &format!(".corrupt-{number}"));
+    let free = (1..).find(|number| !name(*number).exists()).unwrap_or(u32::MAX);
+    let aside = name(free);
+    for suffix in ["-wal", "-shm", ""] {
+        match fs::rename(with_suffix(path, suffix), with_suffix(&aside, suffix)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(JournalError::io("cannot put the damaged file aside", &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(aside)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// What users say is nobody else's business.
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}

@@ -1,0 +1,101 @@
+//! Which subscriber gets which event.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Transaction, params};
+
+use super::{EVENT, Result, Store, event_of, signed};
+use crate::event::{Subscriber, matches};
+
+/// How long a subscriber may be away and still gets what it missed: longer than the repair of an
+/// extension takes, shorter than a change of mind.
+pub(super) const AWAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Events looked at in one go.
+const PAGE: i64 = 512;
+
+impl Store {
+    /// Says who gets events from now on.
+    ///
+    /// A new subscriber gets what is appended after this. One that was away gets what it missed,
+    /// unless it was away for more than a day.
+    pub(crate) fn set_subscribers(&mut self, list: &[Subscriber], now: u64) -> Result<()> {
+        self.note(|tx| {
+            let (last, known) = (last_event(tx)?, known(tx)?);
+            for id in known.keys().filter(|id| list.iter().all(|wanted| wanted.id != **id)) {
+                let gone = "UPDATE subscribers SET gone_ms = ?2 WHERE id = ?1 AND gone_ms IS NULL";
+                tx.execute(gone, params![id, signed(now)])?;
+            }
+            for wanted in list {
+                let planned = match known.get(&wanted.id) {
+                    Some(Known { gone_ms: Some(gone), .. })
+                        if now.saturating_sub(*gone) > AWAY_MS =>
+                    {
+                        last
+                    }
+                    Some(Known { planned, .. }) => *planned,
+                    None => last,
+                };
+                let put = "INSERT INTO subscribers (id, topic, planned, gone_ms) \
+                           VALUES (?1, ?2, ?3, NULL) ON CONFLICT (id) DO UPDATE SET \
+                           topic = excluded.topic, planned = excluded.planned, gone_ms = NULL";
+                tx.execute(put, params![wanted.id, wanted.topic, planned])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Plans the deliveries of every event that is new to a subscriber.
+pub(super) fn plan(tx: &Transaction<'_>, list: &[Subscriber], now: u64) -> Result<()> {
+    let (last, known) = (last_event(tx)?, known(tx)?);
+    let planned_of = |wanted: &Subscriber| known.get(&wanted.id).map_or(last, |k| k.planned);
+    let Some(mut from) = list.iter().map(planned_of).min() else { return Ok(()) };
+    let select = format!("SELECT {EVENT} FROM events e WHERE e.id > ?1 ORDER BY e.id LIMIT ?2");
+    let insert = "INSERT OR IGNORE INTO deliveries \
+                  (event, subscriber, lane, state, attempts, due_ms, changed_ms) \
+                  VALUES (?1, ?2, ?3, 'waiting', 0, ?4, ?4)";
+    while from < last {
+        let mut statement = tx.prepare_cached(&select)?;
+        let events = statement.query_map([from, PAGE], event_of)?;
+        let events = events.collect::<rusqlite::Result<Vec<_>>>()?;
+        let Some(end) = events.last().map(|event| event.id) else { break };
+        let mut insert = tx.prepare_cached(insert)?;
+        for event in &events {
+            for wanted in list {
+                if event.id > planned_of(wanted) && matches(&wanted.topic, &event.topic) {
+                    let lane = wanted.lane_of(event);
+                    insert.execute(params![event.id, wanted.id, lane, signed(now)])?;
+                }
+            }
+        }
+        from = end;
+    }
+    let done = "UPDATE subscribers SET planned = ?2 WHERE id = ?1 AND planned < ?2";
+    for wanted in list {
+        tx.prepare_cached(done)?.execute(params![wanted.id, last])?;
+    }
+    Ok(())
+}
+
+/// What the file knows of a subscriber.
+struct Known {
+    planned: i64,
+    gone_ms: Option<u64>,
+}
+
+fn known(tx: &Transaction<'_>) -> Result<BTreeMap<String, Known>> {
+    let mut statement = tx.prepare_cached("SELECT id, planned, gone_ms FROM subscribers")?;
+    let rows = statement.query_map([], |row| {
+        let gone_ms: Option<i64> = row.get(2)?;
+        let known = Known { planned: row.get(1)?, gone_ms: gone_ms.map(super::unsigned) };
+        Ok((row.get(0)?, known))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The last event there ever was; those behind it are new to everybody.
+fn last_event(tx: &Transaction<'_>) -> Result<i64> {
+    let select = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)";
+    Ok(tx.query_row(select, [], |row| row.get(0))?)
+}
