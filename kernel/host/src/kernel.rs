@@ -19,6 +19,7 @@ use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
+use crate::process::ProcessSource;
 use crate::report::LoadReport;
 use crate::runtime::session::Sessions;
 use crate::secrets::Secrets;
@@ -80,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) models: Arc<dyn ModelSource>,
+    pub(crate) processes: Arc<dyn ProcessSource>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
     /// The agents that run just now.
@@ -137,7 +139,8 @@ pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl Shared {
     pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
-        let BootOptions { home, settings, settings_file, installation, limits, models } = options;
+        let BootOptions { home, settings, settings_file, installation, limits, models, processes } =
+            options;
         Self {
             home,
             settings: ArcSwap::from_pointee(settings),
@@ -145,6 +148,7 @@ impl Shared {
             installation,
             limits,
             models,
+            processes,
             secrets,
             events: EventBus::default(),
             sessions: Arc::default(),

@@ -22,12 +22,15 @@ mod events;
 mod exported;
 mod home;
 mod installation;
+mod installed;
 mod instance;
 mod journal;
 mod kernel;
 mod loader;
 mod model;
+mod process;
 mod reload;
+mod remote;
 mod report;
 mod runtime;
 mod secrets;
@@ -48,20 +51,24 @@ pub use events::{EventBus, topic};
 pub use exported::Published;
 pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
 pub use installation::Installation;
+pub use installed::{
+    Installed, InstalledCode, InstalledError, TreeDigest, TreeError, copy_tree, digest_of,
+};
 pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
 pub use loader::{LoadError, LoadTimings};
 pub use model::{
     Message, ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply,
     ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
 };
+pub use process::{ProcessExtension, ProcessSource, ProcessStart};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
 pub use secrets::Secrets;
 pub use settings::{
     DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,
-    McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings, SettingsError,
-    Wire,
+    McpReview, McpSettings, ModelsSettings, ProcessSettings, Provenance, ProviderSettings,
+    Settings, SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,

@@ -16,9 +16,11 @@ use crate::error::similar;
 
 mod mcp;
 mod models;
+mod processes;
 
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
 pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
+pub use processes::ProcessSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
@@ -35,6 +37,8 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// The models that agents run on.
     pub models: ModelsSettings,
+    /// What process extensions may use up.
+    pub processes: ProcessSettings,
 }
 
 /// One value and where it comes from.
@@ -134,7 +138,7 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["extensions__", "mcp__", "models__"]
+                    || ["extensions__", "mcp__", "models__", "processes__"]
                         .iter()
                         .any(|prefix| key.starts_with(prefix))
             })
@@ -229,6 +233,10 @@ impl LoadedSettings {
         for (key, value) in self.settings.models.rows() {
             rows.push(self.row(&format!("models.{key}"), value, "default"));
         }
+        let processes = serde_json::to_value(&self.settings.processes).unwrap_or_default();
+        for (key, value) in processes.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("processes.{key}"), value.clone(), "default"));
+        }
         let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
         for (manifest, path) in manifests {
             let config = self.settings.config_of(manifest);
@@ -299,6 +307,7 @@ mod tests {
             ("mcp.catalog", "\"all\"".to_owned()),
             ("mcp.review", "\"off\"".to_owned()),
             ("models.default", "\"script/demo\"".to_owned()),
+            ("processes.memory_limit_mib", "1024".to_owned()),
         ];
         assert_eq!(keys, expected);
         assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");

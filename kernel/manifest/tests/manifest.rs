@@ -29,6 +29,7 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         setup_instructions: None,
         events: Events::default(),
         mcp: Mcp::default(),
+        schedules: Vec::new(),
     }
 }
 
@@ -59,6 +60,29 @@ fn a_minimal_agent_has_the_documented_defaults() {
     assert_eq!(parse("id: a\nname: N\nagent: {}\n"), Ok(expected.clone()));
     assert_eq!(expected.agent(), Some(&bare_agent()));
     assert_eq!(expected.entrypoint(), None);
+}
+
+#[test]
+fn a_process_has_a_command_and_may_be_pinned_and_exported() {
+    let hash = "0a".repeat(32);
+    let text = format!(
+        "id: a\nname: N\nentrypoint:\n  command: [./bin/server, '', --flag=ä b]\n\
+         sha256: {hash}\nmcp: {{tools: [t]}}\n"
+    );
+    let command: Vec<_> = ["./bin/server", "", "--flag=ä b"].map(str::to_owned).into();
+    let expected = Manifest {
+        kind: Kind::Process { command: command.clone() },
+        sha256: Some([10; 32]),
+        mcp: Mcp { tools: vec!["t".to_owned()] },
+        ..library("a", "")
+    };
+    assert_eq!(parse(&text), Ok(expected.clone()));
+    assert_eq!((expected.command(), expected.entrypoint()), (Some(&*command), None));
+    for program in ["python3", "run.sh", "a/b..c/d", "..."] {
+        let text = format!("id: a\nname: N\nentrypoint: {{command: [{program}]}}\n");
+        let parsed = parse(&text).map(|manifest| manifest.kind);
+        assert_eq!(parsed, Ok(Kind::Process { command: vec![program.to_owned()] }));
+    }
 }
 
 #[test]
