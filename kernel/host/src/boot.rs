@@ -10,6 +10,7 @@ use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
 
 use crate::abi;
 use crate::agents::{Agent, AgentProblem, Resolved};
+use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::Callbacks;
 use crate::context_chain::ContextChain;
 use crate::discovery::{self, Discovered, FoundManifest};
@@ -46,6 +47,10 @@ pub struct BootOptions {
     pub models: Arc<dyn ModelSource>,
     /// What starts process extensions.
     pub processes: Arc<dyn ProcessSource>,
+    /// Somebody starts the kernel again when it ends and wants that.
+    pub supervised: bool,
+    /// What builds extensions.
+    pub builder: Arc<dyn ExtensionBuilder>,
 }
 
 impl BootOptions {
@@ -60,6 +65,8 @@ impl BootOptions {
             limits: Limits::default(),
             models: Arc::new(NoModels),
             processes: Arc::new(NoProcesses),
+            supervised: false,
+            builder: Arc::new(NoBuilder),
         }
     }
 }
@@ -91,12 +98,14 @@ impl Kernel {
     ///
     /// Must be called on a multi-thread tokio runtime with time enabled.
     pub async fn boot(options: BootOptions) -> Self {
+        let recovered = options.builder.recover();
         let mut found = discovery::discover(
             &options.home,
             options.installation.as_ref(),
             &options.settings.allow_shadowing,
         );
         let (secrets, secrets_note) = Secrets::read(options.home.root());
+        found.notes.extend(recovered);
         found.notes.extend(secrets_note);
         found.notes.extend(unknown_extensions(&options.settings, &found));
         let kernel = Self { shared: Arc::new(Shared::new(options, secrets)) };

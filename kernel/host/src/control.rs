@@ -35,6 +35,24 @@ pub enum Request {
         /// The extension.
         id: String,
     },
+    /// Say what would be built: answers [`crate::BuildPreview`].
+    PreviewBuild {
+        /// The extension.
+        id: String,
+    },
+    /// Build and install an extension: answers [`crate::Built`]. Given up when whoever asks goes
+    /// away.
+    Build {
+        /// The extension.
+        id: String,
+        /// The files that somebody agreed to, as the preview names them.
+        sha256: String,
+    },
+    /// Take the build before back: answers [`crate::RolledBack`].
+    RollBack {
+        /// The extension.
+        id: String,
+    },
     /// Compose one turn: answers [`crate::Turn`].
     Turn {
         /// The agent.
@@ -178,6 +196,9 @@ async fn answer(mut stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
 pub async fn perform(kernel: &Kernel, request: Request) -> Result<Box<RawValue>, KernelError> {
     match request {
         Request::Reload { id } => json(&kernel.reload(&id).await?),
+        Request::PreviewBuild { id } => json(&kernel.preview_build(&id).await?),
+        Request::Build { id, sha256 } => json(&kernel.build_extension(&id, &sha256).await?),
+        Request::RollBack { id } => json(&kernel.roll_back_extension(&id).await?),
         Request::Turn { agent, prompt } => {
             let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
             json(&kernel.turn(&turn).await?)

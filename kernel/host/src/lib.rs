@@ -10,6 +10,7 @@
 mod abi;
 mod agents;
 mod boot;
+mod builder;
 mod callbacks;
 mod channel;
 mod context_chain;
@@ -28,13 +29,16 @@ mod journal;
 mod kernel;
 mod loader;
 mod model;
+mod probe;
 mod process;
 mod reload;
 mod remote;
 mod report;
+mod restart;
 mod runtime;
 mod secrets;
 mod settings;
+pub mod supervision;
 mod thread;
 mod tools;
 mod transcript;
@@ -42,7 +46,10 @@ mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
 pub use boot::BootOptions;
-pub use channel::{ApprovalRequest, Channel, Decision, RunEvent};
+pub use builder::{
+    BuildPlan, BuildPreview, Built, Candidate, ExtensionBuilder, PlannedFile, RolledBack,
+};
+pub use channel::{ApprovalRequest, Channel, Decision, RunEvent, SecretAsk, SecretReply};
 pub use context_chain::{Block, Outcome};
 pub use discovery::{Discovered, FoundManifest, discover};
 pub use elf::ElfProblem;
@@ -60,15 +67,17 @@ pub use model::{
     Message, ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply,
     ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
 };
+pub use probe::{ProbeFailure, Probed, probe};
 pub use process::{ProcessExtension, ProcessSource, ProcessStart};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
+pub use restart::Restarted;
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
 pub use secrets::Secrets;
 pub use settings::{
-    DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,
-    McpReview, McpSettings, ModelsSettings, ProcessSettings, Provenance, ProviderSettings,
-    Settings, SettingsError, Wire,
+    BuildSettings, DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs,
+    McpCatalogWord, McpReview, McpSettings, ModelsSettings, ProcessSettings, Provenance,
+    ProviderSettings, Settings, SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
@@ -76,7 +85,8 @@ pub use skillhost_contract::payload::{
     PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
 pub use thread::{
-    CUT_OFF, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
+    CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary,
+    Threads,
 };
 pub use tools::OwnedTool;
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};

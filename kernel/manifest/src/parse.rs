@@ -1,16 +1,15 @@
 //! From text to [`Manifest`].
 
 mod agent;
+mod events;
 pub(crate) mod fields;
+mod schedules;
 
 use serde_json::json;
 
 use crate::read::{At, Fields, Read, Report};
 use crate::rules;
-use crate::{
-    Dependency, Event, Events, ExtensionId, Kind, Manifest, ManifestErrorKind, ManifestErrors, Mcp,
-    Subscription,
-};
+use crate::{Dependency, ExtensionId, Kind, Manifest, ManifestErrorKind, ManifestErrors, Mcp};
 
 /// Reads the text of one `manifest.yaml`.
 ///
@@ -52,8 +51,12 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
     });
     let enabled = fields.optional("enabled", report, At::boolean);
     let setup_instructions = fields.optional("setup_instructions", report, At::text);
-    let events = fields.optional("events", report, events);
+    let events = fields
+        .optional("events", report, |at, report| events::events(at, kind.as_ref().ok(), report));
     let mcp = mcp(&fields, report);
+    let schedules = fields.optional("schedules", report, |at, report| {
+        schedules::schedules(at, kind.as_ref().ok(), report)
+    });
     Ok(Manifest {
         id: id?,
         name: name?,
@@ -68,7 +71,7 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
         setup_instructions: setup_instructions?,
         events: events?.unwrap_or_default(),
         mcp: mcp?,
-        schedules: Vec::new(),
+        schedules: schedules?.unwrap_or_default(),
     })
 }
 
@@ -183,34 +186,4 @@ fn dependency(at: &At<'_>, report: &mut Report) -> Read<Dependency> {
     let id = fields.required("id", report, extension_id);
     let optional = fields.optional("optional", report, At::boolean);
     Ok(Dependency { id: id?, optional: optional?.unwrap_or(false), line, column })
-}
-
-fn events(at: &At<'_>, report: &mut Report) -> Read<Events> {
-    let fields = at.fields("events", "a mapping with `publishes` and `subscribes`", report)?;
-    let publishes = fields.optional("publishes", report, |at, report| {
-        at.list(report, |at, report| event(at, "events.publishes[]", report))
-    });
-    let subscribes = fields.optional("subscribes", report, |at, report| {
-        at.list(report, |at, report| event(at, "events.subscribes[]", report))
-    });
-    let subscription = |Event { topic, description }| Subscription {
-        topic,
-        description,
-        handler: None,
-        timeout_ms: None,
-    };
-    Ok(Events {
-        publishes: publishes?.unwrap_or_default(),
-        subscribes: subscribes?.unwrap_or_default().into_iter().map(subscription).collect(),
-    })
-}
-
-fn event(at: &At<'_>, place: &'static str, report: &mut Report) -> Read<Event> {
-    if at.is_text() {
-        return Ok(Event { topic: at.text_by(&rules::TOPIC, report)?, description: None });
-    }
-    let fields = at.fields(place, "text or a mapping with `topic` and `description`", report)?;
-    let topic = fields.required("topic", report, |at, report| at.text_by(&rules::TOPIC, report));
-    let description = fields.optional("description", report, At::text);
-    Ok(Event { topic: topic?, description: description? })
 }

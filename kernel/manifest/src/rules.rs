@@ -85,6 +85,24 @@ pub(crate) const TOOL: Rule = Rule {
     pattern: "^[A-Za-z0-9_.-]{1,64}$",
 };
 
+/// The name of a schedule.
+pub(crate) const SCHEDULE: Rule = Rule {
+    expected: "a name of 1 to 64 lower-case letters, digits, `_` and `-`, beginning with a letter",
+    holds: |text| {
+        is_word(text, 64, b"_-")
+            && text.starts_with(|c: char| c.is_ascii_lowercase())
+            && !text.bytes().any(|b| b.is_ascii_uppercase())
+    },
+    pattern: "^[a-z][a-z0-9_-]{0,63}$",
+};
+
+/// The topic of events that are handled: whole, its beginning up to a dot, or `*` for all.
+pub(crate) const HANDLED: Rule = Rule {
+    expected: "a topic without `*`, or `*` alone; `skill` stands for `skill.added` too",
+    holds: |text| text == "*" || is_word(text, 128, b"_-."),
+    pattern: r"^(\*|[A-Za-z0-9_.-]{1,128})$",
+};
+
 /// A name or similar that is printed in a line.
 pub(crate) const LINE: Rule =
     Rule { expected: "one line of text that is not blank", holds: is_line, pattern: "^.+$" };
@@ -156,6 +174,8 @@ mod tests {
         ("secret", &SECRET),
         ("topic", &TOPIC),
         ("tool", &TOOL),
+        ("schedule", &SCHEDULE),
+        ("handled", &HANDLED),
         ("line", &LINE),
         ("skill", &SKILL),
         ("glob", &GLOB),

@@ -100,8 +100,10 @@ struct File {
     enabled: Option<bool>,
     /// What an operator has to do before the extension works.
     setup_instructions: Option<String>,
-    /// The events the extension publishes and subscribes to. Documentation; nothing is enforced.
+    /// The events the extension publishes, for documentation, and those it handles.
     events: Option<Events>,
+    /// What happens at certain times while the kernel runs (`skillhost run`).
+    schedules: Option<Vec<Schedule>>,
     /// What clients of the MCP server are offered of the extension; not of an agent.
     mcp: Option<Mcp>,
 }
@@ -252,7 +254,7 @@ struct Events {
     /// What it sends.
     publishes: Option<Vec<Event>>,
     /// What it reacts to.
-    subscribes: Option<Vec<Event>>,
+    subscribes: Option<Vec<Subscription>>,
 }
 
 #[derive(JsonSchema)]
@@ -268,6 +270,72 @@ struct EventEntry {
     /// The topic, such as `skill.changed`.
     #[schemars(regex(pattern = rules::TOPIC.pattern))]
     topic: String,
-    /// When it is sent, or what the extension does with it.
+    /// When it is sent.
     description: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Subscription {
+    Topic(#[schemars(regex(pattern = rules::TOPIC.pattern))] String),
+    Entry(SubscriptionEntry),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct SubscriptionEntry {
+    /// The topic, or its beginning up to a dot: `skill` stands for `skill.added` too; `*` for all.
+    #[schemars(regex(pattern = rules::TOPIC.pattern))]
+    topic: String,
+    /// What the extension does with it.
+    description: Option<String>,
+    /// Who handles it: whoever runs the kernel is told (`notify_user`), an agent is given a task
+    /// (`invoke_agent`), or the library's `EventProvider` is called (`custom`). Without it the entry
+    /// is documentation.
+    handler: Option<HandlerWord>,
+    /// What they are told, as a Jinja template of `event` and `payload`. Without it the topic and what
+    /// the event is about.
+    text: Option<String>,
+    /// The agent; in an agent's own manifest that agent if absent.
+    #[schemars(regex(pattern = rules::ID.pattern))]
+    agent: Option<String>,
+    /// The agent's task, as a Jinja template of `event` and `payload`.
+    prompt: Option<String>,
+    /// The milliseconds that handling one event may take; 600000 for an agent, else 60000.
+    #[schemars(range(min = 1))]
+    timeout_ms: Option<u32>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum HandlerWord {
+    NotifyUser,
+    InvokeAgent,
+    Custom,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Schedule {
+    /// The name, unique in the manifest.
+    #[schemars(regex(pattern = rules::SCHEDULE.pattern))]
+    name: String,
+    /// When, as a cron pattern of five fields: minute, hour, day of the month, month, day of the week.
+    cron: String,
+    /// The time zone of the pattern, such as `Europe/Berlin`; UTC without it.
+    timezone: Option<String>,
+    /// The task that the library's `SchedulerProvider` is called with; a library only. One of `task`,
+    /// `tool` and `prompt` is needed.
+    #[schemars(regex(pattern = rules::TOOL.pattern))]
+    task: Option<String>,
+    /// The tool of the extension that is called; a library or a process only.
+    #[schemars(regex(pattern = rules::TOOL.pattern))]
+    tool: Option<String>,
+    /// The arguments of `tool`.
+    arguments: Option<Map<String, Value>>,
+    /// The task that the agent is given; an agent only.
+    prompt: Option<String>,
+    /// The milliseconds that one run may take; 600000 for an agent, else 60000.
+    #[schemars(range(min = 1))]
+    timeout_ms: Option<u32>,
 }

@@ -28,7 +28,17 @@ setup_instructions: |
   Get a token.
 events:
   publishes: [skill.changed, {topic: 'skill.*', description: Any.}]
-  subscribes: []
+  subscribes:
+    - {topic: skill.added, handler: notify_user, text: '{{ payload.id }}'}
+    - {topic: skill, handler: invoke_agent, agent: builder, prompt: Look., timeout_ms: 5}
+    - {topic: '*', handler: custom}
+schedules:
+  - name: poll
+    cron: '*/15 * * * *'
+    timezone: Europe/Berlin
+    task: poll
+    timeout_ms: 60000
+  - {name: tidy, cron: 0 3 * * SUN, tool: tidy, arguments: {days: 7}}
 ";
 
 const AGENT: &str = "\
@@ -51,6 +61,7 @@ agent:
     max_tokens_per_invocation: 100000
     time_budget_ms: 60000
 depends_on: [skill_registry]
+schedules: [{name: daily, cron: 0 9 * * 1-5, prompt: Look around.}]
 ";
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(schema);
@@ -185,7 +196,10 @@ fn the_schema_refuses_unknown_fields_and_wrong_values() {
         "{id: a, name: N, entrypoint: a, depends_on: [{id: b, zzz: 1}]}",
         "{id: a, name: N, entrypoint: a, events: {zzz: []}}",
         "{id: a, name: N, entrypoint: a, events: {publishes: [{topic: b, zzz: 1}]}}",
-        "{id: a, name: N, entrypoint: a, schedules: []}",
+        "{id: a, name: N, entrypoint: a, schedules: [{name: a, task: b}]}",
+        "{id: a, name: N, entrypoint: a, schedules: [{name: A, cron: 0 0 * * *, task: b}]}",
+        "{id: a, name: N, entrypoint: a, schedules: [{name: a, cron: 0 0 * * *, task: b, at: c}]}",
+        "{id: a, name: N, entrypoint: a, events: {subscribes: [{topic: b, handler: tell}]}}",
         "{id: a, name: N, entrypoint: a, agent: {}}",
         "{id: a, name: N}",
         "{id: a, entrypoint: a}",

@@ -247,6 +247,7 @@ mod tests {
             arguments: "{}".into(),
             destructive: true,
             always,
+            details: None,
         }
     }
 
