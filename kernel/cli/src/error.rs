@@ -3,6 +3,7 @@
 use std::io;
 
 use serde_json::{Value, json};
+use skillhost_kernel::supervision::SupervisorLockError;
 use skillhost_kernel::{
     CallError, ErrorKind, HomeError, KernelError, ModelErrorKind, RunError, SettingsError,
     ThreadError,
@@ -26,6 +27,7 @@ impl CliError {
             exit::USAGE => "usage",
             exit::NOT_FOUND => "not_found",
             exit::CONFLICT => "conflict",
+            exit::CRASHED => "crashed",
             exit::INTERRUPTED => "interrupted",
             _ => "io",
         };
@@ -144,6 +146,18 @@ impl From<SettingsError> for CliError {
             _ => exit::USAGE,
         };
         Self::new(code, error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<SupervisorLockError> for CliError {
+    fn from(error: SupervisorLockError) -> Self {
+        let message = error.to_string();
+        match error {
+            SupervisorLockError::Held { .. } => {
+                Self::new(exit::CONFLICT, message).hint("stop the other one, or use another --home")
+            }
+            SupervisorLockError::Io { path, source } => Self::io(&path, &source),
+        }
     }
 }
 

@@ -40,12 +40,7 @@ pub trait ExtensionBuilder: Send + Sync {
     /// # Errors
     /// [`ErrorKind::Conflict`] when the files are no longer those of the plan; then, and where the
     /// file system fails, nothing has changed.
-    async fn install(
-        &self,
-        plan: &BuildPlan,
-        made: &Candidate,
-        by: &str,
-    ) -> Result<(), CallError>;
+    async fn install(&self, plan: &BuildPlan, made: &Candidate, by: &str) -> Result<(), CallError>;
 
     /// Takes the build that was in place before back, and keeps the one that is.
     ///

@@ -1,6 +1,7 @@
 //! What whoever talks to an agent sees of a run, and is asked.
 
 use async_trait::async_trait;
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Usage;
@@ -14,6 +15,41 @@ pub trait Channel: Send + Sync {
     /// Asks whether a tool may be called. Whoever cannot ask answers [`Decision::Refuse`]. The
     /// kernel gives up after a time and takes that for a refusal.
     async fn approve(&self, request: &ApprovalRequest) -> Decision;
+
+    /// Asks for a secret in a way that nobody else reads: what is typed is not shown, kept in no
+    /// history and told to no model. Whoever cannot ask like that, as is assumed, refuses. The
+    /// kernel gives up after a time and takes that for a refusal.
+    async fn secret(&self, ask: &SecretAsk) -> SecretReply {
+        let _ = ask;
+        SecretReply::Refused {
+            reason: "nobody is there who could be asked for a secret".to_owned(),
+        }
+    }
+}
+
+/// A secret that an agent asks for, to be typed where no model sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretAsk {
+    /// The agent that asks.
+    pub agent_id: String,
+    /// The secret's name, which a manifest lists.
+    pub name: String,
+    /// The extensions whose manifests list it: who may read it from then on.
+    pub extensions: Vec<String>,
+    /// What it is needed for, in the model's words.
+    pub reason: String,
+}
+
+/// What somebody said to a [`SecretAsk`]. It shows its value nowhere and cannot be serialised.
+#[derive(Debug, Clone)]
+pub enum SecretReply {
+    /// Here it is.
+    Given(SecretString),
+    /// No.
+    Refused {
+        /// Why, for the model.
+        reason: String,
+    },
 }
 
 /// A call that waits for somebody's consent.

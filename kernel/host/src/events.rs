@@ -15,8 +15,10 @@ use crate::error::CallError;
 pub mod topic {
     /// An extension has a line for the person at the terminal: payload `{"text": …}`.
     pub const NOTICE: &str = "kernel.notice";
-    /// An extension asks for a restart: payload `{"text": …}`, the reason.
+    /// An agent or extension has asked for a restart: payload `{"text": …, "by": …}`, the reason.
     pub const RESTART_REQUESTED: &str = "kernel.restart_requested";
+    /// The kernel was started again, as asked: payload [`crate::Restarted`].
+    pub const RESTARTED: &str = "kernel.restarted";
     /// A new build of an extension is in use: payload `{"id": …, "version": …}`.
     pub const RELOADED: &str = "kernel.extension_reloaded";
     /// A service ended with an error: payload `{"id": …, "reason": …}`.

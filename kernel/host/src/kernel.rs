@@ -20,7 +20,9 @@ use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
+use crate::process::ProcessSource;
 use crate::report::LoadReport;
+use crate::restart::Restarts;
 use crate::runtime::session::Sessions;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -45,6 +47,9 @@ pub struct Limits {
     pub drain: Duration,
     /// The service's end, `stop`, and the end of the runtime: each.
     pub stop: Duration,
+    /// Conversations that come to rest before a restart, the agents included that they have handed
+    /// tasks to.
+    pub rest: Duration,
 }
 
 impl Default for Limits {
@@ -59,6 +64,7 @@ impl Default for Limits {
             health: seconds(2),
             drain: seconds(10),
             stop: seconds(5),
+            rest: seconds(600),
         }
     }
 }
@@ -81,11 +87,13 @@ pub(crate) struct Shared {
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) models: Arc<dyn ModelSource>,
+    pub(crate) processes: Arc<dyn ProcessSource>,
     pub(crate) builder: Arc<dyn ExtensionBuilder>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
     /// The agents that run just now.
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) restarts: Restarts,
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
@@ -139,15 +147,26 @@ pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl Shared {
     pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
-        let BootOptions { home, settings, settings_file, installation, limits, models, builder } =
-            options;
+        let BootOptions {
+            home,
+            settings,
+            settings_file,
+            installation,
+            limits,
+            models,
+            processes,
+            supervised,
+            builder,
+        } = options;
         Self {
+            restarts: Restarts::new(&home, supervised),
             home,
             settings: ArcSwap::from_pointee(settings),
             settings_file,
             installation,
             limits,
             models,
+            processes,
             builder,
             secrets,
             events: EventBus::default(),

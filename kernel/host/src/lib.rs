@@ -23,17 +23,22 @@ mod events;
 mod exported;
 mod home;
 mod installation;
+mod installed;
 mod instance;
 mod journal;
 mod kernel;
 mod loader;
 mod model;
 mod probe;
+mod process;
 mod reload;
+mod remote;
 mod report;
+mod restart;
 mod runtime;
 mod secrets;
 mod settings;
+pub mod supervision;
 mod thread;
 mod tools;
 mod transcript;
@@ -44,7 +49,7 @@ pub use boot::BootOptions;
 pub use builder::{
     BuildPlan, BuildPreview, Built, Candidate, ExtensionBuilder, PlannedFile, RolledBack,
 };
-pub use channel::{ApprovalRequest, Channel, Decision, RunEvent};
+pub use channel::{ApprovalRequest, Channel, Decision, RunEvent, SecretAsk, SecretReply};
 pub use context_chain::{Block, Outcome};
 pub use discovery::{Discovered, FoundManifest, discover};
 pub use elf::ElfProblem;
@@ -53,6 +58,9 @@ pub use events::{EventBus, topic};
 pub use exported::Published;
 pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
 pub use installation::Installation;
+pub use installed::{
+    Installed, InstalledCode, InstalledError, TreeDigest, TreeError, copy_tree, digest_of,
+};
 pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
 pub use loader::{LoadError, LoadTimings};
 pub use model::{
@@ -60,14 +68,16 @@ pub use model::{
     ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
 };
 pub use probe::{ProbeFailure, Probed, probe};
+pub use process::{ProcessExtension, ProcessSource, ProcessStart};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
+pub use restart::Restarted;
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
 pub use secrets::Secrets;
 pub use settings::{
-    BuildSettings, DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,
-    McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings, SettingsError,
-    Wire,
+    BuildSettings, DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs,
+    McpCatalogWord, McpReview, McpSettings, ModelsSettings, ProcessSettings, Provenance,
+    ProviderSettings, Settings, SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
@@ -75,7 +85,8 @@ pub use skillhost_contract::payload::{
     PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
 pub use thread::{
-    CUT_OFF, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
+    CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary,
+    Threads,
 };
 pub use tools::OwnedTool;
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ExtensionId;
+use crate::{CronProblem, ExtensionId};
 
 /// One mistake in a manifest and its place. Displays as `line:column: message`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -149,14 +149,6 @@ pub enum ManifestErrorKind {
         /// The path of the mapping where it belongs; absent: the top level.
         under: Option<&'static str>,
     },
-    /// A field whose feature does not exist yet.
-    #[error("`{field}` cannot be used yet: {reason}")]
-    Unsupported {
-        /// The field.
-        field: &'static str,
-        /// What is missing and what to do.
-        reason: &'static str,
-    },
     /// A required field is not there.
     #[error("`{field}` is missing")]
     Missing {
@@ -164,16 +156,82 @@ pub enum ManifestErrorKind {
         field: String,
     },
     /// Neither `entrypoint` nor `agent` is there.
-    #[error("`entrypoint` (of a library) or `agent` (of a declarative agent) is missing")]
+    #[error(
+        "`entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing"
+    )]
     NoKind,
     /// Both `entrypoint` and `agent` are there.
     #[error("`entrypoint` and `agent` exclude each other; an extension is one or the other")]
     TwoKinds,
-    /// A field that only a library can have.
-    #[error("`{field}` is about a library; an agent has none")]
-    LibraryOnly {
+    /// A field that only an extension with code of its own can have.
+    #[error("`{field}` is about a library or a process; an agent has none")]
+    CodeOnly {
         /// The field.
         field: &'static str,
+    },
+    /// A field that says something another field does not ask for.
+    #[error("`{field}` is for {owner}")]
+    Belongs {
+        /// The path of the field.
+        field: String,
+        /// What the field is for.
+        owner: &'static str,
+    },
+    /// A cron pattern that cannot be used.
+    #[error("`{field}`: the pattern `{}` {problem}", shown(pattern))]
+    Cron {
+        /// The path of the field.
+        field: String,
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        problem: CronProblem,
+    },
+    /// A time zone that does not exist.
+    #[error(
+        "`{field}` must be the name of a time zone such as `Europe/Berlin`, found `{}`{}",
+        shown(value),
+        suggestion(nearest.as_deref())
+    )]
+    TimeZone {
+        /// The path of the field.
+        field: String,
+        /// The value.
+        value: String,
+        /// The most similar name of a time zone.
+        nearest: Option<String>,
+    },
+    /// A text with placeholders that cannot be read.
+    #[error("`{field}` is no Jinja template: {}", shown(message))]
+    Template {
+        /// The path of the field.
+        field: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A schedule that has nothing to do.
+    #[error("`{field}` does nothing: {expected} is missing")]
+    NoAction {
+        /// The path of the schedule.
+        field: String,
+        /// The fields of which it needs one.
+        expected: &'static str,
+    },
+    /// A schedule that has two things to do.
+    #[error("`{first}` and `{second}` exclude each other; make two schedules of them")]
+    TwoActions {
+        /// What stands first.
+        first: &'static str,
+        /// And besides.
+        second: &'static str,
+    },
+    /// A name that stands in the same list before.
+    #[error("`{}` is the name of the one in line {first_line} already", shown(name))]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// The line where it stands first.
+        first_line: u32,
     },
     /// A value of the wrong type.
     #[error("`{field}` must be {expected}, found {found}{}", quoting(expected, *found))]
@@ -242,7 +300,7 @@ impl fmt::Display for Found {
 }
 
 /// Makes a piece of the manifest fit to stand in a line of output.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut shown = String::new();
     for c in text.chars().take(LONGEST) {

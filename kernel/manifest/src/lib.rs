@@ -25,6 +25,7 @@ pub mod plan;
 mod read;
 mod rules;
 mod schema;
+mod times;
 mod yaml;
 
 pub use agent::{AgentManifest, AllowedToolsMode, Catalog, IntegrationMode, Limits, Located};
@@ -35,3 +36,4 @@ pub use manifest::{
 };
 pub use parse::parse;
 pub use schema::schema;
+pub use times::{CronProblem, Times};

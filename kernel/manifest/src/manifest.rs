@@ -29,7 +29,7 @@ pub struct Manifest {
     pub sha256: Option<[u8; 32]>,
     /// What an operator has to do before the extension works.
     pub setup_instructions: Option<String>,
-    /// The events it publishes and subscribes to; documentation, nothing is enforced.
+    /// The events it publishes, which is documentation, and those it handles.
     pub events: Events,
     /// What clients of the MCP server are offered; not of an agent.
     pub mcp: Mcp,

@@ -1,16 +1,15 @@
 //! From text to [`Manifest`].
 
 mod agent;
+mod events;
 pub(crate) mod fields;
+mod schedules;
 
 use serde_json::json;
 
 use crate::read::{At, Fields, Read, Report};
 use crate::rules;
-use crate::{
-    Dependency, Event, Events, ExtensionId, Kind, Manifest, ManifestErrorKind, ManifestErrors, Mcp,
-    Subscription,
-};
+use crate::{Dependency, ExtensionId, Kind, Manifest, ManifestErrorKind, ManifestErrors, Mcp};
 
 /// Reads the text of one `manifest.yaml`.
 ///
@@ -52,8 +51,12 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
     });
     let enabled = fields.optional("enabled", report, At::boolean);
     let setup_instructions = fields.optional("setup_instructions", report, At::text);
-    let events = fields.optional("events", report, events);
+    let events = fields
+        .optional("events", report, |at, report| events::events(at, kind.as_ref().ok(), report));
     let mcp = mcp(&fields, report);
+    let schedules = fields.optional("schedules", report, |at, report| {
+        schedules::schedules(at, kind.as_ref().ok(), report)
+    });
     Ok(Manifest {
         id: id?,
         name: name?,
@@ -68,7 +71,7 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
         setup_instructions: setup_instructions?,
         events: events?.unwrap_or_default(),
         mcp: mcp?,
-        schedules: Vec::new(),
+        schedules: schedules?.unwrap_or_default(),
     })
 }
 
@@ -79,15 +82,14 @@ fn extension_id(at: &At<'_>, report: &mut Report) -> Read<ExtensionId> {
 
 /// Reads `entrypoint` or `agent`, of which there must be one.
 fn kind(fields: &Fields<'_>, report: &mut Report) -> Read<Kind> {
-    let entrypoint =
-        fields.optional("entrypoint", report, |at, report| at.text_by(&rules::ENTRYPOINT, report));
+    let entrypoint = fields.optional("entrypoint", report, entrypoint);
     let agent = fields.optional("agent", report, agent::agent);
     if let (Some(entrypoint), Some(agent)) = (fields.key("entrypoint"), fields.key("agent")) {
         let second = if entrypoint.line > agent.line { entrypoint } else { agent };
         return Err(report.add(ManifestErrorKind::TwoKinds, second.line, second.column));
     }
     match (entrypoint?, agent?) {
-        (Some(entrypoint), _) => Ok(Kind::Library { entrypoint }),
+        (Some(kind), _) => Ok(kind),
         (None, Some(agent)) => Ok(Kind::Agent(Box::new(agent))),
         (None, None) => {
             Err(fields.missing(&["entrypoint", "agent"], ManifestErrorKind::NoKind, report))
@@ -95,11 +97,32 @@ fn kind(fields: &Fields<'_>, report: &mut Report) -> Read<Kind> {
     }
 }
 
-/// Refuses a field that says something about a library where there is none.
-fn library_only(field: &'static str, fields: &Fields<'_>, report: &mut Report) -> Read<()> {
+/// Reads the name of a library, or the command of a process.
+fn entrypoint(at: &At<'_>, report: &mut Report) -> Read<Kind> {
+    if at.is_text() {
+        return Ok(Kind::Library { entrypoint: at.text_by(&rules::ENTRYPOINT, report)? });
+    }
+    let fields = at.fields("entrypoint", "text or a mapping with `command`", report)?;
+    let command = fields.required("command", report, |at, report| {
+        let mut is_program = true;
+        let words = at.list(report, |at, report| {
+            let rule = if is_program { &rules::PROGRAM } else { &rules::ARGUMENT };
+            is_program = false;
+            at.text_by(rule, report)
+        })?;
+        match words.len() {
+            1..=rules::MOST_WORDS => Ok(words),
+            count => Err(at.invalid(&format!("{count} words"), rules::COMMAND, report)),
+        }
+    });
+    Ok(Kind::Process { command: command? })
+}
+
+/// Refuses a field that says something about code where there is none.
+fn code_only(field: &'static str, fields: &Fields<'_>, report: &mut Report) -> Read<()> {
     match (fields.key(field), fields.key("agent"), fields.key("entrypoint")) {
         (Some(key), Some(_), None) => {
-            let kind = ManifestErrorKind::LibraryOnly { field };
+            let kind = ManifestErrorKind::CodeOnly { field };
             Err(report.add(kind, key.line, key.column))
         }
         _ => Ok(()),
@@ -107,7 +130,7 @@ fn library_only(field: &'static str, fields: &Fields<'_>, report: &mut Report) -
 }
 
 fn mcp(fields: &Fields<'_>, report: &mut Report) -> Read<Mcp> {
-    library_only("mcp", fields, report)?;
+    code_only("mcp", fields, report)?;
     let mcp = fields.optional("mcp", report, |at, report| {
         let fields = at.fields("mcp", "a mapping with `tools`", report)?;
         let tools = fields.optional("tools", report, |at, report| {
@@ -119,7 +142,7 @@ fn mcp(fields: &Fields<'_>, report: &mut Report) -> Read<Mcp> {
 }
 
 fn sha256(fields: &Fields<'_>, report: &mut Report) -> Read<Option<[u8; 32]>> {
-    library_only("sha256", fields, report)?;
+    code_only("sha256", fields, report)?;
     fields.optional("sha256", report, |at, report| {
         let text = at.verbatim_by(&rules::SHA256, report)?;
         let mut bytes = [0; 32];
@@ -163,34 +186,4 @@ fn dependency(at: &At<'_>, report: &mut Report) -> Read<Dependency> {
     let id = fields.required("id", report, extension_id);
     let optional = fields.optional("optional", report, At::boolean);
     Ok(Dependency { id: id?, optional: optional?.unwrap_or(false), line, column })
-}
-
-fn events(at: &At<'_>, report: &mut Report) -> Read<Events> {
-    let fields = at.fields("events", "a mapping with `publishes` and `subscribes`", report)?;
-    let publishes = fields.optional("publishes", report, |at, report| {
-        at.list(report, |at, report| event(at, "events.publishes[]", report))
-    });
-    let subscribes = fields.optional("subscribes", report, |at, report| {
-        at.list(report, |at, report| event(at, "events.subscribes[]", report))
-    });
-    let subscription = |Event { topic, description }| Subscription {
-        topic,
-        description,
-        handler: None,
-        timeout_ms: None,
-    };
-    Ok(Events {
-        publishes: publishes?.unwrap_or_default(),
-        subscribes: subscribes?.unwrap_or_default().into_iter().map(subscription).collect(),
-    })
-}
-
-fn event(at: &At<'_>, place: &'static str, report: &mut Report) -> Read<Event> {
-    if at.is_text() {
-        return Ok(Event { topic: at.text_by(&rules::TOPIC, report)?, description: None });
-    }
-    let fields = at.fields(place, "text or a mapping with `topic` and `description`", report)?;
-    let topic = fields.required("topic", report, |at, report| at.text_by(&rules::TOPIC, report));
-    let description = fields.optional("description", report, At::text);
-    Ok(Event { topic: topic?, description: description? })
 }

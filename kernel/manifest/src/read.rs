@@ -64,7 +64,12 @@ impl<'n> At<'n> {
     }
 
     /// Reports that the value is not one of those allowed.
-    fn invalid(&self, value: &str, expected: &'static str, report: &mut Report) -> Reported {
+    pub(crate) fn invalid(
+        &self,
+        value: &str,
+        expected: &'static str,
+        report: &mut Report,
+    ) -> Reported {
         let (field, value) = (self.path.clone(), value.to_owned());
         self.error(ManifestErrorKind::Invalid { field, value, expected }, report)
     }

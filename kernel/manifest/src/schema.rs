@@ -62,7 +62,8 @@ fn tidy(schema: &mut Schema) {
     }
 }
 
-/// An extension of skillhost: a library (`entrypoint`) or a declarative agent (`agent`).
+/// An extension of skillhost: a library or a process (`entrypoint`), or a declarative agent
+/// (`agent`).
 #[derive(JsonSchema)]
 #[schemars(title = "skillhost manifest", deny_unknown_fields)]
 struct File {
@@ -79,9 +80,9 @@ struct File {
     description: Option<String>,
     /// The base name of the extension's library: `echo` stands for `libecho.so`. It is searched
     /// beside the manifest, in `target/release` there, and where skillhost is installed.
-    #[schemars(regex(pattern = rules::ENTRYPOINT.pattern))]
-    entrypoint: Option<String>,
-    /// The SHA-256 the library must have, in hexadecimal; any library will do without.
+    /// Or, as a mapping, the command of a process that speaks MCP.
+    entrypoint: Option<Entrypoint>,
+    /// The SHA-256 the library must have, or the files of a process extension, in hexadecimal.
     #[schemars(regex(pattern = rules::SHA256.pattern))]
     sha256: Option<String>,
     /// Makes the extension a declarative agent; a `prompt.jinja2` beside the manifest is the
@@ -99,10 +100,29 @@ struct File {
     enabled: Option<bool>,
     /// What an operator has to do before the extension works.
     setup_instructions: Option<String>,
-    /// The events the extension publishes and subscribes to. Documentation; nothing is enforced.
+    /// The events the extension publishes, for documentation, and those it handles.
     events: Option<Events>,
-    /// What clients of the MCP server are offered of the extension; a library only.
+    /// What happens at certain times while the kernel runs (`skillhost run`).
+    schedules: Option<Vec<Schedule>>,
+    /// What clients of the MCP server are offered of the extension; not of an agent.
     mcp: Option<Mcp>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Entrypoint {
+    Library(#[schemars(regex(pattern = rules::ENTRYPOINT.pattern))] String),
+    Process(Process),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Process {
+    /// The program and its arguments: an MCP server on its standard input and output. The program
+    /// is one in PATH, or a relative path that stays in the manifest's folder; it is started in
+    /// (a copy of) that folder.
+    #[schemars(length(min = 1, max = rules::MOST_WORDS), inner(regex(pattern = rules::ARGUMENT.pattern)))]
+    command: Vec<String>,
 }
 
 #[derive(JsonSchema)]
@@ -234,7 +254,7 @@ struct Events {
     /// What it sends.
     publishes: Option<Vec<Event>>,
     /// What it reacts to.
-    subscribes: Option<Vec<Event>>,
+    subscribes: Option<Vec<Subscription>>,
 }
 
 #[derive(JsonSchema)]
@@ -250,6 +270,72 @@ struct EventEntry {
     /// The topic, such as `skill.changed`.
     #[schemars(regex(pattern = rules::TOPIC.pattern))]
     topic: String,
-    /// When it is sent, or what the extension does with it.
+    /// When it is sent.
     description: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Subscription {
+    Topic(#[schemars(regex(pattern = rules::TOPIC.pattern))] String),
+    Entry(SubscriptionEntry),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct SubscriptionEntry {
+    /// The topic, or its beginning up to a dot: `skill` stands for `skill.added` too; `*` for all.
+    #[schemars(regex(pattern = rules::TOPIC.pattern))]
+    topic: String,
+    /// What the extension does with it.
+    description: Option<String>,
+    /// Who handles it: whoever runs the kernel is told (`notify_user`), an agent is given a task
+    /// (`invoke_agent`), or the library's `EventProvider` is called (`custom`). Without it the entry
+    /// is documentation.
+    handler: Option<HandlerWord>,
+    /// What they are told, as a Jinja template of `event` and `payload`. Without it the topic and what
+    /// the event is about.
+    text: Option<String>,
+    /// The agent; in an agent's own manifest that agent if absent.
+    #[schemars(regex(pattern = rules::ID.pattern))]
+    agent: Option<String>,
+    /// The agent's task, as a Jinja template of `event` and `payload`.
+    prompt: Option<String>,
+    /// The milliseconds that handling one event may take; 600000 for an agent, else 60000.
+    #[schemars(range(min = 1))]
+    timeout_ms: Option<u32>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum HandlerWord {
+    NotifyUser,
+    InvokeAgent,
+    Custom,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Schedule {
+    /// The name, unique in the manifest.
+    #[schemars(regex(pattern = rules::SCHEDULE.pattern))]
+    name: String,
+    /// When, as a cron pattern of five fields: minute, hour, day of the month, month, day of the week.
+    cron: String,
+    /// The time zone of the pattern, such as `Europe/Berlin`; UTC without it.
+    timezone: Option<String>,
+    /// The task that the library's `SchedulerProvider` is called with; a library only. One of `task`,
+    /// `tool` and `prompt` is needed.
+    #[schemars(regex(pattern = rules::TOOL.pattern))]
+    task: Option<String>,
+    /// The tool of the extension that is called; a library or a process only.
+    #[schemars(regex(pattern = rules::TOOL.pattern))]
+    tool: Option<String>,
+    /// The arguments of `tool`.
+    arguments: Option<Map<String, Value>>,
+    /// The task that the agent is given; an agent only.
+    prompt: Option<String>,
+    /// The milliseconds that one run may take; 600000 for an agent, else 60000.
+    #[schemars(range(min = 1))]
+    timeout_ms: Option<u32>,
 }

@@ -99,6 +99,54 @@ fn anchors_aliases_tags_and_complex_keys_are_refused() {
 }
 
 #[test]
+fn a_command_is_a_program_within_reach_and_its_arguments() {
+    let command = |command: &str, expected: &str| {
+        check(&format!("id: a\nname: N\nentrypoint: {command}\n"), expected);
+    };
+    const WORDS: &str = "a list of 1 to 64 words: the program and its arguments";
+    const PROGRAM: &str =
+        "a program in PATH or a relative path that stays in the manifest's folder";
+    command(
+        "[python3]",
+        "3:13: `entrypoint` must be text or a mapping with `command`, found a list",
+    );
+    command("{}", "3:13: `entrypoint.command` is missing");
+    command("{command: python3}", "3:23: `entrypoint.command` must be a list, found text");
+    command(
+        "{command: []}",
+        &format!("3:23: `entrypoint.command` must be {WORDS}, found `0 words`"),
+    );
+    command(
+        &format!("{{command: [{}]}}", "a, ".repeat(65)),
+        &format!("3:23: `entrypoint.command` must be {WORDS}, found `65 words`"),
+    );
+    command(
+        "{command: [python3, 8080]}",
+        "3:33: `entrypoint.command[1]` must be text, found a number; put it in quotes",
+    );
+    for program in ["/bin/sh", "../sh", "bin/../../sh", "bin//sh", ".", "bin/", "' sh'", "''"] {
+        let shown = program.trim_matches('\'');
+        command(
+            &format!("{{command: [{program}]}}"),
+            &format!("3:24: `entrypoint.command[0]` must be {PROGRAM}, found `{shown}`"),
+        );
+    }
+    command(
+        "{command: [sh, \"a\\nb\"], args: []}",
+        "3:28: `entrypoint.command[1]` must be text of at most 4096 bytes without control \
+         characters, found `a\\nb`\n3:37: unknown field `args`",
+    );
+    check_after_head(
+        "command: [sh]\n",
+        "4:1: `command` does not belong here; it goes under `entrypoint`",
+    );
+    check(
+        "id: a\nname: N\nentrypoint: {command: [sh]}\nagent: {}\n",
+        "4:1: `entrypoint` and `agent` exclude each other; an extension is one or the other",
+    );
+}
+
+#[test]
 fn unknown_fields_name_the_nearest() {
     let like = |field: &str, known: &str| {
         check_after_head(
@@ -147,11 +195,124 @@ fn misplaced_fields_name_their_place() {
     );
 }
 
+/// Checks the message about one schedule of a library, whose fields begin at 5:5.
+fn check_schedule(fields: &str, expected: &str) {
+    check_after_head(&format!("schedules:\n  - {}\n", fields.replace('\n', "\n    ")), expected);
+}
+
 #[test]
-fn schedules_wait_for_a_scheduler() {
-    check_after_head("schedules: []\n", {
-        "4:1: `schedules` cannot be used yet: there is no scheduler; remove the field, or let a \
-         service wait by itself"
+fn patterns_that_cannot_be_used_say_why() {
+    let cron = |pattern: &str, expected: &str| {
+        let shown = format!("5:25: `schedules[0].cron`: the pattern `{pattern}` {expected}");
+        check_schedule(&format!("{{name: poll1, cron: '{pattern}', task: t}}"), &shown);
+    };
+    const FIVE: &str = "minute, hour, day of the month, month, day of the week";
+    cron("* * * * * *", &format!("has seconds or years; a pattern has five fields: {FIVE}"));
+    cron("@daily", &format!("has 1 field; a pattern has five: {FIVE}"));
+    cron("hourly please", &format!("has 2 fields; a pattern has five: {FIVE}"));
+    cron("0 0 30 2 *", "never fires: there is no such day in any year");
+    cron(
+        "0 25 * * *",
+        "cannot be read: `25` is no hour; write 0-23, `*`, or lists (`1,5`), ranges (`1-5`) and \
+         steps (`*/5`) of them",
+    );
+    cron(
+        "*/90 * * * *",
+        "cannot be read: `*/90` is no minute; write 0-59, `*`, or lists (`1,5`), ranges (`1-5`) \
+         and steps (`*/5`) of them",
+    );
+    check_schedule("{name: a, cron: 5, task: t}", {
+        "5:21: `schedules[0].cron` must be text, found a number; put it in quotes"
+    });
+}
+
+#[test]
+fn schedules_need_a_name_a_time_and_one_thing_to_do() {
+    const NAME: &str = "must be a name of 1 to 64 lower-case letters, digits, `_` and `-`, \
+                        beginning with a letter";
+    check_schedule("{}", {
+        "5:5: `schedules[0].name` is missing\n5:5: `schedules[0].cron` is missing\n\
+         5:5: `schedules[0]` does nothing: `task` or `tool` is missing"
+    });
+    check_schedule("name: Poll\ncron: 0 0 * * *\ntask: t", &{
+        format!("5:11: `schedules[0].name` {NAME}, found `Poll`")
+    });
+    check_schedule("name: a\ncron: 0 0 * * *\ntimezone: Berlin\ntask: t", {
+        "7:15: `schedules[0].timezone` must be the name of a time zone such as `Europe/Berlin`, \
+         found `Berlin`; did you mean `Europe/Berlin`?"
+    });
+    check_schedule("name: a\ncron: 0 0 * * *\ntool: t\ntask: t", {
+        "8:5: `tool` and `task` exclude each other; make two schedules of them"
+    });
+    check_schedule("name: a\ncron: 0 0 * * *\ntask: t\narguments: {}", {
+        "8:5: `schedules[0].arguments` is for a `tool`"
+    });
+    check_schedule("name: a\ncron: 0 0 * * *\ntasks: t", {
+        "7:5: unknown field `tasks`; did you mean `task`?"
+    });
+    check_schedule("name: a\ncron: 0 0 * * *\ntask: t\ntimeout_ms: 0", {
+        "8:17: `schedules[0].timeout_ms` must be a whole number of milliseconds from 1 to \
+         4294967295, found `0`"
+    });
+    check_after_head(
+        "schedules:\n  - {name: a, cron: 0 0 * * *, task: t}\n  - {name: a, cron: 0 1 * * *, task: t}\n",
+        "6:12: `a` is the name of the one in line 5 already",
+    );
+}
+
+#[test]
+fn what_a_schedule_does_fits_the_extension() {
+    check_schedule("name: a\ncron: 0 0 * * *\nprompt: Look.", {
+        "7:5: `schedules[0].prompt` is for agents; a library has `task` and `tool`"
+    });
+    let agent = |action: &str, expected: &str| {
+        let text = format!("  model: m\nschedules: [{{name: a, cron: 0 0 * * *, {action}}}]\n");
+        check_agent(&text, expected);
+    };
+    agent("task: t", "5:40: `schedules[0].task` is for libraries; an agent has `prompt`");
+    agent("tool: t", {
+        "5:40: `schedules[0].tool` is for extensions with tools of their own; an agent has `prompt`"
+    });
+    agent("prompt: ' '", {
+        "5:48: `schedules[0].prompt` must be text that is not blank, found ` `"
+    });
+}
+
+#[test]
+fn handlers_say_what_they_need() {
+    let handler = |entry: &str, expected: &str| {
+        check_after_head(&format!("events: {{subscribes: [{{{entry}}}]}}\n"), expected);
+    };
+    handler("topic: a, handler: tell", {
+        "4:43: `events.subscribes[0].handler` must be `notify_user`, `invoke_agent` or `custom`, \
+         found `tell`"
+    });
+    handler("topic: a.*, handler: custom", {
+        "4:31: `events.subscribes[0].topic` must be a topic without `*`, or `*` alone; `skill` \
+         stands for `skill.added` too, found `a.*`"
+    });
+    handler("topic: a, text: b", {
+        "4:34: `events.subscribes[0].text` is for `handler: notify_user`"
+    });
+    handler("topic: a, handler: custom, prompt: b", {
+        "4:51: `events.subscribes[0].prompt` is for `handler: invoke_agent`"
+    });
+    handler("topic: a, timeout_ms: 5", {
+        "4:34: `events.subscribes[0].timeout_ms` is for a `handler`"
+    });
+    handler("topic: a, handler: invoke_agent", {
+        "4:23: `events.subscribes[0].prompt` is missing"
+    });
+    handler("topic: a, handler: invoke_agent, prompt: b", {
+        "4:23: `events.subscribes[0].agent` is missing"
+    });
+    handler("topic: a, handler: notify_user, text: 'a {{ b'", {
+        "4:62: `events.subscribes[0].text` is no Jinja template: unexpected end of input, expected \
+         end of variable block"
+    });
+    check_agent("  model: m\nevents: {subscribes: [{topic: a, handler: custom}]}\n", {
+        "5:34: `events.subscribes[0].handler` is for libraries when it says `custom`; write \
+         `notify_user` or `invoke_agent`"
     });
 }
 
@@ -168,7 +329,7 @@ fn missing_fields_are_named() {
     check("version: 1\n", {
         "1:1: `id` is missing\n\
          1:1: `name` is missing\n\
-         1:1: `entrypoint` (of a library) or `agent` (of a declarative agent) is missing"
+         1:1: `entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing"
     });
     check_after_head("depends_on: [{optional: true}]\n", "4:14: `depends_on[0].id` is missing");
 }
@@ -180,10 +341,10 @@ fn library_and_agent_exclude_each_other() {
     check("id: a\nname: N\nagent: {}\nentrypoint: a\n", &format!("4:1: {message}"));
     let hash = "0".repeat(64);
     check("id: a\nname: N\nagent: {}\nmcp: {tools: [read]}\n", {
-        "4:1: `mcp` is about a library; an agent has none"
+        "4:1: `mcp` is about a library or a process; an agent has none"
     });
     check(&format!("id: a\nname: N\nagent: {{}}\nsha256: {hash}\n"), {
-        "4:1: `sha256` is about a library; an agent has none"
+        "4:1: `sha256` is about a library or a process; an agent has none"
     });
 }
 
@@ -218,7 +379,7 @@ fn wrong_types_say_what_was_expected_and_what_found() {
         ("events: {publishes: x}", "4:21: `events.publishes` must be a list, found text"),
         ("events: {subscribes: [[]]}", {
             "4:23: `events.subscribes[0]` must be text or a mapping with `topic` and \
-             `description`, found a list"
+             `handler`, found a list"
         }),
     ];
     for (line, expected) in cases {

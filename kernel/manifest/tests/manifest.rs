@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use skillhost_manifest::{
-    AgentManifest, AllowedToolsMode, Catalog, Dependency, Event, Events, ExtensionId,
-    IntegrationMode, Kind, Limits, Located, Manifest, Mcp, parse,
+    Action, AgentManifest, AllowedToolsMode, Catalog, Dependency, Event, Events, ExtensionId,
+    Handler, IntegrationMode, Kind, Limits, Located, Manifest, Mcp, Schedule, Subscription, parse,
 };
 
 fn id(text: &str) -> ExtensionId {
@@ -29,6 +29,7 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         setup_instructions: None,
         events: Events::default(),
         mcp: Mcp::default(),
+        schedules: Vec::new(),
     }
 }
 
@@ -59,6 +60,29 @@ fn a_minimal_agent_has_the_documented_defaults() {
     assert_eq!(parse("id: a\nname: N\nagent: {}\n"), Ok(expected.clone()));
     assert_eq!(expected.agent(), Some(&bare_agent()));
     assert_eq!(expected.entrypoint(), None);
+}
+
+#[test]
+fn a_process_has_a_command_and_may_be_pinned_and_exported() {
+    let hash = "0a".repeat(32);
+    let text = format!(
+        "id: a\nname: N\nentrypoint:\n  command: [./bin/server, '', --flag=ä b]\n\
+         sha256: {hash}\nmcp: {{tools: [t]}}\n"
+    );
+    let command: Vec<_> = ["./bin/server", "", "--flag=ä b"].map(str::to_owned).into();
+    let expected = Manifest {
+        kind: Kind::Process { command: command.clone() },
+        sha256: Some([10; 32]),
+        mcp: Mcp { tools: vec!["t".to_owned()] },
+        ..library("a", "")
+    };
+    assert_eq!(parse(&text), Ok(expected.clone()));
+    assert_eq!((expected.command(), expected.entrypoint()), (Some(&*command), None));
+    for program in ["python3", "run.sh", "a/b..c/d", "..."] {
+        let text = format!("id: a\nname: N\nentrypoint: {{command: [{program}]}}\n");
+        let parsed = parse(&text).map(|manifest| manifest.kind);
+        assert_eq!(parsed, Ok(Kind::Process { command: vec![program.to_owned()] }));
+    }
 }
 
 #[test]
@@ -131,6 +155,7 @@ mcp:
             subscribes: Vec::new(),
         },
         mcp: Mcp { tools: vec!["read_skill".to_owned(), "a.b-c".to_owned()] },
+        schedules: Vec::new(),
         ..library("skill_registry", "skill_registry")
     };
     assert_eq!(parse(&text), Ok(expected.clone()));
@@ -213,4 +238,82 @@ fn what_goes_over_the_wire_keeps_the_words_of_the_manifest() {
     );
     let modes = (IntegrationMode::Tool, AllowedToolsMode::Restrict);
     assert_eq!(serde_json::to_value(modes).unwrap(), json!(["tool", "restrict"]));
+}
+
+#[test]
+fn schedules_and_handlers_are_read_whole() {
+    let text = "\
+id: feeds
+name: N
+entrypoint: feeds
+schedules:
+  - {name: poll, cron: '*/15 * * * *', timezone: Europe/Berlin, task: poll, timeout_ms: 5000}
+  - {name: tidy-up, cron: 0 3 * * SUN, tool: feeds_tidy, arguments: {days: 7}}
+  - {name: count, cron: 5 0 1 1 *, tool: feeds_count}
+events:
+  subscribes:
+    - skill.changed
+    - {topic: 'skill.*', description: Read by a service.}
+    - {topic: feed, handler: notify_user, text: 'new: {{ payload.title }}'}
+    - {topic: '*', handler: notify_user}
+    - {topic: feed.new, handler: invoke_agent, agent: reader, prompt: Read., timeout_ms: 9}
+    - {topic: feed.gone, handler: custom}
+";
+    let schedule = |name: &str, cron: &str, action| Schedule {
+        name: name.to_owned(),
+        cron: cron.to_owned(),
+        timezone: None,
+        action,
+        timeout_ms: None,
+    };
+    let tool = |name: &str, arguments| Action::Tool { name: name.to_owned(), arguments };
+    let subscription = |topic: &str, handler| Subscription {
+        topic: topic.to_owned(),
+        description: None,
+        handler,
+        timeout_ms: None,
+    };
+    let expected = Manifest {
+        schedules: vec![
+            Schedule {
+                timezone: Some("Europe/Berlin".to_owned()),
+                timeout_ms: Some(5000),
+                ..schedule("poll", "*/15 * * * *", Action::Task("poll".to_owned()))
+            },
+            schedule("tidy-up", "0 3 * * SUN", tool("feeds_tidy", json!({ "days": 7 }))),
+            schedule("count", "5 0 1 1 *", tool("feeds_count", json!({}))),
+        ],
+        events: Events {
+            publishes: Vec::new(),
+            subscribes: vec![
+                subscription("skill.changed", None),
+                Subscription {
+                    description: Some("Read by a service.".to_owned()),
+                    ..subscription("skill.*", None)
+                },
+                subscription("feed", {
+                    let text = Some("new: {{ payload.title }}".to_owned());
+                    Some(Handler::NotifyUser { text })
+                }),
+                subscription("*", Some(Handler::NotifyUser { text: None })),
+                Subscription {
+                    timeout_ms: Some(9),
+                    ..subscription("feed.new", {
+                        let (agent, prompt) = (Some(id("reader")), "Read.".to_owned());
+                        Some(Handler::InvokeAgent { agent, prompt })
+                    })
+                },
+                subscription("feed.gone", Some(Handler::Custom)),
+            ],
+        },
+        ..library("feeds", "feeds")
+    };
+    assert_eq!(parse(text), Ok(expected));
+
+    let agent = "id: a\nname: N\nagent: {}\nschedules:\n  - {name: a, cron: 0 9 * * *, prompt: Look.}\n\
+                 events:\n  subscribes: [{topic: feed, handler: invoke_agent, prompt: Read.}]\n";
+    let agent = parse(agent).unwrap();
+    assert_eq!(agent.schedules, [schedule("a", "0 9 * * *", Action::Prompt("Look.".to_owned()))]);
+    let handler = Handler::InvokeAgent { agent: None, prompt: "Read.".to_owned() };
+    assert_eq!(agent.events.subscribes, [subscription("feed", Some(handler))]);
 }

@@ -28,7 +28,17 @@ setup_instructions: |
   Get a token.
 events:
   publishes: [skill.changed, {topic: 'skill.*', description: Any.}]
-  subscribes: []
+  subscribes:
+    - {topic: skill.added, handler: notify_user, text: '{{ payload.id }}'}
+    - {topic: skill, handler: invoke_agent, agent: builder, prompt: Look., timeout_ms: 5}
+    - {topic: '*', handler: custom}
+schedules:
+  - name: poll
+    cron: '*/15 * * * *'
+    timezone: Europe/Berlin
+    task: poll
+    timeout_ms: 60000
+  - {name: tidy, cron: 0 3 * * SUN, tool: tidy, arguments: {days: 7}}
 ";
 
 const AGENT: &str = "\
@@ -51,6 +61,7 @@ agent:
     max_tokens_per_invocation: 100000
     time_budget_ms: 60000
 depends_on: [skill_registry]
+schedules: [{name: daily, cron: 0 9 * * 1-5, prompt: Look around.}]
 ";
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(schema);
@@ -114,6 +125,14 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
             },
             "enum" => constraint.as_array().expect("a list").contains(value),
             "minimum" => value.as_f64() >= constraint.as_f64(),
+            "minItems" | "maxItems" => {
+                let length = value.as_array().map(|items| items.len() as u64);
+                match (length, constraint.as_u64()) {
+                    (Some(length), least) if keyword == "minItems" => Some(length) >= least,
+                    (Some(length), most) => Some(length) <= most,
+                    (None, _) => true,
+                }
+            }
             "pattern" => {
                 let pattern = constraint.as_str().expect("text");
                 value.as_str().is_some_and(|text| matches(pattern, text))
@@ -177,11 +196,19 @@ fn the_schema_refuses_unknown_fields_and_wrong_values() {
         "{id: a, name: N, entrypoint: a, depends_on: [{id: b, zzz: 1}]}",
         "{id: a, name: N, entrypoint: a, events: {zzz: []}}",
         "{id: a, name: N, entrypoint: a, events: {publishes: [{topic: b, zzz: 1}]}}",
-        "{id: a, name: N, entrypoint: a, schedules: []}",
+        "{id: a, name: N, entrypoint: a, schedules: [{name: a, task: b}]}",
+        "{id: a, name: N, entrypoint: a, schedules: [{name: A, cron: 0 0 * * *, task: b}]}",
+        "{id: a, name: N, entrypoint: a, schedules: [{name: a, cron: 0 0 * * *, task: b, at: c}]}",
+        "{id: a, name: N, entrypoint: a, events: {subscribes: [{topic: b, handler: tell}]}}",
         "{id: a, name: N, entrypoint: a, agent: {}}",
         "{id: a, name: N}",
         "{id: a, entrypoint: a}",
         "{id: A, name: N, entrypoint: a}",
+        "{id: a, name: N, entrypoint: {}}",
+        "{id: a, name: N, entrypoint: {command: []}}",
+        "{id: a, name: N, entrypoint: {command: sh}}",
+        "{id: a, name: N, entrypoint: {command: [sh], args: []}}",
+        "{id: a, name: N, entrypoint: {command: [\"a\\nb\"]}}",
         "{id: a, name: N, entrypoint: ../a}",
         "{id: a, name: N, agent: {limits: {max_turns: 0}}}",
         "{id: a, name: N, agent: {integration_mode: handoff}}",

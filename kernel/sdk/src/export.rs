@@ -17,8 +17,10 @@ use crate::error::ExtError;
 use crate::guard::{Shared, Wrapped, guard};
 use crate::interface::{Interface, SkillInterface};
 use crate::provider::{
-    ContextProvider, EmbeddingProvider, Extension, ServiceProvider, SkillProvider, ToolProvider,
+    ContextProvider, EmbeddingProvider, Extension, SchedulerProvider, ServiceProvider,
+    SkillProvider, ToolProvider,
 };
+use crate::scheduler::SchedulerInterface;
 
 /// Collects the capabilities that the export macro declares.
 pub struct Builder<E> {
@@ -75,6 +77,14 @@ impl<E: Extension> Builder<E> {
         self.interfaces.push(Arc::new(EmbeddingInterface(Arc::clone(&self.extension))));
     }
 
+    /// Declares [`SchedulerProvider`].
+    pub fn scheduler(&mut self)
+    where
+        E: SchedulerProvider,
+    {
+        self.interfaces.push(Arc::new(SchedulerInterface(Arc::clone(&self.extension))));
+    }
+
     fn finish(self) -> ExtensionInstance {
         let names = self.interfaces.iter().map(|i| RString::from(i.name())).collect();
         let extension = Wrapped::new(self.extension, self.shared).with_interfaces(self.interfaces);
@@ -127,8 +137,8 @@ pub fn build_info(package: &str, version: &str) -> RString {
 
 /// Exports a type as the extension of this library, with the capabilities it has.
 ///
-/// The capabilities are `tools`, `context`, `service`, `skills` and `embeddings`; each needs the
-/// provider trait of that name. Written once per library:
+/// The capabilities are `tools`, `context`, `service`, `skills`, `embeddings` and `scheduler`; each
+/// needs the provider trait of that name. Written once per library:
 ///
 /// ```text
 /// export_extension!(MyExtension: tools, context, service, skills);

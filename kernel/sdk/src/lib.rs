@@ -39,7 +39,8 @@
 
 // --- what an author implements -------------------------------------------------------------------
 pub use provider::{
-    ContextProvider, EmbeddingProvider, Extension, ServiceProvider, SkillProvider, ToolProvider,
+    ContextProvider, EmbeddingProvider, Extension, SchedulerProvider, ServiceProvider,
+    SkillProvider, ToolProvider,
 };
 // --- what an author is given ---------------------------------------------------------------------
 pub use args::Args;
@@ -72,14 +73,15 @@ mod guard;
 mod interface;
 mod output;
 mod provider;
+mod scheduler;
 
 /// The names most extensions need, for one `use`.
 pub mod prelude {
     pub use crate::{
         Args, CallContext, CancellationToken, ContextProvider, EmbeddingProvider, ErrorKind,
-        ExtError, Extension, ExtensionContext, ModelInfo, Result, ServiceProvider, SkillContent,
-        SkillProvider, ToolOutput, ToolProvider, ToolSpec, Value, async_trait, export_extension,
-        json, tracing,
+        ExtError, Extension, ExtensionContext, ModelInfo, Result, SchedulerProvider,
+        ServiceProvider, SkillContent, SkillProvider, ToolOutput, ToolProvider, ToolSpec, Value,
+        async_trait, export_extension, json, tracing,
     };
     pub use std::sync::Arc;
 }

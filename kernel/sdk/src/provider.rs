@@ -217,6 +217,20 @@ pub trait SkillProvider: Send + Sync + 'static {
     async fn generation(&self) -> Result<u64>;
 }
 
+/// Does what the manifest's `schedules` name as a `task`, when it is due.
+///
+/// The kernel decides when: under `skillhost run` only, never two runs of one schedule at once, each
+/// within the schedule's `timeout_ms`. What was missed while nothing ran is reported, not made up.
+#[async_trait]
+pub trait SchedulerProvider: Send + Sync + 'static {
+    /// Does a task; a line about what was done goes into the event `schedule.ran`.
+    ///
+    /// # Errors
+    /// Go into the event `schedule.failed`; the next run comes at its time.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) for a task that this extension does not have.
+    async fn run_task(&self, cx: &CallContext, task: &str) -> Result<Option<String>>;
+}
+
 /// Turns texts into vectors, so that other extensions can compare what texts mean.
 #[async_trait]
 pub trait EmbeddingProvider: Send + Sync + 'static {

@@ -54,6 +54,7 @@ impl<'a> Talk<'a> {
             model: self.model.clone(),
             prompt,
             cancel: cancel.clone(),
+            message_id: None,
         };
         let mut run =
             Box::pin(self.kernel.run_agent(&mut self.thread, request, self.person.clone()));

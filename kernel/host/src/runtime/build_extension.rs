@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_contract::payload::{Approval, Audience, CallContext, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_contract::payload::{
+    Approval, Audience, CallContext, ErrorKind, ToolOutput, ToolSpec,
+};
 use skillhost_manifest::ExtensionId;
 
 use super::kernel_tools::OWNER;
@@ -25,10 +27,11 @@ struct Wanted {
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
-        description: "Checks, builds and installs the extension in sandbox/extensions/<id>, a Rust \
+        description:
+            "Checks, builds and installs the extension in sandbox/extensions/<id>, a Rust \
                       crate or a process extension. Shows a person all its files first and asks. \
                       Returns the compiler's messages when it does not build. May take minutes."
-            .to_owned(),
+                .to_owned(),
         input_schema: json!({
             "type": "object",
             "properties": {"id": {
@@ -72,7 +75,9 @@ impl Kernel {
         };
         let when = match built.active {
             true => "It is in use now.",
-            false => "It is in use from the next start of the kernel on; request_restart asks for one.",
+            false => {
+                "It is in use from the next start of the kernel on; request_restart asks for one."
+            }
         };
         let mut text = format!(
             "`{}` {} was built and installed, sha256 {}. {tools} {when}",

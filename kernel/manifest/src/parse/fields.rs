@@ -9,6 +9,7 @@ pub(crate) const ALL: &[&str] = &[
     "version",
     "description",
     "entrypoint",
+    "entrypoint.command",
     "sha256",
     "agent",
     "agent.integration_mode",
@@ -40,13 +41,23 @@ pub(crate) const ALL: &[&str] = &[
     "events.subscribes",
     "events.subscribes[].topic",
     "events.subscribes[].description",
+    "events.subscribes[].handler",
+    "events.subscribes[].text",
+    "events.subscribes[].agent",
+    "events.subscribes[].prompt",
+    "events.subscribes[].timeout_ms",
+    "schedules",
+    "schedules[].name",
+    "schedules[].cron",
+    "schedules[].timezone",
+    "schedules[].task",
+    "schedules[].tool",
+    "schedules[].arguments",
+    "schedules[].prompt",
+    "schedules[].timeout_ms",
     "mcp",
     "mcp.tools",
 ];
-
-/// Fields of the top level that are understood but cannot be honoured, with the reason.
-const UNSUPPORTED: &[(&str, &str)] =
-    &[("schedules", "there is no scheduler; remove the field, or let a service wait by itself")];
 
 /// Returns the names of the fields that a mapping can have; `place` is its path.
 pub(crate) fn at(place: &str) -> impl Iterator<Item = &'static str> {
@@ -57,9 +68,6 @@ pub(crate) fn at(place: &str) -> impl Iterator<Item = &'static str> {
 pub(crate) fn mistake(place: &str, field: &str) -> Option<ManifestErrorKind> {
     if at(place).any(|known| known == field) {
         return None;
-    }
-    if let Some(&(field, reason)) = UNSUPPORTED.iter().find(|(name, _)| *name == field) {
-        return Some(ManifestErrorKind::Unsupported { field, reason });
     }
     if let Some(path) = ALL.iter().find(|path| name(path) == field && !path.contains('[')) {
         let under = Some(parent(path)).filter(|parent| !parent.is_empty());
@@ -157,13 +165,6 @@ mod tests {
                 _ => false,
             });
             assert!(complained, "nobody read {path}:\n{text}{errors}");
-        }
-    }
-
-    #[test]
-    fn unsupported_fields_are_not_listed() {
-        for (name, _) in UNSUPPORTED {
-            assert!(!ALL.contains(name), "{name}");
         }
     }
 }

@@ -74,6 +74,7 @@ async fn the_call_context_arrives_whole() {
         uses_skills: vec!["code-review".into(), "é".into()],
         catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec!["x".into()] },
         origin: Origin::Mcp,
+        correlation_id: Some("message-7".into()),
     };
     let output = rig.kernel.invoke(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
     assert_eq!(output.text, "a");
@@ -119,6 +120,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         uses_skills: vec!["x".into()],
         catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec![] },
         origin: Origin::Agent,
+        correlation_id: None,
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn sees the same caller, and so does one below it.

@@ -121,15 +121,15 @@ fn fields_that_are_wrong() {
     insta::assert_snapshot!(doctor("id: bad\nname: Bad\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `entrypoint` (of a library) or `agent` (of a declarative agent) is missing
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypoint: bad\nschedules: []\n"), @"
+    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypoint: bad\nschedules: [{name: a, cron: 0 0 30 2 *, task: a}]\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:1: `schedules` cannot be used yet: there is no scheduler; remove the field, or let a service wait by itself
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:29: `schedules[0].cron`: the pattern `0 0 30 2 *` never fires: there is no such day in any year
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist

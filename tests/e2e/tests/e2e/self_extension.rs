@@ -1,0 +1,225 @@
+//! The first flow of the product: a user asks for an extension, agents write it, people agree, the
+//! kernel builds it, starts anew with it, and the user's answer comes out of the new tool.
+
+use std::fs;
+
+use mock_model::{Asked, MockModel, Step, Wire};
+use serde_json::{Value, json};
+use test_support::{Background, Terminal, TestHome};
+
+use crate::agents_scene::said;
+use crate::scene::{repository, shipped};
+
+mod feed;
+mod parts;
+
+use feed::Feed;
+use parts::{BROKEN_LINE, CARGO, LIB, MENDED_LINE, SERVER};
+
+const TASK: &str = "Create an extension that monitors RSS feeds";
+
+/// A trusted home with everything that ships and matters here.
+fn workshop(mock: &MockModel) -> TestHome {
+    let mut home = TestHome::new();
+    for id in ["skill_registry", "core_tools", "echo", "orchestrator_agent", "builder_agent"] {
+        home = home.manifest(id, &shipped(id));
+        let prompt = repository().join("manifests").join(id).join("prompt.jinja2");
+        if let Ok(text) = fs::read_to_string(prompt) {
+            home.write(format!("manifests/{id}/prompt.jinja2"), text);
+        }
+    }
+    copy_tree(&repository().join("sandbox/skills"), &home.path("sandbox/skills"));
+    home.settings(&mock.settings(Wire::Openai)).trusted()
+}
+
+fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_tree(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+fn supervised(home: &TestHome) -> Background {
+    let kernel = home.start(home.command().args(["run", "--supervised"]));
+    kernel.line_with("running; Ctrl-C ends it");
+    kernel
+}
+
+/// A person at a terminal, who asks and agrees.
+fn person(home: &TestHome) -> Terminal {
+    home.on_terminal(home.command().args(["ask", TASK]), (100, 60))
+}
+
+/// Agrees to the next call of a tool.
+#[track_caller]
+fn agree(terminal: &mut Terminal, agent: &str, tool: &str) {
+    terminal.wait_for(&format!("{agent} asks to call {tool}"));
+    terminal.wait_for("[N]o");
+    terminal.send("y\n");
+}
+
+fn write(path: &str, content: &str) -> Step {
+    Step::calls("write_file", &json!({ "path": path, "content": content }).to_string())
+}
+
+fn manifest(feed: &Feed, entrypoint: &Value) -> String {
+    let manifest = json!({
+        "id": "rss_monitor",
+        "name": "RSS monitor",
+        "version": "0.1.0",
+        "description": "Reads RSS feeds and tells what is new.",
+        "entrypoint": entrypoint,
+        "config": { "feeds": [feed.url()] },
+        "schedules": [{ "name": "poll", "cron": "*/15 * * * *", "tool": "feeds_poll" }],
+    });
+    serde_json::to_string_pretty(&manifest).unwrap()
+}
+
+/// What all requests said, for a look at what the agents knew.
+fn asked(mock: &MockModel) -> Vec<Asked> {
+    mock.requests()
+}
+
+fn builder_steps(files: &[(&str, String)]) -> Vec<Step> {
+    files.iter().map(|(path, text)| write(&format!("extensions/rss_monitor/{path}"), text)).collect()
+}
+
+/// What is true at the end, whatever the extension is made of.
+fn check_the_end(home: &TestHome, feed: &Feed, kernel: Background) {
+    home.skillhost(["ext", "doctor"]).success();
+    // The schedule polls the feed, and what it found is kept by the extension.
+    feed.publish("Second post");
+    home.skillhost(["schedule", "run", "rss_monitor/poll"]).success();
+    let listed = home.skillhost(["schedule", "list", "--json"]).success().json();
+    let listed = listed.to_string();
+    assert!(listed.contains("rss_monitor"), "{listed}");
+    assert_eq!(feed.served(), 2);
+    kernel.interrupt().success();
+}
+
+#[test]
+fn an_extension_in_rust_is_written_built_mended_and_used() {
+    let feed = Feed::new("First post");
+    let mock = MockModel::with(
+        [
+            Step::calls(
+                "delegate_task",
+                &json!({ "agent_id": "builder_agent", "task": "An extension rss_monitor that reads RSS feeds." })
+                    .to_string(),
+            ),
+            Step::calls(
+                "read_skill_resource",
+                r#"{"skill_id": "extension-development", "path": "templates/tool-provider/src/lib.rs"}"#,
+            ),
+        ]
+        .into_iter()
+        .chain(builder_steps(&[
+            ("manifest.yaml", manifest(&feed, &json!("rss_monitor"))),
+            ("Cargo.toml", CARGO.to_owned()),
+            ("src/lib.rs", LIB.replace(MENDED_LINE, BROKEN_LINE)),
+        ]))
+        .chain([
+            Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
+            write("extensions/rss_monitor/src/lib.rs", LIB),
+            Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
+            Step::calls("request_restart", r#"{"reason": "rss_monitor is built"}"#),
+            Step::text("Built. Call feeds_poll with no arguments."),
+            Step::calls("feeds_poll", "{}"),
+            Step::text("It works: the feed says First post."),
+        ]),
+    );
+    let home = workshop(&mock);
+    let kernel = supervised(&home);
+    let mut user = person(&home);
+    for _ in ["manifest.yaml", "Cargo.toml", "src/lib.rs"] {
+        agree(&mut user, "builder_agent", "write_file");
+    }
+    agree(&mut user, "builder_agent", "build_extension");
+    agree(&mut user, "builder_agent", "write_file");
+    agree(&mut user, "builder_agent", "build_extension");
+    agree(&mut user, "builder_agent", "request_restart");
+    agree(&mut user, "orchestrator_agent", "feeds_poll");
+    user.wait_for("It works: the feed says First post.");
+    let left = user.finish();
+    assert_eq!(left.output.status, 0, "{}", left.output);
+
+    let requests = asked(&mock);
+    assert_eq!(requests.len(), 12);
+    // The orchestrator knows that the skill is there, the builder what it says.
+    assert!(requests[0].system().contains("• `extension-development` — "));
+    assert!(!requests[0].system().contains("Choose the smallest thing that works"));
+    assert!(requests[1].system().contains("Choose the smallest thing that works"));
+    assert!(requests[2].last_text().contains("export_extension!(Checklist: tools);"));
+    // What rustc says comes with the place and the line.
+    let failure = requests[6].last_text();
+    assert!(failure.contains("src/lib.rs:"), "{failure}");
+    assert!(failure.contains(BROKEN_LINE.trim()), "{failure}");
+    assert!(requests[8].last_text().contains("rss_monitor"), "{}", requests[8].last_text());
+    // After the restart the orchestrator has the tool, and knows what happened.
+    let after = &requests[10];
+    assert!(!requests[0].tools().iter().any(|tool| tool == "feeds_poll"));
+    assert!(after.tools().iter().any(|tool| tool == "feeds_poll"), "{:?}", after.tools());
+    assert!(said(after).contains("<kernel_notice>"), "{}", said(after));
+    assert!(requests[11].last_text().contains("First post"), "{}", requests[11].last_text());
+    assert_eq!(feed.served(), 1);
+    check_the_end(&home, &feed, kernel);
+}
+
+#[test]
+fn an_extension_in_python_is_written_checked_and_used() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        test_support::skipped("there is no python3");
+        return;
+    }
+    let feed = Feed::new("First post");
+    let command = json!({ "command": ["python3", "server.py"] });
+    let mock = MockModel::with(
+        [
+            Step::calls("builder_agent", r#"{"task": "An extension rss_monitor that reads RSS feeds."}"#),
+            Step::calls(
+                "read_skill_resource",
+                r#"{"skill_id": "extension-development", "path": "templates/process-python/server.py"}"#,
+            ),
+        ]
+        .into_iter()
+        .chain(builder_steps(&[
+            ("manifest.yaml", manifest(&feed, &command)),
+            ("server.py", SERVER.replace("def poll", "def poll(")),
+        ]))
+        .chain([
+            Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
+            write("extensions/rss_monitor/server.py", SERVER),
+            Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
+            Step::calls("request_restart", r#"{"reason": "rss_monitor is built"}"#),
+            Step::text("Built. Call feeds_poll with no arguments."),
+            Step::calls("feeds_poll", "{}"),
+            Step::text("It works: the feed says First post."),
+        ]),
+    );
+    let home = workshop(&mock);
+    let kernel = supervised(&home);
+    let mut user = person(&home);
+    for _ in ["manifest.yaml", "server.py"] {
+        agree(&mut user, "builder_agent", "write_file");
+    }
+    agree(&mut user, "builder_agent", "build_extension");
+    agree(&mut user, "builder_agent", "write_file");
+    agree(&mut user, "builder_agent", "build_extension");
+    agree(&mut user, "builder_agent", "request_restart");
+    agree(&mut user, "orchestrator_agent", "feeds_poll");
+    user.wait_for("It works: the feed says First post.");
+    let left = user.finish();
+    assert_eq!(left.output.status, 0, "{}", left.output);
+    let requests = asked(&mock);
+    assert_eq!(requests.len(), 11);
+    let failure = requests[5].last_text();
+    assert!(failure.contains("server.py"), "{failure}");
+    assert!(failure.contains("SyntaxError"), "{failure}");
+    assert!(requests[10].last_text().contains("First post"), "{}", requests[10].last_text());
+    check_the_end(&home, &feed, kernel);
+}
