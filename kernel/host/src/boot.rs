@@ -8,7 +8,7 @@ use skillhost_contract::payload::{ErrorKind, ExtensionInit};
 use skillhost_manifest::plan;
 use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
 
-use crate::abi::Remote;
+use crate::abi;
 use crate::agents::{Agent, AgentProblem, Resolved};
 use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::Callbacks;
@@ -22,6 +22,8 @@ use crate::instance::Instance;
 use crate::kernel::{ADDED, Kernel, Limits, Shared, State};
 use crate::loader;
 use crate::model::{ModelSource, NoModels};
+use crate::process::{NoProcesses, ProcessSource};
+use crate::remote::Remote;
 use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
 use crate::runtime::kernel_tools;
 use crate::secrets::Secrets;
@@ -46,6 +48,8 @@ pub struct BootOptions {
     pub limits: Limits,
     /// Where agents' models come from.
     pub models: Arc<dyn ModelSource>,
+    /// What starts process extensions.
+    pub processes: Arc<dyn ProcessSource>,
     /// Somebody starts the kernel again when it ends and wants that.
     pub supervised: bool,
     /// What builds extensions.
@@ -63,6 +67,7 @@ impl BootOptions {
             installation: Installation::of_current_exe(),
             limits: Limits::default(),
             models: Arc::new(NoModels),
+            processes: Arc::new(NoProcesses),
             supervised: false,
             builder: Arc::new(NoBuilder),
         }
@@ -77,7 +82,7 @@ pub(crate) struct LoadFailure {
 }
 
 impl LoadFailure {
-    fn call(phase: Phase, error: CallError) -> Self {
+    pub(crate) fn call(phase: Phase, error: CallError) -> Self {
         Self { phase, reason: error.message, hint: error.hint }
     }
 
@@ -165,12 +170,9 @@ impl Kernel {
                     agents.push(id);
                     continue;
                 }
-                (None, Kind::Library { .. }) => self.load(found, &settings).await,
-                (None, Kind::Process { .. }) => Err(LoadFailure {
-                    phase: Phase::Probe,
-                    reason: "this kernel starts no processes".to_owned(),
-                    hint: String::new(),
-                }),
+                (None, Kind::Library { .. } | Kind::Process { .. }) => {
+                    self.load(found, &settings).await
+                }
             };
             match outcome {
                 Ok(instance) => match state.tools.add(&instance) {
@@ -258,8 +260,43 @@ impl Kernel {
         found: &FoundManifest,
         settings: &Settings,
     ) -> Result<Instance, LoadFailure> {
+        let limits = &self.shared.limits;
+        let created = match &found.manifest.kind {
+            Kind::Library { entrypoint } => self.create_library(found, settings, entrypoint).await,
+            Kind::Process { command } => self.create_process(found, settings, command).await,
+            Kind::Agent(_) => unreachable!("only libraries and processes are loaded"),
+        };
+        let setup = |mut failure: LoadFailure| {
+            // Its own code has run, and may miss what an operator has to do.
+            if failure.phase >= Phase::New
+                && let Some(instructions) = &found.manifest.setup_instructions
+            {
+                failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
+            }
+            failure
+        };
+        let mut instance = created.map_err(setup)?;
+        let described = match instance.start(limits).await {
+            Ok(()) => instance.describe(limits).await.map_err(|error| (Phase::Wire, error)),
+            Err(error) => Err((Phase::Start, error)),
+        };
+        match described {
+            Ok(()) => Ok(instance),
+            Err((phase, error)) => {
+                Arc::new(instance).end(limits).await;
+                Err(setup(LoadFailure::call(phase, error)))
+            }
+        }
+    }
+
+    /// Finds, checks and opens a library, and lets it create its extension.
+    async fn create_library(
+        &self,
+        found: &FoundManifest,
+        settings: &Settings,
+        entrypoint: &str,
+    ) -> Result<Instance, LoadFailure> {
         let manifest = &found.manifest;
-        let entrypoint = manifest.entrypoint().expect("only libraries are loaded");
         let limits = &self.shared.limits;
         let opening = |error: loader::LoadError| LoadFailure {
             phase: if error.before_open() { Phase::Probe } else { Phase::Open },
@@ -277,40 +314,21 @@ impl Kernel {
         let callbacks = Callbacks::new(manifest, Arc::downgrade(&self.shared));
         let runtime = tokio::runtime::Handle::current();
         let (build, timings) = (module.build.clone(), module.timings);
-        let setup = |mut failure: LoadFailure| {
-            if let Some(instructions) = &manifest.setup_instructions {
-                failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
-            }
-            failure
-        };
         // The author's `new` blocks, and may do so for ever.
-        let creating = blocking(move || Remote::create(&module, callbacks, runtime, &init));
+        let creating = blocking(move || abi::Remote::create(&module, callbacks, runtime, &init));
         let remote = match tokio::time::timeout(limits.start, creating).await {
-            Ok(Ok(Ok(remote))) => remote,
-            Ok(Ok(Err(error)) | Err(error)) => {
-                return Err(setup(LoadFailure::call(Phase::New, error)));
-            }
+            Ok(Ok(Ok(remote))) => Remote::Library(remote),
+            Ok(Ok(Err(error)) | Err(error)) => return Err(LoadFailure::call(Phase::New, error)),
             Err(_) => {
                 let reason = format!("was not created within {} ms", limits.start.as_millis());
                 let hint = "move long work from `new` to `start` or the service".to_owned();
                 return Err(LoadFailure { phase: Phase::New, reason, hint });
             }
         };
-        let mut instance = Instance::new(Arc::clone(manifest), build, library, timings, remote);
-        let described = match instance.start(limits).await {
-            Ok(()) => instance.describe(limits).await.map_err(|error| (Phase::Wire, error)),
-            Err(error) => Err((Phase::Start, error)),
-        };
-        match described {
-            Ok(()) => Ok(instance),
-            Err((phase, error)) => {
-                Arc::new(instance).end(limits).await;
-                Err(setup(LoadFailure::call(phase, error)))
-            }
-        }
+        Ok(Instance::new(Arc::clone(manifest), build, library, timings, remote))
     }
 
-    fn init_of(&self, found: &FoundManifest, settings: &Settings) -> ExtensionInit {
+    pub(crate) fn init_of(&self, found: &FoundManifest, settings: &Settings) -> ExtensionInit {
         let manifest = &found.manifest;
         ExtensionInit {
             id: manifest.id.to_string(),
@@ -389,7 +407,7 @@ impl Kernel {
 }
 
 /// Runs blocking work off the async workers; a panic becomes an error.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {
     tokio::task::spawn_blocking(work)

@@ -21,6 +21,7 @@ use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
+use crate::process::ProcessSource;
 use crate::report::LoadReport;
 use crate::restart::Restarts;
 use crate::runtime::session::Sessions;
@@ -97,6 +98,7 @@ pub(crate) struct Shared {
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) models: Arc<dyn ModelSource>,
+    pub(crate) processes: Arc<dyn ProcessSource>,
     pub(crate) builder: Arc<dyn ExtensionBuilder>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
@@ -172,6 +174,7 @@ impl Shared {
             installation,
             limits,
             models,
+            processes,
             supervised,
             builder,
         } = options;
@@ -184,6 +187,7 @@ impl Shared {
             installation,
             limits,
             models,
+            processes,
             builder,
             secrets,
             events,
