@@ -21,6 +21,7 @@ use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
 use crate::report::LoadReport;
 use crate::runtime::session::Sessions;
+use crate::scheduler::Clockwork;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::tools::{Listing, ToolTable};
@@ -89,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) changes: tokio::sync::Mutex<()>,
     /// Whether services were started, so that a reload starts the new build's.
     pub(crate) services_run: AtomicBool,
+    /// What happens at certain times.
+    pub(crate) clockwork: Arc<Clockwork>,
     call_ids: AtomicU64,
 }
 
@@ -152,6 +155,7 @@ impl Shared {
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),
+            clockwork: Arc::default(),
             call_ids: AtomicU64::new(1),
         }
     }
@@ -386,9 +390,10 @@ impl Kernel {
         }
     }
 
-    /// Ends everything in reverse load order, one after the other: service, calls in flight,
+    /// Ends what schedules run, then everything in reverse load order, one after the other: service, calls in flight,
     /// `stop`, runtime. What an extension depends on is there until its own end.
     pub async fn shutdown(&self) {
+        self.shared.clockwork.end(self.shared.limits.drain).await;
         let _alone = self.shared.changes.lock().await;
         loop {
             let mut next = State::clone(&self.shared.state.load());

@@ -31,6 +31,7 @@ mod model;
 mod reload;
 mod report;
 mod runtime;
+mod scheduler;
 mod secrets;
 mod settings;
 mod thread;
@@ -58,6 +59,7 @@ pub use model::{
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
+pub use scheduler::{LastRun, Ran, ScheduleSummary};
 pub use secrets::Secrets;
 pub use settings::{
     DEFAULT_MODEL, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs, McpCatalogWord,

@@ -66,6 +66,7 @@ impl Kernel {
         });
         self.shared.state.store(Arc::new(next));
         self.shared.settings.store(settings);
+        self.shared.clockwork.changed();
         let switched_ms = elapsed_ms(started);
 
         // Two services of one extension must not run at once, e.g. on one database.
