@@ -22,6 +22,7 @@ pub(super) fn run(session: &Session) -> Outcome {
         let mut terminated = signal(SignalKind::terminate())?;
         let control = tokio::spawn(listen(session, kernel).await?.serve(kernel.clone()));
         kernel.start_services().await;
+        kernel.start_schedules();
         announce(output, kernel)?;
         loop {
             tokio::select! {
@@ -88,7 +89,7 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
 /// The fields of a payload on one line, the id of what it is about first; digests shortened.
 fn describe(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
-    let first = ["id", "skill_id"].into_iter().find(|key| fields.contains_key(*key));
+    let first = ["id", "skill_id", "schedule"].into_iter().find(|key| fields.contains_key(*key));
     let id = first.and_then(|key| fields[key].as_str()).map(str::to_owned);
     let others = fields.iter().filter(|(key, _)| Some(key.as_str()) != first).map(
         |(key, value)| match value.as_str().or_else(|| value["kind"].as_str()) {
