@@ -30,6 +30,7 @@ pub(crate) use talk::{AskArgs, ChatArgs, TalkArgs, ThreadsCommand};
 /// A nano-kernel for AI agents and a registry for Agent Skills.
 ///
 /// Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 conflict, 5 I/O or permission,
+/// 70 a supervised kernel that crashes again and again, 75 a kernel that wants to be started again,
 /// 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "skillhost", version, max_term_width = 100)]
@@ -71,7 +72,9 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run all services until Ctrl-C, one line per event
-    Run,
+    ///
+    /// `ask` and `chat` on the same home talk to this kernel from then on.
+    Run(RunArgs),
     /// Ask an agent
     Ask(AskArgs),
     /// Talk to an agent, line by line
@@ -113,6 +116,16 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write manual pages, one per command
     Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Start the kernel again when it crashes, and when an agent or extension asks for it
+    ///
+    /// After five crashes in five minutes it stays down, exit code 70; see `supervisor` in
+    /// skillhost.yaml.
+    #[arg(long)]
+    pub(crate) supervised: bool,
 }
 
 #[derive(Debug, Subcommand)]

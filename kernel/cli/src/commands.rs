@@ -16,6 +16,7 @@ mod schedule;
 mod schema;
 mod skill;
 mod skills_ref;
+mod supervise;
 mod talk;
 mod threads;
 mod tool;
@@ -33,6 +34,7 @@ use crate::error::CliError;
 use crate::exit;
 use crate::output::{Outcome, Output};
 use crate::session::Session;
+pub(crate) use supervise::is_supervised;
 
 /// Runs the command named on the command line.
 pub(crate) fn main() -> ExitCode {
@@ -82,7 +84,8 @@ fn run(cli: &Cli) -> Outcome {
     log_to_stderr(&cli.global)?;
     let session = Session::new(&cli.global)?;
     match &cli.command {
-        Command::Run => run::run(&session),
+        Command::Run(args) if args.supervised => supervise::supervise(&session),
+        Command::Run(_) => run::run(&session),
         Command::Ask(args) => ask::ask(&session, args),
         Command::Chat(args) => chat::chat(&session, args),
         Command::Threads(command) => threads::threads(&session, command),

@@ -153,6 +153,16 @@ pub struct Delivery {
     pub event: StoredEvent,
 }
 
+/// What [`Journal::claim_due`](crate::Journal::claim_due) took.
+#[derive(Debug, Clone, Default)]
+pub struct Claim {
+    /// The deliveries, the oldest event first.
+    pub deliveries: Vec<Delivery>,
+    /// Milliseconds until another delivery is due that waits for its time; what waits for its lane
+    /// only is not counted.
+    pub next_ms: Option<u64>,
+}
+
 /// A delivery that was given up.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeadLetter {

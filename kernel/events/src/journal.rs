@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::error::{JournalError, JournalErrorKind};
-use crate::event::{DeadLetter, Delivery, NewEvent, ScheduleRun, StoredEvent, Subscriber, Tail};
+use crate::event::{Claim, DeadLetter, NewEvent, ScheduleRun, StoredEvent, Subscriber, Tail};
 use crate::place;
 use crate::store::{Result, Store};
 
@@ -88,7 +88,7 @@ impl Journal {
     /// For an event that is too large or malformed, and when the file or its disk fails.
     pub async fn append(&self, event: NewEvent) -> Result<(StoredEvent, bool)> {
         event.check()?;
-        let now = self.now();
+        let now = self.now_ms();
         self.with(move |store, _| store.append(&event, now)).await
     }
 
@@ -117,7 +117,7 @@ impl Journal {
     /// # Errors
     /// When the file or its disk fails.
     pub async fn set_subscribers(&self, subscribers: Vec<Subscriber>) -> Result<()> {
-        let now = self.now();
+        let now = self.now_ms();
         self.with(move |store, list| {
             store.set_subscribers(&subscribers, now)?;
             list.clone_from(&subscribers);
@@ -131,17 +131,9 @@ impl Journal {
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn claim_due(&self) -> Result<Vec<Delivery>> {
-        let now = self.now();
+    pub async fn claim_due(&self) -> Result<Claim> {
+        let now = self.now_ms();
         self.with(move |store, list| store.claim_due(list, now)).await
-    }
-
-    /// When the next delivery is due that nobody has claimed, in milliseconds since 1970.
-    ///
-    /// # Errors
-    /// When the file or its disk fails.
-    pub async fn next_due(&self) -> Result<Option<u64>> {
-        self.look(|store| store.next_due()).await
     }
 
     /// Whether another process changed the journal since this was last asked; true at first.
@@ -166,7 +158,7 @@ impl Journal {
     /// # Errors
     /// When the file or its disk fails.
     pub async fn fail(&self, delivery: i64, error: &str, retry_at: Option<u64>) -> Result<bool> {
-        let (error, now) = (error.to_owned(), self.now());
+        let (error, now) = (error.to_owned(), self.now_ms());
         self.look(move |store| store.fail(delivery, &error, retry_at, now)).await
     }
 
@@ -175,7 +167,7 @@ impl Journal {
     /// # Errors
     /// When the file or its disk fails.
     pub async fn release(&self, delivery: i64) -> Result<bool> {
-        let now = self.now();
+        let now = self.now_ms();
         self.look(move |store| store.release(delivery, now)).await
     }
 
@@ -185,7 +177,7 @@ impl Journal {
     /// # Errors
     /// When the file or its disk fails.
     pub async fn recover(&self, attempts: u32) -> Result<Vec<DeadLetter>> {
-        let now = self.now();
+        let now = self.now_ms();
         self.job(move |desk| {
             desk.open(true)?;
             desk.try_twice(|store, _| store.recover(attempts, now))
@@ -207,7 +199,7 @@ impl Journal {
     /// [`JournalErrorKind::NotFound`] where there is no such dead delivery, or nobody who handles it
     /// any more.
     pub async fn retry(&self, delivery: i64) -> Result<DeadLetter> {
-        let now = self.now();
+        let now = self.now_ms();
         self.with(move |store, _| store.retry(delivery, now)).await
     }
 
@@ -234,7 +226,7 @@ impl Journal {
     /// # Errors
     /// When the file or its disk fails.
     pub async fn prune(&self, limits: KeepLimits) -> Result<Pruned> {
-        let now = self.now();
+        let now = self.now_ms();
         self.look(move |store| store.prune(&limits, now)).await
     }
 
@@ -262,7 +254,9 @@ impl Journal {
         }
     }
 
-    fn now(&self) -> u64 {
+    /// What its clock says, in milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
         self.shared.clock.now_ms()
     }
 

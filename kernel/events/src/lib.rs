@@ -21,7 +21,7 @@ mod store;
 pub use clock::Clock;
 pub use error::{JournalError, JournalErrorKind};
 pub use event::{
-    DeadLetter, Delivery, MAX_PAYLOAD, NewEvent, ScheduleRun, StoredEvent, Subscriber, Tail,
+    Claim, DeadLetter, Delivery, MAX_PAYLOAD, NewEvent, ScheduleRun, StoredEvent, Subscriber, Tail,
     matches,
 };
 pub use journal::{Journal, KeepLimits, Pruned};

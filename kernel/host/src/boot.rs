@@ -10,6 +10,7 @@ use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
 
 use crate::abi::Remote;
 use crate::agents::{Agent, AgentProblem, Resolved};
+use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::Callbacks;
 use crate::context_chain::ContextChain;
 use crate::discovery::{self, Discovered, FoundManifest};
@@ -43,6 +44,10 @@ pub struct BootOptions {
     pub limits: Limits,
     /// Where agents' models come from.
     pub models: Arc<dyn ModelSource>,
+    /// Somebody starts the kernel again when it ends and wants that.
+    pub supervised: bool,
+    /// What builds extensions.
+    pub builder: Arc<dyn ExtensionBuilder>,
 }
 
 impl BootOptions {
@@ -56,6 +61,8 @@ impl BootOptions {
             installation: Installation::of_current_exe(),
             limits: Limits::default(),
             models: Arc::new(NoModels),
+            supervised: false,
+            builder: Arc::new(NoBuilder),
         }
     }
 }
@@ -87,12 +94,14 @@ impl Kernel {
     ///
     /// Must be called on a multi-thread tokio runtime with time enabled.
     pub async fn boot(options: BootOptions) -> Self {
+        let recovered = options.builder.recover();
         let mut found = discovery::discover(
             &options.home,
             options.installation.as_ref(),
             &options.settings.allow_shadowing,
         );
         let (secrets, secrets_note) = Secrets::read(options.home.root());
+        found.notes.extend(recovered);
         found.notes.extend(secrets_note);
         found.notes.extend(unknown_extensions(&options.settings, &found));
         let kernel = Self { shared: Arc::new(Shared::new(options, secrets)) };
@@ -164,6 +173,7 @@ impl Kernel {
                         report.notes.extend(self.missing_secrets(found));
                         report.notes.extend(instance.unknown_exports());
                         report.notes.extend(scheduler::impossible(&instance));
+                        report.notes.extend(instance.unheard());
                         state.order.push(id.clone());
                         state.instances.insert(id.clone(), Arc::new(instance));
                         state.chain = ContextChain::of(state.instances.values());

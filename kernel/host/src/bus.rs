@@ -1,10 +1,13 @@
-//! Who handles durable events: the kernel's own handlers, and what manifests subscribe.
+//! How parts of the kernel handle durable events.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_events::{Delivery, StoredEvent};
 
 use crate::error::CallError;
 use crate::kernel::Kernel;
+use crate::user_message::UserMessages;
 
 /// A part of the kernel that handles events. Its subscriber id is `kernel:<topic>`.
 ///
@@ -21,6 +24,11 @@ pub(crate) trait OwnHandler: Send + Sync {
 
     /// Handles an event, which may come more than once.
     async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Handled;
+}
+
+/// Every handler of the kernel's own.
+pub(crate) fn own_handlers() -> Vec<Arc<dyn OwnHandler>> {
+    vec![Arc::new(UserMessages)]
 }
 
 /// What came of one attempt to handle an event.

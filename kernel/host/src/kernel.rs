@@ -12,7 +12,9 @@ use skillhost_manifest::ExtensionId;
 
 use crate::agents::{Agent, Resolved, Resolver, catalog_scope, generation, missing_tools};
 use crate::boot::BootOptions;
+use crate::builder::ExtensionBuilder;
 use crate::context_chain::{Block, ContextChain, compose};
+use crate::conversations::Conversations;
 use crate::error::{CallError, KernelError, similar};
 use crate::events::{EventBus, journal_of};
 use crate::home::Home;
@@ -20,9 +22,11 @@ use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
 use crate::report::LoadReport;
+use crate::restart::Restarts;
 use crate::runtime::session::Sessions;
 use crate::scheduler::Clockwork;
 use crate::secrets::Secrets;
+use crate::serving::Serving;
 use crate::settings::Settings;
 use crate::tools::{Listing, ToolTable};
 
@@ -43,8 +47,17 @@ pub struct Limits {
     pub health: Duration,
     /// Calls in flight when an extension ends.
     pub drain: Duration,
+    /// One attempt to handle an event, where the subscription does not say.
+    pub event: Duration,
+    /// The same where an agent handles it.
+    pub event_agent: Duration,
+    /// How long to wait after each failed attempt to handle an event but the last.
+    pub event_retries: Vec<Duration>,
     /// The service's end, `stop`, and the end of the runtime: each.
     pub stop: Duration,
+    /// Conversations that come to rest before a restart, the agents included that they have handed
+    /// tasks to.
+    pub rest: Duration,
 }
 
 impl Default for Limits {
@@ -58,7 +71,11 @@ impl Default for Limits {
             turns: 100,
             health: seconds(2),
             drain: seconds(10),
+            event: seconds(60),
+            event_agent: seconds(600),
+            event_retries: vec![seconds(1), seconds(5), seconds(25)],
             stop: seconds(5),
+            rest: seconds(600),
         }
     }
 }
@@ -81,10 +98,14 @@ pub(crate) struct Shared {
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) models: Arc<dyn ModelSource>,
+    pub(crate) builder: Arc<dyn ExtensionBuilder>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
+    pub(crate) serving: Serving,
     /// The agents that run just now.
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) restarts: Restarts,
+    pub(crate) conversations: Conversations,
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
@@ -120,6 +141,8 @@ pub struct TurnRequest {
     pub context_window: Option<u32>,
     /// Who asks.
     pub origin: Origin,
+    /// What the turn belongs to: the message of a user, or the event, that everything began with.
+    pub correlation_id: Option<String>,
 }
 
 /// A composed turn.
@@ -140,18 +163,31 @@ pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl Shared {
     pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
-        let BootOptions { home, settings, settings_file, installation, limits, models } = options;
+        let BootOptions {
+            home,
+            settings,
+            settings_file,
+            installation,
+            limits,
+            models,
+            supervised,
+            builder,
+        } = options;
         let events = EventBus::new(journal_of(&home));
         Self {
+            restarts: Restarts::new(&home, supervised),
             home,
             settings: ArcSwap::from_pointee(settings),
             settings_file,
             installation,
             limits,
             models,
+            builder,
             secrets,
             events,
+            serving: Serving::default(),
             sessions: Arc::default(),
+            conversations: Conversations::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),
@@ -390,20 +426,23 @@ impl Kernel {
         }
     }
 
-    /// Ends what schedules run, then everything in reverse load order, one after the other: service, calls in flight,
-    /// `stop`, runtime. What an extension depends on is there until its own end.
+    /// Ends what schedules run and the deliveries of events, then everything in reverse load order, one
+    /// after the other: service, calls in flight, `stop`, runtime. What an extension depends on is
+    /// there until its own end.
     pub async fn shutdown(&self) {
         self.shared.clockwork.end(self.shared.limits.drain).await;
+        self.end_deliveries().await;
         let _alone = self.shared.changes.lock().await;
         loop {
             let mut next = State::clone(&self.shared.state.load());
-            let Some(last) = next.order.last().cloned() else { return };
+            let Some(last) = next.order.last().cloned() else { break };
             let taken = next.take(&last);
             self.shared.state.store(Arc::new(next));
             if let Some(instance) = taken {
                 instance.end(&self.shared.limits).await;
             }
         }
+        self.shared.events.journal().close().await;
     }
 
     pub(crate) fn no_extension(&self, id: &str) -> KernelError {
@@ -428,7 +467,7 @@ impl Kernel {
             uses_skills: settings.uses_skills.iter().map(|skill| skill.value.clone()).collect(),
             catalog: catalog_scope(&settings.catalog),
             origin: request.origin,
-            correlation_id: None,
+            correlation_id: request.correlation_id.clone(),
         }
     }
 

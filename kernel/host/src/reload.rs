@@ -64,9 +64,12 @@ impl Kernel {
             loaded: next.order.iter().map(|id| next.instances[id].report()).collect(),
             ..LoadReport::clone(&state.report)
         });
-        self.shared.state.store(Arc::new(next));
+        let next = Arc::new(next);
+        self.shared.state.store(Arc::clone(&next));
         self.shared.settings.store(settings);
         self.shared.clockwork.changed();
+        self.follow_handlers(&next).await;
+        drop(next);
         let switched_ms = elapsed_ms(started);
 
         // Two services of one extension must not run at once, e.g. on one database.

@@ -13,10 +13,15 @@ use serde_json::{Map, Value};
 use skillhost_manifest::Manifest;
 
 use crate::error::similar;
+use crate::supervision::SupervisorSettings;
 
+mod build;
+mod events;
 mod mcp;
 mod models;
 
+pub use build::BuildSettings;
+pub use events::EventsSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
 pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
 
@@ -29,12 +34,18 @@ const ENV_PREFIX: &str = "SKILLHOST_";
 pub struct Settings {
     /// Ids of shipped extensions that `sandbox/extensions` may take over.
     pub allow_shadowing: Vec<String>,
+    /// How events are delivered.
+    pub events: EventsSettings,
     /// By extension id: keys that override the manifest's `config`.
     pub extensions: BTreeMap<String, Map<String, Value>>,
     /// What clients of the MCP server see and may do.
     pub mcp: McpSettings,
     /// The models that agents run on.
     pub models: ModelsSettings,
+    /// When a supervised kernel that crashed is started again.
+    pub supervisor: SupervisorSettings,
+    /// How extensions in `sandbox/extensions` are built.
+    pub build: BuildSettings,
 }
 
 /// One value and where it comes from.
@@ -134,7 +145,7 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["extensions__", "mcp__", "models__"]
+                    || ["build__", "events__", "extensions__", "mcp__", "models__", "supervisor__"]
                         .iter()
                         .any(|prefix| key.starts_with(prefix))
             })
@@ -226,6 +237,14 @@ impl LoadedSettings {
         for (key, value) in mcp.as_object().into_iter().flatten() {
             rows.push(self.row(&format!("mcp.{key}"), value.clone(), "default"));
         }
+        let supervisor = serde_json::to_value(self.settings.supervisor).unwrap_or_default();
+        for (key, value) in supervisor.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("supervisor.{key}"), value.clone(), "default"));
+        }
+        let build = serde_json::to_value(&self.settings.build).unwrap_or_default();
+        for (key, value) in build.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("build.{key}"), value.clone(), "default"));
+        }
         for (key, value) in self.settings.models.rows() {
             rows.push(self.row(&format!("models.{key}"), value, "default"));
         }
@@ -294,14 +313,20 @@ mod tests {
         let keys: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.to_string())).collect();
         let expected = [
             ("allow_shadowing", "[]".to_owned()),
+            ("build.allow", "[]".to_owned()),
+            ("build.memory_limit_mib", "4096".to_owned()),
+            ("build.time_limit_ms", "600000".to_owned()),
             ("extensions.echo.greeting", "\"hi\"".to_owned()),
             ("extensions.echo.other", "1".to_owned()),
             ("mcp.catalog", "\"all\"".to_owned()),
             ("mcp.review", "\"off\"".to_owned()),
             ("models.default", "\"script/demo\"".to_owned()),
+            ("supervisor.crashes", "5".to_owned()),
+            ("supervisor.delay_ms", "1000".to_owned()),
+            ("supervisor.within_ms", "300000".to_owned()),
         ];
         assert_eq!(keys, expected);
-        assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");
+        assert_eq!(rows[5].source, "manifests/echo/manifest.yaml");
     }
 
     #[test]

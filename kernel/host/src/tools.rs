@@ -105,6 +105,18 @@ impl ToolTable {
         self.add_all(&manifest.id, ToolBody::Agent, &[kernel_tools::alias(manifest)])
     }
 
+    /// Adds the tools that an extension would have.
+    ///
+    /// # Errors
+    /// As for [`ToolTable::add`].
+    pub(crate) fn try_add(
+        &mut self,
+        owner: &ExtensionId,
+        specs: &[ToolSpec],
+    ) -> Result<(), Vec<ToolProblem>> {
+        self.add_all(owner, ToolBody::Library, specs)
+    }
+
     fn add_all(
         &mut self,
         owner: &ExtensionId,

@@ -91,13 +91,37 @@ impl ExtensionContext {
         self.cancel.clone()
     }
 
-    /// Publishes an event to every subscriber in this process.
+    /// Publishes an event that nothing else led to. When this returns it is on the disk: handlers
+    /// in manifests get it even if the kernel ends now.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] while the kernel shuts down.
+    /// As for [`ExtensionContext::emit_event`].
     pub async fn emit<T: Serialize + Sync + ?Sized>(&self, topic: &str, payload: &T) -> Result<()> {
-        let event = Event::new(topic, "", raw(payload)?);
-        self.link.call(host_method::EMIT, to_bytes(&event)?).await.map(drop)
+        self.emit_event(&Event::new(topic, "", raw(payload)?)).await
+    }
+
+    /// Publishes an event as part of what a call belongs to: it carries the call's correlation id on.
+    ///
+    /// # Errors
+    /// As for [`ExtensionContext::emit_event`].
+    pub async fn emit_for<T: Serialize + Sync + ?Sized>(
+        &self,
+        cx: &CallContext,
+        topic: &str,
+        payload: &T,
+    ) -> Result<()> {
+        let correlation_id = cx.correlation_id.clone();
+        self.emit_event(&Event { correlation_id, ..Event::new(topic, "", raw(payload)?) }).await
+    }
+
+    /// Publishes an event with its correlation id and its key: of several events with one topic and
+    /// key only the first is kept, so that publishing again is harmless.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::TooLarge`] for an event that cannot be kept,
+    /// [`ErrorKind::Io`] when the disk fails, [`ErrorKind::Unavailable`] while the kernel shuts down.
+    pub async fn emit_event(&self, event: &Event) -> Result<()> {
+        self.link.call(host_method::EMIT, to_bytes(event)?).await.map(drop)
     }
 
     /// Subscribes to the events whose topic is `topic` or begins with `topic` and a dot; an empty

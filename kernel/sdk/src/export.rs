@@ -14,11 +14,12 @@ use crate::bridge;
 use crate::context::ExtensionContext;
 use crate::embedding::EmbeddingInterface;
 use crate::error::ExtError;
+use crate::events::EventInterface;
 use crate::guard::{Shared, Wrapped, guard};
 use crate::interface::{Interface, SkillInterface};
 use crate::provider::{
-    ContextProvider, EmbeddingProvider, Extension, SchedulerProvider, ServiceProvider,
-    SkillProvider, ToolProvider,
+    ContextProvider, EmbeddingProvider, EventProvider, Extension, SchedulerProvider,
+    ServiceProvider, SkillProvider, ToolProvider,
 };
 use crate::scheduler::SchedulerInterface;
 
@@ -75,6 +76,14 @@ impl<E: Extension> Builder<E> {
         E: EmbeddingProvider,
     {
         self.interfaces.push(Arc::new(EmbeddingInterface(Arc::clone(&self.extension))));
+    }
+
+    /// Declares [`EventProvider`].
+    pub fn events(&mut self)
+    where
+        E: EventProvider,
+    {
+        self.interfaces.push(Arc::new(EventInterface(Arc::clone(&self.extension))));
     }
 
     /// Declares [`SchedulerProvider`].
@@ -137,8 +146,8 @@ pub fn build_info(package: &str, version: &str) -> RString {
 
 /// Exports a type as the extension of this library, with the capabilities it has.
 ///
-/// The capabilities are `tools`, `context`, `service`, `skills`, `embeddings` and `scheduler`; each
-/// needs the provider trait of that name. Written once per library:
+/// The capabilities are `tools`, `context`, `service`, `skills`, `embeddings`, `events` and
+/// `scheduler`; each needs the provider trait of that name. Written once per library:
 ///
 /// ```text
 /// export_extension!(MyExtension: tools, context, service, skills);

@@ -39,8 +39,8 @@
 
 // --- what an author implements -------------------------------------------------------------------
 pub use provider::{
-    ContextProvider, EmbeddingProvider, Extension, SchedulerProvider, ServiceProvider,
-    SkillProvider, ToolProvider,
+    ContextProvider, EmbeddingProvider, EventProvider, Extension, SchedulerProvider,
+    ServiceProvider, SkillProvider, ToolProvider,
 };
 // --- what an author is given ---------------------------------------------------------------------
 pub use args::Args;
@@ -68,6 +68,7 @@ mod bridge;
 mod context;
 mod embedding;
 mod error;
+mod events;
 mod export;
 mod guard;
 mod interface;
@@ -78,8 +79,8 @@ mod scheduler;
 /// The names most extensions need, for one `use`.
 pub mod prelude {
     pub use crate::{
-        Args, CallContext, CancellationToken, ContextProvider, EmbeddingProvider, ErrorKind,
-        ExtError, Extension, ExtensionContext, ModelInfo, Result, SchedulerProvider,
+        Args, CallContext, CancellationToken, ContextProvider, EmbeddingProvider, ErrorKind, Event,
+        EventProvider, ExtError, Extension, ExtensionContext, ModelInfo, Result, SchedulerProvider,
         ServiceProvider, SkillContent, SkillProvider, ToolOutput, ToolProvider, ToolSpec, Value,
         async_trait, export_extension, json, tracing,
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_contract::payload::{
-    ActiveSkill, CallContext, ErrorKind, ModelInfo, PublishedBody, PublishedDetails,
+    ActiveSkill, CallContext, ErrorKind, Event, ModelInfo, PublishedBody, PublishedDetails,
     PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
 };
 use tokio_util::sync::CancellationToken;
@@ -229,6 +229,20 @@ pub trait SchedulerProvider: Send + Sync + 'static {
     /// Go into the event `schedule.failed`; the next run comes at its time.
     /// [`ErrorKind::NotFound`](crate::ErrorKind) for a task that this extension does not have.
     async fn run_task(&self, cx: &CallContext, task: &str) -> Result<Option<String>>;
+}
+
+/// Handles the events that the manifest's `events.subscribes` lists with `handler: custom`.
+///
+/// The kernel delivers under `skillhost run`, one event of a subscription after the other, each
+/// within the subscription's `timeout_ms`. What was published while nothing ran comes later.
+#[async_trait]
+pub trait EventProvider: Send + Sync + 'static {
+    /// Handles an event. It may come more than once, with the same `id`: what must not happen twice
+    /// is to be remembered by it. `cx` carries the event's correlation id on.
+    ///
+    /// # Errors
+    /// The event comes again after 1, 5 and 25 seconds, then it is put to the dead letters.
+    async fn handle(&self, cx: &CallContext, event: &Event) -> Result<()>;
 }
 
 /// Turns texts into vectors, so that other extensions can compare what texts mean.

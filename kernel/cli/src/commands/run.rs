@@ -1,5 +1,8 @@
 //! `skillhost run`: services until Ctrl-C, one line per event.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlServer, socket_path};
 use skillhost_kernel::{Event, Kernel, topic};
@@ -20,25 +23,37 @@ pub(super) fn run(session: &Session) -> Outcome {
         // Before anything is announced: from the first line on, a signal ends it in order.
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
-        let control = tokio::spawn(listen(session, kernel).await?.serve(kernel.clone()));
+        let control = listen(session, kernel).await?;
+        kernel.announce_restart().await;
+        // What was given up is known before anybody asks for it.
+        kernel.serve_events().await?;
+        let control = tokio::spawn(control.serve(kernel.clone()));
         kernel.start_services().await;
         kernel.start_schedules();
         announce(output, kernel)?;
-        loop {
+        let restart = loop {
             tokio::select! {
                 biased;
-                _ = interrupted.recv() => break,
-                _ = terminated.recv() => break,
-                event = events.recv() => match event {
-                    Ok(event) => print_event(output, &event)?,
-                    Err(RecvError::Lagged(missed)) => output.note(format!("{missed} events were dropped")),
-                    Err(RecvError::Closed) => break,
-                },
+                _ = interrupted.recv() => break false,
+                _ = terminated.recv() => break false,
+                event = events.recv() => print(output, event)?,
+                () = kernel.restart_asked() => break true,
             }
-        }
+        };
+        output.note(if restart { "restarting" } else { "shutting down" });
+        let mut rest = pin!(kernel.rest());
+        let restart = loop {
+            tokio::select! {
+                biased;
+                // Whoever wants it to end wants neither a restart nor to wait for one.
+                _ = interrupted.recv() => break false,
+                _ = terminated.recv() => break false,
+                event = events.recv() => print(output, event)?,
+                () = &mut rest => break restart,
+            }
+        };
         control.abort();
-        output.note("shutting down");
-        Ok(exit::OK)
+        Ok(if restart { exit::RESTART } else { exit::OK })
     })
 }
 
@@ -61,10 +76,26 @@ async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, Cli
 fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
     let report = kernel.report();
     if output.json {
-        return output.object(&json!({ "event": "kernel.started", "report": *report }));
+        return output.object(&json!({
+            "event": "kernel.started",
+            "pid": std::process::id(),
+            "report": *report,
+        }));
     }
     summary(output, &report)?;
     output.line("running; Ctrl-C ends it")
+}
+
+fn print(output: Output, event: Result<Arc<Event>, RecvError>) -> Result<(), CliError> {
+    match event {
+        Ok(event) => print_event(output, &event),
+        Err(RecvError::Lagged(missed)) => {
+            output.note(format!("{missed} events were dropped"));
+            Ok(())
+        }
+        // The kernel, which lives longer than this, has the other end.
+        Err(RecvError::Closed) => Ok(()),
+    }
 }
 
 fn print_event(output: Output, event: &Event) -> Result<(), CliError> {

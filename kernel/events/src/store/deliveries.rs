@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::{EVENT, Result, Store, event_of, planning, signed, unsigned};
 use crate::error::{JournalError, JournalErrorKind};
-use crate::event::{DeadLetter, Delivery, Subscriber};
+use crate::event::{Claim, DeadLetter, Delivery, Subscriber};
 
 /// Bytes of an error that are kept.
 const ERROR_BYTES: usize = 4096;
@@ -22,9 +22,15 @@ AND NOT EXISTS (
 )
 GROUP BY d.subscriber, d.lane ORDER BY 1, 2";
 
+/// When the next delivery is due that is not due yet.
+const NEXT: &str = "
+SELECT min(d.due_ms) FROM deliveries d
+JOIN subscribers s ON s.id = d.subscriber AND s.gone_ms IS NULL
+WHERE d.state = 'waiting' AND d.due_ms > ?1";
+
 impl Store {
     /// Takes what is due, at most one delivery per lane. The attempt counts from here on.
-    pub(crate) fn claim_due(&mut self, list: &[Subscriber], now: u64) -> Result<Vec<Delivery>> {
+    pub(crate) fn claim_due(&mut self, list: &[Subscriber], now: u64) -> Result<Claim> {
         self.note(|tx| {
             planning::plan(tx, list, now)?;
             let mut statement = tx.prepare_cached(DUE)?;
@@ -40,17 +46,12 @@ impl Store {
                 tx.prepare_cached(claim)?.execute(params![id, signed(now)])?;
                 Ok(tx.prepare_cached(&select)?.query_row([id], delivery_of)?)
             };
-            due.into_iter().map(take).collect()
+            let deliveries = due.into_iter().map(take).collect::<Result<_>>()?;
+            let next: Option<i64> =
+                tx.prepare_cached(NEXT)?.query_row([signed(now)], |row| row.get(0))?;
+            let next_ms = next.map(|next| unsigned(next).saturating_sub(now));
+            Ok(Claim { deliveries, next_ms })
         })
-    }
-
-    /// When the next waiting delivery is due, whoever it is for.
-    pub(crate) fn next_due(&self) -> Result<Option<u64>> {
-        let select = "SELECT min(d.due_ms) FROM deliveries d \
-                      JOIN subscribers s ON s.id = d.subscriber AND s.gone_ms IS NULL \
-                      WHERE d.state = 'waiting'";
-        let due: Option<i64> = self.conn.prepare_cached(select)?.query_row([], |row| row.get(0))?;
-        Ok(due.map(unsigned))
     }
 
     /// Notes that a delivery was handled; false where it was not under way.

@@ -9,6 +9,7 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::ExtensionId;
 
+use super::build_extension;
 use super::session::Session;
 use crate::channel::{ApprovalRequest, Decision};
 use crate::error::{CallError, KernelError};
@@ -43,8 +44,17 @@ impl Kernel {
         if let Some(session) = &session {
             self.check_permitted(session, &found.entry)?;
         }
-        self.consent(&context, session.as_ref(), &found.entry, arguments).await?;
+        // What is refused anyway is refused before anybody is asked.
+        let plan = match (&found.body, name) {
+            (Body::Kernel, build_extension::NAME) => Some(self.plan_of_call(arguments).await?),
+            _ => None,
+        };
+        let details = plan.as_ref().map(|plan| plan.details.as_str());
+        self.consent(&context, session.as_ref(), &found.entry, (arguments, details)).await?;
         context.call_id = self.shared.next_call_id();
+        if let Some(plan) = plan {
+            return self.build_for(&context, plan).await;
+        }
         match found.body {
             Body::Library(instance) => call_library(self, instance, context, name, arguments).await,
             Body::Kernel => self.call_own_tool(session, &context, name, arguments).await,
@@ -144,7 +154,7 @@ impl Kernel {
         context: &CallContext,
         session: Option<&Arc<Session>>,
         entry: &Entry,
-        arguments: &str,
+        (arguments, details): (&str, Option<&str>),
     ) -> Result<(), CallError> {
         let always = match entry.spec.needs_approval {
             Approval::Never => return Ok(()),
@@ -165,6 +175,7 @@ impl Kernel {
             arguments: arguments.to_owned(),
             destructive: entry.spec.destructive,
             always,
+            details: details.map(str::to_owned),
         };
         match self.ask(session, &request).await? {
             Decision::Once => Ok(()),

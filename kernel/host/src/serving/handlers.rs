@@ -1,0 +1,215 @@
+//! Who handles which events: the kernel's own handlers, and what loaded manifests subscribe.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use skillhost_contract::payload::{
+    AgentTask, CallContext, ErrorKind, Event, HandleEvent, Notice, Origin, event_interface,
+};
+use skillhost_events::{Delivery, Subscriber};
+use skillhost_manifest::{ExtensionId, Handler, Manifest, Subscription};
+
+use super::templates::{line, render};
+use crate::bus::{Handled, OwnHandler, own_handlers};
+use crate::error::CallError;
+use crate::events::{told, topic};
+use crate::instance::Instance;
+use crate::kernel::{Kernel, State};
+
+/// Every handler, by the id of its subscriber.
+pub(super) struct Handlers(BTreeMap<String, Target>);
+
+enum Target {
+    Own(Arc<dyn OwnHandler>),
+    Manifest(Box<Subscribed>),
+}
+
+/// A subscription with a handler, and whose it is.
+struct Subscribed {
+    owner: ExtensionId,
+    topic: String,
+    handler: Handler,
+    timeout_ms: Option<u64>,
+}
+
+impl Handlers {
+    /// Those of the kernel and of what is loaded.
+    pub(super) fn of(state: &State) -> Self {
+        let mut all = BTreeMap::new();
+        for handler in own_handlers() {
+            all.insert(format!("kernel:{}", handler.topic()), Target::Own(handler));
+        }
+        let libraries = state.instances.values().map(|instance| &instance.manifest);
+        let agents = state.agents.values().map(|agent| &agent.manifest);
+        for manifest in libraries.chain(agents) {
+            for (id, subscribed) in subscribed(manifest) {
+                all.insert(id, Target::Manifest(Box::new(subscribed)));
+            }
+        }
+        Self(all)
+    }
+
+    /// The same, as the journal takes them.
+    pub(super) fn subscribers(&self) -> Vec<Subscriber> {
+        let all = self.0.iter().map(|(id, target)| match target {
+            Target::Own(handler) => {
+                let of = Arc::clone(handler);
+                Subscriber::new(id, handler.topic()).with_lanes(move |event| of.lane(event))
+            }
+            Target::Manifest(subscribed) => Subscriber::new(id, &subscribed.topic),
+        });
+        all.collect()
+    }
+
+    /// Makes an attempt; a panic is a failed one.
+    pub(super) async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Handled {
+        let handled = async {
+            match self.0.get(&delivery.subscriber) {
+                Some(Target::Own(handler)) => handler.handle(kernel, delivery).await,
+                Some(Target::Manifest(subscribed)) => {
+                    match subscribed.handle(kernel, delivery).await {
+                        Ok(()) => Handled::Done,
+                        Err(error) => Handled::Failed(error),
+                    }
+                }
+                // A reload took it away in between; it may come back.
+                None => Handled::Released,
+            }
+        };
+        let panicked =
+            |_| Handled::Failed(CallError::new(ErrorKind::Panicked, "the handler panicked"));
+        AssertUnwindSafe(handled).catch_unwind().await.unwrap_or_else(panicked)
+    }
+}
+
+/// The subscriptions of a manifest that have a handler. An id stays the same as long as topic and
+/// kind of handler do, so that what is waiting is delivered after a change of the rest.
+fn subscribed(manifest: &Manifest) -> Vec<(String, Subscribed)> {
+    let mut found: Vec<(String, Subscribed)> = Vec::new();
+    for Subscription { topic, handler, timeout_ms, .. } in &manifest.events.subscribes {
+        let Some(handler) = handler.clone() else { continue };
+        let kind = match handler {
+            Handler::NotifyUser { .. } => "notify_user",
+            Handler::InvokeAgent { .. } => "invoke_agent",
+            Handler::Custom => "custom",
+        };
+        let plain = format!("{}:{topic}:{kind}", manifest.id);
+        let same = |id: &str| id == plain || id.starts_with(&format!("{plain}#"));
+        let id = match found.iter().filter(|(id, _)| same(id)).count() {
+            0 => plain,
+            before => format!("{plain}#{}", before + 1),
+        };
+        let (owner, topic) = (manifest.id.clone(), topic.clone());
+        found.push((id, Subscribed { owner, topic, handler, timeout_ms: *timeout_ms }));
+    }
+    found
+}
+
+impl Instance {
+    /// Names each topic that the manifest has handled by a library which handles none.
+    pub(crate) fn unheard(&self) -> Option<String> {
+        let mut wanted = self.manifest.events.subscribes.iter();
+        let custom = wanted.find(|entry| entry.handler == Some(Handler::Custom))?;
+        (!self.provides(event_interface::NAME)).then(|| {
+            format!(
+                "`{}` subscribes to `{}` and handles no events: its library exports no `events`",
+                self.manifest.id, custom.topic
+            )
+        })
+    }
+}
+
+impl Subscribed {
+    async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Result<(), CallError> {
+        let limits = &kernel.shared.limits;
+        let usual = match self.handler {
+            Handler::InvokeAgent { .. } => limits.event_agent,
+            Handler::NotifyUser { .. } | Handler::Custom => limits.event,
+        };
+        let limit = self.timeout_ms.map_or(usual, Duration::from_millis);
+        let handled = async {
+            match &self.handler {
+                Handler::NotifyUser { text } => self.notify(kernel, delivery, text.as_deref()),
+                Handler::InvokeAgent { agent, prompt } => {
+                    let agent = agent.as_ref().unwrap_or(&self.owner);
+                    self.invoke(kernel, delivery, agent, prompt, limit).await
+                }
+                Handler::Custom => self.call(kernel, delivery, limit).await,
+            }
+        };
+        tokio::time::timeout(limit, handled).await.unwrap_or_else(|_| {
+            let message = format!("it was not handled within {} ms", limit.as_millis());
+            Err(CallError::new(ErrorKind::Timeout, message)
+                .with_hint("raise timeout_ms of the subscription in the manifest"))
+        })
+    }
+
+    fn notify(
+        &self,
+        kernel: &Kernel,
+        delivery: &Delivery,
+        text: Option<&str>,
+    ) -> Result<(), CallError> {
+        let text = match text {
+            Some(template) => render(template, &delivery.event)?,
+            None => line(&delivery.event),
+        };
+        let payload = serde_json::value::to_raw_value(&Notice { text })
+            .map_err(|error| CallError::protocol(&error))?;
+        kernel.shared.events.tell(Event::new(topic::NOTICE, self.owner.as_str(), payload));
+        Ok(())
+    }
+
+    async fn invoke(
+        &self,
+        kernel: &Kernel,
+        delivery: &Delivery,
+        agent: &ExtensionId,
+        prompt: &str,
+        limit: Duration,
+    ) -> Result<(), CallError> {
+        let task = render(prompt, &delivery.event)?;
+        // Not an operator's: nobody wrote it, and nobody can be asked.
+        let context = CallContext { origin: Origin::Agent, ..context(kernel, delivery, limit) };
+        let task = AgentTask { context, agent_id: agent.to_string(), task };
+        kernel.run_task(task).await.map(drop)
+    }
+
+    async fn call(
+        &self,
+        kernel: &Kernel,
+        delivery: &Delivery,
+        limit: Duration,
+    ) -> Result<(), CallError> {
+        let request = HandleEvent {
+            context: context(kernel, delivery, limit),
+            event: told(delivery.event.clone()),
+            attempt: delivery.attempt,
+        };
+        let request = serde_json::to_vec(&request).map_err(|error| CallError::protocol(&error))?;
+        let owner = self.owner.as_str();
+        let found = kernel.shared.pin(|state| match state.instances.get(owner) {
+            Some(instance) => instance.pin().map(Some),
+            None => Some(None),
+        });
+        let gone = || CallError::new(ErrorKind::Unavailable, format!("`{owner}` is not loaded"));
+        let instance = found.ok_or_else(gone)?;
+        let (name, method) = (event_interface::NAME, event_interface::HANDLE);
+        instance.call(name, method, request, limit).await.map(drop)
+    }
+}
+
+fn context(kernel: &Kernel, delivery: &Delivery, limit: Duration) -> CallContext {
+    CallContext {
+        session_id: format!("event-{}", delivery.event.id),
+        turn_id: format!("delivery-{}-{}", delivery.id, delivery.attempt),
+        call_id: kernel.shared.next_call_id(),
+        deadline_ms: u64::try_from(limit.as_millis()).ok(),
+        origin: Origin::Operator,
+        correlation_id: Some(delivery.event.correlation_id.clone()),
+        ..CallContext::default()
+    }
+}

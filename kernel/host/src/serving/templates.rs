@@ -1,0 +1,159 @@
+//! What a handler says about an event: templates of manifests, filled with what others wrote.
+
+use minijinja::{Environment, UndefinedBehavior, context};
+use serde_json::Value;
+use skillhost_contract::payload::ErrorKind;
+use skillhost_events::StoredEvent;
+
+use crate::error::CallError;
+
+/// Bytes of a rendered text that are used.
+const MOST: usize = 64 * 1024;
+
+/// Characters of a value in a line that nobody wrote a template for.
+const MOST_OF_A_VALUE: usize = 80;
+
+/// Fills a template with `event` and `payload`.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`], naming what the template wants and the event does not have.
+pub(super) fn render(template: &str, event: &StoredEvent) -> Result<String, CallError> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let about = context! {
+        id => event.id,
+        topic => event.topic.as_str(),
+        source => event.source.as_str(),
+        at_ms => event.at_ms,
+        correlation_id => event.correlation_id.as_str(),
+    };
+    let variables = context! { event => about, payload => variable(plain(payload_of(event))) };
+    let mut text = environment.render_str(template, variables).map_err(|error| {
+        let message = format!("the template failed: {error}");
+        CallError::new(ErrorKind::InvalidArgument, message)
+            .with_hint("correct the subscription in the manifest")
+    })?;
+    if text.len() > MOST {
+        text.truncate(text.floor_char_boundary(MOST));
+        text.push('…');
+    }
+    Ok(text)
+}
+
+/// The topic and the short fields of the payload, on one line.
+pub(super) fn line(event: &StoredEvent) -> String {
+    let mut text = event.topic.clone();
+    let Value::Object(fields) = plain(payload_of(event)) else { return text };
+    for (name, value) in &fields {
+        let value = match value {
+            Value::String(value) => value.split_whitespace().collect::<Vec<_>>().join(" "),
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => continue,
+        };
+        let cut: String = value.chars().take(MOST_OF_A_VALUE).collect();
+        let more = if cut.len() < value.len() { "…" } else { "" };
+        text.push_str(&format!(" {name}={cut}{more}"));
+    }
+    text
+}
+
+fn payload_of(event: &StoredEvent) -> Value {
+    serde_json::from_str(event.payload.get()).unwrap_or_default()
+}
+
+/// Without control characters, which mean something to terminals and nothing to models.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.chars().filter(|c| is_plain(*c)).collect()),
+        Value::Array(values) => Value::Array(values.into_iter().map(plain).collect()),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (name.chars().filter(|c| is_plain(*c)).collect(), plain(value)))
+            .collect::<serde_json::Map<String, Value>>()
+            .into(),
+        other => other,
+    }
+}
+
+/// A JSON value as templates know it.
+fn variable(value: Value) -> minijinja::Value {
+    match value {
+        Value::Null => minijinja::Value::from(()),
+        Value::Bool(value) => value.into(),
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) => number.into(),
+            (None, Some(number)) => number.into(),
+            (None, None) => number.as_f64().unwrap_or(f64::NAN).into(),
+        },
+        Value::String(text) => text.into(),
+        Value::Array(values) => values.into_iter().map(variable).collect::<Vec<_>>().into(),
+        Value::Object(fields) => minijinja::Value::from_pairs(
+            fields.into_iter().map(|(name, value)| (name, variable(value))),
+        ),
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    matches!(c, '\n' | '\t') || !c.is_control()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(payload: &Value) -> StoredEvent {
+        StoredEvent {
+            id: 7,
+            at_ms: 1,
+            topic: "skill.proposal.created".to_owned(),
+            source: "skill_registry".to_owned(),
+            payload: serde_json::value::to_raw_value(payload).unwrap(),
+            correlation_id: "m1".to_owned(),
+            key: None,
+        }
+    }
+
+    #[test]
+    fn a_template_sees_the_event_and_its_payload_without_control_characters() {
+        let event =
+            event(&json!({"proposal": "p1", "why": "be\u{1b}[31m tidy", "list": ["a\u{7}"]}));
+        let text = render("{{ event.topic }} {{ payload.proposal }}: {{ payload.why }}", &event);
+        assert_eq!(text.unwrap(), "skill.proposal.created p1: be[31m tidy");
+        assert_eq!(render("{{ payload.list }} {{ event.id }}", &event).unwrap(), "[\"a\"] 7");
+        let whole = super::tests::event(&json!({"b": {"n": 1.5, "m": [true, null, -3]}}));
+        let text = render("{{ payload }}", &whole).unwrap();
+        assert_eq!(text, r#"{"b": {"m": [true, none, -3], "n": 1.5}}"#);
+    }
+
+    #[test]
+    fn what_an_event_lacks_is_an_error_that_names_it() {
+        let error = render("{{ payload.no.such }}", &event(&json!({}))).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument);
+        assert!(error.message.starts_with("the template failed: undefined value"), "{error}");
+    }
+
+    #[test]
+    fn a_text_is_cut_at_its_limit() {
+        let long = event(&json!({"text": "ä".repeat(MOST)}));
+        let text = render("{{ payload.text }}", &long).unwrap();
+        assert_eq!(text.len(), MOST + '…'.len_utf8());
+    }
+
+    #[test]
+    fn a_line_has_the_short_fields() {
+        let payload = json!({
+            "id": "p1", "many": [1], "none": null, "lines": "a\n\u{1b}b", "n": 3,
+            "long": "x".repeat(81),
+        });
+        let long = "x".repeat(80);
+        let wanted = format!("skill.proposal.created id=p1 lines=a b long={long}… n=3");
+        let line = line(&event(&payload));
+        let mut words: Vec<_> = line.split(' ').collect();
+        words.sort_unstable();
+        let mut expected: Vec<_> = wanted.split(' ').collect();
+        expected.sort_unstable();
+        assert_eq!(words, expected);
+    }
+}

@@ -1,0 +1,30 @@
+//! The `event` interface: events that are to be handled.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use skillhost_contract::payload::{ErrorKind, HandleEvent, event_interface};
+
+use crate::error::{ExtError, Result};
+use crate::interface::{Interface, from_bytes, to_bytes};
+use crate::provider::EventProvider;
+
+/// The `event` interface of an [`EventProvider`].
+pub(crate) struct EventInterface<T>(pub(crate) Arc<T>);
+
+#[async_trait]
+impl<T: EventProvider> Interface for EventInterface<T> {
+    fn name(&self) -> &'static str {
+        event_interface::NAME
+    }
+
+    async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>> {
+        match method {
+            event_interface::HANDLE => {
+                let HandleEvent { context, event, .. } = from_bytes(payload)?;
+                to_bytes(&self.0.handle(&context, &event).await?)
+            }
+            other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+        }
+    }
+}
