@@ -7,7 +7,7 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::ExtensionId;
 
-use super::kernel_tools::OWNER;
+use crate::boot::RESERVED;
 use crate::builder::{BuildPlan, BuildPreview, Built, Candidate, RolledBack};
 use crate::discovery;
 use crate::error::{CallError, KernelError};
@@ -147,7 +147,7 @@ impl Kernel {
         let denied = |message: String| {
             CallError::new(ErrorKind::Denied, message).with_hint("choose another id")
         };
-        if id.as_str() == OWNER {
+        if RESERVED.contains(&id.as_str()) {
             return Err(denied(format!("the id `{id}` is the kernel's own")));
         }
         let extensions = self.shared.home.extensions();
