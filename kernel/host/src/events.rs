@@ -21,7 +21,7 @@ pub mod topic {
     /// An extension has a line for the person at the terminal: payload `{"text": …}`. The only one
     /// that is not kept.
     pub const NOTICE: &str = "kernel.notice";
-    /// An agent or extension has asked for a restart: payload `{"text": …, "by": …}`, the reason.
+    /// An agent or extension has asked for a restart: payload `{"text": …}`, the reason.
     pub const RESTART_REQUESTED: &str = "kernel.restart_requested";
     /// A person has said something to an agent: payload [`crate::control::TalkRequest`], its key the
     /// message's id.

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use skillhost_contract::payload::ErrorKind;
+use skillhost_contract::payload::{ErrorKind, Event};
 use skillhost_manifest::ExtensionId;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -45,8 +45,11 @@ enum Phase {
     Running,
     /// Somebody asked for a restart.
     Asked,
-    /// The kernel ends, for that or another reason.
-    Ending,
+    /// The kernel ends.
+    Ending {
+        /// Another one is started at once.
+        again: bool,
+    },
 }
 
 /// Why the kernel that was here before wanted to be started again.
@@ -88,7 +91,7 @@ impl Restarts {
 
     /// Whether the kernel that comes next is started at once.
     pub(crate) fn again(&self) -> bool {
-        self.record.exists()
+        matches!(*self.phase.borrow(), Phase::Asked | Phase::Ending { again: true })
     }
 
     /// Waits until nothing is waited for any more.
@@ -114,7 +117,7 @@ impl Restarts {
         self.phase.send_if_modified(|phase| {
             asked = match phase {
                 Phase::Running => self.keep(reason, by),
-                Phase::Asked | Phase::Ending => {
+                Phase::Asked | Phase::Ending { .. } => {
                     Err(CallError::new(ErrorKind::Conflict, "a restart is under way")
                         .with_hint("wait for it: what you do goes on afterwards"))
                 }
@@ -185,8 +188,12 @@ impl Kernel {
     /// restart is under way, [`ErrorKind::Io`] where the reason cannot be kept.
     pub async fn request_restart(&self, reason: &str, by: &str) -> Result<(), CallError> {
         self.shared.restarts.ask(reason, by)?;
-        let payload = json!({ "text": plain(reason), "by": by });
-        self.shared.events.publish_own(topic::RESTART_REQUESTED, &payload).await;
+        let payload = serde_json::value::to_raw_value(&json!({ "text": plain(reason) }));
+        let payload = payload.map_err(|error| CallError::protocol(&error))?;
+        let asked = Event::new(topic::RESTART_REQUESTED, by, payload);
+        if let Err(error) = self.shared.events.publish(asked).await {
+            tracing::error!(%error, "an event was not kept");
+        }
         Ok(())
     }
 
@@ -202,7 +209,8 @@ impl Kernel {
     /// they have the time of [`Limits::rest`](crate::Limits), else, as all others, that of `drain`.
     pub async fn rest(&self) {
         let Restarts { phase, over, .. } = &self.shared.restarts;
-        let asked = phase.send_replace(Phase::Ending) == Phase::Asked;
+        let asked = *phase.borrow() == Phase::Asked;
+        phase.send_replace(Phase::Ending { again: asked });
         let (sessions, limits) = (&self.shared.sessions, &self.shared.limits);
         if asked {
             let rested = sessions.until_none_lasts();

@@ -184,7 +184,10 @@ async fn answer(
         message_id: Some(said.message_id.clone()),
         correlation_id: Some(said.message_id.clone()),
     };
-    kernel.run_agent(&mut thread, request, conversation).await
+    let outcome = kernel.run_agent(&mut thread, request, conversation).await;
+    // Who talks next may be somebody else; who talks on says so again.
+    kernel.shared.sessions.forget_consents(thread.id());
+    outcome
 }
 
 /// What is told of a message that ended the kernel too often, or could not be replied to.

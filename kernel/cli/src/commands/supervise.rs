@@ -48,14 +48,16 @@ pub(super) fn supervise(session: &Session) -> Outcome {
 /// Whether the process that started this one supervises it. From then on this one is told to end
 /// when that one is gone.
 pub(crate) fn is_supervised() -> bool {
-    let parent = |id: &str| {
-        let id: i32 = id.parse().ok()?;
-        (rustix::process::getppid() == Pid::from_raw(id)).then_some(())
-    };
-    let Ok(id) = std::env::var(SUPERVISED) else { return false };
-    // The order matters: the parent may go between the two.
+    let id = std::env::var(SUPERVISED).ok().and_then(|id| id.parse().ok());
+    let Some(supervisor) = id.and_then(Pid::from_raw) else { return false };
+    let is_parent = || rustix::process::getppid() == Some(supervisor);
+    if !is_parent() {
+        // Inherited by way of somebody else.
+        return false;
+    }
     end_with_parent();
-    parent(&id).is_some()
+    // It may have gone just before.
+    is_parent()
 }
 
 #[cfg(target_os = "linux")]

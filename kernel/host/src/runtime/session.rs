@@ -85,6 +85,11 @@ impl Sessions {
         lock(&self.consents).contains(&consent(session, tool))
     }
 
+    /// Forgets what was agreed to in a conversation: whoever agreed has gone.
+    pub(crate) fn forget_consents(&self, conversation: &str) {
+        lock(&self.consents).retain(|(of, _, _)| of != conversation);
+    }
+
     pub(crate) fn keep_consent(&self, session: &Session, tool: &str) {
         lock(&self.consents).insert(consent(session, tool));
     }

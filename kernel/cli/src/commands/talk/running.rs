@@ -32,9 +32,7 @@ pub(super) struct Running {
 /// How a connection ended.
 enum Over {
     Done(RunOutcome),
-    /// The kernel ends, and another comes at once.
-    Again,
-    /// It is gone without a word.
+    /// The kernel is gone, and another may come.
     Lost,
 }
 
@@ -44,6 +42,8 @@ struct Conversation<'a> {
     interrupted: &'a mut Signal,
     /// What is sent when it begins, and when it begins again.
     request: Request,
+    /// A kernel has kept it.
+    heard: bool,
     cancelled: bool,
 }
 
@@ -56,23 +56,23 @@ impl Running {
         person: &Arc<Person>,
         interrupted: &mut Signal,
     ) -> Result<RunOutcome, CliError> {
-        let mut talked = Conversation { person, interrupted, request, cancelled: false };
+        let mut talked =
+            Conversation { person, interrupted, request, heard: false, cancelled: false };
         let mut lost: Option<Instant> = None;
         loop {
             let over = match Connection::open(&self.socket, &talked.request).await {
-                Ok(connection) => talked.follow(connection).await?,
+                Ok(connection) => {
+                    lost = None;
+                    talked.follow(connection).await?
+                }
                 Err(error) if is_gone(&error) => Over::Lost,
                 Err(error) => return Err(CliError::io(&self.socket, &error)),
             };
-            match over {
-                Over::Done(outcome) => return Ok(outcome),
-                Over::Again => {}
-                Over::Lost => {
-                    let since = *lost.get_or_insert_with(Instant::now);
-                    if since.elapsed() > PATIENCE {
-                        return Err(never_came());
-                    }
-                }
+            if let Over::Done(outcome) = over {
+                return Ok(outcome);
+            }
+            if lost.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return Err(never_came(talked.heard));
             }
             person.wait_for_the_kernel();
             tokio::select! {
@@ -111,6 +111,7 @@ impl Conversation<'_> {
                     match line {
                         FromKernel::Hears(said) => {
                             self.person.begin_again();
+                            self.heard = true;
                             self.request = Request::Talk(said);
                         }
                         FromKernel::RunEvent(event) => self.person.notice(&event),
@@ -133,7 +134,7 @@ impl Conversation<'_> {
                                 asking.abort();
                             }
                         }
-                        FromKernel::Ending { again: true } => return Ok(Over::Again),
+                        FromKernel::Ending { again: true } => return Ok(Over::Lost),
                         FromKernel::Ending { again: false } => return Err(ended()),
                         FromKernel::Done(outcome) => return Ok(Over::Done(outcome)),
                         FromKernel::Failed(failure) => return Err(failure.into()),
@@ -166,11 +167,11 @@ fn ended() -> CliError {
     CliError::new(exit::FINDINGS, "the kernel was ended before the answer came").hint(KEPT)
 }
 
-fn never_came() -> CliError {
+fn never_came(heard: bool) -> CliError {
     let seconds = PATIENCE.as_secs();
-    CliError::new(
-        exit::FINDINGS,
-        format!("the kernel has gone, and did not come back in {seconds} s"),
-    )
-    .hint(KEPT)
+    let message = format!("the kernel has gone, and did not come back within {seconds} s");
+    CliError::new(exit::FINDINGS, message).hint(match heard {
+        true => KEPT,
+        false => "it was not said: begin again, or start a kernel first: skillhost run",
+    })
 }
