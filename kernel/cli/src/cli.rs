@@ -88,6 +88,9 @@ pub(crate) enum Command {
     /// Look at extensions, reload one, begin a new one
     #[command(subcommand)]
     Ext(ExtCommand),
+    /// Look at what happens at certain times, and let it happen now
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// List and call tools
     #[command(subcommand)]
     Tool(ToolCommand),
@@ -161,6 +164,18 @@ pub(crate) struct ExtNewArgs {
     /// Sources of skillhost-sdk [default: those that belong to this executable]
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScheduleCommand {
+    /// List schedules: when each is due next, and what became of it the last time
+    List,
+    /// Run a schedule now and wait for it, in the running kernel if there is one
+    Run {
+        /// The schedule
+        #[arg(value_name = "EXTENSION/NAME")]
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

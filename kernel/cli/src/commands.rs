@@ -12,6 +12,7 @@ mod man;
 mod mcp;
 mod models;
 mod run;
+mod schedule;
 mod schema;
 mod skill;
 mod skills_ref;
@@ -90,6 +91,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Threads(command) => threads::threads(&session, command),
         Command::Agent(command) => agent::agent(&session, command),
         Command::Ext(command) => ext::ext(&session, command),
+        Command::Schedule(command) => schedule::schedule(&session, command),
         Command::Tool(command) => tool::tool(&session, command),
         Command::Skill(command) => skill::skill(&session, command),
         Command::Export(args) => export::export(&session, args),

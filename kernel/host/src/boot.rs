@@ -24,6 +24,7 @@ use crate::loader;
 use crate::model::{ModelSource, NoModels};
 use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
 use crate::runtime::kernel_tools;
+use crate::scheduler;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::tools::ToolProblem;
@@ -171,6 +172,7 @@ impl Kernel {
                         report.loaded.push(instance.report());
                         report.notes.extend(self.missing_secrets(found));
                         report.notes.extend(instance.unknown_exports());
+                        report.notes.extend(scheduler::impossible(&instance));
                         report.notes.extend(instance.unheard());
                         state.order.push(id.clone());
                         state.instances.insert(id.clone(), Arc::new(instance));

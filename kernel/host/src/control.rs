@@ -115,6 +115,13 @@ pub enum Request {
     Report,
     /// The report, and every library asked for its health: answers [`Diagnosis`].
     Diagnose,
+    /// List schedules: answers a list of [`crate::ScheduleSummary`].
+    Schedules,
+    /// Run a schedule now and wait for it: answers [`crate::Ran`].
+    RunSchedule {
+        /// The schedule, `extension/name`.
+        id: String,
+    },
 }
 
 /// What a running kernel answers.
@@ -255,6 +262,8 @@ pub async fn perform(kernel: &Kernel, request: Request) -> Result<Box<RawValue>,
         }
         Request::Report => json(&*kernel.report()),
         Request::Diagnose => json(&answers::diagnosis(kernel).await),
+        Request::Schedules => json(&kernel.schedules().await),
+        Request::RunSchedule { id } => json(&kernel.run_schedule(&id).await?),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::model::{ModelError, ModelProvider, ModelSource};
 use crate::report::LoadReport;
 use crate::restart::Restarts;
 use crate::runtime::session::Sessions;
+use crate::scheduler::Clockwork;
 use crate::secrets::Secrets;
 use crate::serving::Serving;
 use crate::settings::Settings;
@@ -108,8 +109,12 @@ pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
+    /// One change of the configuration after the other, its reload included.
+    pub(crate) configuring: tokio::sync::Mutex<()>,
     /// Whether services were started, so that a reload starts the new build's.
     pub(crate) services_run: AtomicBool,
+    /// What happens at certain times.
+    pub(crate) clockwork: Arc<Clockwork>,
     call_ids: AtomicU64,
 }
 
@@ -187,7 +192,9 @@ impl Shared {
             conversations: Conversations::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
+            configuring: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),
+            clockwork: Arc::default(),
             call_ids: AtomicU64::new(1),
         }
     }
@@ -422,10 +429,11 @@ impl Kernel {
         }
     }
 
-    /// Ends the deliveries of events, then everything in reverse load order, one after the other:
-    /// service, calls in flight, `stop`, runtime. What an extension depends on is there until its own
-    /// end.
+    /// Ends what schedules run and the deliveries of events, then everything in reverse load order, one
+    /// after the other: service, calls in flight, `stop`, runtime. What an extension depends on is
+    /// there until its own end.
     pub async fn shutdown(&self) {
+        self.shared.clockwork.end(self.shared.limits.drain).await;
         self.end_deliveries().await;
         let _alone = self.shared.changes.lock().await;
         loop {

@@ -35,6 +35,7 @@ mod reload;
 mod report;
 mod restart;
 mod runtime;
+mod scheduler;
 mod secrets;
 mod serving;
 mod settings;
@@ -70,6 +71,7 @@ pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
 pub use restart::Restarted;
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
+pub use scheduler::{LastRun, Ran, ScheduleSummary};
 pub use secrets::Secrets;
 pub use settings::{
     BuildSettings, DEFAULT_MODEL, EventsSettings, KnownModel, LoadedSettings, McpCatalog,

@@ -67,6 +67,7 @@ impl Kernel {
         let next = Arc::new(next);
         self.shared.state.store(Arc::clone(&next));
         self.shared.settings.store(settings);
+        self.shared.clockwork.changed();
         self.follow_handlers(&next).await;
         drop(next);
         let switched_ms = elapsed_ms(started);

@@ -32,6 +32,7 @@ pub(super) fn run(session: &Session) -> Outcome {
         kernel.serve_events().await?;
         let control = tokio::spawn(control.serve(kernel.clone()));
         kernel.start_services().await;
+        kernel.start_schedules();
         announce(output, kernel)?;
         let restart = loop {
             tokio::select! {
@@ -130,7 +131,7 @@ fn cut(text: &str) -> String {
 /// The fields of a payload on one line, the id of what it is about first; digests shortened.
 fn describe(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
-    let first = ["id", "skill_id"].into_iter().find(|key| fields.contains_key(*key));
+    let first = ["id", "skill_id", "schedule"].into_iter().find(|key| fields.contains_key(*key));
     let id = first.and_then(|key| fields[key].as_str()).map(str::to_owned);
     let others = fields.iter().filter(|(key, _)| Some(key.as_str()) != first).map(
         |(key, value)| match value.as_str().or_else(|| value["kind"].as_str()) {

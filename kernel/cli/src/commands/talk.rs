@@ -7,6 +7,7 @@ mod own;
 mod person;
 mod question;
 mod running;
+mod secret;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,10 +2,12 @@
 //! permitted, consented to, called.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use skillhost_contract::payload::{
     Approval, CallContext, ErrorKind, Origin, ToolOutput, skill_interface,
 };
+use skillhost_manifest::ExtensionId;
 
 use super::build_extension;
 use super::session::Session;
@@ -58,6 +60,45 @@ impl Kernel {
             Body::Kernel => self.call_own_tool(session, &context, name, arguments).await,
             Body::Agent => self.call_alias(session, &context, name, arguments).await,
         }
+    }
+
+    /// Calls a tool of an extension because one of its schedules is due. Nobody can be asked then, and
+    /// whoever wrote the manifest is not a person who agrees: a tool that wants consent is refused.
+    /// But where it is enough to have agreed once, that was done for a process extension, whose
+    /// manifest was approved together with its program.
+    ///
+    /// # Errors
+    /// As for [`Kernel::invoke`]; [`ErrorKind::NotFound`] for a tool of another extension.
+    pub(crate) async fn invoke_scheduled(
+        &self,
+        owner: &ExtensionId,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+        limit: Duration,
+    ) -> Result<ToolOutput, KernelError> {
+        let found = self.find_tool(name, Origin::Operator)?;
+        let (Body::Library(instance), true) = (found.body, found.entry.owner == *owner) else {
+            let message = format!("`{name}` is no tool of `{owner}`");
+            return Err(CallError::new(ErrorKind::NotFound, message)
+                .with_hint("a schedule calls tools of its own extension only")
+                .into());
+        };
+        let consented = match found.entry.spec.needs_approval {
+            Approval::Never => true,
+            Approval::UnlessGranted => instance.manifest.command().is_some(),
+            Approval::Always => false,
+        };
+        if !consented {
+            let message = format!("the tool `{name}` needs consent, and a schedule can ask nobody");
+            return Err(CallError::new(ErrorKind::Denied, message)
+                .with_hint(
+                    "schedule a tool that needs none, or a `task` of the library; a person can \
+                     call it: skillhost tool call",
+                )
+                .into());
+        }
+        Ok(instance.invoke(context, name, arguments, limit).await?)
     }
 
     fn find_tool(&self, name: &str, origin: Origin) -> Result<Found, KernelError> {
