@@ -111,6 +111,8 @@ pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
+    /// One change of the configuration after the other, its reload included.
+    pub(crate) configuring: tokio::sync::Mutex<()>,
     /// Whether services were started, so that a reload starts the new build's.
     pub(crate) services_run: AtomicBool,
     /// What happens at certain times.
@@ -199,6 +201,7 @@ impl Shared {
             conversations: Conversations::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
+            configuring: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),
             clockwork: Arc::default(),
             call_ids: AtomicU64::new(1),

@@ -1,12 +1,47 @@
 //! Secrets: from the environment, else from the home's `.env`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::write::write_private;
+
+/// Bytes of a secret that is stored.
+const LONGEST: usize = 8 * 1024;
+
+type Values = BTreeMap<String, String>;
 
 /// The secrets of a home, by name.
 #[derive(Default)]
 pub struct Secrets {
-    from_file: BTreeMap<String, String>,
+    file: PathBuf,
+    from_file: ArcSwap<Values>,
+    /// One secret is stored after the other.
+    storing: Mutex<()>,
+}
+
+/// Why a secret was not stored. Says nothing of its value.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("it is empty")]
+    Empty,
+    #[error("it has more than {LONGEST} bytes")]
+    TooLong,
+    #[error("it has a line break or another control character")]
+    Control,
+    #[error(".env is a link; a secret is stored only in a file of the home")]
+    Link,
+    #[error(".env has a line that is not NAME=value")]
+    Broken,
+    #[error(".env cannot take it without changing another secret")]
+    Ambiguous,
+    #[error(".env: {0}")]
+    Io(#[from] io::Error),
 }
 
 impl Secrets {
@@ -14,49 +49,195 @@ impl Secrets {
     /// there but cannot be read.
     #[must_use]
     pub fn read(home: &Path) -> (Self, Option<String>) {
-        let path = home.join(".env");
-        if !path.is_file() {
-            return (Self::default(), None);
-        }
-        let mut from_file = BTreeMap::new();
-        let entries = match dotenvy::from_path_iter(&path) {
-            Ok(entries) => entries,
-            Err(error) => return (Self::default(), Some(format!("{}: {error}", path.display()))),
+        let file = home.join(".env");
+        let (from_file, note) = match file.is_file() {
+            true => match fs::read(&file) {
+                // The text of a line may hold a secret, so it is not repeated.
+                Ok(text) => match parse(&text) {
+                    (values, true) => (values, None),
+                    (values, false) => {
+                        let note = format!("{}: a line is not NAME=value", file.display());
+                        (values, Some(note))
+                    }
+                },
+                Err(error) => (Values::new(), Some(format!("{}: {error}", file.display()))),
+            },
+            false => (Values::new(), None),
         };
-        for entry in entries {
-            match entry {
-                Ok((name, value)) => drop(from_file.insert(name, value)),
-                // The text of the line may hold a secret, so it is not repeated.
-                Err(_) => {
-                    let note = format!("{}: a line is not NAME=value", path.display());
-                    return (Self { from_file }, Some(note));
-                }
-            }
-        }
-        (Self { from_file }, None)
+        (
+            Self { file, from_file: ArcSwap::from_pointee(from_file), storing: Mutex::default() },
+            note,
+        )
     }
 
     /// Looks a secret up; the environment wins over the file.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok().or_else(|| self.from_file.get(name).cloned())
+        std::env::var(name).ok().or_else(|| self.from_file.load().get(name).cloned())
     }
+
+    /// Stores a secret in `.env`, for its owner's eyes only, in place of what it was before; from then
+    /// on it is what [`Secrets::get`] returns. Every other line stays as it is.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the file then is what it was.
+    pub(crate) fn store(&self, name: &str, value: &SecretString) -> Result<(), StoreError> {
+        let value = value.expose_secret();
+        if value.is_empty() {
+            return Err(StoreError::Empty);
+        }
+        if value.len() > LONGEST {
+            return Err(StoreError::TooLong);
+        }
+        if value.chars().any(char::is_control) {
+            return Err(StoreError::Control);
+        }
+        let _alone = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match fs::symlink_metadata(&self.file) {
+            Ok(found) if found.is_symlink() => return Err(StoreError::Link),
+            Ok(_) => fs::read(&self.file)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let (mut expected, whole) = parse(&before);
+        if !whole {
+            return Err(StoreError::Broken);
+        }
+        let after = with(&before, name, value);
+        expected.insert(name.to_owned(), value.to_owned());
+        // Quotes and values of several lines are the format's business: what comes out counts.
+        if parse(&after) != (expected.clone(), true) {
+            return Err(StoreError::Ambiguous);
+        }
+        write_private(&self.file, &after)?;
+        self.from_file.store(expected.into());
+        Ok(())
+    }
+}
+
+/// The values of a `.env`, and whether all of it could be read.
+fn parse(text: &[u8]) -> (Values, bool) {
+    let mut values = Values::new();
+    for entry in dotenvy::from_read_iter(text) {
+        match entry {
+            Ok((name, value)) => drop(values.insert(name, value)),
+            Err(_) => return (values, false),
+        }
+    }
+    (values, true)
+}
+
+/// The text with a secret in place of its lines, or at the end.
+fn with(before: &[u8], name: &str, value: &str) -> Vec<u8> {
+    let mut after = Vec::new();
+    for line in before.split_inclusive(|byte| *byte == b'\n') {
+        if !defines(line, name) {
+            after.extend_from_slice(line);
+        }
+    }
+    if after.last().is_some_and(|last| *last != b'\n') {
+        after.push(b'\n');
+    }
+    after.extend_from_slice(format!("{name}={}\n", quoted(value)).as_bytes());
+    after
+}
+
+fn defines(line: &[u8], name: &str) -> bool {
+    let line = line.trim_ascii_start();
+    let line = line.strip_prefix(b"export ").map_or(line, <[u8]>::trim_ascii_start);
+    let rest = line.strip_prefix(name.as_bytes()).map(<[u8]>::trim_ascii_start);
+    rest.is_some_and(|rest| rest.first() == Some(&b'='))
+}
+
+/// In quotes, so that nothing in it means anything.
+fn quoted(value: &str) -> String {
+    if !value.contains('\'') {
+        return format!("'{value}'");
+    }
+    let mut text = String::from('"');
+    for c in value.chars() {
+        if matches!(c, '"' | '\\' | '$') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text.push('"');
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn secrets_come_from_the_file_and_a_broken_line_is_not_repeated() {
         let home = tempfile::tempdir().unwrap();
         assert!(Secrets::read(home.path()).1.is_none());
-        std::fs::write(home.path().join(".env"), "SKILLHOST_TEST_KEY='s3cret'\n").unwrap();
+        fs::write(home.path().join(".env"), "SKILLHOST_TEST_KEY='s3cret'\n").unwrap();
         let (secrets, note) = Secrets::read(home.path());
         assert_eq!(secrets.get("SKILLHOST_TEST_KEY").as_deref(), Some("s3cret"));
         assert_eq!((secrets.get("SKILLHOST_TEST_OTHER"), note), (None, None));
-        std::fs::write(home.path().join(".env"), "hunter2 is my password\n").unwrap();
+        fs::write(home.path().join(".env"), "hunter2 is my password\n").unwrap();
         let (_, note) = Secrets::read(home.path());
         assert!(note.is_some_and(|note| !note.contains("hunter2")));
+    }
+
+    #[test]
+    fn a_stored_secret_takes_its_place_and_leaves_the_others() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".env");
+        let (secrets, _) = Secrets::read(home.path());
+        secrets.store("SKILLHOST_TEST_A", &"one".into()).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "SKILLHOST_TEST_A='one'\n");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        let text = "# mine\nexport SKILLHOST_TEST_A=\"x\"\nSKILLHOST_TEST_AB=2 # two";
+        fs::write(&file, text).unwrap();
+        secrets.store("SKILLHOST_TEST_A", &"it's $5".into()).unwrap();
+        let after = "# mine\nSKILLHOST_TEST_AB=2 # two\nSKILLHOST_TEST_A=\"it's \\$5\"\n";
+        assert_eq!(fs::read_to_string(&file).unwrap(), after);
+        assert_eq!(secrets.get("SKILLHOST_TEST_A").as_deref(), Some("it's $5"));
+        assert_eq!(secrets.get("SKILLHOST_TEST_AB").as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn what_cannot_be_stored_changes_nothing_and_is_not_repeated() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".env");
+        let text = "SKILLHOST_TEST_B=1\n";
+        fs::write(&file, text).unwrap();
+        let (secrets, _) = Secrets::read(home.path());
+        let long = "hunter2".repeat(2000);
+        for value in ["", "hunter2\nX=1", "hunter2\u{1b}[2J", &long] {
+            let error = secrets.store("SKILLHOST_TEST_B", &value.into()).unwrap_err();
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        assert_eq!(secrets.get("SKILLHOST_TEST_B").as_deref(), Some("1"));
+        fs::write(&file, "hunter2 is my password\n").unwrap();
+        let error = secrets.store("SKILLHOST_TEST_B", &"x".into()).unwrap_err();
+        assert_eq!(error.to_string(), ".env has a line that is not NAME=value");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_stored_is_read_again(
+            value in "[ -~é]{1,40}",
+            before in "(# x\n|SKILLHOST_TEST_D='a b'\n|SKILLHOST_TEST_C=old\n|\n){0,5}",
+        ) {
+            let home = tempfile::tempdir().unwrap();
+            fs::write(home.path().join(".env"), &before).unwrap();
+            let (secrets, _) = Secrets::read(home.path());
+            let other = secrets.get("SKILLHOST_TEST_D");
+            secrets.store("SKILLHOST_TEST_C", &value.as_str().into()).unwrap();
+            let (again, note) = Secrets::read(home.path());
+            prop_assert_eq!(again.get("SKILLHOST_TEST_C"), Some(value));
+            prop_assert_eq!((again.get("SKILLHOST_TEST_D"), note), (other, None));
+        }
     }
 }

@@ -16,6 +16,7 @@ use crate::error::similar;
 use crate::supervision::SupervisorSettings;
 
 mod build;
+pub(crate) mod configured;
 mod events;
 mod mcp;
 mod models;
@@ -29,6 +30,9 @@ pub use processes::ProcessSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
+
+/// The source of what agents have configured.
+const CONFIGURED: &str = "sandbox/data/kernel/configured.json";
 
 /// What `skillhost.yaml` may say.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +54,11 @@ pub struct Settings {
     pub supervisor: SupervisorSettings,
     /// How extensions in `sandbox/extensions` are built.
     pub build: BuildSettings,
+    /// By extension id: keys that agents have configured; they override the manifest's `config`, and
+    /// `extensions` overrides them. Kept in a file of the kernel's, not in the settings.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub configured: BTreeMap<String, Map<String, Value>>,
 }
 
 /// One value and where it comes from.
@@ -135,7 +144,7 @@ impl Provider for SettingsFile<'_> {
 }
 
 impl Settings {
-    /// Reads a settings file and, over it, the environment.
+    /// Reads a settings file and, over it, the environment; beside it, what agents have configured.
     ///
     /// # Errors
     /// [`SettingsError`] with line and column. A missing file means defaults.
@@ -163,9 +172,14 @@ impl Settings {
             })
             .split("__");
         let figment = Figment::from(SettingsFile { path, values }).merge(environment);
-        let settings = figment
+        let settings: Self = figment
             .extract()
             .map_err(|error| SettingsError::Environment { message: error.to_string() })?;
+        let configured = match path.parent() {
+            Some(home) => configured::read(&configured::file_of(home))?,
+            None => BTreeMap::new(),
+        };
+        let settings = Self { configured, ..settings };
         Ok(LoadedSettings { settings, figment })
     }
 
@@ -199,12 +213,15 @@ impl Settings {
         schema
     }
 
-    /// The configuration of an extension: the manifest's, with the settings' keys over it.
+    /// The configuration of an extension: the manifest's, with the keys over it that agents have
+    /// configured, and over these the settings'.
     #[must_use]
     pub fn config_of(&self, manifest: &Manifest) -> Value {
         let mut config = manifest.config.as_object().cloned().unwrap_or_default();
-        if let Some(overrides) = self.extensions.get(manifest.id.as_str()) {
-            config.extend(overrides.clone());
+        for layer in [&self.configured, &self.extensions] {
+            if let Some(overrides) = layer.get(manifest.id.as_str()) {
+                config.extend(overrides.clone());
+            }
         }
         Value::Object(config)
     }
@@ -278,10 +295,14 @@ impl LoadedSettings {
             for (key, value) in config.as_object().into_iter().flatten() {
                 let dotted = format!("extensions.{id}.{key}");
                 let own = overridden.is_some_and(|keys| keys.contains_key(key));
-                let manifest = path.map(|path| path.display().to_string()).unwrap_or_default();
+                let configured = self.settings.configured.get(id);
+                let source = match configured.is_some_and(|keys| keys.contains_key(key)) {
+                    true => CONFIGURED.to_owned(),
+                    false => path.map(|path| path.display().to_string()).unwrap_or_default(),
+                };
                 rows.push(match own {
                     true => self.row(&dotted, value.clone(), "default"),
-                    false => Provenance { key: dotted, value: value.clone(), source: manifest },
+                    false => Provenance { key: dotted, value: value.clone(), source },
                 });
             }
         }

@@ -22,6 +22,10 @@ pub const SUPERVISED: &str = "SKILLHOST_SUPERVISED";
 /// process id.
 const LOCK: &str = "supervisor.lock";
 
+/// How often a lock that is held is tried again, and how long after.
+const LOOKS: u32 = 3;
+const LOOK: Duration = Duration::from_millis(20);
+
 /// That this process supervises the kernel of a home; over when it is dropped, or with the process.
 #[derive(Debug)]
 pub struct SupervisorLock {
@@ -48,6 +52,14 @@ pub enum SupervisorLockError {
 }
 
 impl SupervisorLock {
+    /// Whether a process supervises the kernel of a home: where none runs, one is about to.
+    #[must_use]
+    pub fn is_held(home: &Home) -> bool {
+        let file = File::open(home.data_dir("kernel").join(LOCK));
+        // A file that is not there is held by nobody.
+        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
     /// Lets this process supervise the kernel of a home, and no other.
     ///
     /// # Errors
@@ -64,7 +76,16 @@ impl SupervisorLock {
             opened => opened,
         };
         let mut file = opened.map_err(failed)?;
-        match file.try_lock() {
+        let mut locked = file.try_lock();
+        for _ in 0..LOOKS {
+            if !matches!(locked, Err(TryLockError::WouldBlock)) {
+                break;
+            }
+            // Whoever only looks has it for a moment.
+            std::thread::sleep(LOOK);
+            locked = file.try_lock();
+        }
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
@@ -217,7 +238,9 @@ mod tests {
             panic!("there are two");
         };
         assert_eq!(holder, Some(std::process::id()));
+        assert!(SupervisorLock::is_held(&home));
         drop(first);
+        assert!(!SupervisorLock::is_held(&home));
         SupervisorLock::take(&home).unwrap();
     }
 

@@ -15,6 +15,9 @@ use crate::exit;
 use crate::output::{DIM, Outcome, Output, show};
 use crate::session::Session;
 
+/// Characters of a field that are shown.
+const SHOWN: usize = 200;
+
 pub(super) fn run(session: &Session) -> Outcome {
     session.with_kernel(async |kernel| {
         let output = session.output;
@@ -117,6 +120,14 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
     output.line(format!("{DIM}{}{DIM:#} {}", show(&event.source), show(&line)))
 }
 
+/// The beginning of a value: what people and agents say is of any length.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// The fields of a payload on one line, the id of what it is about first; digests shortened.
 fn describe(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
@@ -127,8 +138,8 @@ fn describe(payload: &Value) -> String {
             Some(digest) if digest.len() == 64 && digest.is_ascii() => {
                 format!("{key}={}", &digest[..12])
             }
-            Some(text) => format!("{key}={text}"),
-            None => format!("{key}={value}"),
+            Some(text) => format!("{key}={}", cut(text)),
+            None => format!("{key}={}", cut(&value.to_string())),
         },
     );
     id.into_iter().chain(others).collect::<Vec<_>>().join(" ")

@@ -7,6 +7,7 @@ mod own;
 mod person;
 mod question;
 mod running;
+mod secret;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,8 +57,7 @@ pub(super) fn with<T>(
     work: impl AsyncFnOnce(&mut Talk<'_>) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
     let home = session.trusted_home()?;
-    let running: Option<LoadReport> = session.ask_running(&home, &Request::Report)?;
-    match (running, control::socket_path(&home, &session.environment)) {
+    match (running::report(session, &home)?, control::socket_path(&home, &session.environment)) {
         (Some(report), Some(socket)) => session.block_on(async {
             let threads = Threads::of(&home);
             let mut talk = Talk::with_running(session, args, socket, threads, &report).await?;

@@ -10,8 +10,8 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::{ExtensionId, Manifest};
 
-use super::request_restart;
 use super::session::Session;
+use super::{configure_extension, extensions_doctor, request_restart, request_secure_input};
 use crate::error::{CallError, KernelError};
 use crate::kernel::Kernel;
 
@@ -79,6 +79,9 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
             )
         },
         request_restart::spec(),
+        extensions_doctor::spec(),
+        configure_extension::spec(),
+        request_secure_input::spec(),
         super::build_extension::spec(),
     ]
 }
@@ -156,6 +159,13 @@ impl Kernel {
                 Ok(self.delegate(session, context, &agent_id, task).await)
             }
             request_restart::NAME => Ok(text(self.restart_for(&session, read(arguments)?).await?)),
+            extensions_doctor::NAME => Ok(text(self.extensions_doctor().await)),
+            configure_extension::NAME => {
+                Ok(text(self.configure_extension(read(arguments)?).await?))
+            }
+            request_secure_input::NAME => {
+                Ok(text(self.secure_input(&session, read(arguments)?).await?))
+            }
             CREATE => Ok(text(self.create_agent(&session, context, read(arguments)?).await?)),
             other => Err(KernelError::NotFound {
                 what: "tool",

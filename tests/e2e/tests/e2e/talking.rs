@@ -5,7 +5,7 @@ use serde_json::json;
 use test_support::{Output, TestHome};
 
 use crate::agents_scene::{REVIEW, agents, ask, go_on, last_thread, said};
-use crate::scene::running;
+use crate::scene::{running, shipped};
 
 const WRITE: &str = r#"{"path": "notes.txt", "content": "kept"}"#;
 
@@ -206,4 +206,35 @@ fn a_kernel_that_is_ended_leaves_the_rest_to_the_next_one() {
     assert_eq!(roles, ["user", "assistant", "tool"]);
     assert_eq!(asked.iter().map(Asked::last_text).next().unwrap(), "Look");
     kernel.interrupt().success();
+}
+
+#[test]
+fn a_secret_is_typed_at_the_terminal_and_kept_from_everything_else() {
+    let ask = r#"{"name":"FEED_KEY","reason":"To read the feed."}"#;
+    let mock =
+        MockModel::with([Step::calls("request_secure_input", ask), Step::text("I have it.")]);
+    let home = agents(&mock);
+    home.write("manifests/echo/manifest.yaml", shipped("echo") + "secrets: [FEED_KEY]\n");
+    let kernel = running(&home);
+    let mut person =
+        home.on_terminal(home.command().args(["ask", "--agent", "worker", "Get it"]), (100, 40));
+    person.wait_for("worker asks for the secret FEED_KEY");
+    person.wait_for("An empty line refuses");
+    person.send("s3cret-feed\n");
+    person.wait_for("I have it.");
+    let left = person.finish();
+    assert_eq!((left.output.status, left.modes_restored), (0, true), "{}", left.output);
+    assert!(!left.output.stdout.contains("s3cret-feed"), "{}", left.output);
+    let stored = std::fs::read_to_string(home.path(".env")).unwrap();
+    assert!(stored.contains("s3cret-feed"), "{stored}");
+    for asked in mock.requests() {
+        assert!(!said(&asked).contains("s3cret-feed"), "{}", said(&asked));
+    }
+    let output = kernel.interrupt().success();
+    assert!(!output.to_string().contains("s3cret-feed"), "{output}");
+    for kept in ["events.db", "events.db-wal"] {
+        let bytes = std::fs::read(home.path(format!("sandbox/data/kernel/{kept}")));
+        let found = bytes.is_ok_and(|bytes| bytes.windows(11).any(|part| part == b"s3cret-feed"));
+        assert!(!found, "{kept}");
+    }
 }

@@ -5,9 +5,11 @@ use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use skillhost_kernel::{ApprovalRequest, Channel, Decision, RunEvent, RunOutcome};
+use skillhost_kernel::{
+    ApprovalRequest, Channel, Decision, RunEvent, RunOutcome, SecretAsk, SecretReply,
+};
 
-use super::question;
+use super::{question, secret};
 use crate::error::CliError;
 use crate::output::{BOLD, DIM, Output, RED, show};
 
@@ -242,6 +244,19 @@ impl Channel for Person {
             self.approve(tool);
         }
         decision
+    }
+
+    async fn secret(&self, ask: &SecretAsk) -> SecretReply {
+        let _alone = self.asking.lock().await;
+        self.break_line(&mut self.lock());
+        if !self.present {
+            let (reason, name) = ("nobody can be asked here", &ask.name);
+            let hint = format!("write {name}=… into .env, or ask again from a terminal");
+            let inner = &mut *self.lock();
+            self.note(inner, format!("the secret `{name}` was not given: {reason}; {hint}"));
+            return SecretReply::Refused { reason: reason.to_owned() };
+        }
+        secret::ask(self.output, ask).await
     }
 }
 

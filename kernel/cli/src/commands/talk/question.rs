@@ -18,19 +18,22 @@ const DETAILS: usize = 4000;
 /// Shows what would be called, in full, and waits for an answer. Dropping the future gives the
 /// question up; nothing reads the terminal from then on.
 pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> Decision {
-    let text = text(request);
+    match typed(output, text(request)).await {
+        Ok(line) => decision(&line, request.always),
+        Err(error) => Decision::Refuse { reason: format!("the user could not be asked: {error}") },
+    }
+}
+
+/// Shows a question and waits for a line. Dropping the future gives the question up.
+pub(super) async fn typed(output: Output, text: String) -> io::Result<String> {
     // The other end is closed when this function ends or is dropped.
     let asked = pipe().map(|(given_up, still_asking)| {
         let answer = tokio::task::spawn_blocking(move || answer(output, &text, &given_up));
         (answer, still_asking)
     });
-    let answered = match asked {
+    match asked {
         Ok((answer, _still_asking)) => answer.await.unwrap_or_else(|e| Err(io::Error::other(e))),
         Err(error) => Err(error),
-    };
-    match answered {
-        Ok(line) => decision(&line, request.always),
-        Err(error) => Decision::Refuse { reason: format!("the user could not be asked: {error}") },
     }
 }
 

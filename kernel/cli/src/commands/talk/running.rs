@@ -7,19 +7,37 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use skillhost_kernel::control::{Connection, FromKernel, Request, Spoken};
-use skillhost_kernel::{Channel, RunOutcome, Threads};
+use skillhost_kernel::supervision::SupervisorLock;
+use skillhost_kernel::{Channel, Home, LoadReport, RunOutcome, Threads};
 use tokio::signal::unix::Signal;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::Person;
 use crate::error::CliError;
 use crate::exit;
+use crate::session::Session;
 
 /// How long a kernel that is gone is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The report of the kernel that runs for a home. One that is about to be started again is waited
+/// for: a kernel of this process would only be in its way.
+pub(super) fn report(session: &Session, home: &Home) -> Result<Option<LoadReport>, CliError> {
+    let began = Instant::now();
+    loop {
+        let running = session.ask_running(home, &Request::Report)?;
+        if running.is_some() || !SupervisorLock::is_held(home) {
+            return Ok(running);
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(never_came(false));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
 
 /// The kernel at the other end of the socket, and a thread that it works on.
 pub(super) struct Running {

@@ -1,0 +1,103 @@
+//! A secret, typed where nobody reads along: it is not shown, and goes to nobody but the kernel.
+
+use std::io;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use skillhost_kernel::{SecretAsk, SecretReply};
+
+use super::question::typed;
+use crate::output::{BOLD, Output, show};
+
+/// A terminal that does not show what is typed, until this is dropped: also when the question is
+/// given up.
+struct Unseen {
+    before: Termios,
+}
+
+impl Unseen {
+    fn begin() -> io::Result<Self> {
+        let terminal = io::stdin();
+        let before = tcgetattr(&terminal)?;
+        let mut modes = before.clone();
+        modes.local_modes -= LocalModes::ECHO | LocalModes::ECHONL;
+        modes.local_modes |= LocalModes::ICANON;
+        tcsetattr(&terminal, OptionalActions::Flush, &modes)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        // A terminal that is gone shows nothing anyway.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
+    }
+}
+
+/// Asks for a secret and waits for it. Dropping the future gives the question up.
+pub(super) async fn ask(output: Output, ask: &SecretAsk) -> SecretReply {
+    let read = match Unseen::begin() {
+        Ok(_unseen) => typed(output, text(ask)).await,
+        Err(error) => Err(error),
+    };
+    match read {
+        Ok(line) => reply(&line),
+        Err(error) => {
+            SecretReply::Refused { reason: format!("the user could not be asked: {error}") }
+        }
+    }
+}
+
+fn text(ask: &SecretAsk) -> String {
+    let SecretAsk { agent_id, name, extensions, reason } = ask;
+    let mut lines =
+        vec![format!("{BOLD}{} asks for the secret {}{BOLD:#}", show(agent_id), show(name))];
+    lines.extend(reason.lines().map(|line| format!("  | {}", show(line))));
+    lines.push(format!(
+        "  it is stored in .env for {}; no model sees it",
+        show(&extensions.join(", "))
+    ));
+    lines.push("type it; it is not shown. An empty line refuses".to_owned());
+    lines.join("\n")
+}
+
+fn reply(line: &str) -> SecretReply {
+    let refused = |reason: &str| SecretReply::Refused { reason: reason.to_owned() };
+    match line.trim() {
+        "" => refused("the user gave none"),
+        text if text.contains(char::REPLACEMENT_CHARACTER) => refused("what was typed is no text"),
+        text => SecretReply::Given(text.to_owned().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_line_and_no_text_refuse() {
+        let reason = |line| match reply(line) {
+            SecretReply::Refused { reason } => reason,
+            SecretReply::Given(_) => panic!("{line:?} was taken"),
+        };
+        assert_eq!(reason("\n"), "the user gave none");
+        assert_eq!(reason(""), "the user gave none");
+        assert_eq!(reason("a\u{fffd}\n"), "what was typed is no text");
+        assert!(matches!(reply(" key \n"), SecretReply::Given(_)));
+        assert!(!format!("{:?}", reply("hunter2\n")).contains("hunter2"));
+    }
+
+    #[test]
+    fn who_asks_for_what_is_shown_and_nothing_steers_the_terminal() {
+        let ask = SecretAsk {
+            agent_id: "worker".into(),
+            name: "FEED_KEY".into(),
+            extensions: vec!["feeds".into()],
+            reason: "for the feed\u{1b}[2J\nsee example.org".into(),
+        };
+        let shown = anstream::adapter::strip_str(&text(&ask)).to_string();
+        assert_eq!(
+            shown,
+            "worker asks for the secret FEED_KEY\n  | for the feed\\u{1b}[2J\n  | see example.org\n  it is stored in .env for feeds; no model sees it\ntype it; it is not shown. An empty line refuses"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! The tool by which an agent changes an extension's configuration.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use skillhost_contract::payload::{Approval, ErrorKind, ToolSpec};
+
+use super::kernel_tools;
+use crate::discovery::discover;
+use crate::error::{CallError, KernelError, similar};
+use crate::kernel::Kernel;
+use crate::settings::configured;
+
+pub(super) const NAME: &str = "configure_extension";
+
+/// Bytes that the configuration of one extension may have.
+const LARGEST: usize = 64 * 1024;
+
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec {
+        needs_approval: Approval::Always,
+        ..kernel_tools::spec(
+            NAME,
+            "Sets keys of an extension's `config` and has it loaded again with them. Asks a person \
+             first. What the operator's settings say cannot be changed. When the extension does not \
+             take the values, everything is as before. Never put a secret here: use \
+             request_secure_input.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "id": {
+                        "type": "string", "minLength": 1,
+                        "description": "The extension."
+                    },
+                    "values": {
+                        "type": "object", "minProperties": 1,
+                        "description": "Keys with their new values; null takes a key back to what \
+                                        the manifest says."
+                    }
+                },
+                "required": ["id", "values"],
+                "additionalProperties": false
+            }),
+        )
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    id: String,
+    values: Map<String, Value>,
+}
+
+impl Kernel {
+    /// Writes the layer, reloads, and takes it back where the new build is refused.
+    pub(super) async fn configure_extension(
+        &self,
+        Wanted { id, values }: Wanted,
+    ) -> Result<String, CallError> {
+        let _alone = self.shared.configuring.lock().await;
+        self.check_configurable(&id, &values)?;
+        let path = configured::file_of(self.shared.home.root());
+        let before = configured::read(&path).map_err(|error| {
+            CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
+        })?;
+        let mut after = before.clone();
+        let layer = after.entry(id.clone()).or_default();
+        for (key, value) in values {
+            match value {
+                Value::Null => drop(layer.remove(&key)),
+                value => drop(layer.insert(key, value)),
+            }
+        }
+        let size = serde_json::to_string(&layer).map_or(usize::MAX, |text| text.len());
+        if size > LARGEST {
+            let message =
+                format!("the configuration would have {size} bytes, not at most {LARGEST}");
+            return Err(CallError::new(ErrorKind::TooLarge, message));
+        }
+        if layer.is_empty() {
+            after.remove(&id);
+        }
+        let unwritable = |error: std::io::Error| {
+            CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
+        };
+        configured::write(&path, &after).map_err(unwritable)?;
+        if !self.shared.state.load().instances.contains_key(id.as_str()) {
+            return Ok(format!("`{id}` is configured. It is not loaded; restart the kernel."));
+        }
+        match self.reload(&id).await {
+            Ok(_) => Ok(format!("`{id}` is loaded again with the new configuration.")),
+            Err(error) => {
+                configured::write(&path, &before).map_err(unwritable)?;
+                Err(refused(error))
+            }
+        }
+    }
+
+    /// Whether there is such an extension, and the keys are not the operator's.
+    fn check_configurable(&self, id: &str, values: &Map<String, Value>) -> Result<(), CallError> {
+        let settings = self.shared.settings.load();
+        let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
+        let found = discover(home, installation, &settings.allow_shadowing);
+        let Some(manifest) = found.manifests.get(id).map(|found| &found.manifest) else {
+            let similar = similar(id, found.manifests.keys().map(|id| id.as_str()));
+            let (what, id) = ("extension", super::arguments::cut(id, 100));
+            return Err(KernelError::NotFound { what, id, similar }.into());
+        };
+        if manifest.agent().is_some() {
+            let message = format!("`{id}` is an agent, which has no configuration of this kind");
+            return Err(CallError::new(ErrorKind::InvalidArgument, message)
+                .with_hint("change its manifest"));
+        }
+        if self.shared.settings_file.is_none() {
+            let message = "the settings of this kernel come from no file";
+            return Err(CallError::new(ErrorKind::Unavailable, message));
+        }
+        let operators = settings.extensions.get(id);
+        let fixed = values.keys().find(|key| operators.is_some_and(|own| own.contains_key(*key)));
+        if let Some(key) = fixed {
+            let message = format!("`{key}` of `{id}` is set in the operator's settings, which win");
+            return Err(CallError::new(ErrorKind::Conflict, message)
+                .with_hint("the operator can change it in skillhost.yaml"));
+        }
+        Ok(())
+    }
+}
+
+fn refused(error: KernelError) -> CallError {
+    let CallError { kind, message, hint } = CallError::from(error);
+    let message = format!("{message}\nThe configuration is what it was.");
+    CallError { kind, message, hint }
+}

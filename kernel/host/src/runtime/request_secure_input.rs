@@ -1,0 +1,126 @@
+//! The tool by which an agent has a person type a secret. The value goes from the person's terminal
+//! to `.env`; neither the model nor anything that is kept of the run sees it.
+
+use serde::Deserialize;
+use serde_json::json;
+use skillhost_contract::payload::{ErrorKind, ToolSpec};
+
+use super::kernel_tools;
+use super::session::Session;
+use crate::channel::{Decision, SecretAsk, SecretReply};
+use crate::discovery::discover;
+use crate::error::{CallError, similar};
+use crate::kernel::Kernel;
+use crate::transcript::RunEntry;
+
+pub(super) const NAME: &str = "request_secure_input";
+
+pub(super) fn spec() -> ToolSpec {
+    let text =
+        |description: &str| json!({"type": "string", "minLength": 1, "description": description});
+    kernel_tools::spec(
+        NAME,
+        "Asks the person for a secret, such as an access key, and stores it for the extensions whose \
+         manifests list it under `secrets`. You do not see it. Never ask for a secret in any other \
+         way.",
+        json!({
+            "type": "object",
+            "properties": {
+                "name": text("The secret's name, as a manifest lists it."),
+                "reason": text("What it is needed for and where the person gets it, in a sentence.")
+            },
+            "required": ["name", "reason"],
+            "additionalProperties": false
+        }),
+    )
+}
+
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    name: String,
+    reason: String,
+}
+
+impl Kernel {
+    /// Asks and stores. The question itself is the consent, so the tool needs no other.
+    pub(super) async fn secure_input(
+        &self,
+        session: &Session,
+        Wanted { name, reason }: Wanted,
+    ) -> Result<String, CallError> {
+        let extensions = self.who_lists(&name)?;
+        if std::env::var_os(&name).is_some() {
+            let message = format!("`{name}` is set in the kernel's environment, which wins");
+            return Err(CallError::new(ErrorKind::Conflict, message)
+                .with_hint("the person who runs the kernel can change or unset the variable"));
+        }
+        let nobody = || {
+            CallError::new(ErrorKind::Denied, "nobody is there who could be asked for a secret")
+                .with_hint(format!("a person can write {name}=… into .env in the home"))
+        };
+        let channel = session.reporter.channel.as_ref().ok_or_else(nobody)?;
+        let ask = SecretAsk {
+            agent_id: session.agent.to_string(),
+            name: name.clone(),
+            extensions: extensions.clone(),
+            reason,
+        };
+        let limit = self.shared.limits.approval;
+        let reply = {
+            let _alone = session.asking.lock().await;
+            let reply = tokio::time::timeout(limit, channel.secret(&ask)).await;
+            reply.unwrap_or_else(|_| SecretReply::Refused {
+                reason: format!("nobody answered within {} ms", limit.as_millis()),
+            })
+        };
+        let decision = match &reply {
+            SecretReply::Given(_) => Decision::Once,
+            SecretReply::Refused { reason } => Decision::Refuse { reason: reason.clone() },
+        };
+        session.reporter.record(&RunEntry::Approval { tool: NAME.to_owned(), decision });
+        let value = match reply {
+            SecretReply::Given(value) => value,
+            SecretReply::Refused { reason } => {
+                let message = format!("`{name}` was not given: {reason}");
+                return Err(CallError::new(ErrorKind::Denied, message)
+                    .with_hint("do not ask for it again unless the person says so"));
+            }
+        };
+        let (kernel, stored) = (self.clone(), name.clone());
+        let storing =
+            tokio::task::spawn_blocking(move || kernel.shared.secrets.store(&stored, &value));
+        let stored = storing
+            .await
+            .map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))?;
+        stored.map_err(|error| {
+            CallError::new(ErrorKind::Io, format!("`{name}` was not stored: {error}"))
+        })?;
+        Ok(format!(
+            "The secret `{name}` is stored; you do not see it. {} can read it from now on. An \
+             extension that reads it only when it starts needs a restart of the kernel.",
+            extensions.join(", ")
+        ))
+    }
+
+    /// The extensions whose manifests list a secret, those that wait for the next start included:
+    /// what lacks a secret may have been rejected for that.
+    fn who_lists(&self, name: &str) -> Result<Vec<String>, CallError> {
+        let settings = self.shared.settings.load();
+        let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
+        let found = discover(home, installation, &settings.allow_shadowing);
+        let manifests = || found.manifests.values().map(|found| &found.manifest);
+        let listing = manifests().filter(|manifest| manifest.secrets.iter().any(|s| s == name));
+        let ids: Vec<_> = listing.map(|manifest| manifest.id.to_string()).collect();
+        if ids.is_empty() {
+            let known = manifests().flat_map(|manifest| &manifest.secrets).map(String::as_str);
+            let hint = match similar(name, known).as_slice() {
+                [] => format!("add `secrets: [{name}]` to the manifest of the extension"),
+                names => format!("did you mean {}?", names.join(", ")),
+            };
+            let name = super::arguments::cut(name, 100);
+            let message = format!("no manifest lists the secret `{name}`");
+            return Err(CallError::new(ErrorKind::NotFound, message).with_hint(hint));
+        }
+        Ok(ids)
+    }
+}

@@ -1,0 +1,46 @@
+//! What agents have configured, with somebody's consent: a layer between the manifests' `config` and
+//! the settings, which win.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::SettingsError;
+use crate::write::write_atomically;
+
+/// By extension id: keys that override the manifest's `config`.
+pub(crate) type Values = BTreeMap<String, Map<String, Value>>;
+
+/// Where the layer of a home lies.
+pub(crate) fn file_of(home: &Path) -> PathBuf {
+    home.join("sandbox/data/kernel/configured.json")
+}
+
+/// Reads the layer; a missing file is an empty one.
+pub(crate) fn read(path: &Path) -> Result<Values, SettingsError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Values::new()),
+        Err(source) => return Err(SettingsError::Io { path: path.to_owned(), source }),
+    };
+    serde_json::from_slice(&text).map_err(|error| SettingsError::Invalid {
+        path: path.to_owned(),
+        line: error.line(),
+        column: error.column(),
+        message: error.to_string(),
+        nearest: None,
+    })
+}
+
+/// Replaces the layer.
+pub(crate) fn write(path: &Path, values: &Values) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut text = serde_json::to_vec_pretty(values)?;
+    text.push(b'\n');
+    write_atomically(path, &text)
+}
