@@ -28,8 +28,6 @@ pub enum JournalErrorKind {
     Io,
     /// The file is damaged, or not a journal.
     Corrupt,
-    /// The file was put aside by another process while it was open here.
-    Moved,
     /// Anything else.
     Database,
 }
@@ -60,6 +58,11 @@ impl JournalError {
         Self::new(JournalErrorKind::Io, message, "make room, or correct the permissions")
     }
 
+    pub(crate) fn no_dead(delivery: i64) -> Self {
+        let message = format!("no dead delivery {delivery}");
+        Self::new(JournalErrorKind::NotFound, message, "see: skillhost events dead")
+    }
+
     pub(crate) fn ended() -> Self {
         Self::new(JournalErrorKind::Database, "the event journal's thread ended", "report it")
     }
@@ -70,15 +73,12 @@ impl From<rusqlite::Error> for JournalError {
         let told = |kind, what: &str, hint| {
             Self::new(kind, format!("the event journal {what}: {error}"), hint)
         };
-        if let rusqlite::Error::SqliteFailure(failure, _) = &error
-            && failure.extended_code == rusqlite::ffi::SQLITE_READONLY_DBMOVED
-        {
-            return told(JournalErrorKind::Moved, "was put aside", "try again");
-        }
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                told(JournalErrorKind::Corrupt, "is damaged", "it is put aside at the next use")
-            }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => told(
+                JournalErrorKind::Corrupt,
+                "is damaged",
+                "it is put aside when the next event is kept",
+            ),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => told(
                 JournalErrorKind::Locked,
                 "is locked by another program",

@@ -144,7 +144,7 @@ fn corrupt(what: &str) -> JournalError {
     JournalError::new(
         JournalErrorKind::Corrupt,
         format!("the event journal is damaged: {what}"),
-        "it is put aside at the next use",
+        "it is put aside when the next event is kept",
     )
 }
 

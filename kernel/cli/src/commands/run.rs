@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlServer, socket_path};
-use skillhost_kernel::{Event, Kernel, topic};
+use skillhost_kernel::{ErrorKind, Event, Kernel, topic};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -21,6 +21,8 @@ pub(super) fn run(session: &Session) -> Outcome {
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
         let control = tokio::spawn(listen(session, kernel).await?.serve(kernel.clone()));
+        // Before the services begin: what they publish has its subscribers.
+        serve_events(output, kernel).await?;
         kernel.start_services().await;
         announce(output, kernel)?;
         loop {
@@ -57,6 +59,18 @@ async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, Cli
     })
 }
 
+/// A journal that cannot be used does not keep the rest from running; another kernel does.
+async fn serve_events(output: Output, kernel: &Kernel) -> Result<(), CliError> {
+    match kernel.serve_events().await {
+        Err(error) if error.kind == ErrorKind::Conflict => Err(error.into()),
+        Err(error) => {
+            output.error(&error.into());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
 fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
     let report = kernel.report();
     if output.json {
@@ -86,7 +100,7 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
 }
 
 /// The fields of a payload on one line, the id of what it is about first; digests shortened.
-fn describe(payload: &Value) -> String {
+pub(super) fn describe(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
     let first = ["id", "skill_id"].into_iter().find(|key| fields.contains_key(*key));
     let id = first.and_then(|key| fields[key].as_str()).map(str::to_owned);

@@ -52,6 +52,7 @@ impl<'a> Talk<'a> {
         let request = RunRequest {
             agent: Some(self.thread.agent().to_owned()),
             model: self.model.clone(),
+            correlation_id: None,
             prompt,
             cancel: cancel.clone(),
         };
