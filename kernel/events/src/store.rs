@@ -14,6 +14,7 @@ use crate::event::StoredEvent;
 
 mod append;
 mod deliveries;
+mod failure;
 mod planning;
 mod prune;
 mod schedules;
