@@ -32,6 +32,7 @@ pub(crate) use talk::{AskArgs, ChatArgs, TalkArgs, ThreadsCommand};
 /// A nano-kernel for AI agents and a registry for Agent Skills.
 ///
 /// Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 conflict, 5 I/O or permission,
+/// 70 a supervised kernel that crashes again and again, 75 a kernel that wants to be started again,
 /// 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "skillhost", version, max_term_width = 100)]
@@ -73,7 +74,9 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run all services until Ctrl-C, one line per event
-    Run,
+    ///
+    /// `ask` and `chat` on the same home talk to this kernel from then on.
+    Run(RunArgs),
     /// Ask an agent
     Ask(AskArgs),
     /// Talk to an agent, line by line
@@ -90,6 +93,9 @@ pub(crate) enum Command {
     /// Look at extensions, reload one, begin a new one
     #[command(subcommand)]
     Ext(ExtCommand),
+    /// Look at what happens at certain times, and let it happen now
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// List and call tools
     #[command(subcommand)]
     Tool(ToolCommand),
@@ -115,6 +121,16 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write manual pages, one per command
     Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Start the kernel again when it crashes, and when an agent or extension asks for it
+    ///
+    /// After five crashes in five minutes it stays down, exit code 70; see `supervisor` in
+    /// skillhost.yaml.
+    #[arg(long)]
+    pub(crate) supervised: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,6 +169,18 @@ pub(crate) struct ExtNewArgs {
     /// Sources of skillhost-sdk [default: those that belong to this executable]
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScheduleCommand {
+    /// List schedules: when each is due next, and what became of it the last time
+    List,
+    /// Run a schedule now and wait for it, in the running kernel if there is one
+    Run {
+        /// The schedule
+        #[arg(value_name = "EXTENSION/NAME")]
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

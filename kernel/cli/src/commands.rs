@@ -13,9 +13,11 @@ mod man;
 mod mcp;
 mod models;
 mod run;
+mod schedule;
 mod schema;
 mod skill;
 mod skills_ref;
+mod supervise;
 mod talk;
 mod threads;
 mod tool;
@@ -33,6 +35,7 @@ use crate::error::CliError;
 use crate::exit;
 use crate::output::{Outcome, Output};
 use crate::session::Session;
+pub(crate) use supervise::is_supervised;
 
 /// Runs the command named on the command line.
 pub(crate) fn main() -> ExitCode {
@@ -82,13 +85,15 @@ fn run(cli: &Cli) -> Outcome {
     log_to_stderr(&cli.global)?;
     let session = Session::new(&cli.global)?;
     match &cli.command {
-        Command::Run => run::run(&session),
+        Command::Run(args) if args.supervised => supervise::supervise(&session),
+        Command::Run(_) => run::run(&session),
         Command::Ask(args) => ask::ask(&session, args),
         Command::Chat(args) => chat::chat(&session, args),
         Command::Threads(command) => threads::threads(&session, command),
         Command::Events(command) => events::events(&session, command),
         Command::Agent(command) => agent::agent(&session, command),
         Command::Ext(command) => ext::ext(&session, command),
+        Command::Schedule(command) => schedule::schedule(&session, command),
         Command::Tool(command) => tool::tool(&session, command),
         Command::Skill(command) => skill::skill(&session, command),
         Command::Export(args) => export::export(&session, args),

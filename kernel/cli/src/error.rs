@@ -3,6 +3,8 @@
 use std::io;
 
 use serde_json::{Value, json};
+use skillhost_kernel::control::Failure;
+use skillhost_kernel::supervision::SupervisorLockError;
 use skillhost_kernel::{
     CallError, ErrorKind, HomeError, KernelError, ModelErrorKind, RunError, SettingsError,
     ThreadError,
@@ -26,6 +28,7 @@ impl CliError {
             exit::USAGE => "usage",
             exit::NOT_FOUND => "not_found",
             exit::CONFLICT => "conflict",
+            exit::CRASHED => "crashed",
             exit::INTERRUPTED => "interrupted",
             _ => "io",
         };
@@ -125,6 +128,19 @@ impl From<RunError> for CliError {
     }
 }
 
+impl From<Failure> for CliError {
+    fn from(Failure { what, error }: Failure) -> Self {
+        let failed = Self::of_kind(error.kind, &error.message, &error.hint);
+        match (what.as_str(), error.kind) {
+            ("cancelled", _) => Self::new(exit::INTERRUPTED, error.message),
+            ("model", ErrorKind::NotFound) => failed,
+            // As above.
+            ("model", _) => Self { code: exit::FINDINGS, ..failed },
+            _ => failed,
+        }
+    }
+}
+
 impl From<HomeError> for CliError {
     fn from(error: HomeError) -> Self {
         let code = match error {
@@ -144,6 +160,18 @@ impl From<SettingsError> for CliError {
             _ => exit::USAGE,
         };
         Self::new(code, error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<SupervisorLockError> for CliError {
+    fn from(error: SupervisorLockError) -> Self {
+        let message = error.to_string();
+        match error {
+            SupervisorLockError::Held { .. } => {
+                Self::new(exit::CONFLICT, message).hint("stop the other one, or use another --home")
+            }
+            SupervisorLockError::Io { path, source } => Self::io(&path, &source),
+        }
     }
 }
 

@@ -12,5 +12,9 @@ pub(crate) const NOT_FOUND: u8 = 3;
 pub(crate) const CONFLICT: u8 = 4;
 /// A file, a directory, a permission or a missing trust.
 pub(crate) const IO: u8 = 5;
+/// A supervised kernel crashed so often that it is not started again.
+pub(crate) const CRASHED: u8 = 70;
+/// A kernel wants to be started again, by whoever supervises it.
+pub(crate) const RESTART: u8 = skillhost_kernel::supervision::RESTART_CODE;
 /// Interrupted by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;

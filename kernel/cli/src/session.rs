@@ -14,6 +14,7 @@ use skillhost_kernel::{
 use skillhost_models::{Models, keys_of};
 
 use crate::cli::Global;
+use crate::commands::is_supervised;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::Output;
@@ -114,7 +115,9 @@ impl Session {
         let settings = self.settings(&home)?.settings;
         let settings_file = Some(home.settings_file());
         let models = Arc::new(self.models(&home, &settings));
-        let options = BootOptions { settings_file, models, ..BootOptions::new(home, settings) };
+        let supervised = is_supervised();
+        let options =
+            BootOptions { settings_file, models, supervised, ..BootOptions::new(home, settings) };
         let result = self.block_on(async {
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;

@@ -7,6 +7,7 @@ use skillhost_events::{Delivery, StoredEvent};
 
 use crate::error::CallError;
 use crate::kernel::Kernel;
+use crate::user_message::UserMessages;
 
 /// A part of the kernel that handles events. Its subscriber id is `kernel:<topic>`.
 ///
@@ -27,7 +28,7 @@ pub(crate) trait OwnHandler: Send + Sync {
 
 /// Every handler of the kernel's own.
 pub(crate) fn own_handlers() -> Vec<Arc<dyn OwnHandler>> {
-    Vec::new()
+    vec![Arc::new(UserMessages)]
 }
 
 /// What came of one attempt to handle an event.

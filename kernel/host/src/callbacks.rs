@@ -123,13 +123,10 @@ impl Callbacks {
             }
             host_method::NOTIFY => self.say(&kernel, topic::NOTICE, payload).map(|_| Vec::new()),
             host_method::REQUEST_RESTART => {
-                match self.say(&kernel, topic::RESTART_REQUESTED, payload)? {
-                    0 => Err(CallError::new(
-                        ErrorKind::Unavailable,
-                        "nothing is running that could restart the kernel",
-                    )),
-                    _ => Ok(Vec::new()),
-                }
+                let Notice { text } = read(payload)?;
+                let kernel = Kernel { shared: kernel };
+                kernel.request_restart(&text, self.extension.as_str()).await?;
+                Ok(Vec::new())
             }
             host_method::SECRET => {
                 let request: SecretRequest = read(payload)?;

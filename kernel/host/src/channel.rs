@@ -67,6 +67,10 @@ pub struct ApprovalRequest {
     pub destructive: bool,
     /// A standing consent is not offered: this tool asks every time.
     pub always: bool,
+    /// What the call is about where the arguments do not say it, such as the files of an extension
+    /// that is to be built. Written by whoever wrote those; to be sanitised where it is printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
 }
 
 /// What somebody said to an [`ApprovalRequest`].
@@ -85,7 +89,7 @@ pub enum Decision {
 }
 
 /// What happens in a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
     /// More of the reply's text.

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 use tokio::net::{UnixListener, UnixStream};
 
 use skillhost_contract::payload::{CallContext, ErrorKind};
@@ -19,12 +21,17 @@ use crate::error::{CallError, KernelError};
 use crate::home::{Environment, Home};
 use crate::kernel::{Kernel, TurnRequest};
 use crate::loader::hex;
+use crate::runtime::RunError;
+use crate::thread::Threads;
+use talk::Talked;
 
 mod answers;
+mod talk;
 
 pub use answers::{
     AgentDetails, AgentState, AgentSummary, Diagnosis, FailedListing, Health, ToolListing,
 };
+pub use talk::{Connection, Failure, FromKernel, Spoken, TalkRequest};
 
 /// What can be asked of a kernel, running or the caller's own. Whoever can connect is the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +39,24 @@ pub use answers::{
 pub enum Request {
     /// Take a new build of an extension into use: answers [`crate::Reloaded`].
     Reload {
+        /// The extension.
+        id: String,
+    },
+    /// Say what would be built: answers [`crate::BuildPreview`].
+    PreviewBuild {
+        /// The extension.
+        id: String,
+    },
+    /// Build and install an extension: answers [`crate::Built`]. Given up when whoever asks goes
+    /// away.
+    Build {
+        /// The extension.
+        id: String,
+        /// The files that somebody agreed to, as the preview names them.
+        sha256: String,
+    },
+    /// Take the build before back: answers [`crate::RolledBack`].
+    RollBack {
         /// The extension.
         id: String,
     },
@@ -72,10 +97,31 @@ pub enum Request {
         /// The agent.
         id: String,
     },
+    /// Say something in a thread: a conversation follows, see [`Connection`].
+    Talk(TalkRequest),
+    /// Hear what becomes of what was said in a thread and is not answered yet, as for `Talk`.
+    Attach {
+        /// The thread.
+        thread: String,
+    },
+    /// Make a skill active in a thread that is at rest: answers its [`crate::SkillRef`].
+    Activate {
+        /// The thread.
+        thread: String,
+        /// The skill.
+        skill: String,
+    },
     /// Say what was loaded and what was not: answers [`crate::LoadReport`].
     Report,
     /// The report, and every library asked for its health: answers [`Diagnosis`].
     Diagnose,
+    /// List schedules: answers a list of [`crate::ScheduleSummary`].
+    Schedules,
+    /// Run a schedule now and wait for it: answers [`crate::Ran`].
+    RunSchedule {
+        /// The schedule, `extension/name`.
+        id: String,
+    },
 }
 
 /// What a running kernel answers.
@@ -153,9 +199,18 @@ impl Drop for ControlServer {
     }
 }
 
-async fn answer(mut stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
-    let request = read_line(&mut stream).await?;
+async fn answer(stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut read = BufReader::new(read);
+    let mut request = String::new();
+    (&mut read).take(LINE_LIMIT).read_line(&mut request).await?;
     let reply = match serde_json::from_str::<Request>(&request) {
+        Ok(Request::Talk(said)) => {
+            return talk::serve(kernel, Talked::Talk(said), read, write).await;
+        }
+        Ok(Request::Attach { thread }) => {
+            return talk::serve(kernel, Talked::Attach { thread }, read, write).await;
+        }
         Ok(request) => match perform(kernel, request).await {
             Ok(value) => Reply::Done(value),
             Err(error) => {
@@ -168,7 +223,7 @@ async fn answer(mut stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
                 .with_hint("start `skillhost run` again if it is of another version"),
         ),
     };
-    write_line(&mut stream, &reply).await
+    write_line(&mut write, &reply).await
 }
 
 /// Does what a request asks for; the answer is what the request's documentation names, as JSON.
@@ -178,6 +233,9 @@ async fn answer(mut stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
 pub async fn perform(kernel: &Kernel, request: Request) -> Result<Box<RawValue>, KernelError> {
     match request {
         Request::Reload { id } => json(&kernel.reload(&id).await?),
+        Request::PreviewBuild { id } => json(&kernel.preview_build(&id).await?),
+        Request::Build { id, sha256 } => json(&kernel.build_extension(&id, &sha256).await?),
+        Request::RollBack { id } => json(&kernel.roll_back_extension(&id).await?),
         Request::Turn { agent, prompt } => {
             let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
             json(&kernel.turn(&turn).await?)
@@ -191,8 +249,21 @@ pub async fn perform(kernel: &Kernel, request: Request) -> Result<Box<RawValue>,
         Request::Tools { agent } => json(&answers::tools(kernel, agent.as_deref()).await?),
         Request::Agents => json(&answers::agents(kernel).await?),
         Request::Agent { id } => json(&answers::agent(kernel, &id).await?),
+        Request::Activate { thread, skill } => {
+            let mut thread = Threads::of(kernel.home())
+                .open(&thread)
+                .map_err(|error| CallError::from(RunError::from(error)))?;
+            let active = kernel.activate_skill(&mut thread, &skill).await;
+            json(&active.map_err(CallError::from)?)
+        }
+        Request::Talk(_) | Request::Attach { .. } => {
+            let message = "a conversation is not one question and one answer";
+            Err(CallError::new(ErrorKind::InvalidArgument, message).into())
+        }
         Request::Report => json(&*kernel.report()),
         Request::Diagnose => json(&answers::diagnosis(kernel).await),
+        Request::Schedules => json(&kernel.schedules().await),
+        Request::RunSchedule { id } => json(&kernel.run_schedule(&id).await?),
     }
 }
 
@@ -217,7 +288,10 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<String> {
     Ok(line)
 }
 
-async fn write_line<T: Serialize>(stream: &mut UnixStream, value: &T) -> io::Result<()> {
+async fn write_line<T: Serialize>(
+    stream: &mut (impl AsyncWrite + Unpin),
+    value: &T,
+) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     stream.write_all(&line).await

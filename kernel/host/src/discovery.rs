@@ -139,7 +139,7 @@ fn read_folder(folder: &Path, rejected: &mut Vec<Rejection>) -> Vec<FoundManifes
     found
 }
 
-fn read_limited(path: &Path) -> io::Result<String> {
+pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
     // A FIFO would block the start for ever, so the kind is looked at before the file is opened.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));

@@ -26,6 +26,15 @@ impl CallError {
         self
     }
 
+    /// Says more about what to do, on a line of its own.
+    pub(crate) fn with_more(mut self, hint: &str) -> Self {
+        if !self.hint.is_empty() {
+            self.hint.push('\n');
+        }
+        self.hint.push_str(hint);
+        self
+    }
+
     pub(crate) fn protocol(error: &dyn std::fmt::Display) -> Self {
         Self::new(ErrorKind::Protocol, format!("the answer is unreadable: {error}"))
     }

@@ -21,8 +21,16 @@ pub mod topic {
     /// An extension has a line for the person at the terminal: payload `{"text": …}`. The only one
     /// that is not kept.
     pub const NOTICE: &str = "kernel.notice";
-    /// An extension asks for a restart: payload `{"text": …}`, the reason.
+    /// An agent or extension has asked for a restart: payload `{"text": …}`, the reason.
     pub const RESTART_REQUESTED: &str = "kernel.restart_requested";
+    /// A person has said something to an agent: payload [`crate::control::TalkRequest`], its key the
+    /// message's id.
+    pub const USER_MESSAGE: &str = "user.message";
+    /// What a person said was answered, or will not be: payload `{"message_id": …, "thread": …}` and
+    /// `outcome` or `error`.
+    pub const REPLIED: &str = "agent.replied";
+    /// The kernel was started again, as asked: payload [`crate::Restarted`].
+    pub const RESTARTED: &str = "kernel.restarted";
     /// A new build of an extension is in use: payload `{"id": …, "version": …}`.
     pub const RELOADED: &str = "kernel.extension_reloaded";
     /// A delivery of an event was given up: payload `{"delivery": …, "subscriber": …, "event": …,
@@ -30,6 +38,10 @@ pub mod topic {
     pub const EVENT_DEAD: &str = "event.dead";
     /// A service ended with an error: payload `{"id": …, "reason": …}`.
     pub const SERVICE_FAILED: &str = "kernel.service_failed";
+    /// An extension was built and installed: payload `{"id": …, "sha256": …, "tools": […]}`.
+    pub const BUILT: &str = "extension.built";
+    /// An extension was not built: payload `{"id": …, "reason": …}`.
+    pub const BUILD_FAILED: &str = "extension.build_failed";
 }
 
 /// Events a slow reader may lag behind before the oldest are dropped.

@@ -1,6 +1,6 @@
 //! The kernel: what is loaded, and what can be done with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,15 +12,20 @@ use skillhost_manifest::ExtensionId;
 
 use crate::agents::{Agent, Resolved, Resolver, catalog_scope, generation, missing_tools};
 use crate::boot::BootOptions;
+use crate::builder::ExtensionBuilder;
 use crate::context_chain::{Block, ContextChain, compose};
+use crate::conversations::Conversations;
 use crate::error::{CallError, KernelError, similar};
 use crate::events::{EventBus, journal_of};
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
+use crate::process::ProcessSource;
 use crate::report::LoadReport;
+use crate::restart::Restarts;
 use crate::runtime::session::Sessions;
+use crate::scheduler::Clockwork;
 use crate::secrets::Secrets;
 use crate::serving::Serving;
 use crate::settings::Settings;
@@ -51,6 +56,9 @@ pub struct Limits {
     pub event_retries: Vec<Duration>,
     /// The service's end, `stop`, and the end of the runtime: each.
     pub stop: Duration,
+    /// Conversations that come to rest before a restart, the agents included that they have handed
+    /// tasks to.
+    pub rest: Duration,
 }
 
 impl Default for Limits {
@@ -68,6 +76,7 @@ impl Default for Limits {
             event_agent: seconds(600),
             event_retries: vec![seconds(1), seconds(5), seconds(25)],
             stop: seconds(5),
+            rest: seconds(600),
         }
     }
 }
@@ -90,16 +99,22 @@ pub(crate) struct Shared {
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) models: Arc<dyn ModelSource>,
+    pub(crate) processes: Arc<dyn ProcessSource>,
+    pub(crate) builder: Arc<dyn ExtensionBuilder>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
     pub(crate) serving: Serving,
     /// The agents that run just now.
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) restarts: Restarts,
+    pub(crate) conversations: Conversations,
     pub(crate) state: ArcSwap<State>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
     /// Whether services were started, so that a reload starts the new build's.
     pub(crate) services_run: AtomicBool,
+    /// What happens at certain times.
+    pub(crate) clockwork: Arc<Clockwork>,
     call_ids: AtomicU64,
 }
 
@@ -112,6 +127,8 @@ pub(crate) struct State {
     pub(crate) tools: ToolTable,
     pub(crate) chain: ContextChain,
     pub(crate) agents: BTreeMap<ExtensionId, Arc<Agent>>,
+    /// What lies in `sandbox/extensions`, loaded or not.
+    pub(crate) added: Arc<BTreeSet<ExtensionId>>,
     pub(crate) report: Arc<LoadReport>,
 }
 
@@ -145,27 +162,45 @@ pub struct Turn {
     pub blocks: Vec<Block>,
 }
 
+/// What `uses_tools` calls everything in `sandbox/extensions`; no extension may have the id.
+pub(crate) const ADDED: &str = "sandbox";
+
 /// The agent a turn goes to when none is named.
 pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl Shared {
     pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
-        let BootOptions { home, settings, settings_file, installation, limits, models } = options;
+        let BootOptions {
+            home,
+            settings,
+            settings_file,
+            installation,
+            limits,
+            models,
+            processes,
+            supervised,
+            builder,
+        } = options;
         let events = EventBus::new(journal_of(&home));
         Self {
+            restarts: Restarts::new(&home, supervised),
             home,
             settings: ArcSwap::from_pointee(settings),
             settings_file,
             installation,
             limits,
             models,
+            processes,
+            builder,
             secrets,
             events,
             serving: Serving::default(),
             sessions: Arc::default(),
+            conversations: Conversations::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),
+            clockwork: Arc::default(),
             call_ids: AtomicU64::new(1),
         }
     }
@@ -296,10 +331,15 @@ impl Kernel {
     /// Lists the tools that an agent may call.
     pub(crate) async fn tools_of(&self, agent: &Agent, context: &CallContext) -> Listing {
         let uses = &agent.settings().uses_tools;
+        let added = match uses.iter().any(|used| used.value == ADDED) {
+            true => Arc::clone(&self.shared.state.load().added),
+            false => Arc::default(),
+        };
         let wanted = |owner: &ExtensionId, name: &str| {
             // An agent is no tool of its own.
             *owner != agent.manifest.id
-                && uses.iter().any(|used| used.value == name || *owner == *used.value)
+                && (uses.iter().any(|used| used.value == name || *owner == *used.value)
+                    || added.contains(owner))
         };
         self.shared.list_tools(context, wanted).await
     }
@@ -400,10 +440,11 @@ impl Kernel {
         }
     }
 
-    /// Ends the deliveries of events, then everything in reverse load order, one after the other:
-    /// service, calls in flight, `stop`, runtime. What an extension depends on is there until its own
-    /// end.
+    /// Ends what schedules run and the deliveries of events, then everything in reverse load order, one
+    /// after the other: service, calls in flight, `stop`, runtime. What an extension depends on is
+    /// there until its own end.
     pub async fn shutdown(&self) {
+        self.shared.clockwork.end(self.shared.limits.drain).await;
         self.end_deliveries().await;
         let _alone = self.shared.changes.lock().await;
         loop {

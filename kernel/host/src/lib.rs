@@ -10,12 +10,14 @@
 mod abi;
 mod agents;
 mod boot;
+mod builder;
 mod bus;
 mod callbacks;
 mod channel;
 mod context_chain;
 #[cfg(unix)]
 pub mod control;
+mod conversations;
 mod discovery;
 mod elf;
 mod error;
@@ -23,24 +25,35 @@ mod events;
 mod exported;
 mod home;
 mod installation;
+mod installed;
 mod instance;
 mod journal;
 mod kernel;
 mod loader;
 mod model;
+mod probe;
+mod process;
 mod reload;
+mod remote;
 mod report;
+mod restart;
 mod runtime;
+mod scheduler;
 mod secrets;
 mod serving;
 mod settings;
+pub mod supervision;
 mod thread;
 mod tools;
 mod transcript;
+mod user_message;
 mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
 pub use boot::BootOptions;
+pub use builder::{
+    BuildPlan, BuildPreview, Built, Candidate, ExtensionBuilder, PlannedFile, RolledBack,
+};
 pub use channel::{ApprovalRequest, Channel, Decision, RunEvent, SecretAsk, SecretReply};
 pub use context_chain::{Block, Outcome};
 pub use discovery::{Discovered, FoundManifest, discover};
@@ -50,31 +63,39 @@ pub use events::{EventBus, journal_of, topic};
 pub use exported::Published;
 pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
 pub use installation::Installation;
+pub use installed::{
+    Installed, InstalledCode, InstalledError, TreeDigest, TreeError, copy_tree, digest_of,
+};
 pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
 pub use loader::{LoadError, LoadTimings};
 pub use model::{
     Message, ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply,
     ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
 };
+pub use probe::{ProbeFailure, Probed, probe};
+pub use process::{ProcessExtension, ProcessSource, ProcessStart};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
+pub use restart::Restarted;
 pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
+pub use scheduler::{LastRun, Ran, ScheduleSummary};
 pub use secrets::Secrets;
 pub use settings::{
-    DEFAULT_MODEL, EventsSettings, KnownModel, LoadedSettings, McpCatalog, McpCatalogGlobs,
-    McpCatalogWord, McpReview, McpSettings, ModelsSettings, Provenance, ProviderSettings, Settings,
-    SettingsError, Wire,
+    BuildSettings, DEFAULT_MODEL, EventsSettings, KnownModel, LoadedSettings, McpCatalog,
+    McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings, ModelsSettings, ProcessSettings,
+    Provenance, ProviderSettings, Settings, SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
     PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
-    PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
+    PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, SkillRef, ToolOutput, ToolSpec,
 };
 pub use skillhost_events::{
     DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, Tail,
 };
 pub use thread::{
-    CUT_OFF, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary, Threads,
+    CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary,
+    Threads,
 };
 pub use tools::OwnedTool;
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};

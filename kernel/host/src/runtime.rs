@@ -17,6 +17,7 @@ mod arguments;
 mod asking;
 mod begin;
 mod budget;
+mod build_extension;
 mod calls;
 mod compaction;
 mod create_agent;
@@ -27,6 +28,7 @@ mod lineage;
 mod loop_guard;
 mod permissions;
 mod reporter;
+mod request_restart;
 mod run;
 pub(crate) mod session;
 mod skills;
@@ -46,10 +48,13 @@ pub struct RunRequest {
     pub correlation_id: Option<String>,
     /// Ends the run when it is cancelled; the thread can go on afterwards.
     pub cancel: CancellationToken,
+    /// The id of what the user says, where the run goes on in the next kernel when this one ends:
+    /// it then is begun again with the same id, and what the thread has heard is not said twice.
+    pub message_id: Option<String>,
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunOutcome {
     /// Names the transcript.
     pub run_id: String,
@@ -93,6 +98,12 @@ pub enum RunError {
     /// The caller gave the run up.
     #[error("the run was cancelled")]
     Cancelled,
+    /// The kernel ends; the run goes on in the one that comes next.
+    #[error("the kernel ends; the run goes on when it is there again")]
+    Restarting,
+    /// The thread has gone on before the message was answered.
+    #[error("the thread has gone on before this was answered")]
+    LeftBehind,
     /// The model said nothing, twice.
     #[error("{model} said nothing")]
     NothingSaid {
@@ -133,6 +144,8 @@ impl RunError {
             Self::Budget { .. } | Self::Overflow { .. } => ErrorKind::TooLarge,
             Self::Loop { .. } | Self::NothingSaid { .. } => ErrorKind::Failed,
             Self::Cancelled => ErrorKind::Cancelled,
+            Self::Restarting => ErrorKind::Unavailable,
+            Self::LeftBehind => ErrorKind::Conflict,
             Self::Thread(error) => error.kind(),
         }
     }
@@ -150,7 +163,8 @@ impl RunError {
             Self::Loop { .. } => {
                 "say in other words what is wanted, or choose another model".into()
             }
-            Self::Cancelled => String::new(),
+            Self::Cancelled | Self::Restarting => String::new(),
+            Self::LeftBehind => "say it again".into(),
             Self::NothingSaid { only_reasoning: true, .. } => {
                 "allow longer replies (max_output_tokens), or choose another model".into()
             }
@@ -163,13 +177,15 @@ impl RunError {
     }
 
     /// The kind in one word, for transcripts.
-    fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Agent(_) => "agent",
             Self::Model(_) => "model",
             Self::Budget { .. } => "budget",
             Self::Loop { .. } => "loop",
             Self::Cancelled => "cancelled",
+            Self::Restarting => "restarting",
+            Self::LeftBehind => "left_behind",
             Self::NothingSaid { .. } => "nothing_said",
             Self::Overflow { .. } => "overflow",
             Self::Thread(_) => "thread",

@@ -13,14 +13,19 @@ use serde_json::{Map, Value};
 use skillhost_manifest::Manifest;
 
 use crate::error::similar;
+use crate::supervision::SupervisorSettings;
 
+mod build;
 mod events;
 mod mcp;
 mod models;
+mod processes;
 
+pub use build::BuildSettings;
 pub use events::EventsSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
 pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
+pub use processes::ProcessSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
@@ -39,6 +44,12 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// The models that agents run on.
     pub models: ModelsSettings,
+    /// What process extensions may use up.
+    pub processes: ProcessSettings,
+    /// When a supervised kernel that crashed is started again.
+    pub supervisor: SupervisorSettings,
+    /// How extensions in `sandbox/extensions` are built.
+    pub build: BuildSettings,
 }
 
 /// One value and where it comes from.
@@ -138,9 +149,17 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["events__", "extensions__", "mcp__", "models__"]
-                        .iter()
-                        .any(|prefix| key.starts_with(prefix))
+                    || [
+                        "build__",
+                        "events__",
+                        "extensions__",
+                        "mcp__",
+                        "models__",
+                        "processes__",
+                        "supervisor__",
+                    ]
+                    .iter()
+                    .any(|prefix| key.starts_with(prefix))
             })
             .split("__");
         let figment = Figment::from(SettingsFile { path, values }).merge(environment);
@@ -230,8 +249,20 @@ impl LoadedSettings {
         for (key, value) in mcp.as_object().into_iter().flatten() {
             rows.push(self.row(&format!("mcp.{key}"), value.clone(), "default"));
         }
+        let supervisor = serde_json::to_value(self.settings.supervisor).unwrap_or_default();
+        for (key, value) in supervisor.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("supervisor.{key}"), value.clone(), "default"));
+        }
+        let build = serde_json::to_value(&self.settings.build).unwrap_or_default();
+        for (key, value) in build.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("build.{key}"), value.clone(), "default"));
+        }
         for (key, value) in self.settings.models.rows() {
             rows.push(self.row(&format!("models.{key}"), value, "default"));
+        }
+        let processes = serde_json::to_value(&self.settings.processes).unwrap_or_default();
+        for (key, value) in processes.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("processes.{key}"), value.clone(), "default"));
         }
         let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
         for (manifest, path) in manifests {
@@ -298,14 +329,21 @@ mod tests {
         let keys: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.to_string())).collect();
         let expected = [
             ("allow_shadowing", "[]".to_owned()),
+            ("build.allow", "[]".to_owned()),
+            ("build.memory_limit_mib", "4096".to_owned()),
+            ("build.time_limit_ms", "600000".to_owned()),
             ("extensions.echo.greeting", "\"hi\"".to_owned()),
             ("extensions.echo.other", "1".to_owned()),
             ("mcp.catalog", "\"all\"".to_owned()),
             ("mcp.review", "\"off\"".to_owned()),
             ("models.default", "\"script/demo\"".to_owned()),
+            ("processes.memory_limit_mib", "1024".to_owned()),
+            ("supervisor.crashes", "5".to_owned()),
+            ("supervisor.delay_ms", "1000".to_owned()),
+            ("supervisor.within_ms", "300000".to_owned()),
         ];
         assert_eq!(keys, expected);
-        assert_eq!(rows[2].source, "manifests/echo/manifest.yaml");
+        assert_eq!(rows[5].source, "manifests/echo/manifest.yaml");
     }
 
     #[test]

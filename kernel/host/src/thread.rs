@@ -37,6 +37,17 @@ pub struct ThreadSkill {
     pub in_messages: bool,
 }
 
+/// What has become of something that a person said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// It is the last thing that was said, and an agent owes the answer.
+    Open,
+    /// It was answered with this text.
+    Answered(String),
+    /// It was not answered, and the thread has gone on since.
+    LeftBehind,
+}
+
 /// A conversation with an agent. While it is open nobody else can open it.
 pub struct Thread {
     id: String,
@@ -95,8 +106,26 @@ impl Thread {
             Message::User { .. } => self.cut_off(),
             Message::Assistant { .. } | Message::Tool { .. } => Vec::new(),
         };
-        changes.push(Change::Message { message });
+        changes.push(Change::Message { message, message_id: None });
         self.commit(changes)
+    }
+
+    /// Adds what a person said, under the id of their message; calls that have no answer are settled
+    /// first.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`]; the thread then is what it was.
+    pub fn hear(&mut self, text: String, message_id: String) -> Result<(), ThreadError> {
+        let mut changes = self.cut_off();
+        let (message, message_id) = (Message::User { text }, Some(message_id));
+        changes.push(Change::Message { message, message_id });
+        self.commit(changes)
+    }
+
+    /// What has become of a message; nothing where it was never heard in this thread.
+    #[must_use]
+    pub fn heard(&self, message_id: &str) -> Option<Heard> {
+        self.state.heard(message_id)
     }
 
     /// Notes that a skill is active, or active in another text. `in_messages` says that the text is
@@ -160,6 +189,7 @@ impl Thread {
     fn cut_off(&self) -> Vec<Change> {
         let answer = |(call_id, name)| Change::Message {
             message: Message::Tool { call_id, name, text: CUT_OFF.to_owned(), is_error: true },
+            message_id: None,
         };
         self.state.open_calls().into_iter().map(answer).collect()
     }

@@ -39,7 +39,7 @@ pub(crate) struct Entry {
 /// What does a tool's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolBody {
-    /// The library that owns it.
+    /// The library, or the process, that owns it.
     Library,
     /// The kernel. Offered to agents only: it acts for a run.
     Kernel,
@@ -103,6 +103,18 @@ impl ToolTable {
     /// When its name is taken.
     pub(crate) fn add_agent(&mut self, manifest: &Manifest) -> Result<(), Vec<ToolProblem>> {
         self.add_all(&manifest.id, ToolBody::Agent, &[kernel_tools::alias(manifest)])
+    }
+
+    /// Adds the tools that an extension would have.
+    ///
+    /// # Errors
+    /// As for [`ToolTable::add`].
+    pub(crate) fn try_add(
+        &mut self,
+        owner: &ExtensionId,
+        specs: &[ToolSpec],
+    ) -> Result<(), Vec<ToolProblem>> {
+        self.add_all(owner, ToolBody::Library, specs)
     }
 
     fn add_all(

@@ -219,7 +219,8 @@ impl ExtensionContext {
     /// Asks the kernel to start again, e.g. after an extension was written.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when nothing that could restart it is running.
+    /// [`ErrorKind::Unavailable`] where nothing would start it again, [`ErrorKind::Conflict`] while
+    /// a restart is under way.
     pub async fn request_restart(&self, reason: &str) -> Result<()> {
         let notice = Notice { text: reason.to_owned() };
         self.link.call(host_method::REQUEST_RESTART, to_bytes(&notice)?).await.map(drop)

@@ -33,9 +33,10 @@ pub(crate) struct AskArgs {
     /// Print the system prompt of the turn instead of calling a model
     #[arg(long, conflicts_with_all = ["model", "thread", "approve"])]
     pub(crate) print_prompt: bool,
-    /// What the user says; `-` reads standard input
-    #[arg(value_name = "TEXT")]
-    pub(crate) text: String,
+    /// What the user says; `-` reads standard input. May be left out with --thread: then the answer
+    /// to what was said there before is printed, and waited for where a kernel works on it
+    #[arg(value_name = "TEXT", required_unless_present = "thread")]
+    pub(crate) text: Option<String>,
 }
 
 #[derive(Debug, Args)]

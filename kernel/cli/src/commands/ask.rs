@@ -1,28 +1,30 @@
 //! `skillhost ask`: one turn of an agent, hop 1 and hop 6.
 
-use serde_json::Value;
-use skillhost_kernel::DEFAULT_AGENT;
+use serde_json::{Value, json};
 use skillhost_kernel::control::Request;
+use skillhost_kernel::{DEFAULT_AGENT, Message, Threads};
 
-use super::talk::Talk;
-use super::text_or_stdin;
+use super::{talk, text_or_stdin};
 use crate::cli::AskArgs;
+use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome};
+use crate::output::{DIM, Outcome, show};
 use crate::session::Session;
 
 pub(super) fn ask(session: &Session, args: &AskArgs) -> Outcome {
-    let prompt = text_or_stdin(&args.text)?;
+    let prompt = args.text.as_deref().map(text_or_stdin).transpose()?;
     if args.print_prompt {
-        return print_prompt(session, args, prompt);
+        return print_prompt(session, args, prompt.unwrap_or_default());
     }
-    session.with_kernel(async |kernel| {
-        let mut talk = Talk::begin(session, kernel, &args.talk).await?;
-        let result = talk.turn(prompt).await;
-        let id = talk.thread.id();
-        let output = session.output;
+    talk::with(session, &args.talk, async |talk| {
+        let result = match prompt {
+            Some(text) => talk.turn(text).await.map(Some),
+            None => talk.owed().await,
+        };
+        let (id, output) = (talk.thread(), session.output);
         let outcome = match result {
-            Ok(outcome) => outcome,
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => return last_answer(session, id),
             // What was said so far is kept.
             Err(error) => return Err(error.hint(format!("the thread goes on with: --thread {id}"))),
         };
@@ -32,6 +34,27 @@ pub(super) fn ask(session: &Session, args: &AskArgs) -> Outcome {
         output.aside(format!("{DIM}the thread goes on with: --thread {id}{DIM:#}"));
         Ok(exit::OK)
     })
+}
+
+/// Prints the answer that is in the thread already.
+fn last_answer(session: &Session, id: &str) -> Outcome {
+    let contents = Threads::of(&session.home()?).read(id)?;
+    let answer = match contents.messages.last() {
+        Some(Message::Assistant { text, calls }) if calls.is_empty() => text,
+        _ => {
+            let message = format!("nobody works on an answer in thread `{id}`");
+            return Err(CliError::new(exit::FINDINGS, message)
+                .hint("what a kernel that has gone was told is answered by: skillhost run"));
+        }
+    };
+    let output = session.output;
+    match output.json {
+        true => output.object(&json!({
+            "thread": id, "agent": contents.summary.agent, "text": answer,
+        }))?,
+        false => output.line(show(answer.trim_end()))?,
+    }
+    Ok(exit::OK)
 }
 
 fn print_prompt(session: &Session, args: &AskArgs, prompt: String) -> Outcome {

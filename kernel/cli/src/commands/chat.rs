@@ -6,10 +6,10 @@ mod input;
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_kernel::control::{self, AgentSummary, Request};
-use skillhost_kernel::{CallContext, Kernel, Origin};
+use skillhost_kernel::control::{AgentSummary, Request, ToolListing};
+use skillhost_kernel::{CallContext, Origin, ToolOutput};
 
-use super::talk::Talk;
+use super::talk::{self, InThread, Talk};
 use crate::cli::ChatArgs;
 use crate::error::CliError;
 use crate::exit;
@@ -25,14 +25,16 @@ const LIST_SKILLS: &str = "list_skills";
 pub(super) fn chat(session: &Session, args: &ChatArgs) -> Outcome {
     // Before anything listens for Ctrl-C: the line editor takes the signal for itself.
     let mut input = Input::open(session)?;
-    session.with_kernel(async |kernel| {
-        let mut talk = Talk::begin(session, kernel, &args.talk).await?;
-        greet(&talk);
+    talk::with(session, &args.talk, async |talk| {
+        greet(talk);
+        if args.talk.thread.is_some() {
+            owed(talk).await?;
+        }
         // A script wants to know how its last turn went; a person has seen it.
         let mut code = exit::OK;
         loop {
             if input.is_terminal() {
-                input.offer(names(kernel).await);
+                input.offer(names(talk).await);
             }
             match input.next(&mut talk.interrupted).await? {
                 Line::End => break,
@@ -40,7 +42,7 @@ pub(super) fn chat(session: &Session, args: &ChatArgs) -> Outcome {
                     code = exit::INTERRUPTED;
                     break;
                 }
-                Line::Text(line) => match follow(&mut talk, &line).await {
+                Line::Text(line) => match follow(talk, &line).await {
                     Ok(Next::Quit) => break,
                     Ok(Next::Prompt) => code = exit::OK,
                     Err(error) => {
@@ -61,8 +63,23 @@ enum Next {
     Quit,
 }
 
+/// The answer to what was said before this chat began, if one is owed.
+async fn owed(talk: &mut Talk<'_>) -> Result<(), CliError> {
+    match talk.owed().await {
+        Ok(Some(outcome)) if talk.session.output.json => {
+            talk.session.output.object(&talk.json(&outcome)?)
+        }
+        Ok(_) => Ok(()),
+        // The chat goes on without it.
+        Err(error) => {
+            talk.session.output.error(&error);
+            Ok(())
+        }
+    }
+}
+
 fn greet(talk: &Talk<'_>) {
-    let (agent, id) = (show(talk.thread.agent()), talk.thread.id());
+    let (agent, id) = (show(talk.agent()), talk.thread());
     talk.session.output.aside(format!(
         "{DIM}talking to {agent} in thread {id}; /help says what else there is{DIM:#}"
     ));
@@ -78,7 +95,7 @@ async fn follow(talk: &mut Talk<'_>, line: &str) -> Result<Next, CliError> {
         Said::Quit => return Ok(Next::Quit),
         Said::Skills => skills(talk).await?,
         Said::Skill { id, text } => {
-            let skill = talk.kernel.activate_skill(&mut talk.thread, id).await?;
+            let skill = talk.activate(id).await?;
             let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
             let (id, digest) = (show(&skill.skill_id), show(digest));
             output.aside(format!("{DIM}skill {id} is active, sha256 {digest}{DIM:#}"));
@@ -92,7 +109,7 @@ async fn follow(talk: &mut Talk<'_>, line: &str) -> Result<Next, CliError> {
             greet(talk);
         }
         Said::Reset => {
-            talk.thread.reset()?;
+            talk.reset()?;
             output.aside(format!("{DIM}the thread is empty again{DIM:#}"));
         }
         Said::Approve(tool) => {
@@ -115,13 +132,13 @@ async fn turn(talk: &mut Talk<'_>, text: &str) -> Result<(), CliError> {
 
 async fn skills(talk: &Talk<'_>) -> Result<(), CliError> {
     let context = CallContext {
-        agent_id: talk.thread.agent().to_owned(),
-        session_id: talk.thread.id().to_owned(),
+        agent_id: talk.agent().to_owned(),
+        session_id: talk.thread().to_owned(),
         origin: Origin::Operator,
         ..CallContext::default()
     };
-    let answer = talk.kernel.invoke(context, LIST_SKILLS, "{}").await?;
-    let active: Vec<_> = talk.thread.skills().iter().map(|skill| &skill.skill).collect();
+    let answer: ToolOutput = talk.answer(list_skills(context)).await?;
+    let active: Vec<_> = talk.in_thread()?.skills.into_iter().map(|skill| skill.skill).collect();
     let output = talk.session.output;
     if output.json {
         let listed = answer.structured.as_ref().map(|value| value.get());
@@ -135,8 +152,12 @@ async fn skills(talk: &Talk<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
+fn list_skills(context: CallContext) -> Request {
+    Request::Invoke { context, tool: LIST_SKILLS.to_owned(), arguments: "{}".to_owned() }
+}
+
 async fn agents(talk: &Talk<'_>) -> Result<(), CliError> {
-    let agents = all_agents(talk.kernel).await?;
+    let agents: Vec<AgentSummary> = talk.answer(Request::Agents).await?;
     let output = talk.session.output;
     if output.json {
         return output.object(&json!({ "agents": agents }));
@@ -144,7 +165,7 @@ async fn agents(talk: &Talk<'_>) -> Result<(), CliError> {
     let rows: Vec<_> = agents
         .iter()
         .map(|agent| {
-            let here = if agent.id.as_str() == talk.thread.agent() { "*" } else { "" };
+            let here = if agent.id.as_str() == talk.agent() { "*" } else { "" };
             let problem = agent.problem.as_ref().map(|problem| problem.reason.clone());
             vec![here.to_owned(), agent.id.to_string(), problem.unwrap_or(agent.name.clone())]
         })
@@ -152,33 +173,28 @@ async fn agents(talk: &Talk<'_>) -> Result<(), CliError> {
     output.table(&["", "AGENT", "NAME"], &rows)
 }
 
-async fn all_agents(kernel: &Kernel) -> Result<Vec<AgentSummary>, CliError> {
-    let answer = control::perform(kernel, Request::Agents).await?;
-    Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
-}
-
 fn thread(talk: &Talk<'_>) -> Result<(), CliError> {
-    let thread = &talk.thread;
+    let InThread { messages, skills } = talk.in_thread()?;
     let output = talk.session.output;
     if output.json {
         return output.object(&json!({
-            "thread": thread.id(),
-            "agent": thread.agent(),
-            "messages": thread.messages().len(),
-            "skills": thread.skills(),
+            "thread": talk.thread(),
+            "agent": talk.agent(),
+            "messages": messages,
+            "skills": skills,
         }));
     }
-    output.line(format!("thread    {}", thread.id()))?;
-    output.line(format!("agent     {}", show(thread.agent())))?;
-    output.line(format!("messages  {}", thread.messages().len()))?;
-    for skill in thread.skills() {
+    output.line(format!("thread    {}", talk.thread()))?;
+    output.line(format!("agent     {}", show(talk.agent())))?;
+    output.line(format!("messages  {messages}"))?;
+    for skill in skills {
         output.line(format!("skill     {}", show(&skill.skill.skill_id)))?;
     }
     Ok(())
 }
 
 /// What Tab offers. What cannot be asked for now is not offered.
-async fn names(kernel: &Kernel) -> Names {
+async fn names(talk: &Talk<'_>) -> Names {
     #[derive(Deserialize)]
     struct Listed {
         skills: Vec<Skill>,
@@ -188,11 +204,12 @@ async fn names(kernel: &Kernel) -> Names {
         id: String,
     }
     let context = CallContext { origin: Origin::Operator, ..CallContext::default() };
-    let listed = kernel.invoke(context, LIST_SKILLS, "{}").await.ok();
+    let listed: Option<ToolOutput> = talk.answer(list_skills(context)).await.ok();
     let listed = listed.and_then(|answer| answer.structured);
     let listed = listed.and_then(|value| serde_json::from_str::<Listed>(value.get()).ok());
-    let tools = kernel.tools(None).await.map(|(tools, _)| tools).unwrap_or_default();
-    let agents = all_agents(kernel).await.unwrap_or_default();
+    let listing = talk.answer::<ToolListing>(Request::Tools { agent: None }).await;
+    let tools = listing.map(|listing| listing.tools).unwrap_or_default();
+    let agents: Vec<AgentSummary> = talk.answer(Request::Agents).await.unwrap_or_default();
     Names {
         skills: listed.into_iter().flat_map(|l| l.skills).map(|skill| skill.id).collect(),
         agents: agents.iter().map(|agent| agent.id.to_string()).collect(),

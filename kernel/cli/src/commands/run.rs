@@ -1,5 +1,8 @@
 //! `skillhost run`: services until Ctrl-C, one line per event.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlServer, socket_path};
 use skillhost_kernel::{ErrorKind, Event, Kernel, topic};
@@ -20,26 +23,38 @@ pub(super) fn run(session: &Session) -> Outcome {
         // Before anything is announced: from the first line on, a signal ends it in order.
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
-        let control = tokio::spawn(listen(session, kernel).await?.serve(kernel.clone()));
-        // Before the services begin: what they publish has its subscribers.
+        let control = listen(session, kernel).await?;
+        kernel.announce_restart().await;
+        // What was given up is known before anybody asks for it, and what services publish has its
+        // subscribers.
         serve_events(output, kernel).await?;
+        let control = tokio::spawn(control.serve(kernel.clone()));
         kernel.start_services().await;
+        kernel.start_schedules();
         announce(output, kernel)?;
-        loop {
+        let restart = loop {
             tokio::select! {
                 biased;
-                _ = interrupted.recv() => break,
-                _ = terminated.recv() => break,
-                event = events.recv() => match event {
-                    Ok(event) => print_event(output, &event)?,
-                    Err(RecvError::Lagged(missed)) => output.note(format!("{missed} events were dropped")),
-                    Err(RecvError::Closed) => break,
-                },
+                _ = interrupted.recv() => break false,
+                _ = terminated.recv() => break false,
+                event = events.recv() => print(output, event)?,
+                () = kernel.restart_asked() => break true,
             }
-        }
+        };
+        output.note(if restart { "restarting" } else { "shutting down" });
+        let mut rest = pin!(kernel.rest());
+        let restart = loop {
+            tokio::select! {
+                biased;
+                // Whoever wants it to end wants neither a restart nor to wait for one.
+                _ = interrupted.recv() => break false,
+                _ = terminated.recv() => break false,
+                event = events.recv() => print(output, event)?,
+                () = &mut rest => break restart,
+            }
+        };
         control.abort();
-        output.note("shutting down");
-        Ok(exit::OK)
+        Ok(if restart { exit::RESTART } else { exit::OK })
     })
 }
 
@@ -74,10 +89,26 @@ async fn serve_events(output: Output, kernel: &Kernel) -> Result<(), CliError> {
 fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
     let report = kernel.report();
     if output.json {
-        return output.object(&json!({ "event": "kernel.started", "report": *report }));
+        return output.object(&json!({
+            "event": "kernel.started",
+            "pid": std::process::id(),
+            "report": *report,
+        }));
     }
     summary(output, &report)?;
     output.line("running; Ctrl-C ends it")
+}
+
+fn print(output: Output, event: Result<Arc<Event>, RecvError>) -> Result<(), CliError> {
+    match event {
+        Ok(event) => print_event(output, &event),
+        Err(RecvError::Lagged(missed)) => {
+            output.note(format!("{missed} events were dropped"));
+            Ok(())
+        }
+        // The kernel, which lives longer than this, has the other end.
+        Err(RecvError::Closed) => Ok(()),
+    }
 }
 
 fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
@@ -102,7 +133,7 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
 /// The fields of a payload on one line, the id of what it is about first; digests shortened.
 pub(super) fn describe(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
-    let first = ["id", "skill_id"].into_iter().find(|key| fields.contains_key(*key));
+    let first = ["id", "skill_id", "schedule"].into_iter().find(|key| fields.contains_key(*key));
     let id = first.and_then(|key| fields[key].as_str()).map(str::to_owned);
     let others = fields.iter().filter(|(key, _)| Some(key.as_str()) != first).map(
         |(key, value)| match value.as_str().or_else(|| value["kind"].as_str()) {

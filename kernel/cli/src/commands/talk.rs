@@ -1,76 +1,196 @@
 //! A thread, the person who talks in it, and the agent's next turn: what `ask` and `chat` share.
+//!
+//! Where a kernel runs for the home, that one does the work and this process is only its terminal;
+//! where none runs, this process has a kernel of its own.
 
+mod own;
 mod person;
 mod question;
+mod running;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use skillhost_kernel::{DEFAULT_AGENT, Kernel, RunError, RunOutcome, RunRequest, Thread, Threads};
+use skillhost_kernel::control::{self, AgentDetails, Reply, Request, TalkRequest};
+use skillhost_kernel::{
+    DEFAULT_AGENT, Kernel, LoadReport, RunOutcome, SkillRef, ThreadSkill, Threads,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 use crate::cli::TalkArgs;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{DIM, show};
 use crate::session::Session;
+use own::Own;
 pub(super) use person::Person;
+use running::Running;
 
-/// A conversation on a running kernel.
+/// A conversation in a thread.
 pub(super) struct Talk<'a> {
     pub(super) session: &'a Session,
-    pub(super) kernel: &'a Kernel,
-    pub(super) thread: Thread,
     pub(super) person: Arc<Person>,
     pub(super) interrupted: Signal,
     model: Option<String>,
+    end: End<'a>,
+}
+
+/// Who works on what is said.
+enum End<'a> {
+    Own(Own<'a>),
+    Running(Running),
+}
+
+/// What is in a thread, in short.
+pub(super) struct InThread {
+    pub(super) messages: usize,
+    pub(super) skills: Vec<ThreadSkill>,
+}
+
+/// Opens the thread or begins one, and lets the work happen.
+pub(super) fn with<T>(
+    session: &Session,
+    args: &TalkArgs,
+    work: impl AsyncFnOnce(&mut Talk<'_>) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let home = session.trusted_home()?;
+    let running: Option<LoadReport> = session.ask_running(&home, &Request::Report)?;
+    match (running, control::socket_path(&home, &session.environment)) {
+        (Some(report), Some(socket)) => session.block_on(async {
+            let threads = Threads::of(&home);
+            let mut talk = Talk::with_running(session, args, socket, threads, &report).await?;
+            work(&mut talk).await
+        })?,
+        _ => session.with_kernel(async |kernel| {
+            let mut talk = Talk::with_own(session, args, kernel).await?;
+            work(&mut talk).await
+        }),
+    }
 }
 
 impl<'a> Talk<'a> {
-    /// Opens the thread or begins one; the kernel's services run from here on.
-    pub(super) async fn begin(
+    /// The kernel's services run from here on.
+    async fn with_own(
         session: &'a Session,
-        kernel: &'a Kernel,
         args: &TalkArgs,
+        kernel: &'a Kernel,
     ) -> Result<Self, CliError> {
         // From here on Ctrl-C ends a turn and not the process.
         let interrupted = signal(SignalKind::interrupt())?;
-        let thread = thread(session, kernel, args).await?;
-        for rejected in &kernel.report().rejected {
-            session.output.note(format!("{} is not loaded: {}", rejected.id, rejected.reason));
-        }
+        let own = Own::begin(session, kernel, args).await?;
+        let talk = Self::new(session, args, interrupted, End::Own(own));
+        talk.tell_rejected(&kernel.report());
         kernel.start_services().await;
-        let person = Arc::new(Person::new(session.output, thread.agent(), &args.approve));
-        let model = args.model.clone();
-        Ok(Self { session, kernel, thread, person, interrupted, model })
+        Ok(talk)
+    }
+
+    async fn with_running(
+        session: &'a Session,
+        args: &TalkArgs,
+        socket: PathBuf,
+        threads: Threads,
+        report: &LoadReport,
+    ) -> Result<Self, CliError> {
+        let interrupted = signal(SignalKind::interrupt())?;
+        let (thread, agent) = match &args.thread {
+            Some(id) => {
+                let agent = threads.read(id)?.summary.agent;
+                check_agent(id, &agent, args)?;
+                (id.clone(), agent)
+            }
+            None => {
+                let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+                let agent = known_agent(&socket, agent).await?;
+                (threads.create(&agent)?.id().to_owned(), agent)
+            }
+        };
+        let end = End::Running(Running { socket, threads, thread, agent });
+        let talk = Self::new(session, args, interrupted, end);
+        talk.tell_rejected(report);
+        Ok(talk)
+    }
+
+    fn new(session: &'a Session, args: &TalkArgs, interrupted: Signal, end: End<'a>) -> Self {
+        let agent = match &end {
+            End::Own(own) => own.thread.agent(),
+            End::Running(running) => &running.agent,
+        };
+        let person = Arc::new(Person::new(session.output, agent, &args.approve));
+        Self { session, person, interrupted, model: args.model.clone(), end }
+    }
+
+    fn tell_rejected(&self, report: &LoadReport) {
+        for rejected in &report.rejected {
+            let (id, reason) = (&rejected.id, &rejected.reason);
+            self.session.output.note(format!("{id} is not loaded: {reason}"));
+        }
+    }
+
+    /// The thread's id.
+    pub(super) fn thread(&self) -> &str {
+        match &self.end {
+            End::Own(own) => own.thread.id(),
+            End::Running(running) => &running.thread,
+        }
+    }
+
+    /// The thread's agent.
+    pub(super) fn agent(&self) -> &str {
+        match &self.end {
+            End::Own(own) => own.thread.agent(),
+            End::Running(running) => &running.agent,
+        }
+    }
+
+    /// What is in the thread.
+    pub(super) fn in_thread(&self) -> Result<InThread, CliError> {
+        Ok(match &self.end {
+            End::Own(own) => InThread {
+                messages: own.thread.messages().len(),
+                skills: own.thread.skills().to_vec(),
+            },
+            End::Running(running) => {
+                let contents = running.threads.read(&running.thread)?;
+                InThread { messages: contents.messages.len(), skills: contents.skills }
+            }
+        })
     }
 
     /// Has the agent answer. Ctrl-C gives the turn up, a second one does not even wait for that.
-    pub(super) async fn turn(&mut self, prompt: String) -> Result<RunOutcome, CliError> {
-        let cancel = CancellationToken::new();
-        let request = RunRequest {
-            agent: Some(self.thread.agent().to_owned()),
-            model: self.model.clone(),
-            correlation_id: None,
-            prompt,
-            cancel: cancel.clone(),
-        };
-        let mut run =
-            Box::pin(self.kernel.run_agent(&mut self.thread, request, self.person.clone()));
-        let result = loop {
-            tokio::select! {
-                biased;
-                result = &mut run => break result,
-                _ = self.interrupted.recv() => {
-                    if cancel.is_cancelled() {
-                        break Err(RunError::Cancelled);
-                    }
-                    cancel.cancel();
-                }
+    pub(super) async fn turn(&mut self, text: String) -> Result<RunOutcome, CliError> {
+        let result = match &mut self.end {
+            End::Own(own) => {
+                own.turn(text, self.model.clone(), &self.person, &mut self.interrupted).await
+            }
+            End::Running(running) => {
+                let said = TalkRequest {
+                    message_id: ulid::Ulid::generate().to_string().to_lowercase(),
+                    thread: running.thread.clone(),
+                    agent: running.agent.clone(),
+                    text,
+                    model: self.model.clone(),
+                };
+                let request = Request::Talk(said);
+                running.follow(request, &self.person, &mut self.interrupted).await
             }
         };
-        drop(run);
+        self.end_of_turn(result)
+    }
+
+    /// Waits for the answer to what was said in the thread before; nothing where none is owed.
+    pub(super) async fn owed(&mut self) -> Result<Option<RunOutcome>, CliError> {
+        let End::Running(running) = &self.end else { return Ok(None) };
+        let request = Request::Attach { thread: running.thread.clone() };
+        let result = running.follow(request, &self.person, &mut self.interrupted).await;
+        match result {
+            Err(error) if error.code() == exit::NOT_FOUND => Ok(None),
+            result => self.end_of_turn(result).map(Some),
+        }
+    }
+
+    fn end_of_turn(&self, result: Result<RunOutcome, CliError>) -> Result<RunOutcome, CliError> {
         self.person.end_of_turn(result.as_ref().ok())?;
         let outcome = result?;
         self.summary(&outcome);
@@ -79,16 +199,55 @@ impl<'a> Talk<'a> {
 
     /// Begins another thread with an agent.
     pub(super) async fn switch(&mut self, agent: &str) -> Result<(), CliError> {
-        let agent = self.kernel.agent(agent).await?.manifest.id.to_string();
-        self.thread = Threads::of(self.kernel.home()).create(&agent)?;
-        self.person.hear(&agent);
+        match &mut self.end {
+            End::Own(own) => own.switch(agent).await?,
+            End::Running(running) => {
+                running.agent = known_agent(&running.socket, agent).await?;
+                running.thread = running.threads.create(&running.agent)?.id().to_owned();
+            }
+        }
+        self.person.hear(self.agent());
         Ok(())
+    }
+
+    /// Forgets what was said in the thread.
+    pub(super) fn reset(&mut self) -> Result<(), CliError> {
+        Ok(match &mut self.end {
+            End::Own(own) => own.thread.reset()?,
+            // The running kernel holds a thread only while it works on it.
+            End::Running(running) => running.threads.open(&running.thread)?.reset()?,
+        })
+    }
+
+    /// Makes a skill active in the thread.
+    pub(super) async fn activate(&mut self, skill: &str) -> Result<SkillRef, CliError> {
+        match &mut self.end {
+            End::Own(own) => Ok(own.kernel.activate_skill(&mut own.thread, skill).await?),
+            End::Running(running) => {
+                let (thread, skill) = (running.thread.clone(), skill.to_owned());
+                self.answer(Request::Activate { thread, skill }).await
+            }
+        }
+    }
+
+    /// Has the kernel answer a question.
+    pub(super) async fn answer<T: DeserializeOwned>(
+        &self,
+        request: Request,
+    ) -> Result<T, CliError> {
+        match &self.end {
+            End::Own(own) => {
+                let answer = control::perform(own.kernel, request).await?;
+                Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
+            }
+            End::Running(running) => answer_of(&running.socket, &request).await,
+        }
     }
 
     /// The outcome as `--json` prints it.
     pub(super) fn json(&self, outcome: &RunOutcome) -> Result<Value, CliError> {
         let mut value = serde_json::to_value(outcome).map_err(std::io::Error::from)?;
-        value["thread"] = json!(self.thread.id());
+        value["thread"] = json!(self.thread());
         value["notes"] = json!(self.person.notes());
         Ok(value)
     }
@@ -117,22 +276,34 @@ fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-async fn thread(session: &Session, kernel: &Kernel, args: &TalkArgs) -> Result<Thread, CliError> {
-    let threads = Threads::of(kernel.home());
-    let Some(id) = &args.thread else {
-        let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-        // Nothing is begun with an agent that is not there.
-        let agent = kernel.agent(agent).await?.manifest.id.to_string();
-        return Ok(threads.create(&agent)?);
-    };
-    let thread = threads.open(id)?;
-    if let Some(agent) = args.agent.as_deref().filter(|agent| *agent != thread.agent()) {
-        let message = format!("thread `{id}` is with `{}`, not with `{agent}`", thread.agent());
-        return Err(CliError::new(exit::USAGE, message)
-            .hint("leave --agent out, or begin a thread with that agent by leaving --thread out"));
+/// Nothing is begun with an agent that is not there.
+async fn known_agent(socket: &std::path::Path, id: &str) -> Result<String, CliError> {
+    let details: AgentDetails = answer_of(socket, &Request::Agent { id: id.to_owned() }).await?;
+    Ok(details.summary.id.to_string())
+}
+
+async fn answer_of<T: DeserializeOwned>(
+    socket: &std::path::Path,
+    request: &Request,
+) -> Result<T, CliError> {
+    match control::request(socket, request).await {
+        Ok(Reply::Done(value)) => {
+            Ok(serde_json::from_str(value.get()).map_err(std::io::Error::from)?)
+        }
+        Ok(Reply::Failed(error)) => Err(error.into()),
+        Err(error) => Err(CliError::io(socket, &error)),
     }
-    if let Some(note) = thread.note() {
-        session.output.note(format!("thread {id}: {note}"));
+}
+
+/// A thread stays with its agent.
+fn check_agent(id: &str, agent: &str, args: &TalkArgs) -> Result<(), CliError> {
+    match args.agent.as_deref().filter(|wanted| *wanted != agent) {
+        None => Ok(()),
+        Some(wanted) => {
+            let message = format!("thread `{id}` is with `{agent}`, not with `{wanted}`");
+            Err(CliError::new(exit::USAGE, message).hint(
+                "leave --agent out, or begin a thread with that agent by leaving --thread out",
+            ))
+        }
     }
-    Ok(thread)
 }

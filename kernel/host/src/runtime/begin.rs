@@ -45,6 +45,8 @@ pub(super) struct Beginning {
     pub(super) origin: Origin,
     pub(super) parent: Parent,
     pub(super) limit_ms: Option<u64>,
+    /// Of a run that outlasts the process.
+    pub(super) message_id: Option<String>,
     /// What it belongs to; absent: what the run above belongs to.
     pub(super) correlation_id: Option<String>,
 }
@@ -70,6 +72,7 @@ impl Kernel {
             origin: Origin::Operator,
             parent: Parent::None,
             limit_ms: None,
+            message_id: request.message_id,
             correlation_id: request.correlation_id,
         };
         self.begin(thread, beginning).await
@@ -133,6 +136,7 @@ impl Kernel {
             origin: context.origin,
             parent,
             limit_ms: context.deadline_ms,
+            message_id: None,
             correlation_id: context.correlation_id,
         };
         let mut thread = Thread::in_memory(&agent_id);
@@ -165,6 +169,7 @@ impl Kernel {
             parent,
             limit_ms,
             correlation_id,
+            message_id,
         } = beginning;
         // What cannot begin leaves nothing in the thread.
         agent.ready()?;
@@ -197,6 +202,7 @@ impl Kernel {
                 .map_or_else(|| thread.id().to_owned(), |above| above.conversation.clone()),
             run_id: run_id.clone(),
             agent: agent.manifest.id.clone(),
+            lasts: message_id.is_some(),
             correlation_id: correlation_id
                 .or_else(|| above.as_ref().and_then(|above| above.correlation_id.clone())),
             reporter: Reporter::new(&agent.manifest.id, channel, transcript),
@@ -217,7 +223,7 @@ impl Kernel {
             spent: Spent::default(),
             thread,
         };
-        let ended = run.run(prompt).await;
+        let ended = run.run(prompt, message_id).await;
         let spent = run.spent;
         session.reporter.record(&RunEntry::Ended {
             outcome: ended.as_ref().map_or_else(RunError::word, |_| "done").to_owned(),

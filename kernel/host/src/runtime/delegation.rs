@@ -71,6 +71,7 @@ impl Kernel {
             origin: Origin::Agent,
             parent: Parent::Run(Arc::clone(&session), lineage),
             limit_ms: context.deadline_ms,
+            message_id: None,
             correlation_id: context.correlation_id.clone(),
         };
         let outcome = self.begin(&mut thread, beginning).await.map_err(|error| match error {

@@ -2,11 +2,14 @@
 //! permitted, consented to, called.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use skillhost_contract::payload::{
     Approval, CallContext, ErrorKind, Origin, ToolOutput, skill_interface,
 };
+use skillhost_manifest::ExtensionId;
 
+use super::build_extension;
 use super::session::Session;
 use crate::channel::{ApprovalRequest, Decision};
 use crate::error::{CallError, KernelError};
@@ -41,13 +44,61 @@ impl Kernel {
         if let Some(session) = &session {
             self.check_permitted(session, &found.entry)?;
         }
-        self.consent(&context, session.as_ref(), &found.entry, arguments).await?;
+        // What is refused anyway is refused before anybody is asked.
+        let plan = match (&found.body, name) {
+            (Body::Kernel, build_extension::NAME) => Some(self.plan_of_call(arguments).await?),
+            _ => None,
+        };
+        let details = plan.as_ref().map(|plan| plan.details.as_str());
+        self.consent(&context, session.as_ref(), &found.entry, (arguments, details)).await?;
         context.call_id = self.shared.next_call_id();
+        if let Some(plan) = plan {
+            return self.build_for(&context, plan).await;
+        }
         match found.body {
             Body::Library(instance) => call_library(self, instance, context, name, arguments).await,
             Body::Kernel => self.call_own_tool(session, &context, name, arguments).await,
             Body::Agent => self.call_alias(session, &context, name, arguments).await,
         }
+    }
+
+    /// Calls a tool of an extension because one of its schedules is due. Nobody can be asked then, and
+    /// whoever wrote the manifest is not a person who agrees: a tool that wants consent is refused.
+    /// But where it is enough to have agreed once, that was done for a process extension, whose
+    /// manifest was approved together with its program.
+    ///
+    /// # Errors
+    /// As for [`Kernel::invoke`]; [`ErrorKind::NotFound`] for a tool of another extension.
+    pub(crate) async fn invoke_scheduled(
+        &self,
+        owner: &ExtensionId,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+        limit: Duration,
+    ) -> Result<ToolOutput, KernelError> {
+        let found = self.find_tool(name, Origin::Operator)?;
+        let (Body::Library(instance), true) = (found.body, found.entry.owner == *owner) else {
+            let message = format!("`{name}` is no tool of `{owner}`");
+            return Err(CallError::new(ErrorKind::NotFound, message)
+                .with_hint("a schedule calls tools of its own extension only")
+                .into());
+        };
+        let consented = match found.entry.spec.needs_approval {
+            Approval::Never => true,
+            Approval::UnlessGranted => instance.manifest.command().is_some(),
+            Approval::Always => false,
+        };
+        if !consented {
+            let message = format!("the tool `{name}` needs consent, and a schedule can ask nobody");
+            return Err(CallError::new(ErrorKind::Denied, message)
+                .with_hint(
+                    "schedule a tool that needs none, or a `task` of the library; a person can \
+                     call it: skillhost tool call",
+                )
+                .into());
+        }
+        Ok(instance.invoke(context, name, arguments, limit).await?)
     }
 
     fn find_tool(&self, name: &str, origin: Origin) -> Result<Found, KernelError> {
@@ -103,7 +154,7 @@ impl Kernel {
         context: &CallContext,
         session: Option<&Arc<Session>>,
         entry: &Entry,
-        arguments: &str,
+        (arguments, details): (&str, Option<&str>),
     ) -> Result<(), CallError> {
         let always = match entry.spec.needs_approval {
             Approval::Never => return Ok(()),
@@ -124,6 +175,7 @@ impl Kernel {
             arguments: arguments.to_owned(),
             destructive: entry.spec.destructive,
             always,
+            details: details.map(str::to_owned),
         };
         match self.ask(session, &request).await? {
             Decision::Once => Ok(()),

@@ -10,6 +10,7 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::{ExtensionId, Manifest};
 
+use super::request_restart;
 use super::session::Session;
 use crate::error::{CallError, KernelError};
 use crate::kernel::Kernel;
@@ -77,6 +78,8 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
                 }),
             )
         },
+        request_restart::spec(),
+        super::build_extension::spec(),
     ]
 }
 
@@ -102,7 +105,7 @@ pub(crate) fn alias(manifest: &Manifest) -> ToolSpec {
     )
 }
 
-fn spec(name: &str, description: &str, input_schema: serde_json::Value) -> ToolSpec {
+pub(super) fn spec(name: &str, description: &str, input_schema: serde_json::Value) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -152,6 +155,7 @@ impl Kernel {
                 let Delegate { agent_id, task } = read(arguments)?;
                 Ok(self.delegate(session, context, &agent_id, task).await)
             }
+            request_restart::NAME => Ok(text(self.restart_for(&session, read(arguments)?).await?)),
             CREATE => Ok(text(self.create_agent(&session, context, read(arguments)?).await?)),
             other => Err(KernelError::NotFound {
                 what: "tool",

@@ -19,7 +19,7 @@ use crate::channel::RunEvent;
 use crate::context_chain::Outcome;
 use crate::kernel::{Kernel, TurnRequest};
 use crate::model::{Message, ModelCall, ModelProvider, ModelReply, ModelTool, Usage};
-use crate::thread::Thread;
+use crate::thread::{Heard, Thread};
 use crate::transcript::RunEntry;
 
 /// A run under way.
@@ -54,10 +54,17 @@ pub(super) struct Turn {
 
 impl Run<'_> {
     /// Goes on until the model answers without calling a tool.
-    pub(super) async fn run(&mut self, prompt: String) -> Result<String, RunError> {
-        self.hear(&prompt)?;
+    pub(super) async fn run(
+        &mut self,
+        prompt: String,
+        message_id: Option<String>,
+    ) -> Result<String, RunError> {
+        if let Some(answer) = self.hear(&prompt, message_id)? {
+            return Ok(answer);
+        }
         let mut loops = LoopGuard::default();
         loop {
+            self.rest_if_wanted()?;
             let turn = self.compose(&prompt).await?;
             let reply = self.answer_of_the_model(&turn).await?;
             self.keep(&reply)?;
@@ -70,12 +77,49 @@ impl Run<'_> {
         }
     }
 
-    /// What was cut off earlier is settled, then the user's word is kept.
-    fn hear(&mut self, prompt: &str) -> Result<(), RunError> {
+    /// What was cut off earlier is settled, then the user's word is kept: once, however often it
+    /// comes. Returns the answer where there is one already.
+    fn hear(
+        &mut self,
+        prompt: &str,
+        message_id: Option<String>,
+    ) -> Result<Option<String>, RunError> {
+        let id = message_id.unwrap_or_else(|| ulid::Ulid::generate().to_string().to_lowercase());
+        match self.thread.heard(&id) {
+            Some(Heard::Answered(text)) => return Ok(Some(text)),
+            Some(Heard::LeftBehind) => return Err(RunError::LeftBehind),
+            Some(Heard::Open) => self.go_on()?,
+            None => {
+                self.thread.hear(prompt.to_owned(), id)?;
+                self.session.reporter.record(&RunEntry::Prompt { text: prompt.to_owned() });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on where the kernel before this one ended; after a restart that was asked for, with what
+    /// came of it.
+    fn go_on(&mut self) -> Result<(), RunError> {
         self.thread.settle()?;
-        self.thread.push(Message::User { text: prompt.to_owned() })?;
-        self.session.reporter.record(&RunEntry::Prompt { text: prompt.to_owned() });
+        let notice = self.kernel.shared.restarts.notice();
+        let told = |text: &String| {
+            let said = |m: &Message| matches!(m, Message::User { text: said } if said == text);
+            self.thread.messages().iter().any(said)
+        };
+        if let Some(text) = notice.filter(|text| !told(text)) {
+            self.session.reporter.record(&RunEntry::Prompt { text: text.clone() });
+            self.thread.push(Message::User { text })?;
+        }
+        self.note("the kernel was started again; the run goes on where it was".to_owned());
         Ok(())
+    }
+
+    /// Between an answer and the next request nothing is under way, and all that was said is kept.
+    fn rest_if_wanted(&self) -> Result<(), RunError> {
+        match self.session.lasts && self.kernel.shared.restarts.resting() {
+            true => Err(RunError::Restarting),
+            false => Ok(()),
+        }
     }
 
     /// Puts together what the model is to know: instructions, the context chain, the active skills
@@ -216,6 +260,10 @@ impl Run<'_> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(RunError::Cancelled),
+            () = self.kernel.shared.restarts.over() => Err(match self.session.lasts {
+                true => RunError::Restarting,
+                false => RunError::Cancelled,
+            }),
             which = self.session.budget.time_is_up() => Err(RunError::Budget { which }),
             done = what => Ok(done),
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use skillhost_manifest::ExtensionId;
+use tokio::sync::Notify;
 
 use super::budget::Budget;
 use super::lineage::Lineage;
@@ -15,6 +16,8 @@ use super::reporter::Reporter;
 #[derive(Default)]
 pub(crate) struct Sessions {
     running: Mutex<HashMap<String, Arc<Session>>>,
+    /// Told whenever a run has ended.
+    ended: Notify,
     /// Conversation, agent and tool: another agent has read other things, so it is asked for anew.
     consents: Mutex<BTreeSet<(String, ExtensionId, String)>>,
 }
@@ -27,6 +30,8 @@ pub(crate) struct Session {
     pub(crate) conversation: String,
     pub(crate) run_id: String,
     pub(crate) agent: ExtensionId,
+    /// It goes on in the next process where this one ends.
+    pub(crate) lasts: bool,
     /// What its calls and events belong to.
     pub(crate) correlation_id: Option<String>,
     pub(crate) reporter: Reporter,
@@ -55,8 +60,34 @@ impl Sessions {
         lock(&self.running).get(session_id).cloned()
     }
 
+    /// Waits until no run is under way that goes on after a restart.
+    pub(crate) async fn until_none_lasts(&self) {
+        self.until_none(|session| session.lasts).await;
+    }
+
+    /// Waits until no run is under way.
+    pub(crate) async fn until_empty(&self) {
+        self.until_none(|_| true).await;
+    }
+
+    async fn until_none(&self, counts: impl Fn(&Session) -> bool) {
+        loop {
+            // Before it looks: what ends meanwhile is heard of.
+            let ended = self.ended.notified();
+            if !lock(&self.running).values().any(|session| counts(session)) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     pub(crate) fn has_consent(&self, session: &Session, tool: &str) -> bool {
         lock(&self.consents).contains(&consent(session, tool))
+    }
+
+    /// Forgets what was agreed to in a conversation: whoever agreed has gone.
+    pub(crate) fn forget_consents(&self, conversation: &str) {
+        lock(&self.consents).retain(|(of, _, _)| of != conversation);
     }
 
     pub(crate) fn keep_consent(&self, session: &Session, tool: &str) {
@@ -71,6 +102,7 @@ fn consent(session: &Session, tool: &str) -> (String, ExtensionId, String) {
 impl Drop for Entered {
     fn drop(&mut self) {
         lock(&self.sessions.running).remove(&self.session.id);
+        self.sessions.ended.notify_waiters();
     }
 }
 

@@ -1,19 +1,34 @@
 //! What a thread's journal says, one change after the other.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::SkillRef;
 
-use super::{LEFT_OUT, ThreadSkill};
+use super::{Heard, LEFT_OUT, ThreadSkill};
 use crate::model::Message;
 
 /// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub(super) enum Change {
-    Message { message: Message },
-    Skill { skill: SkillRef, in_messages: bool },
-    Compacted { summary: String, keep_from: usize },
-    LeftOut { before: usize },
+    Message {
+        message: Message,
+        /// Of what a person said. What the kernel says has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
+    },
+    Skill {
+        skill: SkillRef,
+        in_messages: bool,
+    },
+    Compacted {
+        summary: String,
+        keep_from: usize,
+    },
+    LeftOut {
+        before: usize,
+    },
     Reset,
 }
 
@@ -24,6 +39,11 @@ pub(super) struct State {
     pub(super) skills: Vec<ThreadSkill>,
     /// For each skill, the message that has its text.
     carriers: Vec<Option<usize>>,
+    /// What people said, by the ids of their messages, with the answer where there is one. Outlasts
+    /// a reset: what was heard once is not heard again.
+    heard: BTreeMap<String, Option<String>>,
+    /// The one that was said last, until it is answered.
+    open: Option<String>,
 }
 
 impl State {
@@ -41,7 +61,7 @@ impl State {
 
     pub(super) fn apply(&mut self, change: Change) {
         match change {
-            Change::Message { message } => self.messages.push(message),
+            Change::Message { message, message_id } => self.push(message, message_id),
             Change::Skill { skill, in_messages } => self.activate(skill, in_messages),
             Change::Compacted { summary, keep_from } => {
                 self.messages.splice(..keep_from, [Message::User { text: summary }]);
@@ -56,8 +76,33 @@ impl State {
                 }
                 self.move_carriers(|at| (at >= before).then_some(at));
             }
-            Change::Reset => *self = Self::default(),
+            Change::Reset => {
+                let heard = std::mem::take(&mut self.heard);
+                *self = Self { heard, ..Self::default() };
+            }
         }
+    }
+
+    fn push(&mut self, message: Message, message_id: Option<String>) {
+        if let Some(id) = message_id {
+            self.heard.insert(id.clone(), None);
+            self.open = Some(id);
+        }
+        if let Message::Assistant { text, calls } = &message
+            && calls.is_empty()
+            && let Some(id) = self.open.take()
+        {
+            self.heard.insert(id, Some(text.clone()));
+        }
+        self.messages.push(message);
+    }
+
+    pub(super) fn heard(&self, message_id: &str) -> Option<Heard> {
+        Some(match self.heard.get(message_id)? {
+            Some(text) => Heard::Answered(text.clone()),
+            None if self.open.as_deref() == Some(message_id) => Heard::Open,
+            None => Heard::LeftBehind,
+        })
     }
 
     fn activate(&mut self, skill: SkillRef, in_messages: bool) {

@@ -282,7 +282,7 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
         let last = index + 1 == changes.len();
         match serde_json::from_slice::<Line>(line) {
             Ok(Line { at, change }) if read.state.takes(&change) => {
-                if let (true, Change::Message { message: Message::User { text } }) =
+                if let (true, Change::Message { message: Message::User { text }, .. }) =
                     (read.title.is_empty(), &change)
                 {
                     read.title = text.lines().next().unwrap_or_default().to_owned();

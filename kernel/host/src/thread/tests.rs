@@ -160,6 +160,33 @@ fn a_turn_that_was_cut_off_is_settled() {
 }
 
 #[test]
+fn what_was_heard_is_known_with_its_answer_whatever_comes_later() {
+    let disk = SmallDisk::with_room(usize::MAX);
+    let mut thread = on_disk(&disk);
+    assert_eq!(thread.heard("m1"), None);
+    thread.hear("first".into(), "m1".into()).unwrap();
+    thread.push(calls(&["1"])).unwrap();
+    // What the kernel says is no message of a person, and no answer either.
+    thread.push(user("<kernel_notice>")).unwrap();
+    assert_eq!(thread.heard("m1"), Some(Heard::Open));
+    let said = |text: &str| Message::Assistant { text: text.into(), calls: Vec::new() };
+    thread.push(said("the answer")).unwrap();
+    thread.push(said("more")).unwrap();
+    thread.hear("second".into(), "m2".into()).unwrap();
+    thread.hear("third".into(), "m3".into()).unwrap();
+    thread.compact("summary".into(), 2).unwrap();
+    let known = |thread: &Thread| ["m1", "m2", "m3"].map(|id| thread.heard(id));
+    let answered = Some(Heard::Answered("the answer".into()));
+    let expected = [answered.clone(), Some(Heard::LeftBehind), Some(Heard::Open)];
+    assert_eq!(known(&thread), expected);
+    assert_eq!(known(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
+    thread.reset().unwrap();
+    let expected = [answered, Some(Heard::LeftBehind), Some(Heard::LeftBehind)];
+    assert_eq!(known(&thread), expected);
+    assert_eq!(known(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
+}
+
+#[test]
 fn what_a_user_says_never_stands_between_a_call_and_its_answer() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
@@ -312,6 +339,7 @@ fn message() -> impl Strategy<Value = Message> {
 #[derive(Debug, Clone)]
 enum Act {
     Push(Message),
+    Hear(String, String),
     Activate(SkillRef, bool),
     Compact(String, usize),
     LeaveOut(usize),
@@ -322,6 +350,7 @@ enum Act {
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         8 => message().prop_map(Act::Push),
+        2 => ("\\PC{0,8}", "[m-o]").prop_map(|(text, id)| Act::Hear(text, id)),
         3 => ("[a-c]", "[x-z]", any::<bool>())
             .prop_map(|(id, digest, there)| Act::Activate(skill(&id, &digest), there)),
         1 => ("\\PC{0,8}", 0..9_usize).prop_map(|(text, from)| Act::Compact(text, from)),
@@ -334,6 +363,7 @@ fn act() -> impl Strategy<Value = Act> {
 fn perform(thread: &mut Thread, act: Act) -> bool {
     match act {
         Act::Push(message) => thread.push(message).is_ok(),
+        Act::Hear(text, id) => thread.hear(text, id).is_ok(),
         Act::Activate(skill, there) => thread.activate(skill, there).is_ok(),
         Act::Compact(summary, from) => thread.compact(summary, from).is_ok(),
         Act::LeaveOut(before) => thread.leave_out(before).is_ok(),

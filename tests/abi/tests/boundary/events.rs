@@ -33,24 +33,40 @@ async fn a_notice_carries_the_name_of_its_extension() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_is_refused_where_nobody_could_do_it() {
-    let home = misbehaving(home_with("a", ""), "b", "");
-    let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
+    let rig = Rig::boot(home_with("a", "")).await;
+    let refused = "nothing is there that would start the kernel again".to_owned();
     let restart = json!({"do": "restart", "reason": "new extension"});
-    // Another extension's subscription is nobody who could restart the kernel.
-    let kernel = rig.kernel.clone();
-    let deed = json!({"do": "await", "topic": ""}).to_string();
-    let waiting =
-        tokio::spawn(async move { kernel.invoke(crate::rig::operator(), "b", &deed).await });
-    drop(gate.reached("b b").await);
-    let refused = "nothing is running that could restart the kernel".to_owned();
-    assert_eq!(rig.fault("a", restart.clone()).await, (ErrorKind::Unavailable, refused));
+    assert_eq!(rig.fault("a", restart).await, (ErrorKind::Unavailable, refused));
+    rig.kernel.shutdown().await;
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_can_ask_for_one_restart() {
+    let rig = Rig::boot_supervised(home_with("a", "")).await;
+    let restart = json!({"do": "restart", "reason": "new extension"});
     let mut events = rig.kernel.events().listen();
-    rig.done("a", restart).await;
+    rig.done("a", restart.clone()).await;
     let event = next(&mut events, topic::RESTART_REQUESTED).await;
     assert_eq!((&*event.source, event.payload.get()), ("a", r#"{"text":"new extension"}"#));
-    waiting.await.unwrap().unwrap();
+    rig.kernel.restart_asked().await;
+    let refused = (ErrorKind::Conflict, "a restart is under way".to_owned());
+    assert_eq!(rig.fault("a", restart).await, refused);
+    rig.kernel.rest().await;
+    let (kernel, home) = (rig.kernel, rig.home);
+    kernel.shutdown().await;
+
+    // The kernel that comes next says what it was started for, once.
+    let rig = Rig::boot_supervised(home).await;
+    let mut events = rig.kernel.events().listen();
+    rig.kernel.announce_restart().await;
+    let event = next(&mut events, topic::RESTARTED).await;
+    let told: serde_json::Value = serde_json::from_str(event.payload.get()).unwrap();
+    assert_eq!(
+        told,
+        json!({"reason": "new extension", "by": "a", "loaded": ["a"], "rejected": []})
+    );
+    rig.kernel.announce_restart().await;
+    assert!(events.try_recv().is_err());
     rig.kernel.shutdown().await;
 }
 

@@ -44,11 +44,20 @@ impl Rig {
         Self::boot_with(home, patient(), true).await
     }
 
+    /// As [`Rig::boot`], where somebody would start the kernel again.
+    pub(crate) async fn boot_supervised(home: TestHome) -> Self {
+        Self::boot_as(home, patient(), true, true).await
+    }
+
     pub(crate) async fn boot_with(home: TestHome, limits: Limits, services: bool) -> Self {
+        Self::boot_as(home, limits, services, false).await
+    }
+
+    async fn boot_as(home: TestHome, limits: Limits, services: bool, supervised: bool) -> Self {
         let settings = Settings::load(&home.path("skillhost.yaml")).expect("valid settings");
         let found = Home::at(&home.root(), HomeSource::Argument).expect("a home");
         let options = BootOptions::new(found, settings.settings);
-        let options = BootOptions { installation: None, limits, ..options };
+        let options = BootOptions { installation: None, limits, supervised, ..options };
         let kernel = Kernel::boot(options).await;
         if services {
             kernel.start_services().await;

@@ -3,6 +3,7 @@
 mod consent;
 mod delegation;
 mod limits;
+mod messages;
 mod skills;
 mod stage;
 mod turns;

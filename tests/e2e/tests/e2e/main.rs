@@ -53,6 +53,8 @@ mod skill;
 mod skill_doctor;
 mod skill_fmt;
 mod skill_search;
+mod supervision;
+mod talking;
 mod tool;
 mod triads;
 mod trust;

@@ -43,6 +43,8 @@ struct Inner {
     /// Whether they know that the model is the built-in script; absent until it is.
     told_of_script: Option<bool>,
     notes: Vec<String>,
+    /// They were told that the kernel is waited for.
+    waits: bool,
     /// The first failure of standard output.
     failed: Option<CliError>,
 }
@@ -74,6 +76,23 @@ impl Person {
     /// What they were told since the last call.
     pub(crate) fn notes(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().notes)
+    }
+
+    /// Forgets what was printed of a reply that comes again from its beginning.
+    pub(crate) fn begin_again(&self) {
+        let inner = &mut *self.lock();
+        self.break_line(inner);
+        inner.heard = false;
+        inner.waits = false;
+    }
+
+    /// Says, once, that the kernel has gone and is waited for.
+    pub(crate) fn wait_for_the_kernel(&self) {
+        let inner = &mut *self.lock();
+        self.break_line(inner);
+        if !std::mem::replace(&mut inner.waits, true) {
+            self.output.note("the kernel is started again; waiting for it");
+        }
     }
 
     /// Ends the line, and prints an answer of which nothing was printed on its way.
@@ -247,6 +266,7 @@ mod tests {
             arguments: "{}".into(),
             destructive: true,
             always,
+            details: None,
         }
     }
 

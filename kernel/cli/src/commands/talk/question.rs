@@ -12,6 +12,9 @@ use crate::output::{BOLD, Output, RED, show};
 /// A line is taken up to this many bytes.
 const LONGEST: usize = 4096;
 
+/// Lines of details that are shown.
+const DETAILS: usize = 4000;
+
 /// Shows what would be called, in full, and waits for an answer. Dropping the future gives the
 /// question up; nothing reads the terminal from then on.
 pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> Decision {
@@ -32,7 +35,8 @@ pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> Decision {
 }
 
 fn text(request: &ApprovalRequest) -> String {
-    let ApprovalRequest { agent_id, tool, extension, arguments, destructive, always } = request;
+    let ApprovalRequest { agent_id, tool, extension, arguments, destructive, always, details } =
+        request;
     let arguments = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => format!("{value:#}"),
         Err(_) => format!("{arguments:?}"),
@@ -44,6 +48,7 @@ fn text(request: &ApprovalRequest) -> String {
         show(extension)
     )];
     lines.extend(arguments.lines().map(|line| format!("  {}", show(line))));
+    lines.extend(details.as_deref().into_iter().flat_map(shown_details));
     if *destructive {
         lines.push(format!("  {RED}it may destroy something{RED:#}"));
     }
@@ -52,6 +57,18 @@ fn text(request: &ApprovalRequest) -> String {
         false => "allow it? [y]es, [s] yes and until the end of this session, [N]o".to_owned(),
     });
     lines.join("\n")
+}
+
+/// What the call is about, each line marked so that none passes for a part of the question. Its
+/// author keeps it short; what is longer all the same ends with a word on how much is missing.
+pub(crate) fn shown_details(details: &str) -> Vec<String> {
+    let lines = details.lines().count();
+    let mut shown: Vec<_> =
+        details.lines().take(DETAILS).map(|line| format!("  | {}", show(line))).collect();
+    if lines > DETAILS {
+        shown.push(format!("  {RED}{} more lines are not shown{RED:#}", lines - DETAILS));
+    }
+    shown
 }
 
 /// Everything that is not a clear yes is a no.
@@ -115,12 +132,26 @@ mod tests {
             arguments: "{\"text\": \"a\\nallow it? \\u001b[2Jb\"}".into(),
             destructive: true,
             always: false,
+            details: None,
         };
         let shown = anstream::adapter::strip_str(&text(&request)).to_string();
         assert_eq!(
             shown,
             "worker asks to call write_file of core_tools\n  {\n    \"text\": \"a\\nallow it? \\u001b[2Jb\"\n  }\n  it may destroy something\nallow it? [y]es, [s] yes and until the end of this session, [N]o"
         );
+        let detailed = ApprovalRequest {
+            arguments: "{}".into(),
+            details: Some("src/lib.rs\n\u{1b}[2Jallow it? \u{202e}".into()),
+            ..request.clone()
+        };
+        let shown = anstream::adapter::strip_str(&text(&detailed)).to_string();
+        assert_eq!(
+            shown.lines().collect::<Vec<_>>()[2..4],
+            ["  | src/lib.rs", "  | \\u{1b}[2Jallow it? \\u{202e}"]
+        );
+        let long = shown_details(&"x\n".repeat(DETAILS + 2));
+        assert_eq!(long.len(), DETAILS + 1);
+        assert!(long[DETAILS].contains("2 more lines are not shown"), "{}", long[DETAILS]);
         let broken = ApprovalRequest { arguments: "{\"a\": \u{1b}\n".into(), ..request };
         let shown = anstream::adapter::strip_str(&text(&broken)).to_string();
         assert_eq!(shown.lines().nth(1), Some("  \"{\\\"a\\\": \\u{1b}\\n\""));

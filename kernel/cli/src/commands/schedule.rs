@@ -1,0 +1,83 @@
+//! `skillhost schedule`: what happens at certain times.
+
+use serde_json::json;
+use skillhost_kernel::control::Request;
+use skillhost_kernel::{LastRun, Ran, ScheduleSummary};
+
+use crate::cli::ScheduleCommand;
+use crate::exit;
+use crate::output::{Outcome, show};
+use crate::session::Session;
+
+/// Characters of an error that the table shows.
+const ERROR: usize = 80;
+
+pub(super) fn schedule(session: &Session, command: &ScheduleCommand) -> Outcome {
+    match command {
+        ScheduleCommand::List => list(session),
+        ScheduleCommand::Run { id } => run(session, id),
+    }
+}
+
+fn list(session: &Session) -> Outcome {
+    let running = session.ask_running(&session.trusted_home()?, &Request::Schedules)?;
+    let watched = running.is_some();
+    let schedules: Vec<ScheduleSummary> = match running {
+        Some(schedules) => schedules,
+        None => session.answer(Request::Schedules)?,
+    };
+    let output = session.output;
+    if output.json {
+        output.object(&json!({ "running": watched, "schedules": schedules }))?;
+        return Ok(exit::OK);
+    }
+    if schedules.is_empty() {
+        output.note("there are no schedules; a manifest has them under `schedules`");
+        return Ok(exit::OK);
+    }
+    let rows: Vec<_> = schedules
+        .iter()
+        .map(|schedule| {
+            vec![
+                schedule.id.clone(),
+                schedule.cron.clone(),
+                schedule.action.clone(),
+                schedule.next.clone(),
+                last(schedule),
+            ]
+        })
+        .collect();
+    output.table(&["SCHEDULE", "CRON", "DOES", "NEXT", "LAST"], &rows)?;
+    if !watched {
+        output.note("nothing runs for this home; schedules wait for `skillhost run`");
+    }
+    Ok(exit::OK)
+}
+
+/// What became of the last time, on one line.
+fn last(schedule: &ScheduleSummary) -> String {
+    if schedule.running {
+        return "runs now".to_owned();
+    }
+    match &schedule.last {
+        None => "never".to_owned(),
+        Some(LastRun { at, error: Some(error), .. }) => {
+            let error = show(error.lines().next().unwrap_or_default());
+            let end = error.char_indices().nth(ERROR).map_or(error.len(), |(end, _)| end);
+            format!("{at}: {}", &error[..end])
+        }
+        Some(LastRun { at, took_ms: Some(ms), .. }) => format!("{at}: ok, {ms} ms"),
+        Some(LastRun { at, .. }) => format!("{at}: did not end"),
+    }
+}
+
+fn run(session: &Session, id: &str) -> Outcome {
+    let ran: Ran = session.answer(Request::RunSchedule { id: id.to_owned() })?;
+    if session.output.json {
+        session.output.object(&ran)?;
+        return Ok(exit::OK);
+    }
+    let result = ran.result.map(|line| format!(": {}", show(&line))).unwrap_or_default();
+    session.output.line(format!("{} ran in {} ms{result}", ran.schedule, ran.ms))?;
+    Ok(exit::OK)
+}

@@ -1,0 +1,82 @@
+//! A conversation with a kernel of this process.
+
+use std::sync::Arc;
+
+use skillhost_kernel::{DEFAULT_AGENT, Kernel, RunError, RunOutcome, RunRequest, Thread, Threads};
+use tokio::signal::unix::Signal;
+use tokio_util::sync::CancellationToken;
+
+use super::{Person, check_agent};
+use crate::cli::TalkArgs;
+use crate::error::CliError;
+use crate::session::Session;
+
+/// A kernel, and a thread that nobody else opens meanwhile.
+pub(super) struct Own<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) thread: Thread,
+}
+
+impl<'a> Own<'a> {
+    /// Opens the thread or begins one.
+    pub(super) async fn begin(
+        session: &Session,
+        kernel: &'a Kernel,
+        args: &TalkArgs,
+    ) -> Result<Self, CliError> {
+        let threads = Threads::of(kernel.home());
+        let Some(id) = &args.thread else {
+            let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+            // Nothing is begun with an agent that is not there.
+            let agent = kernel.agent(agent).await?.manifest.id.to_string();
+            return Ok(Self { kernel, thread: threads.create(&agent)? });
+        };
+        let thread = threads.open(id)?;
+        check_agent(id, thread.agent(), args)?;
+        if let Some(note) = thread.note() {
+            session.output.note(format!("thread {id}: {note}"));
+        }
+        Ok(Self { kernel, thread })
+    }
+
+    /// Has the agent answer.
+    pub(super) async fn turn(
+        &mut self,
+        prompt: String,
+        model: Option<String>,
+        person: &Arc<Person>,
+        interrupted: &mut Signal,
+    ) -> Result<RunOutcome, CliError> {
+        let cancel = CancellationToken::new();
+        let request = RunRequest {
+            agent: Some(self.thread.agent().to_owned()),
+            model,
+            prompt,
+            cancel: cancel.clone(),
+            message_id: None,
+            correlation_id: None,
+        };
+        let channel = Arc::clone(person);
+        let mut run = Box::pin(self.kernel.run_agent(&mut self.thread, request, channel));
+        let result = loop {
+            tokio::select! {
+                biased;
+                result = &mut run => break result,
+                _ = interrupted.recv() => {
+                    if cancel.is_cancelled() {
+                        break Err(RunError::Cancelled);
+                    }
+                    cancel.cancel();
+                }
+            }
+        };
+        Ok(result?)
+    }
+
+    /// Begins another thread with an agent.
+    pub(super) async fn switch(&mut self, agent: &str) -> Result<(), CliError> {
+        let agent = self.kernel.agent(agent).await?.manifest.id.to_string();
+        self.thread = Threads::of(self.kernel.home()).create(&agent)?;
+        Ok(())
+    }
+}

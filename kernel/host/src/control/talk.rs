@@ -1,0 +1,236 @@
+//! Conversations through the control socket: JSON lines both ways, until it is answered.
+
+use std::io;
+use std::path::Path;
+
+use secrecy::ExposeSecret as _;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+
+use super::{LINE_LIMIT, Request, write_line};
+use crate::channel::{ApprovalRequest, Decision, RunEvent, SecretAsk, SecretReply};
+use crate::error::CallError;
+use crate::kernel::Kernel;
+use crate::runtime::{RunError, RunOutcome};
+
+/// Lines that were read and not looked at yet.
+const AHEAD: usize = 16;
+
+/// What a person says in a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TalkRequest {
+    /// Names the message: who sends it again, because the connection broke, sends it with the same
+    /// id, and it is heard and answered once.
+    pub message_id: String,
+    /// The thread, which is there.
+    pub thread: String,
+    /// The agent of the thread.
+    pub agent: String,
+    /// What is said.
+    pub text: String,
+    /// The model, `provider/model`, whatever settings and manifest say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// What a kernel says in a conversation. After [`FromKernel::Done`], [`FromKernel::Failed`] and
+/// [`FromKernel::Ending`] nothing more comes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromKernel {
+    /// What the conversation is about; comes first.
+    Hears(TalkRequest),
+    /// Something happens in the run.
+    RunEvent(RunEvent),
+    /// Somebody's consent is wanted.
+    Ask {
+        /// Names the question.
+        id: u64,
+        /// What it is about.
+        request: ApprovalRequest,
+    },
+    /// A secret is wanted.
+    AskSecret {
+        /// Names the question.
+        id: u64,
+        /// What it is about.
+        request: SecretAsk,
+    },
+    /// A question needs no answer any more.
+    GivenUp {
+        /// Which.
+        id: u64,
+    },
+    /// The kernel ends. The message is kept, and the next kernel goes on with it.
+    Ending {
+        /// That one comes at once.
+        again: bool,
+    },
+    /// It is answered.
+    Done(RunOutcome),
+    /// It will not be answered.
+    Failed(Failure),
+}
+
+/// Why a message was not answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Which part failed, in one word: `model`, `agent`, `thread`, `cancelled` and so on.
+    pub what: String,
+    /// How.
+    #[serde(flatten)]
+    pub error: CallError,
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        Self { what: error.word().to_owned(), error: error.into() }
+    }
+}
+
+/// What a person's end says in a conversation.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spoken {
+    /// To [`FromKernel::Ask`].
+    Answer {
+        /// The question.
+        id: u64,
+        /// What was decided.
+        decision: Decision,
+    },
+    /// To [`FromKernel::AskSecret`].
+    Secret {
+        /// The question.
+        id: u64,
+        /// The secret.
+        value: String,
+    },
+    /// To [`FromKernel::AskSecret`]: no.
+    NoSecret {
+        /// The question.
+        id: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The run is to be given up.
+    Cancel,
+}
+
+impl Spoken {
+    /// What somebody said to [`FromKernel::AskSecret`].
+    #[must_use]
+    pub fn secret(id: u64, reply: SecretReply) -> Self {
+        match reply {
+            SecretReply::Given(value) => {
+                Self::Secret { id, value: value.expose_secret().to_owned() }
+            }
+            SecretReply::Refused { reason } => Self::NoSecret { id, reason },
+        }
+    }
+}
+
+/// A conversation with the kernel that runs for a home, as whoever talks to it holds it.
+pub struct Connection {
+    lines: mpsc::Receiver<io::Result<FromKernel>>,
+    write: OwnedWriteHalf,
+}
+
+impl Connection {
+    /// Sends a [`Request::Talk`] or [`Request::Attach`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when no kernel runs.
+    pub async fn open(path: &Path, request: &Request) -> io::Result<Self> {
+        let (read, mut write) = UnixStream::connect(path).await?.into_split();
+        write_line(&mut write, request).await?;
+        Ok(Self { lines: lines(read), write })
+    }
+
+    /// Waits for what the kernel says next; nothing when the connection is over. May be dropped and
+    /// called again.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub async fn next(&mut self) -> io::Result<Option<FromKernel>> {
+        self.lines.recv().await.transpose()
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub async fn say(&mut self, said: &Spoken) -> io::Result<()> {
+        write_line(&mut self.write, said).await
+    }
+}
+
+/// Serves one conversation until it is over or whoever talks has gone.
+pub(super) async fn serve(
+    kernel: &Kernel,
+    request: Talked,
+    read: BufReader<OwnedReadHalf>,
+    mut write: OwnedWriteHalf,
+) -> io::Result<()> {
+    let conversation = match request {
+        Talked::Talk(request) => kernel.hear(request).await,
+        Talked::Attach { thread } => kernel.conversation_in(&thread),
+    };
+    let conversation = match conversation {
+        Ok(conversation) => conversation,
+        Err(error) => {
+            let failure = Failure { what: "request".to_owned(), error };
+            return write_line(&mut write, &FromKernel::Failed(failure)).await;
+        }
+    };
+    let (mut news, mut said) = (conversation.attach(), lines::<Spoken>(read));
+    loop {
+        tokio::select! {
+            biased;
+            line = news.recv() => match line {
+                Some(line) => write_line(&mut write, &line).await?,
+                None => return Ok(()),
+            },
+            said = said.recv() => match said.transpose()? {
+                Some(said) => conversation.answer(said),
+                // Whoever talked has gone; the run goes on without.
+                None => return Ok(()),
+            },
+        }
+    }
+}
+
+/// The requests that begin a conversation.
+pub(super) enum Talked {
+    Talk(TalkRequest),
+    Attach { thread: String },
+}
+
+/// Reads lines, one value each, apart from whoever waits for them.
+fn lines<T: DeserializeOwned + Send + 'static>(
+    read: impl AsyncRead + Unpin + Send + 'static,
+) -> mpsc::Receiver<io::Result<T>> {
+    let (sender, lines) = mpsc::channel(AHEAD);
+    let mut read = BufReader::new(read);
+    tokio::spawn(async move {
+        loop {
+            let mut line = String::new();
+            let read = (&mut read).take(LINE_LIMIT).read_line(&mut line).await;
+            let value = match read {
+                // What ends in the middle of a line was cut off.
+                Ok(_) if !line.ends_with('\n') => return,
+                Ok(_) => serde_json::from_str(&line).map_err(io::Error::from),
+                Err(error) => Err(error),
+            };
+            let over = value.is_err();
+            if sender.send(value).await.is_err() || over {
+                return;
+            }
+        }
+    });
+    lines
+}

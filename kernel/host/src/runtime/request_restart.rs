@@ -1,0 +1,52 @@
+//! The tool by which an agent has the kernel started again.
+
+use serde::Deserialize;
+use serde_json::json;
+use skillhost_contract::payload::{Approval, ToolSpec};
+
+use super::kernel_tools;
+use super::session::Session;
+use crate::error::CallError;
+use crate::kernel::Kernel;
+
+pub(super) const NAME: &str = "request_restart";
+
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec {
+        needs_approval: Approval::Always,
+        ..kernel_tools::spec(
+            NAME,
+            "Has the kernel started again, so that new and changed extensions are loaded. Asks a \
+             person first. Conversations stop before their next step and go on afterwards: this one \
+             is told what was loaded and what was not.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "reason": {
+                        "type": "string", "minLength": 1,
+                        "description": "Why, in one sentence, for the person who is asked."
+                    }
+                },
+                "required": ["reason"],
+                "additionalProperties": false
+            }),
+        )
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    reason: String,
+}
+
+impl Kernel {
+    pub(super) async fn restart_for(
+        &self,
+        session: &Session,
+        Wanted { reason }: Wanted,
+    ) -> Result<String, CallError> {
+        self.request_restart(&reason, session.agent.as_str()).await?;
+        Ok("The kernel restarts as soon as everything is at rest. What was said goes on afterwards."
+            .to_owned())
+    }
+}

@@ -1,0 +1,139 @@
+//! What people say, whatever becomes of the kernel meanwhile: heard once, answered once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use skillhost_kernel::{Event, Heard, Limits, RunError, RunRequest, Thread, Threads, topic};
+use tokio::sync::Notify;
+
+use super::stage::{
+    Person, Stage, Step, answer, assistant, called, calls, saying, says, user, worker,
+};
+use crate::rig::{next, patient};
+
+fn message(id: &str, prompt: &str) -> RunRequest {
+    let (prompt, message_id) = (prompt.to_owned(), Some(id.to_owned()));
+    RunRequest { prompt, message_id, ..RunRequest::default() }
+}
+
+/// Time for nothing that does not end by itself.
+fn hurried() -> Limits {
+    Limits { rest: Duration::ZERO, drain: Duration::ZERO, ..patient() }
+}
+
+fn nobody() -> Arc<Person> {
+    Arc::default()
+}
+
+/// Waits for a run that never ends until the kernel makes it rest.
+async fn made_to_rest(stage: &Stage, request: RunRequest, asked: &Notify) -> (Thread, RunError) {
+    let mut thread = stage.thread();
+    let person = nobody();
+    let run = stage.run(&mut thread, request, &person);
+    let rest = async {
+        asked.notified().await;
+        stage.rig.kernel.rest().await;
+    };
+    let (ended, ()) = tokio::join!(run, rest);
+    (thread, ended.unwrap_err())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_comes_twice_is_answered_once() {
+    let stage = Stage::set(worker(""), vec![("worker", vec![says("Tea."), says("Milk.")])]).await;
+    let mut thread = stage.thread();
+    let first = stage.run(&mut thread, message("m1", "What is it?"), &nobody()).await.unwrap();
+    let again = stage.run(&mut thread, message("m1", "What is it?"), &nobody()).await.unwrap();
+    assert_eq!((first.text, first.turns), ("Tea.".to_owned(), 1));
+    assert_eq!((again.text, again.turns), ("Tea.".to_owned(), 0));
+    stage.run(&mut thread, message("m2", "And this?"), &nobody()).await.unwrap();
+    let said = [user("What is it?"), assistant("Tea."), user("And this?"), assistant("Milk.")];
+    assert_eq!(thread.messages(), said);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_a_later_one_has_overtaken_is_not_answered_in_its_place() {
+    let stage = Stage::set(worker(""), vec![("worker", vec![says("Milk.")])]).await;
+    let mut thread = stage.thread();
+    thread.hear("What is it?".into(), "m1".into()).unwrap();
+    stage.say(&mut thread, "And this?").await.unwrap();
+    let late = stage.run(&mut thread, message("m1", "What is it?"), &nobody()).await.unwrap_err();
+    assert!(matches!(late, RunError::LeftBehind), "{late}");
+    assert_eq!(stage.asked("worker").len(), 1);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_made_to_rest_goes_on_in_the_next_kernel() {
+    let asked = Arc::new(Notify::new());
+    let question = saying("1", "a", "tea");
+    let script = vec![calls([question.clone()]), Step::Hang(Arc::clone(&asked))];
+    let stage = Stage::set_with(worker(""), vec![("worker", script)], hurried(), None).await;
+    let (thread, ended) = made_to_rest(&stage, message("m1", "What is it?"), &asked).await;
+    assert!(matches!(ended, RunError::Restarting), "{ended}");
+    let before = [user("What is it?"), called([question]), answer("1", "a", "tea")];
+    assert_eq!((thread.messages(), thread.heard("m1")), (&before[..], Some(Heard::Open)));
+    // Who comes now is heard, and has to wait as well.
+    let mut other = stage.thread();
+    let late = stage.run(&mut other, message("m2", "And I?"), &nobody()).await.unwrap_err();
+    assert!(matches!(late, RunError::Restarting), "{late}");
+    let id = thread.id().to_owned();
+    drop(thread);
+    let (kernel, home) = (stage.rig.kernel, stage.rig.home);
+    kernel.shutdown().await;
+
+    let stage = Stage::set(home, vec![("worker", vec![says("It is tea.")])]).await;
+    let mut thread = Threads::of(stage.rig.kernel.home()).open(&id).unwrap();
+    let person = nobody();
+    let outcome = stage.run(&mut thread, message("m1", "What is it?"), &person).await.unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.turns), ("It is tea.", 1));
+    assert_eq!(thread.messages(), [&before[..], &[assistant("It is tea.")]].concat());
+    let note = "the kernel was started again; the run goes on where it was";
+    assert_eq!(person.notes(), [note]);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_nobody_would_begin_again_is_cancelled_when_the_kernel_ends() {
+    let asked = Arc::new(Notify::new());
+    let script = vec![Step::Hang(Arc::clone(&asked))];
+    let stage = Stage::set_with(worker(""), vec![("worker", script)], hurried(), None).await;
+    let request = RunRequest { prompt: "What is it?".into(), ..RunRequest::default() };
+    let (thread, ended) = made_to_rest(&stage, request, &asked).await;
+    assert!(matches!(ended, RunError::Cancelled), "{ended}");
+    assert_eq!(thread.messages(), [user("What is it?")]);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_with_a_message_is_handled_as_often_as_it_comes_and_answered_once() {
+    let stage = Stage::set(worker(""), vec![("worker", vec![says("Tea."), says("No.")])]).await;
+    let kernel = &stage.rig.kernel;
+    let mut events = kernel.events().listen();
+    kernel.serve_events().await.unwrap();
+    let thread = stage.thread().id().to_owned();
+    let publish = async |key: &str, message_id: &str| {
+        let payload = json!({
+            "message_id": message_id, "thread": thread, "agent": "worker", "text": "What is it?",
+        });
+        let payload = serde_json::value::to_raw_value(&payload).unwrap();
+        let event = Event::new(topic::USER_MESSAGE, "operator", payload);
+        kernel.events().publish(Event { key: Some(key.to_owned()), ..event }).await.unwrap();
+    };
+    // The same message as two events: as if the first had not been acknowledged.
+    publish("m1", "m1").await;
+    publish("m1-again", "m1").await;
+    publish("m2", "m2").await;
+    let mut replies = Vec::new();
+    for _ in 0..2 {
+        let replied = next(&mut events, topic::REPLIED).await;
+        let told: serde_json::Value = serde_json::from_str(replied.payload.get()).unwrap();
+        assert_eq!(replied.correlation_id.as_deref(), told["message_id"].as_str());
+        replies.push((told["message_id"].clone(), told["outcome"]["text"].clone()));
+    }
+    assert_eq!(replies, [(json!("m1"), json!("Tea.")), (json!("m2"), json!("No."))]);
+    assert_eq!(stage.asked("worker").len(), 2);
+    stage.end().await;
+}

@@ -1,0 +1,209 @@
+//! `ask` and `chat` where `skillhost run` runs: its kernel does the work.
+
+use mock_model::{Asked, MockModel, Step};
+use serde_json::json;
+use test_support::{Output, TestHome};
+
+use crate::agents_scene::{REVIEW, agents, ask, go_on, last_thread, said};
+use crate::scene::running;
+
+const WRITE: &str = r#"{"path": "notes.txt", "content": "kept"}"#;
+
+fn chat(home: &TestHome, args: &[&str], lines: &str) -> Output {
+    let path = home.outside().join("lines");
+    std::fs::write(&path, lines).unwrap();
+    let input = std::fs::File::open(&path).unwrap();
+    home.start(home.command().arg("chat").args(args).stdin(input)).finish()
+}
+
+#[test]
+fn the_running_kernel_answers_and_keeps_what_was_said_as_an_event() {
+    let mock = MockModel::with([
+        Step::text("I look. ").call("echo", r#"{"text":"x"}"#),
+        Step::text("Done."),
+        Step::text("Still here."),
+    ]);
+    let home = agents(&mock);
+    let kernel = running(&home);
+    let output = ask(&home, "worker", "Hi").success();
+    assert_eq!(output.stdout, "I look. \nDone.\n");
+    assert!(output.stderr.contains("→ echo"), "{output}");
+    kernel.line_with("operator user.message");
+    kernel.line_with("kernel agent.replied");
+    // Nobody holds the thread between two turns.
+    let thread = last_thread(&home);
+    let output = home.skillhost(["ask", "--json", "--thread", &thread, "And now?"]).success();
+    let mut json = output.json();
+    assert!(json["run_id"].take().is_string());
+    assert_eq!(
+        json,
+        json!({
+            "schema_version": 1, "run_id": null, "thread": thread, "agent": "worker",
+            "model": "mock/test-model", "text": "Still here.", "turns": 1,
+            "usage": {"input": 10, "output": 5, "cached": 0, "estimated": false},
+            "cost": null, "skills": [], "notes": [],
+        })
+    );
+    assert_eq!(said(&mock.requests()[2]).matches("user: ").count(), 2);
+    kernel.interrupt().success();
+}
+
+#[test]
+fn errors_are_those_of_a_kernel_of_ones_own() {
+    let mock = MockModel::with([Step::text("Hi."), Step::status(500, "out of order")]);
+    let home = agents(&mock);
+    ask(&home, "worker", "Hi").success();
+    let thread = last_thread(&home);
+    let cases: [(&[&str], i32); 7] = [
+        (&["ask", "--agent", "workr", "Hi"], 3),
+        (&["ask", "--thread", "0", "Hi"], 3),
+        (&["ask", "--thread", "../x", "Hi"], 2),
+        (&["ask", "--thread", &thread, "--agent", "orchestrator_agent", "Hi"], 2),
+        (&["ask", "--model", "nobody/model", "Hi"], 3),
+        (&["ask", "--model", "no-slash", "Hi"], 3),
+        (&["ask", "Hi"], 1),
+    ];
+    let errors = |args: &[&str], code| {
+        let output = home.skillhost(args).exits(code);
+        assert_eq!(output.stdout, "");
+        // Every call begins a thread of its own.
+        let lines = output.stderr.lines().filter(|l| !l.contains("the thread goes on"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let alone: Vec<_> = cases.iter().map(|(args, code)| errors(args, *code)).collect();
+    mock.push(Step::status(500, "out of order"));
+    let kernel = running(&home);
+    for ((args, code), alone) in cases.iter().zip(alone) {
+        assert_eq!(errors(args, *code), alone, "{args:?}");
+    }
+    kernel.interrupt().success();
+}
+
+#[test]
+fn consent_is_asked_of_whoever_talks() {
+    let write = || Step::calls("write_file", WRITE);
+    let mock = MockModel::with([
+        write(),
+        Step::text("No."),
+        write(),
+        Step::text("Yes."),
+        write(),
+        Step::text("Written."),
+    ]);
+    let home = agents(&mock);
+    let kernel = running(&home);
+    let output = ask(&home, "worker", "Write").success();
+    assert_eq!(output.stdout, "No.\n");
+    assert!(output.stderr.contains("note: `write_file` was not called: nobody can be asked here"));
+    assert!(!home.path("sandbox/notes.txt").exists());
+    let args = ["ask", "--agent", "worker", "--approve", "write_file", "Write"];
+    assert_eq!(home.skillhost(args).success().stdout, "Yes.\n");
+    std::fs::remove_file(home.path("sandbox/notes.txt")).unwrap();
+    let mut person =
+        home.on_terminal(home.command().args(["ask", "--agent", "worker", "Write"]), (100, 40));
+    person.wait_for("worker asks to call write_file of core_tools");
+    person.wait_for("\"content\": \"kept\"");
+    person.wait_for("[N]o");
+    person.send("y\n");
+    person.wait_for("Written.");
+    assert_eq!(person.finish().output.status, 0);
+    assert_eq!(std::fs::read_to_string(home.path("sandbox/notes.txt")).unwrap(), "kept");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn a_chat_can_do_all_that_it_can_alone() {
+    let steps = || [Step::text("Hello."), Step::text("I do."), Step::text("Who?")];
+    let lines = "Hi\n\n/skill code-review do it\n/thread\n/skills\n/agents\n/nothing\n/reset\n//who am I\n\
+                 /agent orchestrator_agent\n/agent x\n/thread\n";
+    let mock = MockModel::with(steps());
+    let home = agents(&mock);
+    let steady = |output: Output| {
+        let listed = home.skillhost(["threads", "list", "--json"]).success().json();
+        let mut text = output.stdout;
+        for thread in listed["threads"].as_array().unwrap() {
+            text = text.replace(thread["id"].as_str().unwrap(), "[THREAD]");
+        }
+        text
+    };
+    let alone = steady(chat(&home, &["--agent", "worker"], lines).success());
+    let asked: Vec<_> = mock.requests().iter().map(said).collect();
+    for step in steps() {
+        mock.push(step);
+    }
+    let kernel = running(&home);
+    assert_eq!(steady(chat(&home, &["--agent", "worker"], lines).success()), alone);
+    assert!(alone.contains("active: code-review"), "{alone}");
+    let again: Vec<_> = mock.requests().iter().skip(3).map(said).collect();
+    assert_eq!(again, asked);
+    assert_eq!(mock.requests()[4].system().matches(REVIEW).count(), 1);
+    kernel.interrupt().success();
+}
+
+#[test]
+fn ctrl_c_gives_the_run_up_and_not_the_kernel() {
+    let mock =
+        MockModel::with([Step::text("It begins.\n").held_midway(), Step::text("Here I am.")]);
+    let home = agents(&mock);
+    let kernel = running(&home);
+    let run = home.spawn(["ask", "--agent", "worker", "Talk"]);
+    run.line_with("It begins.");
+    let output = run.interrupt().exits(130);
+    assert!(output.stderr.contains("error: the run was cancelled\n"), "{output}");
+    let output = go_on(&home, &last_thread(&home), "Still there?").success();
+    assert_eq!(output.stdout, "Here I am.\n");
+    assert_eq!(said(&mock.requests()[1]), "user: Talk\nuser: Still there?\n");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn what_is_said_while_an_answer_is_on_its_way_waits_its_turn() {
+    let mock = MockModel::with([Step::text("One.").held(), Step::text("Two.")]);
+    let home = agents(&mock);
+    let kernel = running(&home);
+    let first = home.spawn(["ask", "--agent", "worker", "Count"]);
+    mock.wait_for(1);
+    let thread = last_thread(&home);
+    let mut command = home.command();
+    let second = home.start(command.args(["ask", "--thread", &thread, "Go on"]));
+    kernel.line_with("operator user.message");
+    kernel.line_with("operator user.message");
+    mock.release();
+    assert_eq!(first.finish().success().stdout, "One.\n");
+    assert_eq!(second.finish().success().stdout, "Two.\n");
+    assert_eq!(said(&mock.requests()[1]), "user: Count\nassistant: One.\nuser: Go on\n");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn a_kernel_that_is_ended_leaves_the_rest_to_the_next_one() {
+    let mock = MockModel::with([
+        Step::text("I look.").call("write_file", WRITE).held(),
+        Step::text("So it is."),
+    ]);
+    let home = agents(&mock);
+    let kernel = running(&home);
+    let args = ["ask", "--agent", "worker", "--approve", "write_file", "Look"];
+    let run = home.spawn(args);
+    mock.wait_for(1);
+    let pid = rustix::process::Pid::from_raw(kernel.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    mock.release();
+    let output = run.finish().exits(1);
+    assert!(output.stderr.contains("the kernel was ended before the answer came"), "{output}");
+    kernel.finish().success();
+    let thread = last_thread(&home);
+    let output = home.skillhost(["ask", "--thread", &thread]).exits(1);
+    assert!(output.stderr.contains("nobody works on an answer in thread"), "{output}");
+
+    let kernel = running(&home);
+    kernel.line_with("kernel agent.replied");
+    let output = home.skillhost(["ask", "--thread", &thread]).success();
+    assert_eq!(output.stdout, "So it is.\n");
+    // No restart was asked for, so there is nothing to tell the model of one.
+    let asked = mock.requests();
+    let roles: Vec<_> = asked[1].messages().into_iter().map(|message| message.role).collect();
+    assert_eq!(roles, ["user", "assistant", "tool"]);
+    assert_eq!(asked.iter().map(Asked::last_text).next().unwrap(), "Look");
+    kernel.interrupt().success();
+}
