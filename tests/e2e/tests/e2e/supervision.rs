@@ -97,7 +97,7 @@ fn an_answer_waits_for_whoever_comes_later() {
     person.wait_for("waiting for it");
     // Dropping it kills it.
     drop(person);
-    mock.wait_for(2);
+    assert_eq!(mock.wait_for(2).len(), 2);
     let thread = last_thread(&home);
     let mut command = home.command();
     let later = home.start(command.args(["ask", "--thread", &thread]));
@@ -154,7 +154,7 @@ fn a_message_that_ends_the_kernel_again_and_again_is_given_up() {
     let mut kernel = started(&supervisor);
     let ask = home.spawn(["ask", "--agent", "worker", "Hi"]);
     for attempt in 1..=4 {
-        mock.wait_for(attempt);
+        assert_eq!(mock.wait_for(attempt).len(), attempt);
         kill(kernel);
         kernel = started(&supervisor);
     }
@@ -243,7 +243,7 @@ fn a_second_restart_is_refused_while_one_is_under_way() {
     let home = agents(&mock);
     let kernel = supervised(&home);
     let mut slow = asking(&home, "worker", "Slow");
-    mock.wait_for(1);
+    assert_eq!(mock.wait_for(1).len(), 1);
     let mut fast = asking(&home, "orchestrator_agent", "Fast");
     allow(&mut fast, "request_restart");
     fast.wait_for("waiting for it");

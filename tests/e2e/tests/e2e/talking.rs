@@ -50,7 +50,7 @@ fn the_running_kernel_answers_and_keeps_what_was_said_as_an_event() {
 
 #[test]
 fn errors_are_those_of_a_kernel_of_ones_own() {
-    let mock = MockModel::with([Step::text("Hi."), Step::status(500, "out of order")]);
+    let mock = MockModel::with([Step::text("Hi."), Step::key_refused()]);
     let home = agents(&mock);
     ask(&home, "worker", "Hi").success();
     let thread = last_thread(&home);
@@ -71,7 +71,7 @@ fn errors_are_those_of_a_kernel_of_ones_own() {
         lines.collect::<Vec<_>>().join("\n")
     };
     let alone: Vec<_> = cases.iter().map(|(args, code)| errors(args, *code)).collect();
-    mock.push(Step::status(500, "out of order"));
+    mock.push(Step::key_refused());
     let kernel = running(&home);
     for ((args, code), alone) in cases.iter().zip(alone) {
         assert_eq!(errors(args, *code), alone, "{args:?}");
@@ -162,7 +162,7 @@ fn what_is_said_while_an_answer_is_on_its_way_waits_its_turn() {
     let home = agents(&mock);
     let kernel = running(&home);
     let first = home.spawn(["ask", "--agent", "worker", "Count"]);
-    mock.wait_for(1);
+    assert_eq!(mock.wait_for(1).len(), 1);
     let thread = last_thread(&home);
     let mut command = home.command();
     let second = home.start(command.args(["ask", "--thread", &thread, "Go on"]));
@@ -185,7 +185,7 @@ fn a_kernel_that_is_ended_leaves_the_rest_to_the_next_one() {
     let kernel = running(&home);
     let args = ["ask", "--agent", "worker", "--approve", "write_file", "Look"];
     let run = home.spawn(args);
-    mock.wait_for(1);
+    assert_eq!(mock.wait_for(1).len(), 1);
     let pid = rustix::process::Pid::from_raw(kernel.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     mock.release();
