@@ -469,4 +469,13 @@ impl EmbeddingProvider for Misbehave {
     }
 }
 
-export_extension!(Misbehave: tools, context, service, skills, embeddings);
+#[async_trait]
+impl SchedulerProvider for Misbehave {
+    async fn run_task(&self, cx: &CallContext, task: &str) -> Result<Option<String>> {
+        self.act(self.part("task"), "task").await?;
+        let origin = json!(cx.origin);
+        Ok((task != "quiet").then(|| format!("{task} for {origin}")))
+    }
+}
+
+export_extension!(Misbehave: tools, context, service, skills, embeddings, scheduler);

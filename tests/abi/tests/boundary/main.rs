@@ -19,5 +19,6 @@ mod reload;
 mod reviewer;
 mod rig;
 mod runs;
+mod schedules;
 mod search;
 mod templates;
