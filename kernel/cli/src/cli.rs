@@ -1,5 +1,6 @@
 //! The command line, as clap reads it.
 
+mod events;
 mod export;
 mod mcp;
 mod models;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use events::{EventsCommand, TailArgs};
 pub(crate) use export::ExportArgs;
 pub(crate) use mcp::{InstallArgs, McpClient, McpCommand};
 pub(crate) use models::{CheckArgs, ModelsCommand};
@@ -82,6 +84,9 @@ pub(crate) enum Command {
     /// Look at the threads that `ask` and `chat` keep
     #[command(subcommand)]
     Threads(ThreadsCommand),
+    /// Look at events and at those that nobody could handle
+    #[command(subcommand)]
+    Events(EventsCommand),
     /// Look at agents
     #[command(subcommand)]
     Agent(AgentCommand),

@@ -33,6 +33,12 @@ pub fn example_library(name: &str) -> PathBuf {
     existing(format!("examples/{}", library_name(name)))
 }
 
+/// The built program of an `[[example]]`.
+#[must_use]
+pub fn example_program(name: &str) -> PathBuf {
+    existing(format!("examples/{name}{EXE_SUFFIX}"))
+}
+
 fn library_name(name: &str) -> String {
     format!("{DLL_PREFIX}{}{DLL_SUFFIX}", name.replace('-', "_"))
 }

@@ -10,6 +10,7 @@ mod control;
 mod dependencies;
 mod embeddings;
 mod events;
+mod handlers;
 mod ledger;
 mod lifecycle;
 mod loading;

@@ -19,6 +19,7 @@ mod conventions;
 mod core_tools;
 mod cost;
 mod doctor;
+mod events;
 mod export;
 mod ext;
 mod graph;

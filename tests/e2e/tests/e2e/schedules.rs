@@ -96,8 +96,9 @@ fn an_agent_does_what_it_is_scheduled_for_and_can_ask_nobody() {
 #[test]
 fn a_schedule_that_cannot_be_is_an_error_of_the_manifest() {
     let bad = |cron: &str| {
-        let manifest =
-            format!("id: bad\nname: Bad\nentrypoint: bad\nschedules: [{{name: a, cron: '{cron}', task: t}}]\n");
+        let manifest = format!(
+            "id: bad\nname: Bad\nentrypoint: bad\nschedules: [{{name: a, cron: '{cron}', task: t}}]\n"
+        );
         let home = home().extension("bad", &manifest);
         home.skillhost(["ext", "doctor"]).exits(1).stdout
     };

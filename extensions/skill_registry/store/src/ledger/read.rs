@@ -53,6 +53,21 @@ impl Ledger {
         self.with_existing(|session| session.read(|work| work.events_since(seq)))
     }
 
+    /// Returns the events within a time until now that another copy of the program caused, at most
+    /// the last thousand lines of the log.
+    ///
+    /// # Errors
+    /// Those of the disk and the database.
+    pub(crate) fn events_of(&self, time: Duration) -> Result<Vec<LedgerEvent>, LedgerError> {
+        let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        self.with_existing(|session| {
+            session.read(|work| {
+                let since = work.last_before(work.now_ms().saturating_sub(ms))?;
+                Ok(work.events_since(since)?.1)
+            })
+        })
+    }
+
     /// Adds readings to the log of what is used.
     ///
     /// # Errors
