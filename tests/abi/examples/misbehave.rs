@@ -478,6 +478,7 @@ impl SchedulerProvider for Misbehave {
     }
 }
 
+#[async_trait]
 impl EventProvider for Misbehave {
     /// Does what its configuration has for `event`, and writes down what it got. An event whose payload
     /// has a field `then` is answered with an event of that topic.
