@@ -470,6 +470,15 @@ impl EmbeddingProvider for Misbehave {
 }
 
 #[async_trait]
+impl SchedulerProvider for Misbehave {
+    async fn run_task(&self, cx: &CallContext, task: &str) -> Result<Option<String>> {
+        self.act(self.part("task"), "task").await?;
+        let origin = json!(cx.origin);
+        Ok((task != "quiet").then(|| format!("{task} for {origin}")))
+    }
+}
+
+#[async_trait]
 impl EventProvider for Misbehave {
     /// Does what its configuration has for `event`, and writes down what it got. An event whose payload
     /// has a field `then` is answered with an event of that topic.
@@ -484,4 +493,4 @@ impl EventProvider for Misbehave {
     }
 }
 
-export_extension!(Misbehave: tools, context, service, skills, embeddings, events);
+export_extension!(Misbehave: tools, context, service, skills, embeddings, scheduler, events);

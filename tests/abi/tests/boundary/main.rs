@@ -20,5 +20,6 @@ mod reload;
 mod reviewer;
 mod rig;
 mod runs;
+mod schedules;
 mod search;
 mod templates;
