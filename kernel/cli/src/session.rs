@@ -12,6 +12,7 @@ use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
 };
 use skillhost_models::{Models, keys_of};
+use skillhost_process::Processes;
 
 use crate::cli::Global;
 use crate::commands::is_supervised;
@@ -116,8 +117,14 @@ impl Session {
         let settings_file = Some(home.settings_file());
         let models = Arc::new(self.models(&home, &settings));
         let supervised = is_supervised();
-        let options =
-            BootOptions { settings_file, models, supervised, ..BootOptions::new(home, settings) };
+        let processes = Arc::new(Processes::default());
+        let options = BootOptions {
+            settings_file,
+            models,
+            processes,
+            supervised,
+            ..BootOptions::new(home, settings)
+        };
         let result = self.block_on(async {
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;

@@ -49,8 +49,11 @@ impl Child {
             .kill_on_drop(true)
             .spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        if let Some(pid) = group {
+        if let (Some(pid), Some(number)) = (group, child.id()) {
             limit_memory(pid, start);
+            if let Err(error) = start.started(number) {
+                tracing::warn!(id = %start.id, %error, "its process is not noted");
+            }
         }
         let missing = || io::Error::other("the process has no standard streams");
         let stdin = child.stdin.take().ok_or_else(missing)?;
@@ -88,14 +91,14 @@ impl Child {
     /// Waits for an end that was asked for by closing the input; what takes longer is told, then
     /// killed. Whatever the process has started ends with it. Takes at most `limit`.
     pub(crate) async fn end(&mut self, limit: Duration) {
-        let part = limit * 2 / 5;
+        let part = limit / 4;
         if timeout(part, self.ended()).await.is_err() {
             self.signal(Signal::TERM);
             if timeout(part, self.ended()).await.is_err() {
                 tracing::warn!("a process did not end in time and is killed");
             }
         }
-        self.kill(limit / 5).await;
+        self.kill(part).await;
     }
 
     /// Kills the process and everything in its group, and waits until it is gone, at most `limit`.

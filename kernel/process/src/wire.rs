@@ -88,7 +88,7 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
         loop {
             let available = match self.read.fill_buf().await {
                 Ok(available) => available,
-                Err(error) => return Err(format!("its standard output: {error}")),
+                Err(error) => return Err(format!("cannot be read: {error}")),
             };
             if available.is_empty() {
                 return Ok(None);
@@ -97,9 +97,9 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
             let part = newline.unwrap_or(available.len());
             if self.buffer.len() + part > LONGEST_LINE {
                 return Err(format!(
-                    "line {} of its standard output is longer than {} MiB: `{}`",
-                    self.lines + 1,
+                    "wrote more than {} MiB as line {} of its standard output: `{}`",
                     LONGEST_LINE / (1024 * 1024),
+                    self.lines + 1,
                     printable(
                         &String::from_utf8_lossy(&self.buffer[..self.buffer.len().min(4 * SHOWN)]),
                         SHOWN
@@ -127,7 +127,7 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
                 Err(_) if is_unknown_notification(&line) => {}
                 Err(_) => {
                     return Err(format!(
-                        "line {} of its standard output is not a message of the protocol: `{}`",
+                        "wrote what is no message of the protocol as line {} of its standard output: `{}`",
                         self.lines,
                         printable(&String::from_utf8_lossy(&line), SHOWN)
                     ));
@@ -213,13 +213,13 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_message_ends_the_connection_and_is_shown() {
         let output = format!("{ANSWER}\n\u{1b}[31mdebug\n{ANSWER}\n");
-        let expected = "line 2 of its standard output is not a message of the protocol: \
-                        `\\u{1b}[31mdebug`";
+        let expected = "wrote what is no message of the protocol as line 2 of its standard \
+                        output: `\\u{1b}[31mdebug`";
         assert_eq!(read(output.as_bytes()).await, (1, Some(expected.to_owned())));
         for garbage in ["{\"id\":1}", "[1]", "null", "\u{0}\u{ff}"] {
             let (messages, fault) = read(format!("{garbage}\n").as_bytes()).await;
             assert_eq!(messages, 0, "{garbage}");
-            assert!(fault.is_some_and(|fault| fault.starts_with("line 1 ")), "{garbage}");
+            assert!(fault.is_some_and(|fault| fault.contains(" as line 1 of ")), "{garbage}");
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let mut output = vec![b'x'; LONGEST_LINE + 1];
         let (messages, fault) = read(&output).await;
         let fault = fault.unwrap();
-        assert!(fault.starts_with("line 1 of its standard output is longer than 4 MiB: `xxx"));
+        assert!(fault.starts_with("wrote more than 4 MiB as line 1 of its standard output: `xxx"));
         assert!(fault.len() < 300 && messages == 0, "{fault}");
         output.truncate(LONGEST_LINE);
         assert_eq!(read(&output).await, (0, None), "half a line is no message and no fault");

@@ -41,6 +41,7 @@ impl Rig {
             program: test_support::example_program("misbehave_process"),
             arguments: vec![mode.to_owned()],
             folder: self.folder.path().to_owned(),
+            note: self.folder.path().join("pid"),
             environment: BTreeMap::from(environment),
             handshake: PATIENCE,
             grace: Duration::from_millis(200),
@@ -153,7 +154,7 @@ async fn what_cannot_start_says_why_and_leaves_nothing_behind() {
         (
             "garbage",
             ErrorKind::Protocol,
-            "line 1 of its standard output is not a message of the protocol: \
+            "wrote what is no message of the protocol as line 1 of its standard output: \
              `Starting up, please wait\\u{1b}[2J`",
         ),
         ("refusing", ErrorKind::Failed, "refuses `initialize`: not today"),
@@ -243,13 +244,13 @@ async fn garbage_between_messages_ends_the_process_and_names_the_line() {
     let error = call(&process, "garbage", "").await.unwrap_err();
     assert_eq!(
         error.message,
-        "the process line 5 of its standard output is not a message of the protocol: \
+        "the process wrote what is no message of the protocol as line 5 of its standard output: \
          `debug: here I am`"
     );
     let second = back(&process).await;
     assert_ne!(second, first);
     let error = call(&process, "huge", "").await.unwrap_err();
-    let expected = "line 5 of its standard output is longer than 4 MiB: `xxx";
+    let expected = "wrote more than 4 MiB as line 5 of its standard output: `xxx";
     assert!(error.message.contains(expected), "{}", error.message);
     assert_ne!(back(&process).await, second);
     process.stop().await;

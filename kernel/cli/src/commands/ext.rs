@@ -66,6 +66,9 @@ pub(super) fn summary(output: Output, report: &LoadReport) -> Result<(), CliErro
 
 fn provides(extension: &LoadedExtension) -> String {
     let mut parts = Vec::new();
+    if !extension.command.is_empty() {
+        parts.push("process".to_owned());
+    }
     if !extension.tools.is_empty() {
         parts.push(format!("tools {}", extension.tools.join(" ")));
     }
