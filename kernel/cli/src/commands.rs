@@ -6,6 +6,7 @@ mod chat;
 mod config;
 mod export;
 mod ext;
+mod ext_build;
 mod ext_new;
 mod init;
 mod man;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use skillhost_build::Builder;
 use skillhost_kernel::control::{self, Reply, Request, socket_path};
 use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
@@ -116,8 +117,11 @@ impl Session {
         let settings_file = Some(home.settings_file());
         let models = Arc::new(self.models(&home, &settings));
         let supervised = is_supervised();
-        let options =
-            BootOptions { settings_file, models, supervised, ..BootOptions::new(home, settings) };
+        let build = settings.build.clone();
+        let options = BootOptions::new(home, settings);
+        let builder = Builder::new(&options.home, build, options.installation.as_ref());
+        let builder = Arc::new(builder);
+        let options = BootOptions { settings_file, models, supervised, builder, ..options };
         let result = self.block_on(async {
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;

@@ -16,6 +16,7 @@ use crate::exit;
 use crate::output::{DIM, show};
 use crate::session::Session;
 pub(super) use person::Person;
+pub(super) use question::shown_details;
 
 /// A conversation on a running kernel.
 pub(super) struct Talk<'a> {
