@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_kernel::{
-    BuildPlan, BuildSettings, CallError, Candidate, ErrorKind, ExtensionBuilder, Home, Installation,
-    PlannedFile, RolledBack, digest_of,
+    BuildPlan, BuildSettings, CallError, Candidate, ErrorKind, ExtensionBuilder, Home,
+    Installation, PlannedFile, RolledBack, digest_of,
 };
 use skillhost_manifest::{ExtensionId, Kind, Manifest};
 
@@ -57,7 +57,12 @@ impl Builder {
             let digest = digest_of(&folder).map_err(|error| {
                 BuildError::io(&folder)(std::io::Error::other(error.to_string()))
             })?;
-            return Ok(Made { sha256: digest.sha256, warnings: String::new(), folder, staged: None });
+            return Ok(Made {
+                sha256: digest.sha256,
+                warnings: String::new(),
+                folder,
+                staged: None,
+            });
         };
         let sdk = self.sdk.as_deref().and_then(|sdk| fs::canonicalize(sdk).ok());
         let sdk = sdk.ok_or(BuildError::NoSdk)?;
@@ -124,7 +129,9 @@ impl ExtensionBuilder for Builder {
         let tried = trial::attempt(&self.program, &place, &manifest, approved, memory).await?;
         let mut warnings = made.warnings;
         if let Some(reason) = tried.unasked {
-            warnings.push_str(&format!("\nit was not asked for its tools, as it waits for others: {reason}"));
+            warnings.push_str(&format!(
+                "\nit was not asked for its tools, as it waits for others: {reason}"
+            ));
         }
         Ok(Candidate {
             tools: tried.tools,
@@ -194,8 +201,9 @@ fn inspect(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan,
     };
     let path = Place::new(home, id.as_str()).manifest();
     let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
-    let manifest = skillhost_manifest::parse(&text)
-        .map_err(|errors| refused(errors.to_string(), "skillhost schema manifest prints its schema"))?;
+    let manifest = skillhost_manifest::parse(&text).map_err(|errors| {
+        refused(errors.to_string(), "skillhost schema manifest prints its schema")
+    })?;
     if manifest.id != *id {
         let what = format!("its id is `{}`, and its folder `{id}`", manifest.id);
         return Err(refused(what, "give both the same name"));

@@ -75,11 +75,8 @@ pub(crate) async fn compile(
         .env_clear()
         .envs(kept())
         .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_TERM_COLOR", "never")]);
-    let limits = Limits {
-        time: settings.time_limit(),
-        memory: settings.memory_limit(),
-        stdout: MESSAGES,
-    };
+    let limits =
+        Limits { time: settings.time_limit(), memory: settings.memory_limit(), stdout: MESSAGES };
     let what = ("the build", "make it smaller; build.time_limit_ms in skillhost.yaml is the limit");
     let ended = group::run(command, limits, what).await?;
     let said = Said::read(&ended.stdout, &manifest);
@@ -213,7 +210,8 @@ mod tests {
         };
         assert_eq!(messages, "error: no matching package named `feed-rs` found");
         assert!(hint.starts_with("it is built offline"), "{hint}");
-        let error = failed(&none, "rustc died (signal: 6, SIGABRT: process abort signal)", &settings);
+        let error =
+            failed(&none, "rustc died (signal: 6, SIGABRT: process abort signal)", &settings);
         assert!(error.hint().contains("64 MiB"), "{}", error.hint());
         let long = failed(&none, &"ü".repeat(5_000), &settings).to_string();
         assert!(long.len() < WORDS + 100, "{}", long.len());

@@ -178,7 +178,10 @@ impl<M: Fn(&str) -> bool> Reader<'_, M> {
         if metadata.len() > MOST_BYTES || bytes.len() as u64 > MOST_BYTES {
             self.refusals.push(refused(
                 path,
-                format!("{} bytes, more than the {MOST_BYTES} that one file may have", metadata.len()),
+                format!(
+                    "{} bytes, more than the {MOST_BYTES} that one file may have",
+                    metadata.len()
+                ),
                 "keep what it works on in its data directory, not beside its code",
             ));
             return Ok(());

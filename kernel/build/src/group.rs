@@ -148,8 +148,7 @@ impl Ended {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { time: Duration::from_secs(100), memory: 1 << 30, stdout: 100 };
+    const LIMITS: Limits = Limits { time: Duration::from_secs(100), memory: 1 << 30, stdout: 100 };
 
     fn sh(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -174,7 +173,8 @@ mod tests {
         let pipe = folder.path().join("alive");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
         // A grandchild holds the pipe open and would do so for ever.
-        let script = format!("sh -c 'exec 3>{}; while :; do sleep 1000; done' & wait", pipe.display());
+        let script =
+            format!("sh -c 'exec 3>{}; while :; do sleep 1000; done' & wait", pipe.display());
         let opened = tokio::task::spawn_blocking({
             let pipe = pipe.clone();
             move || std::fs::read(pipe)

@@ -88,10 +88,8 @@ pub(crate) fn roll_back(place: &Place, by: &str) -> Result<(String, String), Bui
     let entrypoint = skillhost_manifest::parse(&text)
         .ok()
         .and_then(|manifest| manifest.entrypoint().map(str::to_owned));
-    let nothing = |hint: &str| BuildError::NothingBefore {
-        id: place.id.clone(),
-        hint: hint.to_owned(),
-    };
+    let nothing =
+        |hint: &str| BuildError::NothingBefore { id: place.id.clone(), hint: hint.to_owned() };
     let Some(entrypoint) = entrypoint else {
         return Err(nothing(
             "only of libraries the build before is kept; write the files as they were, then build",
@@ -215,8 +213,7 @@ fn perform(place: &Place, intent: &Intent, step: Step) -> Result<(), BuildError>
             }
         }
         (Step::Record, _) => {
-            let recorded =
-                Installed::record(&place.home, &place.id, &intent.sha256, &intent.by);
+            let recorded = Installed::record(&place.home, &place.id, &intent.sha256, &intent.by);
             recorded.map_err(|error| match error {
                 InstalledError::Io { path, source } => BuildError::Io { path, source },
                 InstalledError::Unreadable { path, source } => {

@@ -83,7 +83,8 @@ mod tests {
         let (old, new) = (sha(OLD), sha(NEW));
         for (before, after) in [
             (
-                "# mine\nid: a\nname:  'A'\nentrypoint: a  # the library\nconfig: {x: 1}\n".to_owned(),
+                "# mine\nid: a\nname:  'A'\nentrypoint: a  # the library\nconfig: {x: 1}\n"
+                    .to_owned(),
                 format!(
                     "# mine\nid: a\nname:  'A'\nsha256: {new}\nentrypoint: a  # the library\nconfig: {{x: 1}}\n"
                 ),
@@ -124,7 +125,9 @@ mod tests {
         let old = sha(OLD);
         for text in [
             format!("{{id: a, name: A, entrypoint: a, sha256: {old}}}"),
-            format!("{{\"id\": \"a\", \"name\": \"A\", \"entrypoint\": \"a\", \"sha256\": \"{old}\"}}"),
+            format!(
+                "{{\"id\": \"a\", \"name\": \"A\", \"entrypoint\": \"a\", \"sha256\": \"{old}\"}}"
+            ),
             format!("id: a\nname: A\nentrypoint: a\n\"sha256\": {old}\n"),
             format!("id: a\nname: A\nentrypoint: a\nsha256:\n  {old}\n"),
             "id: a\nname: A\n".to_owned(),

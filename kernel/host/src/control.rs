@@ -174,19 +174,35 @@ impl Drop for ControlServer {
 async fn answer(mut stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
     let request = read_line(&mut stream).await?;
     let reply = match serde_json::from_str::<Request>(&request) {
-        Ok(request) => match perform(kernel, request).await {
-            Ok(value) => Reply::Done(value),
-            Err(error) => {
-                let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
-                Reply::Failed(CallError { kind, message, hint })
-            }
+        // A build is given up with whoever wanted it; everything else is done in no time.
+        Ok(request @ Request::Build { .. }) => tokio::select! {
+            () = gone(&mut stream) => return Ok(()),
+            done = perform(kernel, request) => reply(done),
         },
+        Ok(request) => reply(perform(kernel, request).await),
         Err(error) => Reply::Failed(
             CallError::new(ErrorKind::Protocol, format!("the request is unreadable: {error}"))
                 .with_hint("start `skillhost run` again if it is of another version"),
         ),
     };
     write_line(&mut stream, &reply).await
+}
+
+fn reply(done: Result<Box<RawValue>, KernelError>) -> Reply {
+    match done {
+        Ok(value) => Reply::Done(value),
+        Err(error) => {
+            let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
+            Reply::Failed(CallError { kind, message, hint })
+        }
+    }
+}
+
+/// Waits until the other end is closed.
+async fn gone(stream: &mut UnixStream) {
+    let mut more = [0; 64];
+    // Whoever has asked has nothing more to say.
+    while stream.read(&mut more).await.is_ok_and(|read| read > 0) {}
 }
 
 /// Does what a request asks for; the answer is what the request's documentation names, as JSON.

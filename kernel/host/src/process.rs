@@ -4,10 +4,12 @@
 //! [`ProcessSource`].
 
 mod load;
+mod orphans;
 mod private;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +79,8 @@ pub struct ProcessStart {
     pub arguments: Vec<String>,
     /// Its working directory: a private copy of the files that were approved.
     pub folder: PathBuf,
+    /// Where its number is noted.
+    pub note: PathBuf,
     /// Its whole environment; holds secrets.
     pub environment: BTreeMap<String, String>,
     /// Until it has answered the handshake and listed its tools.
@@ -87,6 +91,16 @@ pub struct ProcessStart {
     pub stop: Duration,
     /// Bytes of memory it may have for its data, where the system can limit that.
     pub memory: u64,
+}
+
+impl ProcessStart {
+    /// Notes the process that was started: should this kernel be killed, a later one ends it.
+    ///
+    /// # Errors
+    /// The system's error; the process then is as good as any other.
+    pub fn started(&self, pid: u32) -> io::Result<()> {
+        orphans::note(&self.note, pid)
+    }
 }
 
 impl fmt::Debug for ProcessStart {

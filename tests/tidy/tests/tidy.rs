@@ -77,12 +77,16 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("skillhost-kernel", &["skillhost-contract", "skillhost-manifest"]),
         ("skillhost-mcp", &["skillhost-contract", "skillhost-kernel"]),
         ("skillhost-models", &["skillhost-kernel"]),
+        ("skillhost-build", &["skillhost-kernel", "skillhost-manifest"]),
+        ("skillhost-process", &["skillhost-kernel"]),
         (
             "skillhost",
             &[
+                "skillhost-build",
                 "skillhost-kernel",
                 "skillhost-mcp",
                 "skillhost-models",
+                "skillhost-process",
                 "skillhost-manifest",
                 "skill-format",
                 "skill-rules",
@@ -203,6 +207,10 @@ fn only_the_boundary_names_the_abi_and_only_it_is_unsafe() {
         let shown = path.display();
         if code.contains("abi_stable") && !in_any(&path, &abi) {
             findings.push(format!("{shown} names abi_stable"));
+        }
+        let clients = ["kernel/mcp", "kernel/process", "tests"];
+        if code.contains("rmcp::") && !in_any(&path, &clients) {
+            findings.push(format!("{shown} names rmcp"));
         }
         if code.contains("libloading::") && path != Path::new("kernel/host/src/loader.rs") {
             findings.push(format!("{shown} calls dlopen"));

@@ -71,7 +71,8 @@ fn a_build_replaces_the_one_before_and_can_be_taken_back_again_and_again() {
     assert_eq!(in_place(&place), "one before two");
     roll_back(&place, "operator").unwrap();
     assert_eq!(in_place(&place), "two before one");
-    let mut left: Vec<_> = fs::read_dir(place.own()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let mut left: Vec<_> =
+        fs::read_dir(place.own()).unwrap().map(|e| e.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["previous", "previous.json"]);
 }

@@ -99,9 +99,8 @@ pub(super) fn read(
             reader.refuse(0..0, format!("[{table}] is missing"), "see: skillhost ext new");
         }
     }
-    let has_sdk = |value: &Value<'_>| {
-        value.get_ref().as_table().is_some_and(|table| table.contains_key(SDK))
-    };
+    let has_sdk =
+        |value: &Value<'_>| value.get_ref().as_table().is_some_and(|table| table.contains_key(SDK));
     if !document.get("dependencies").is_some_and(has_sdk) {
         reader.refuse(
             0..0,

@@ -195,7 +195,10 @@ fn each_thing_that_could_steer_the_build_is_refused_with_its_line() {
         ),
         (with("[features]\nx = []\n"), "Cargo.toml:24: [features] is not allowed"),
         (with("[[bin]]\nname = \"x\"\n"), "Cargo.toml:24: [bin] is not allowed"),
-        (with("cargo-features = []\n"), "Cargo.toml:24: `cargo-features` is not allowed in a profile"),
+        (
+            with("cargo-features = []\n"),
+            "Cargo.toml:24: `cargo-features` is not allowed in a profile",
+        ),
         (
             replaced("name = \"skillhost-ext-tea\"", "name = \"../evil\""),
             "Cargo.toml:3: `name` must be a letter followed by letters, digits, `_` and `-`",
@@ -229,7 +232,10 @@ fn everything_that_is_wrong_is_said_at_once_and_broken_text_names_its_line() {
             "Cargo.toml: [dependencies] lacks skillhost-sdk"
         ]
     );
-    assert_eq!(refusals(&[]), ["Cargo.toml: is not there, or is not text", "src/lib.rs: is not there"]);
+    assert_eq!(
+        refusals(&[]),
+        ["Cargo.toml: is not there, or is not text", "src/lib.rs: is not there"]
+    );
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use skillhost_build::TrialReport;
 use skillhost_kernel::control::{self, Request};
-use skillhost_kernel::{
-    BootOptions, BuildPreview, Built, RolledBack, Settings, probe as load,
-};
+use skillhost_kernel::{BootOptions, BuildPreview, Built, RolledBack, Settings, probe as load};
+use skillhost_process::Processes;
 
 use super::talk::shown_details;
 use crate::cli::ExtBuildArgs;
@@ -100,7 +100,8 @@ fn interruptible<T: DeserializeOwned>(session: &Session, request: Request) -> Re
 /// Loads one extension and says what it is, on one line: what `ext build` starts and reads.
 pub(super) fn probe(session: &Session, manifest: &Path) -> Outcome {
     let home = session.trusted_home()?;
-    let options = BootOptions::new(home, Settings::default());
+    let processes = Arc::new(Processes::default());
+    let options = BootOptions { processes, ..BootOptions::new(home, Settings::default()) };
     let report = match session.block_on(load(options, manifest))? {
         Ok(probed) => TrialReport::Loaded(probed),
         Err(failure) => TrialReport::Rejected(failure),

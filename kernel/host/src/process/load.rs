@@ -51,6 +51,7 @@ impl Kernel {
             program: program.clone(),
             arguments: arguments.to_vec(),
             folder: folder.path.clone(),
+            note: folder.path.with_extension("pid"),
             environment: self.environment_of(found, settings)?,
             handshake: limits.start,
             grace: GRACE,
@@ -59,8 +60,8 @@ impl Kernel {
         };
         let process = self.shared.processes.start(start).await;
         let process = process.map_err(|error| LoadFailure::call(Phase::Start, error))?;
-        let version = Some(process.version()).filter(|version| !version.is_empty());
-        let version = version.or_else(|| found.manifest.version.clone()).unwrap_or_default();
+        // The manifest is what was approved, and is where authors look first.
+        let version = found.manifest.version.clone().unwrap_or_else(|| process.version());
         let build = BuildInfo { package: found.manifest.id.to_string(), version };
         let timings = LoadTimings { copy_us, ..LoadTimings::default() };
         let remote = Remote::Process { process, _folder: folder };

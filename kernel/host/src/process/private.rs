@@ -77,7 +77,9 @@ fn sweep(place: &Path) {
     for lock_file in paths.filter(|path| path.extension().is_some_and(|e| e == "lock")) {
         // Held until the copy is gone, so that nobody takes the name meanwhile.
         if let Ok(_lock) = take(&lock_file) {
-            remove(&lock_file.with_extension(""), &lock_file);
+            let path = lock_file.with_extension("");
+            super::orphans::end(&path.with_extension("pid"));
+            remove(&path, &lock_file);
         }
     }
 }
@@ -86,6 +88,7 @@ fn sweep(place: &Path) {
 fn remove(path: &Path, lock_file: &Path) {
     let removed = fs::remove_dir_all(path);
     if removed.is_ok() || !path.exists() {
+        let _ = fs::remove_file(path.with_extension("pid"));
         let _ = fs::remove_file(lock_file);
     }
 }

@@ -35,6 +35,7 @@ mod mcp_rmcp;
 mod mcp_values;
 mod models;
 mod paths;
+mod processes;
 mod proposals;
 mod propose;
 mod reference;
