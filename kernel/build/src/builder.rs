@@ -51,6 +51,9 @@ impl Builder {
         let folder = place.sources(&plan.sha256);
         let Some(entrypoint) = plan.manifest.entrypoint() else {
             write_all(&folder, &plan.files)?;
+            // As it will be once it is installed: the pin's line is there, its value counts not.
+            let (path, none) = (folder.join("manifest.yaml"), files::sha256(b""));
+            fs::write(&path, pinned(manifest_text(plan), &none)?).map_err(BuildError::io(&path))?;
             let digest = digest_of(&folder).map_err(|error| {
                 BuildError::io(&folder)(std::io::Error::other(error.to_string()))
             })?;

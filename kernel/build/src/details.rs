@@ -94,9 +94,9 @@ mod tests {
                 "sandbox/extensions/tea: a Rust library; it runs inside of this program and may do \
                  whatever the program may",
                 "may ask for the secrets: KEY",
-                "3 files, 80015 bytes:",
+                "3 files, 80016 bytes:",
                 "         2  a.bin",
-                "        13  b.rs",
+                "        14  b.rs",
                 "     80000  c.txt",
                 "--- a.bin",
                 &format!("--- a.bin: not text, sha256 {}", sha256(&[0xff, 0])),
@@ -104,7 +104,7 @@ mod tests {
                 "    --- c.rs",
             ]
         );
-        let more = 80_000 - (TEXT - 13);
+        let more = 80_000 - (TEXT - 14);
         let last = format!("--- c.txt: {more} more bytes are not shown, sha256 ");
         assert!(lines.last().unwrap().starts_with(&last), "{}", lines.last().unwrap());
         assert!(text.len() < TEXT + 1024, "{}", text.len());

@@ -1,8 +1,11 @@
 //! The line `sha256: …` of a manifest, changed as text: everything else stays as it was written.
 
+use skillhost_manifest::{Kind, Manifest};
+
 use crate::error::BuildError;
 
 /// Puts a sha256 into a manifest's text: in place of the one that is there, else above `entrypoint`.
+/// It has a line of its own, which the digest of a process extension's files leaves out.
 ///
 /// # Errors
 /// [`BuildError::Unpinnable`] where the result would say anything else than before.
@@ -12,6 +15,12 @@ pub(crate) fn pinned(text: &str, sha256: &str) -> Result<String, BuildError> {
     let has_pin = text.lines().any(|line| field(line, "sha256"));
     let mut written = String::with_capacity(text.len() + 80);
     let mut done = false;
+    let is_flow = text.trim_start().starts_with('{');
+    if let Some((before, after)) = text.split_once('{').filter(|_| is_flow && !has_pin) {
+        // One mapping in braces, as JSON is written.
+        let pin = format!("{before}{{{line_end}sha256: {sha256}{line_end},{after}");
+        return checked(text, pin, sha256);
+    }
     for line in text.split_inclusive('\n') {
         if has_pin && field(line, "sha256") && !done {
             let comment = line.trim_end().find(" #").map_or("", |at| line[at..].trim_end());
@@ -25,16 +34,36 @@ pub(crate) fn pinned(text: &str, sha256: &str) -> Result<String, BuildError> {
         }
         written.push_str(line);
     }
-    match (skillhost_manifest::parse(text), skillhost_manifest::parse(&written)) {
-        (Ok(mut before), Ok(after)) if done => {
-            before.sha256 = after.sha256;
-            let pin = after.sha256.map(|bytes| bytes.map(|byte| format!("{byte:02x}")).concat());
-            match before == after && pin.as_deref() == Some(sha256) {
-                true => Ok(written),
-                false => Err(BuildError::Unpinnable),
-            }
-        }
-        _ => Err(BuildError::Unpinnable),
+    checked(text, written, sha256)
+}
+
+/// The text as it was written, if it says what the one before said, and the pin.
+fn checked(text: &str, written: String, sha256: &str) -> Result<String, BuildError> {
+    let (Ok(before), Ok(mut after)) =
+        (skillhost_manifest::parse(text), skillhost_manifest::parse(&written))
+    else {
+        return Err(BuildError::Unpinnable);
+    };
+    let pin = after.sha256.map(|bytes| bytes.map(|byte| format!("{byte:02x}")).concat());
+    after.sha256 = before.sha256;
+    // A dependency knows the place where it is written.
+    let same = |one: &Manifest, other: &Manifest| {
+        let needs = |manifest: &Manifest| -> Vec<_> {
+            manifest.depends_on.iter().map(|d| (d.id.clone(), d.optional)).collect()
+        };
+        let without = |manifest: &Manifest| Manifest {
+            depends_on: Vec::new(),
+            kind: match &manifest.kind {
+                Kind::Agent(_) => Kind::Library { entrypoint: String::new() },
+                other => other.clone(),
+            },
+            ..manifest.clone()
+        };
+        needs(one) == needs(other) && without(one) == without(other)
+    };
+    match same(&before, &after) && pin.as_deref() == Some(sha256) && before.agent().is_none() {
+        true => Ok(written),
+        false => Err(BuildError::Unpinnable),
     }
 }
 
@@ -65,6 +94,20 @@ mod tests {
                 format!("id: a\nname: A\nsha256: {new}\nentrypoint:\n  command: [a]"),
             ),
             (
+                "{\n  \"id\": \"a\",\n  \"name\": \"A\",\n  \"entrypoint\": \"a\"\n}\n".to_owned(),
+                format!(
+                    "{{\nsha256: {new}\n,\n  \"id\": \"a\",\n  \"name\": \"A\",\n  \"entrypoint\": \"a\"\n}}\n"
+                ),
+            ),
+            (
+                format!("{{\nsha256: {old}\n,\n  id: a, name: A, depends_on: [b], entrypoint: a}}"),
+                format!("{{\nsha256: {new}\n,\n  id: a, name: A, depends_on: [b], entrypoint: a}}"),
+            ),
+            (
+                "id: a\nname: A\nentrypoint: a\ndepends_on: [b]\n".to_owned(),
+                format!("id: a\nname: A\nsha256: {new}\nentrypoint: a\ndepends_on: [b]\n"),
+            ),
+            (
                 format!("id: a\r\nsha256: '{old}' # built\r\nname: A\r\nentrypoint: a\r\n"),
                 format!("id: a\r\nsha256: {new} # built\r\nname: A\r\nentrypoint: a\r\n"),
             ),
@@ -81,7 +124,10 @@ mod tests {
     fn a_text_that_would_say_something_else_is_left_alone() {
         let old = sha(OLD);
         for text in [
-            "{id: a, name: A, entrypoint: a}".to_owned(),
+            format!("{{id: a, name: A, entrypoint: a, sha256: {old}}}"),
+            format!(
+                "{{\"id\": \"a\", \"name\": \"A\", \"entrypoint\": \"a\", \"sha256\": \"{old}\"}}"
+            ),
             format!("id: a\nname: A\nentrypoint: a\n\"sha256\": {old}\n"),
             format!("id: a\nname: A\nentrypoint: a\nsha256:\n  {old}\n"),
             "id: a\nname: A\n".to_owned(),

@@ -7,6 +7,7 @@ mod config;
 mod events;
 mod export;
 mod ext;
+mod ext_build;
 mod ext_new;
 mod init;
 mod man;

@@ -78,10 +78,12 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("skillhost-kernel", &["skillhost-contract", "skillhost-events", "skillhost-manifest"]),
         ("skillhost-mcp", &["skillhost-contract", "skillhost-kernel"]),
         ("skillhost-models", &["skillhost-kernel"]),
+        ("skillhost-build", &["skillhost-kernel", "skillhost-manifest"]),
         ("skillhost-process", &["skillhost-kernel"]),
         (
             "skillhost",
             &[
+                "skillhost-build",
                 "skillhost-kernel",
                 "skillhost-mcp",
                 "skillhost-models",

@@ -202,6 +202,20 @@ impl Kernel {
         }
         let made = builder.make(plan).await?;
         self.check_tools_are_free(id, &made)?;
+        // From here on it is done to the end, also when whoever waits for it goes away.
+        let (kernel, plan, by) = (self.clone(), plan.clone(), by.to_owned());
+        let installing = tokio::spawn(async move { kernel.take_into_use(&plan, made, &by).await });
+        installing.await.map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))?
+    }
+
+    async fn take_into_use(
+        &self,
+        plan: &BuildPlan,
+        made: Candidate,
+        by: &str,
+    ) -> Result<Built, CallError> {
+        let id = &plan.manifest.id;
+        let builder = &self.shared.builder;
         builder.install(plan, &made, by).await?;
         let active = self.is_loaded(id);
         if active && let Err(error) = self.reload(id.as_str()).await {
