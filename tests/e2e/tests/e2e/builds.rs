@@ -68,6 +68,8 @@ fn toolchain() -> Vec<(&'static str, PathBuf)> {
         .into();
     let chosen = std::env::var_os("RUSTUP_TOOLCHAIN").map(PathBuf::from);
     variables.extend(chosen.map(|chosen| ("RUSTUP_TOOLCHAIN", chosen)));
+    // The target folder of the tests need not lie in the repository.
+    variables.push(("SKILLHOST_BUILD__SDK", repository().join("kernel/sdk")));
     variables
 }
 
