@@ -36,10 +36,11 @@ impl Builder {
     /// know `ext probe`.
     #[must_use]
     pub fn new(home: &Home, settings: BuildSettings, installation: Option<&Installation>) -> Self {
+        let named = settings.sdk.as_ref().map(|sdk| home.root().join(sdk));
         Self {
             home: home.clone(),
             settings,
-            sdk: installation.map(|installation| installation.sdk.clone()),
+            sdk: named.or_else(|| installation.map(|installation| installation.sdk.clone())),
             program: trial::this_program(),
             turn: tokio::sync::Mutex::default(),
         }

@@ -182,7 +182,9 @@ impl BuildError {
             }
             Self::Killed { .. } => "build it again".to_owned(),
             Self::TooLong { hint, .. } => (*hint).to_owned(),
-            Self::NoSdk => "install the whole product: cargo xtask install --prefix DIR".to_owned(),
+            Self::NoSdk => {
+                "name them: build.sdk in skillhost.yaml (kernel/sdk in the source tree)".to_owned()
+            }
             Self::Unseen { .. } => {
                 "put what it needs into its own files, in src/, as Rust".to_owned()
             }

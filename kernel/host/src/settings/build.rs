@@ -1,5 +1,6 @@
 //! What the settings say about building extensions.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -12,6 +13,10 @@ pub struct BuildSettings {
     /// Crates of crates.io that an extension may depend on, beside skillhost-sdk. Their build scripts
     /// and macros run while it is built.
     pub allow: Vec<String>,
+    /// Where the sources of skillhost-sdk lie, relative to the home; without it those that belong to
+    /// the executable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sdk: Option<PathBuf>,
     /// Milliseconds that one build may take.
     pub time_limit_ms: u64,
     /// Mebibytes of memory that each process of a build may have.
@@ -20,7 +25,7 @@ pub struct BuildSettings {
 
 impl Default for BuildSettings {
     fn default() -> Self {
-        Self { allow: Vec::new(), time_limit_ms: 600_000, memory_limit_mib: 4096 }
+        Self { allow: Vec::new(), sdk: None, time_limit_ms: 600_000, memory_limit_mib: 4096 }
     }
 }
 

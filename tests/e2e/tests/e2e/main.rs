@@ -13,6 +13,7 @@ mod bad_home;
 mod bad_library;
 mod bad_manifest;
 mod bad_skill;
+mod builds;
 mod command_line;
 mod config;
 mod conventions;
