@@ -19,6 +19,9 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     home  [HOME] (ancestor, trusted)
     KEY                                         VALUE                                                            SOURCE
     allow_shadowing                             []                                                               skillhost.yaml
+    build.allow                                 []                                                               skillhost.yaml
+    build.memory_limit_mib                      4096                                                             skillhost.yaml
+    build.time_limit_ms                         600000                                                           skillhost.yaml
     extensions.absent.key                       [1]                                                              skillhost.yaml
     extensions.echo.greeting                    ""                                                               manifests/echo/manifest.yaml
     extensions.skill_registry.l1_budget_chars   4000                                                             skillhost.yaml
@@ -30,6 +33,9 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     mcp.catalog                                 "all"                                                            skillhost.yaml
     mcp.review                                  "off"                                                            skillhost.yaml
     models.default                              "script/demo"                                                    skillhost.yaml
+    supervisor.crashes                          5                                                                skillhost.yaml
+    supervisor.delay_ms                         1000                                                             skillhost.yaml
+    supervisor.within_ms                        300000                                                           skillhost.yaml
     "#);
 }
 
@@ -45,6 +51,21 @@ fn without_settings_the_manifests_and_defaults_are_in_force() {
           "key": "allow_shadowing",
           "source": "default",
           "value": []
+        },
+        {
+          "key": "build.allow",
+          "source": "default",
+          "value": []
+        },
+        {
+          "key": "build.memory_limit_mib",
+          "source": "default",
+          "value": 4096
+        },
+        {
+          "key": "build.time_limit_ms",
+          "source": "default",
+          "value": 600000
         },
         {
           "key": "extensions.echo.greeting",
@@ -105,6 +126,21 @@ fn without_settings_the_manifests_and_defaults_are_in_force() {
           "key": "models.default",
           "source": "default",
           "value": "script/demo"
+        },
+        {
+          "key": "supervisor.crashes",
+          "source": "default",
+          "value": 5
+        },
+        {
+          "key": "supervisor.delay_ms",
+          "source": "default",
+          "value": 1000
+        },
+        {
+          "key": "supervisor.within_ms",
+          "source": "default",
+          "value": 300000
         }
       ],
       "settings_file": "[HOME]/skillhost.yaml",
@@ -138,7 +174,7 @@ fn what_is_wrong_with_settings_is_named_with_its_place() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `extensions`, `mcp`, `models`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `mcp`, `models`, `supervisor`, `build`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -216,7 +252,9 @@ fn the_schemas_are_json_and_the_manifests_is_the_one_in_the_documentation() {
     assert_eq!(schema.stdout, documented);
     let settings = home.skillhost(["schema", "settings"]).success().json();
     let keys: Vec<_> = settings["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["allow_shadowing", "extensions", "mcp", "models"]);
+    let expected =
+        ["allow_shadowing", "build", "events", "extensions", "mcp", "models", "supervisor"];
+    assert_eq!(keys, expected);
     assert_eq!(settings["additionalProperties"], false);
     insta::assert_snapshot!(home.skillhost(["schema", "manifset"]), @"
     exit 2
