@@ -124,6 +124,8 @@ fn copy_sdk(root: &Path, to: &Path) -> Result<()> {
         .map(|line| line.replace("kernel/contract", "contract") + "\n")
         .collect();
     fs::write(to.join("Cargo.toml"), format!("{head}{shared}"))?;
+    // The versions that extensions are built with: those that this copy was built with.
+    copy(&root.join("Cargo.lock"), &to.join("Cargo.lock"))?;
     Ok(())
 }
 

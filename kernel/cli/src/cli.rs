@@ -1,5 +1,6 @@
 //! The command line, as clap reads it.
 
+mod events;
 mod export;
 mod mcp;
 mod models;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use events::{EventsCommand, TailArgs};
 pub(crate) use export::ExportArgs;
 pub(crate) use mcp::{InstallArgs, McpClient, McpCommand};
 pub(crate) use models::{CheckArgs, ModelsCommand};
@@ -82,6 +84,9 @@ pub(crate) enum Command {
     /// Look at the threads that `ask` and `chat` keep
     #[command(subcommand)]
     Threads(ThreadsCommand),
+    /// Look at events and at those that nobody could handle
+    #[command(subcommand)]
+    Events(EventsCommand),
     /// Look at agents
     #[command(subcommand)]
     Agent(AgentCommand),
@@ -155,6 +160,22 @@ pub(crate) enum ExtCommand {
     },
     /// Begin a new extension in sandbox/extensions/ID
     New(ExtNewArgs),
+    /// Check, build, try and install the extension in sandbox/extensions/ID
+    ///
+    /// Shows all its files and asks. A crate is built offline, within limits, against the SDK of this
+    /// program; of a process extension the files are approved. See docs/building.md.
+    Build(ExtBuildArgs),
+    /// Take the library back that an extension had before it was last built
+    Rollback {
+        /// The extension
+        id: String,
+    },
+    /// Load one extension, print what it is and end
+    #[command(hide = true)]
+    Probe {
+        /// Its manifest
+        manifest: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -164,6 +185,15 @@ pub(crate) struct ExtNewArgs {
     /// Sources of skillhost-sdk [default: those that belong to this executable]
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExtBuildArgs {
+    /// The extension
+    pub(crate) id: String,
+    /// Do not ask; for files that you know
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

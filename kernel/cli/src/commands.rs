@@ -4,8 +4,10 @@ mod agent;
 mod ask;
 mod chat;
 mod config;
+mod events;
 mod export;
 mod ext;
+mod ext_build;
 mod ext_new;
 mod init;
 mod man;
@@ -89,6 +91,7 @@ fn run(cli: &Cli) -> Outcome {
         Command::Ask(args) => ask::ask(&session, args),
         Command::Chat(args) => chat::chat(&session, args),
         Command::Threads(command) => threads::threads(&session, command),
+        Command::Events(command) => events::events(&session, command),
         Command::Agent(command) => agent::agent(&session, command),
         Command::Ext(command) => ext::ext(&session, command),
         Command::Schedule(command) => schedule::schedule(&session, command),

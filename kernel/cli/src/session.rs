@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use skillhost_build::Builder;
 use skillhost_kernel::control::{self, Reply, Request, socket_path};
 use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
 };
 use skillhost_models::{Models, keys_of};
+use skillhost_process::Processes;
 
 use crate::cli::Global;
 use crate::commands::is_supervised;
@@ -116,8 +118,13 @@ impl Session {
         let settings_file = Some(home.settings_file());
         let models = Arc::new(self.models(&home, &settings));
         let supervised = is_supervised();
+        let processes = Arc::new(Processes::default());
+        let build = settings.build.clone();
+        let options = BootOptions::new(home, settings);
+        let builder = Builder::new(&options.home, build, options.installation.as_ref());
+        let builder = Arc::new(builder);
         let options =
-            BootOptions { settings_file, models, supervised, ..BootOptions::new(home, settings) };
+            BootOptions { settings_file, models, processes, supervised, builder, ..options };
         let result = self.block_on(async {
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;

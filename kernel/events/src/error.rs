@@ -1,7 +1,5 @@
 //! Why the journal could not do what it was asked for.
 
-use rusqlite::ErrorCode;
-
 /// Why the journal could not do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -28,8 +26,6 @@ pub enum JournalErrorKind {
     Io,
     /// The file is damaged, or not a journal.
     Corrupt,
-    /// The file was put aside by another process while it was open here.
-    Moved,
     /// Anything else.
     Database,
 }
@@ -60,44 +56,12 @@ impl JournalError {
         Self::new(JournalErrorKind::Io, message, "make room, or correct the permissions")
     }
 
+    pub(crate) fn no_dead(delivery: i64) -> Self {
+        let message = format!("no dead delivery {delivery}");
+        Self::new(JournalErrorKind::NotFound, message, "see: skillhost events dead")
+    }
+
     pub(crate) fn ended() -> Self {
         Self::new(JournalErrorKind::Database, "the event journal's thread ended", "report it")
-    }
-}
-
-impl From<rusqlite::Error> for JournalError {
-    fn from(error: rusqlite::Error) -> Self {
-        let told = |kind, what: &str, hint| {
-            Self::new(kind, format!("the event journal {what}: {error}"), hint)
-        };
-        if let rusqlite::Error::SqliteFailure(failure, _) = &error
-            && failure.extended_code == rusqlite::ffi::SQLITE_READONLY_DBMOVED
-        {
-            return told(JournalErrorKind::Moved, "was put aside", "try again");
-        }
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                told(JournalErrorKind::Corrupt, "is damaged", "it is put aside at the next use")
-            }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => told(
-                JournalErrorKind::Locked,
-                "is locked by another program",
-                "close the program that has it open, then try again",
-            ),
-            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                told(
-                    JournalErrorKind::Io,
-                    "cannot be written",
-                    "give the process permission to write the file and its directory",
-                )
-            }
-            Some(ErrorCode::DiskFull) => {
-                told(JournalErrorKind::Io, "cannot be written", "make room on the disk")
-            }
-            Some(ErrorCode::SystemIoFailure) => {
-                told(JournalErrorKind::Io, "cannot be read or written", "the disk needs attention")
-            }
-            _ => told(JournalErrorKind::Database, "failed", "report it with this message"),
-        }
     }
 }

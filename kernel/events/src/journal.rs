@@ -42,9 +42,10 @@ pub struct Pruned {
 
 /// The journal of one home; cheap to clone.
 ///
-/// Nothing is opened, and no thread started, before something is asked. Every method but
-/// [`Journal::append`], [`Journal::recover`], [`Journal::set_subscribers`], [`Journal::claim_due`]
-/// and [`Journal::record_run`] leaves a missing file missing.
+/// Nothing is opened, and no thread started, before something is asked. Only [`Journal::append`],
+/// [`Journal::recover`], [`Journal::set_subscribers`], [`Journal::claim_due`] and
+/// [`Journal::record_run`] make a missing file and put a damaged one aside: to `events.db.corrupt-1`,
+/// or the next free number.
 #[derive(Debug, Clone)]
 pub struct Journal {
     shared: Arc<Shared>,
@@ -62,7 +63,12 @@ type Job = Box<dyn FnOnce(&mut Desk) + Send>;
 /// What the thread has before it.
 struct Desk {
     path: PathBuf,
+    clock: Clock,
     store: Option<Store>,
+    /// The file may be made and replaced, not only read.
+    makes: bool,
+    /// Of the open file.
+    identity: Option<(u64, u64)>,
     subscribers: Vec<Subscriber>,
     /// Where damaged files were put, until somebody asks.
     aside: Vec<PathBuf>,
@@ -200,7 +206,9 @@ impl Journal {
     /// any more.
     pub async fn retry(&self, delivery: i64) -> Result<DeadLetter> {
         let now = self.now_ms();
-        self.with(move |store, _| store.retry(delivery, now)).await
+        self.look(move |store| store.retry(delivery, now).map(Some))
+            .await?
+            .ok_or_else(|| JournalError::no_dead(delivery))
     }
 
     /// The last run of a schedule.
@@ -282,8 +290,9 @@ impl Journal {
         work: impl Fn(&mut Store) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.job(move |desk| {
+            desk.leave_what_moved();
             if desk.store.is_none() {
-                desk.store = place::open_existing(&desk.path)?;
+                desk.took(Store::open_current(&desk.path)?);
             }
             match desk.store {
                 Some(_) => desk.try_twice(|store, _| work(store)),
@@ -314,9 +323,9 @@ impl Journal {
             return Ok(sender.clone());
         }
         let (sender, jobs) = mpsc::channel::<Job>();
-        let path = self.shared.path.clone();
+        let (path, clock) = (self.shared.path.clone(), self.shared.clock.clone());
         let work = move || {
-            let mut desk = Desk { path, store: None, subscribers: vec![], aside: vec![] };
+            let mut desk = Desk::new(path, clock);
             while let Ok(job) = jobs.recv() {
                 job(&mut desk);
             }
@@ -330,9 +339,31 @@ impl Journal {
 }
 
 impl Desk {
+    fn new(path: PathBuf, clock: Clock) -> Self {
+        let (subscribers, aside) = (Vec::new(), Vec::new());
+        Self { path, clock, store: None, makes: false, identity: None, subscribers, aside }
+    }
+
+    fn took(&mut self, store: Option<Store>) {
+        self.identity = place::identity(&self.path);
+        self.store = store;
+    }
+
+    /// Another process may have put the file aside: nobody would read what is written to it.
+    fn leave_what_moved(&mut self) {
+        if self.store.is_some() && self.identity != place::identity(&self.path) {
+            self.store = None;
+        }
+    }
+
     fn open(&mut self, examine: bool) -> Result<()> {
+        self.makes = true;
+        self.leave_what_moved();
         match &self.store {
-            None => self.reopen(examine),
+            None => {
+                self.reopen(examine)?;
+                self.introduce()
+            }
             Some(store) if examine => match store.examine() {
                 Err(error) if error.kind() == JournalErrorKind::Corrupt => self.reopen(true),
                 other => other,
@@ -351,27 +382,35 @@ impl Desk {
             );
             self.aside.push(aside);
         }
-        self.store = Some(store);
+        self.took(Some(store));
         Ok(())
     }
 
+    /// Tells a new file who gets events.
+    fn introduce(&mut self) -> Result<()> {
+        match &mut self.store {
+            Some(store) if !self.subscribers.is_empty() => {
+                store.set_subscribers(&self.subscribers, self.clock.now_ms())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Does something with the open file; a second time with a new one where the file turns out to be
-    /// damaged or was put aside by another process.
+    /// damaged.
     fn try_twice<T>(
         &mut self,
         work: impl Fn(&mut Store, &mut Vec<Subscriber>) -> Result<T>,
     ) -> Result<T> {
         let store = self.store.as_mut().ok_or_else(JournalError::ended)?;
         match work(store, &mut self.subscribers) {
-            Err(error) if error.kind() == JournalErrorKind::Corrupt => self.reopen(true)?,
-            Err(error) if error.kind() == JournalErrorKind::Moved => self.reopen(false)?,
+            Err(error) if error.kind() == JournalErrorKind::Corrupt && self.makes => {
+                self.reopen(true)?;
+                self.introduce()?;
+            }
             other => return other,
         }
         let store = self.store.as_mut().ok_or_else(JournalError::ended)?;
-        if !self.subscribers.is_empty() {
-            // A new file knows none of them.
-            store.set_subscribers(&self.subscribers, 0)?;
-        }
         work(store, &mut self.subscribers)
     }
 }

@@ -30,12 +30,16 @@ pub(crate) fn open(path: &Path, examine: bool) -> Result<(Store, Option<PathBuf>
     }
 }
 
-/// Opens the journal only where it is there.
-pub(crate) fn open_existing(path: &Path) -> Result<Option<Store>> {
-    match path.exists() {
-        true => open(path, false).map(|(store, _)| Some(store)),
-        false => Ok(None),
-    }
+/// What a file is told apart by from another one of its name; nothing where it is gone.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    return Some((
+        std::os::unix::fs::MetadataExt::dev(&found),
+        std::os::unix::fs::MetadataExt::ino(&found),
+    ));
+    #[cfg(not(unix))]
+    return Some((0, u64::from(found.is_file())));
 }
 
 /// Keeps other processes from making or moving the file.

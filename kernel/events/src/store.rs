@@ -14,6 +14,7 @@ use crate::event::StoredEvent;
 
 mod append;
 mod deliveries;
+mod failure;
 mod planning;
 mod prune;
 mod schedules;
@@ -144,7 +145,7 @@ fn corrupt(what: &str) -> JournalError {
     JournalError::new(
         JournalErrorKind::Corrupt,
         format!("the event journal is damaged: {what}"),
-        "it is put aside at the next use",
+        "it is put aside when the next event is kept",
     )
 }
 

@@ -20,7 +20,7 @@ use crate::discovery::FoundManifest;
 use crate::error::{CallError, KernelError, similar};
 use crate::home::Home;
 use crate::instance::Instance;
-use crate::kernel::State;
+use crate::kernel::{ADDED, State};
 use crate::loader::hex;
 
 /// Where a layer of instructions comes from.
@@ -228,7 +228,8 @@ pub(crate) fn missing_tools(
     let optional =
         |name: &str| manifest.depends_on.iter().any(|needed| needed.optional && needed.id == *name);
     let missing = agent.uses_tools.iter().filter(|used| {
-        !usable.contains(used.as_str())
+        used.value != ADDED
+            && !usable.contains(used.as_str())
             && !state.instances.contains_key(used.as_str())
             && !optional(used)
     });

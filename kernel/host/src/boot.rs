@@ -8,7 +8,7 @@ use skillhost_contract::payload::{ErrorKind, ExtensionInit};
 use skillhost_manifest::plan;
 use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
 
-use crate::abi::Remote;
+use crate::abi;
 use crate::agents::{Agent, AgentProblem, Resolved};
 use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::Callbacks;
@@ -19,15 +19,20 @@ use crate::events::topic;
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::Instance;
-use crate::kernel::{Kernel, Limits, Shared, State};
+use crate::kernel::{ADDED, Kernel, Limits, Shared, State};
 use crate::loader;
 use crate::model::{ModelSource, NoModels};
+use crate::process::{NoProcesses, ProcessSource};
+use crate::remote::Remote;
 use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
 use crate::runtime::kernel_tools;
 use crate::scheduler;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::tools::ToolProblem;
+
+/// Ids that mean something of the kernel's where `uses_tools` names them.
+pub(crate) const RESERVED: [&str; 2] = [kernel_tools::OWNER, ADDED];
 
 /// What the kernel is started with.
 #[derive(Clone)]
@@ -44,6 +49,8 @@ pub struct BootOptions {
     pub limits: Limits,
     /// Where agents' models come from.
     pub models: Arc<dyn ModelSource>,
+    /// What starts process extensions.
+    pub processes: Arc<dyn ProcessSource>,
     /// Somebody starts the kernel again when it ends and wants that.
     pub supervised: bool,
     /// What builds extensions.
@@ -61,6 +68,7 @@ impl BootOptions {
             installation: Installation::of_current_exe(),
             limits: Limits::default(),
             models: Arc::new(NoModels),
+            processes: Arc::new(NoProcesses),
             supervised: false,
             builder: Arc::new(NoBuilder),
         }
@@ -75,7 +83,7 @@ pub(crate) struct LoadFailure {
 }
 
 impl LoadFailure {
-    fn call(phase: Phase, error: CallError) -> Self {
+    pub(crate) fn call(phase: Phase, error: CallError) -> Self {
         Self { phase, reason: error.message, hint: error.hint }
     }
 
@@ -147,24 +155,25 @@ impl Kernel {
             report.notes.push(format!("`{}` {unmet}", unmet.id));
         }
         let settings = self.shared.settings.load_full();
-        let mut state = State::default();
+        let in_sandbox =
+            |found: &FoundManifest| found.path.starts_with(self.shared.home.extensions());
+        let added = manifests.iter().filter(|(_, found)| in_sandbox(found));
+        let added = Arc::new(added.map(|(id, _)| id.clone()).collect());
+        let mut state = State { added, ..State::default() };
         let mut agents = Vec::new();
         for id in &plan.order {
             let found = &manifests[id];
             let failed = self.failed_dependency(&state, &report, found);
-            let reserved = (id.as_str() == kernel_tools::OWNER).then(reserved);
+            let reserved = RESERVED.contains(&id.as_str()).then(|| reserved(id));
             let outcome = match (reserved.or(failed), &found.manifest.kind) {
                 (Some(failure), _) => Err(failure),
                 (None, Kind::Agent(_)) => {
                     agents.push(id);
                     continue;
                 }
-                (None, Kind::Library { .. }) => self.load(found, &settings).await,
-                (None, Kind::Process { .. }) => Err(LoadFailure {
-                    phase: Phase::Probe,
-                    reason: "this kernel starts no processes".to_owned(),
-                    hint: String::new(),
-                }),
+                (None, Kind::Library { .. } | Kind::Process { .. }) => {
+                    self.load(found, &settings).await
+                }
             };
             match outcome {
                 Ok(instance) => match state.tools.add(&instance) {
@@ -253,8 +262,43 @@ impl Kernel {
         found: &FoundManifest,
         settings: &Settings,
     ) -> Result<Instance, LoadFailure> {
+        let limits = &self.shared.limits;
+        let created = match &found.manifest.kind {
+            Kind::Library { entrypoint } => self.create_library(found, settings, entrypoint).await,
+            Kind::Process { command } => self.create_process(found, settings, command).await,
+            Kind::Agent(_) => unreachable!("only libraries and processes are loaded"),
+        };
+        let setup = |mut failure: LoadFailure| {
+            // Its own code has run, and may miss what an operator has to do.
+            if failure.phase >= Phase::New
+                && let Some(instructions) = &found.manifest.setup_instructions
+            {
+                failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
+            }
+            failure
+        };
+        let mut instance = created.map_err(setup)?;
+        let described = match instance.start(limits).await {
+            Ok(()) => instance.describe(limits).await.map_err(|error| (Phase::Wire, error)),
+            Err(error) => Err((Phase::Start, error)),
+        };
+        match described {
+            Ok(()) => Ok(instance),
+            Err((phase, error)) => {
+                Arc::new(instance).end(limits).await;
+                Err(setup(LoadFailure::call(phase, error)))
+            }
+        }
+    }
+
+    /// Finds, checks and opens a library, and lets it create its extension.
+    async fn create_library(
+        &self,
+        found: &FoundManifest,
+        settings: &Settings,
+        entrypoint: &str,
+    ) -> Result<Instance, LoadFailure> {
         let manifest = &found.manifest;
-        let entrypoint = manifest.entrypoint().expect("only libraries are loaded");
         let limits = &self.shared.limits;
         let opening = |error: loader::LoadError| LoadFailure {
             phase: if error.before_open() { Phase::Probe } else { Phase::Open },
@@ -272,40 +316,21 @@ impl Kernel {
         let callbacks = Callbacks::new(manifest, Arc::downgrade(&self.shared));
         let runtime = tokio::runtime::Handle::current();
         let (build, timings) = (module.build.clone(), module.timings);
-        let setup = |mut failure: LoadFailure| {
-            if let Some(instructions) = &manifest.setup_instructions {
-                failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
-            }
-            failure
-        };
         // The author's `new` blocks, and may do so for ever.
-        let creating = blocking(move || Remote::create(&module, callbacks, runtime, &init));
+        let creating = blocking(move || abi::Remote::create(&module, callbacks, runtime, &init));
         let remote = match tokio::time::timeout(limits.start, creating).await {
-            Ok(Ok(Ok(remote))) => remote,
-            Ok(Ok(Err(error)) | Err(error)) => {
-                return Err(setup(LoadFailure::call(Phase::New, error)));
-            }
+            Ok(Ok(Ok(remote))) => Remote::Library(remote),
+            Ok(Ok(Err(error)) | Err(error)) => return Err(LoadFailure::call(Phase::New, error)),
             Err(_) => {
                 let reason = format!("was not created within {} ms", limits.start.as_millis());
                 let hint = "move long work from `new` to `start` or the service".to_owned();
                 return Err(LoadFailure { phase: Phase::New, reason, hint });
             }
         };
-        let mut instance = Instance::new(Arc::clone(manifest), build, library, timings, remote);
-        let described = match instance.start(limits).await {
-            Ok(()) => instance.describe(limits).await.map_err(|error| (Phase::Wire, error)),
-            Err(error) => Err((Phase::Start, error)),
-        };
-        match described {
-            Ok(()) => Ok(instance),
-            Err((phase, error)) => {
-                Arc::new(instance).end(limits).await;
-                Err(setup(LoadFailure::call(phase, error)))
-            }
-        }
+        Ok(Instance::new(Arc::clone(manifest), build, library, timings, remote))
     }
 
-    fn init_of(&self, found: &FoundManifest, settings: &Settings) -> ExtensionInit {
+    pub(crate) fn init_of(&self, found: &FoundManifest, settings: &Settings) -> ExtensionInit {
         let manifest = &found.manifest;
         ExtensionInit {
             id: manifest.id.to_string(),
@@ -384,7 +409,7 @@ impl Kernel {
 }
 
 /// Runs blocking work off the async workers; a panic becomes an error.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {
     tokio::task::spawn_blocking(work)
@@ -423,10 +448,10 @@ fn keep_rejected_agents(
     }
 }
 
-fn reserved() -> LoadFailure {
+fn reserved(id: &ExtensionId) -> LoadFailure {
     LoadFailure {
         phase: Phase::Plan,
-        reason: format!("the id `{}` is the kernel's own", kernel_tools::OWNER),
+        reason: format!("the id `{id}` is the kernel's own"),
         hint: "choose another id".to_owned(),
     }
 }

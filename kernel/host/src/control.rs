@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{
-    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
 use tokio::net::{UnixListener, UnixStream};
 
@@ -211,19 +211,35 @@ async fn answer(stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
         Ok(Request::Attach { thread }) => {
             return talk::serve(kernel, Talked::Attach { thread }, read, write).await;
         }
-        Ok(request) => match perform(kernel, request).await {
-            Ok(value) => Reply::Done(value),
-            Err(error) => {
-                let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
-                Reply::Failed(CallError { kind, message, hint })
-            }
+        // A build is given up with whoever wanted it; everything else is done in no time.
+        Ok(request @ Request::Build { .. }) => tokio::select! {
+            () = gone(&mut read) => return Ok(()),
+            done = perform(kernel, request) => reply(done),
         },
+        Ok(request) => reply(perform(kernel, request).await),
         Err(error) => Reply::Failed(
             CallError::new(ErrorKind::Protocol, format!("the request is unreadable: {error}"))
                 .with_hint("start `skillhost run` again if it is of another version"),
         ),
     };
     write_line(&mut write, &reply).await
+}
+
+fn reply(done: Result<Box<RawValue>, KernelError>) -> Reply {
+    match done {
+        Ok(value) => Reply::Done(value),
+        Err(error) => {
+            let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
+            Reply::Failed(CallError { kind, message, hint })
+        }
+    }
+}
+
+/// Waits until the other end is closed.
+async fn gone(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut more = [0; 64];
+    // Whoever has asked has nothing more to say.
+    while stream.read(&mut more).await.is_ok_and(|read| read > 0) {}
 }
 
 /// Does what a request asks for; the answer is what the request's documentation names, as JSON.

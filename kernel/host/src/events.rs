@@ -1,6 +1,6 @@
 //! Events: kept in the journal of the home, then told to whoever listens in this process.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,6 +47,9 @@ pub mod topic {
 /// Events a slow reader may lag behind before the oldest are dropped.
 const BUFFER: usize = 256;
 
+/// Events with keys that are remembered as told.
+const MOST_TOLD: usize = 4096;
+
 /// The events of a home.
 ///
 /// What is published is on the disk before anybody is told. Listeners and the subscriptions of
@@ -59,6 +62,9 @@ pub struct EventBus {
     sender: broadcast::Sender<Arc<Event>>,
     subscriptions: Mutex<HashMap<u64, Arc<Subscription>>>,
     next: AtomicU64,
+    began_ms: u64,
+    /// Events with keys that listeners were told of.
+    told: Mutex<BTreeSet<i64>>,
 }
 
 struct Subscription {
@@ -77,6 +83,8 @@ impl EventBus {
     pub(crate) fn new(journal: Journal) -> Self {
         let (sender, _) = broadcast::channel(BUFFER);
         Self {
+            began_ms: journal.now_ms(),
+            told: Mutex::default(),
             journal,
             appended: Notify::new(),
             sender,
@@ -92,7 +100,8 @@ impl EventBus {
     }
 
     /// Keeps an event, then tells whoever listens. Returns the event with its id; where one with its
-    /// topic and key was kept before, that one, and nobody is told again.
+    /// topic and key was kept before, that one. Listeners are told of it all the same if another
+    /// process kept it since this one began: here it is news.
     ///
     /// # Errors
     /// For an event that cannot be kept as it is; nobody is told of it. When the journal fails:
@@ -107,10 +116,13 @@ impl EventBus {
         };
         match self.journal.append(new).await {
             Ok((stored, new)) => {
+                let at_ms = stored.at_ms;
                 let event = Arc::new(told(stored));
                 if new {
                     self.appended.notify_one();
-                    let _ = self.sender.send(Arc::clone(&event));
+                }
+                if new || at_ms >= self.began_ms {
+                    self.tell_once(&event);
                 }
                 Ok(event)
             }
@@ -123,6 +135,20 @@ impl EventBus {
                 Err(error.into())
             }
         }
+    }
+
+    /// Tells whoever listens, unless that was done before.
+    fn tell_once(&self, event: &Arc<Event>) {
+        if event.key.is_some() {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if !told.insert(event.id) {
+                return;
+            }
+            if told.len() > MOST_TOLD {
+                told.pop_first();
+            }
+        }
+        let _ = self.sender.send(Arc::clone(event));
     }
 
     /// Tells whoever listens, and keeps nothing; returns how many [`EventBus::listen`], extensions
@@ -203,9 +229,7 @@ impl From<JournalError> for CallError {
             JournalErrorKind::TooLarge => ErrorKind::TooLarge,
             JournalErrorKind::NotFound => ErrorKind::NotFound,
             JournalErrorKind::Locked => ErrorKind::Unavailable,
-            JournalErrorKind::Io | JournalErrorKind::Corrupt | JournalErrorKind::Moved => {
-                ErrorKind::Io
-            }
+            JournalErrorKind::Io | JournalErrorKind::Corrupt => ErrorKind::Io,
             JournalErrorKind::Newer | JournalErrorKind::Database => ErrorKind::Failed,
         };
         Self::new(kind, error.to_string()).with_hint(error.hint())

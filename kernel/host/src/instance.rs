@@ -13,10 +13,11 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::abi::{Remote, lifecycle};
+use crate::abi::lifecycle;
 use crate::error::CallError;
 use crate::kernel::Limits;
 use crate::loader::LoadTimings;
+use crate::remote::Remote;
 use crate::report::LoadedExtension;
 
 /// A loaded extension. Calls in flight hold it alive, so a new build can take its place at once.
@@ -89,6 +90,7 @@ impl Instance {
             name: self.manifest.name.clone(),
             version: self.build.version.clone(),
             library: self.library.clone(),
+            command: self.manifest.command().unwrap_or_default().to_vec(),
             tools: self.specs.iter().map(|spec| spec.name.clone()).collect(),
             context_priority: self.priority,
             service: self.remote.has_service(),

@@ -1,6 +1,6 @@
 //! The kernel: what is loaded, and what can be done with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
+use crate::process::ProcessSource;
 use crate::report::LoadReport;
 use crate::restart::Restarts;
 use crate::runtime::session::Sessions;
@@ -98,6 +99,7 @@ pub(crate) struct Shared {
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: Limits,
     pub(crate) models: Arc<dyn ModelSource>,
+    pub(crate) processes: Arc<dyn ProcessSource>,
     pub(crate) builder: Arc<dyn ExtensionBuilder>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
@@ -127,6 +129,8 @@ pub(crate) struct State {
     pub(crate) tools: ToolTable,
     pub(crate) chain: ContextChain,
     pub(crate) agents: BTreeMap<ExtensionId, Arc<Agent>>,
+    /// What lies in `sandbox/extensions`, loaded or not.
+    pub(crate) added: Arc<BTreeSet<ExtensionId>>,
     pub(crate) report: Arc<LoadReport>,
 }
 
@@ -160,6 +164,9 @@ pub struct Turn {
     pub blocks: Vec<Block>,
 }
 
+/// What `uses_tools` calls everything in `sandbox/extensions`; no extension may have the id.
+pub(crate) const ADDED: &str = "sandbox";
+
 /// The agent a turn goes to when none is named.
 pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
@@ -172,6 +179,7 @@ impl Shared {
             installation,
             limits,
             models,
+            processes,
             supervised,
             builder,
         } = options;
@@ -184,6 +192,7 @@ impl Shared {
             installation,
             limits,
             models,
+            processes,
             builder,
             secrets,
             events,
@@ -325,10 +334,15 @@ impl Kernel {
     /// Lists the tools that an agent may call.
     pub(crate) async fn tools_of(&self, agent: &Agent, context: &CallContext) -> Listing {
         let uses = &agent.settings().uses_tools;
+        let added = match uses.iter().any(|used| used.value == ADDED) {
+            true => Arc::clone(&self.shared.state.load().added),
+            false => Arc::default(),
+        };
         let wanted = |owner: &ExtensionId, name: &str| {
             // An agent is no tool of its own.
             *owner != agent.manifest.id
-                && uses.iter().any(|used| used.value == name || *owner == *used.value)
+                && (uses.iter().any(|used| used.value == name || *owner == *used.value)
+                    || added.contains(owner))
         };
         self.shared.list_tools(context, wanted).await
     }

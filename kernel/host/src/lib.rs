@@ -25,13 +25,16 @@ mod events;
 mod exported;
 mod home;
 mod installation;
+mod installed;
 mod instance;
 mod journal;
 mod kernel;
 mod loader;
 mod model;
 mod probe;
+mod process;
 mod reload;
+mod remote;
 mod report;
 mod restart;
 mod runtime;
@@ -60,6 +63,9 @@ pub use events::{EventBus, journal_of, topic};
 pub use exported::Published;
 pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
 pub use installation::Installation;
+pub use installed::{
+    Installed, InstalledCode, InstalledError, TreeDigest, TreeError, copy_tree, digest_of,
+};
 pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
 pub use loader::{LoadError, LoadTimings};
 pub use model::{
@@ -67,6 +73,7 @@ pub use model::{
     ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
 };
 pub use probe::{ProbeFailure, Probed, probe};
+pub use process::{ProcessExtension, ProcessSource, ProcessStart};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
 pub use restart::Restarted;
@@ -75,8 +82,8 @@ pub use scheduler::{LastRun, Ran, ScheduleSummary};
 pub use secrets::Secrets;
 pub use settings::{
     BuildSettings, DEFAULT_MODEL, EventsSettings, KnownModel, LoadedSettings, McpCatalog,
-    McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings, ModelsSettings, Provenance,
-    ProviderSettings, Settings, SettingsError, Wire,
+    McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings, ModelsSettings, ProcessSettings,
+    Provenance, ProviderSettings, Settings, SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
     Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,

@@ -31,7 +31,7 @@ pub struct Reloaded {
 }
 
 impl Kernel {
-    /// Loads the library anew beside the old one, switches, and ends the old one when its calls are
+    /// Loads the library anew, or starts the process anew, beside the old one, switches, and ends the old one when its calls are
     /// done. No call is lost: those in flight finish on the old build. The settings are read again
     /// from [`BootOptions::settings_file`](crate::BootOptions::settings_file); the new build gets
     /// what they say now.
@@ -115,7 +115,7 @@ impl Kernel {
             discovery::discover(&self.shared.home, self.shared.installation.as_ref(), shadowing);
         let rejected = found.rejected.iter().find(|rejection| rejection.id == id.as_str());
         match (found.manifests.remove(id), rejected) {
-            (Some(manifest), _) if manifest.manifest.entrypoint().is_some() => Ok(manifest),
+            (Some(manifest), _) if manifest.manifest.agent().is_none() => Ok(manifest),
             (_, Some(rejection)) => Err(KernelError::NotReloaded {
                 id: id.clone(),
                 phase: rejection.phase,
@@ -124,7 +124,7 @@ impl Kernel {
             }),
             _ => Err(CallError::new(
                 ErrorKind::NotFound,
-                format!("the manifest of `{id}` is gone, or no longer names a library"),
+                format!("the manifest of `{id}` is gone, or no longer names code"),
             )
             .with_hint("the build that was in use goes on until the kernel is restarted")
             .into()),

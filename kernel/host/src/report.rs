@@ -18,13 +18,13 @@ pub enum Phase {
     Parse,
     /// Its dependencies are put in order.
     Plan,
-    /// The library is found and checked without running it.
+    /// The library, or the files of a process, are found and checked without running them.
     Probe,
     /// The library is opened and its layout checked.
     Open,
     /// The extension is created.
     New,
-    /// It prepares for its first call.
+    /// It prepares for its first call; a process is started.
     Start,
     /// Its tools, context and interfaces are taken into the kernel's tables.
     Wire,
@@ -48,17 +48,20 @@ impl fmt::Display for Phase {
     }
 }
 
-/// A library that is loaded.
+/// A library that is loaded, or a process that runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadedExtension {
     /// Its id.
     pub id: ExtensionId,
     /// The name for people.
     pub name: String,
-    /// Version of the build, from the library.
+    /// Version of the build, as it says itself.
     pub version: String,
-    /// The library's file.
+    /// The library's file, or that of the program.
     pub library: PathBuf,
+    /// The command of a process extension as its manifest has it; empty for a library.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Names of its tools.
     pub tools: Vec<String>,
     /// Its place in the context chain.
@@ -98,7 +101,7 @@ pub struct Rejection {
 /// What happened when the kernel started. One bad extension never stops the others.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LoadReport {
-    /// Libraries in use, in load order.
+    /// Libraries and processes in use, in load order.
     pub loaded: Vec<LoadedExtension>,
     /// Agents in use, in load order.
     pub agents: Vec<LoadedAgent>,

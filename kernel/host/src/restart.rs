@@ -208,6 +208,7 @@ impl Kernel {
     /// to the model, and go on in the kernel that comes next; after a restart that was asked for
     /// they have the time of [`Limits::rest`](crate::Limits), else, as all others, that of `drain`.
     pub async fn rest(&self) {
+        self.shared.clockwork.pause();
         let Restarts { phase, over, .. } = &self.shared.restarts;
         let asked = *phase.borrow() == Phase::Asked;
         phase.send_replace(Phase::Ending { again: asked });

@@ -151,7 +151,7 @@ fn defines(line: &[u8], name: &str) -> bool {
 
 /// In quotes, so that nothing in it means anything.
 fn quoted(value: &str) -> String {
-    if !value.contains('\'') {
+    if !value.contains(['\'', '\\']) {
         return format!("'{value}'");
     }
     let mut text = String::from('"');
@@ -168,6 +168,7 @@ fn quoted(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     use super::*;
 
@@ -225,6 +226,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(3),
+            failure_persistence: None,
+            ..ProptestConfig::with_cases(200)
+        })]
+
         #[test]
         fn whatever_is_stored_is_read_again(
             value in "[ -~é]{1,40}",

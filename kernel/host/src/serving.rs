@@ -113,7 +113,7 @@ impl Kernel {
     /// How long to wait after each failed attempt but the last.
     fn event_retries(&self) -> Vec<Duration> {
         match &self.shared.settings.load().events.retry_ms {
-            Some(retries) => retries.iter().map(|ms| Duration::from_millis(*ms)).collect(),
+            Some(retries) => retries.iter().take(10).map(|ms| Duration::from_millis(*ms)).collect(),
             None => self.shared.limits.event_retries.clone(),
         }
     }

@@ -20,11 +20,13 @@ pub(crate) mod configured;
 mod events;
 mod mcp;
 mod models;
+mod processes;
 
 pub use build::BuildSettings;
 pub use events::EventsSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
 pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
+pub use processes::ProcessSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
@@ -46,6 +48,8 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// The models that agents run on.
     pub models: ModelsSettings,
+    /// What process extensions may use up.
+    pub processes: ProcessSettings,
     /// When a supervised kernel that crashed is started again.
     pub supervisor: SupervisorSettings,
     /// How extensions in `sandbox/extensions` are built.
@@ -154,9 +158,17 @@ impl Settings {
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
                 key == "allow_shadowing"
-                    || ["build__", "events__", "extensions__", "mcp__", "models__", "supervisor__"]
-                        .iter()
-                        .any(|prefix| key.starts_with(prefix))
+                    || [
+                        "build__",
+                        "events__",
+                        "extensions__",
+                        "mcp__",
+                        "models__",
+                        "processes__",
+                        "supervisor__",
+                    ]
+                    .iter()
+                    .any(|prefix| key.starts_with(prefix))
             })
             .split("__");
         let figment = Figment::from(SettingsFile { path, values }).merge(environment);
@@ -265,6 +277,10 @@ impl LoadedSettings {
         for (key, value) in self.settings.models.rows() {
             rows.push(self.row(&format!("models.{key}"), value, "default"));
         }
+        let processes = serde_json::to_value(&self.settings.processes).unwrap_or_default();
+        for (key, value) in processes.as_object().into_iter().flatten() {
+            rows.push(self.row(&format!("processes.{key}"), value.clone(), "default"));
+        }
         let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
         for (manifest, path) in manifests {
             let config = self.settings.config_of(manifest);
@@ -342,6 +358,7 @@ mod tests {
             ("mcp.catalog", "\"all\"".to_owned()),
             ("mcp.review", "\"off\"".to_owned()),
             ("models.default", "\"script/demo\"".to_owned()),
+            ("processes.memory_limit_mib", "1024".to_owned()),
             ("supervisor.crashes", "5".to_owned()),
             ("supervisor.delay_ms", "1000".to_owned()),
             ("supervisor.within_ms", "300000".to_owned()),

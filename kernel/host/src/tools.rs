@@ -39,7 +39,7 @@ pub(crate) struct Entry {
 /// What does a tool's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolBody {
-    /// The library that owns it.
+    /// The library, or the process, that owns it.
     Library,
     /// The kernel. Offered to agents only: it acts for a run.
     Kernel,

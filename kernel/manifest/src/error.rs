@@ -156,14 +156,16 @@ pub enum ManifestErrorKind {
         field: String,
     },
     /// Neither `entrypoint` nor `agent` is there.
-    #[error("`entrypoint` (of a library) or `agent` (of a declarative agent) is missing")]
+    #[error(
+        "`entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing"
+    )]
     NoKind,
     /// Both `entrypoint` and `agent` are there.
     #[error("`entrypoint` and `agent` exclude each other; an extension is one or the other")]
     TwoKinds,
-    /// A field that only a library can have.
-    #[error("`{field}` is about a library; an agent has none")]
-    LibraryOnly {
+    /// A field that only an extension with code of its own can have.
+    #[error("`{field}` is about a library or a process; an agent has none")]
+    CodeOnly {
         /// The field.
         field: &'static str,
     },

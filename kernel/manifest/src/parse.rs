@@ -82,15 +82,14 @@ fn extension_id(at: &At<'_>, report: &mut Report) -> Read<ExtensionId> {
 
 /// Reads `entrypoint` or `agent`, of which there must be one.
 fn kind(fields: &Fields<'_>, report: &mut Report) -> Read<Kind> {
-    let entrypoint =
-        fields.optional("entrypoint", report, |at, report| at.text_by(&rules::ENTRYPOINT, report));
+    let entrypoint = fields.optional("entrypoint", report, entrypoint);
     let agent = fields.optional("agent", report, agent::agent);
     if let (Some(entrypoint), Some(agent)) = (fields.key("entrypoint"), fields.key("agent")) {
         let second = if entrypoint.line > agent.line { entrypoint } else { agent };
         return Err(report.add(ManifestErrorKind::TwoKinds, second.line, second.column));
     }
     match (entrypoint?, agent?) {
-        (Some(entrypoint), _) => Ok(Kind::Library { entrypoint }),
+        (Some(kind), _) => Ok(kind),
         (None, Some(agent)) => Ok(Kind::Agent(Box::new(agent))),
         (None, None) => {
             Err(fields.missing(&["entrypoint", "agent"], ManifestErrorKind::NoKind, report))
@@ -98,11 +97,32 @@ fn kind(fields: &Fields<'_>, report: &mut Report) -> Read<Kind> {
     }
 }
 
-/// Refuses a field that says something about a library where there is none.
-fn library_only(field: &'static str, fields: &Fields<'_>, report: &mut Report) -> Read<()> {
+/// Reads the name of a library, or the command of a process.
+fn entrypoint(at: &At<'_>, report: &mut Report) -> Read<Kind> {
+    if at.is_text() {
+        return Ok(Kind::Library { entrypoint: at.text_by(&rules::ENTRYPOINT, report)? });
+    }
+    let fields = at.fields("entrypoint", "text or a mapping with `command`", report)?;
+    let command = fields.required("command", report, |at, report| {
+        let mut is_program = true;
+        let words = at.list(report, |at, report| {
+            let rule = if is_program { &rules::PROGRAM } else { &rules::ARGUMENT };
+            is_program = false;
+            at.text_by(rule, report)
+        })?;
+        match words.len() {
+            1..=rules::MOST_WORDS => Ok(words),
+            count => Err(at.invalid(&format!("{count} words"), rules::COMMAND, report)),
+        }
+    });
+    Ok(Kind::Process { command: command? })
+}
+
+/// Refuses a field that says something about code where there is none.
+fn code_only(field: &'static str, fields: &Fields<'_>, report: &mut Report) -> Read<()> {
     match (fields.key(field), fields.key("agent"), fields.key("entrypoint")) {
         (Some(key), Some(_), None) => {
-            let kind = ManifestErrorKind::LibraryOnly { field };
+            let kind = ManifestErrorKind::CodeOnly { field };
             Err(report.add(kind, key.line, key.column))
         }
         _ => Ok(()),
@@ -110,7 +130,7 @@ fn library_only(field: &'static str, fields: &Fields<'_>, report: &mut Report) -
 }
 
 fn mcp(fields: &Fields<'_>, report: &mut Report) -> Read<Mcp> {
-    library_only("mcp", fields, report)?;
+    code_only("mcp", fields, report)?;
     let mcp = fields.optional("mcp", report, |at, report| {
         let fields = at.fields("mcp", "a mapping with `tools`", report)?;
         let tools = fields.optional("tools", report, |at, report| {
@@ -122,7 +142,7 @@ fn mcp(fields: &Fields<'_>, report: &mut Report) -> Read<Mcp> {
 }
 
 fn sha256(fields: &Fields<'_>, report: &mut Report) -> Read<Option<[u8; 32]>> {
-    library_only("sha256", fields, report)?;
+    code_only("sha256", fields, report)?;
     fields.optional("sha256", report, |at, report| {
         let text = at.verbatim_by(&rules::SHA256, report)?;
         let mut bytes = [0; 32];

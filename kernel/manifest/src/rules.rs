@@ -29,6 +29,27 @@ pub(crate) const ENTRYPOINT: Rule = Rule {
     pattern: "^[A-Za-z0-9_-]{1,128}$",
 };
 
+/// The first word of a command: a program that is looked for in `PATH`, or a path below the
+/// manifest's folder.
+pub(crate) const PROGRAM: Rule = Rule {
+    expected: "a program in PATH or a relative path that stays in the manifest's folder",
+    holds: is_program,
+    pattern: r"^[^/\x00-\x1f\x7f][^\x00-\x1f\x7f]*$",
+};
+
+/// A further word of a command.
+pub(crate) const ARGUMENT: Rule = Rule {
+    expected: "text of at most 4096 bytes without control characters",
+    holds: is_argument,
+    pattern: r"^[^\x00-\x1f\x7f]*$",
+};
+
+/// The number of words that a command may have.
+pub(crate) const MOST_WORDS: usize = 64;
+
+/// What a command must be.
+pub(crate) const COMMAND: &str = "a list of 1 to 64 words: the program and its arguments";
+
 /// An extension's version.
 pub(crate) const VERSION: Rule = Rule {
     expected: "a version such as `1`, `1.2` or `1.2.3-beta.1+build`",
@@ -111,6 +132,19 @@ fn is_line(text: &str) -> bool {
         && !text.chars().any(|c| c.is_control() || "\u{2028}\u{2029}".contains(c))
 }
 
+fn is_argument(text: &str) -> bool {
+    text.len() <= 4096 && !text.chars().any(char::is_control)
+}
+
+fn is_program(text: &str) -> bool {
+    let parts = || text.split('/').filter(|part| *part != ".");
+    // A name in PATH is one part; an empty first part would make it absolute.
+    is_argument(text)
+        && text.trim() == text
+        && parts().next().is_some()
+        && parts().all(|part| !part.is_empty() && part != "..")
+}
+
 fn is_version(text: &str) -> bool {
     let suffix = |text: &str| is_word(text, usize::MAX, b".-");
     let (text, build) = text.split_once('+').map_or((text, None), |(a, b)| (a, Some(b)));
@@ -133,6 +167,8 @@ mod tests {
     const RULES: &[(&str, &Rule)] = &[
         ("id", &ID),
         ("entrypoint", &ENTRYPOINT),
+        ("program", &PROGRAM),
+        ("argument", &ARGUMENT),
         ("version", &VERSION),
         ("sha256", &SHA256),
         ("secret", &SECRET),
@@ -145,7 +181,7 @@ mod tests {
         ("glob", &GLOB),
     ];
     /// Their patterns allow more than the rules.
-    const LOOSE: &[&str] = &["line", "skill", "glob"];
+    const LOOSE: &[&str] = &["program", "argument", "line", "skill", "glob"];
 
     fn compiled() -> Vec<(&'static str, &'static Rule, Regex)> {
         RULES.iter().map(|&(name, rule)| (name, rule, Regex::new(rule.pattern).unwrap())).collect()

@@ -62,7 +62,8 @@ fn tidy(schema: &mut Schema) {
     }
 }
 
-/// An extension of skillhost: a library (`entrypoint`) or a declarative agent (`agent`).
+/// An extension of skillhost: a library or a process (`entrypoint`), or a declarative agent
+/// (`agent`).
 #[derive(JsonSchema)]
 #[schemars(title = "skillhost manifest", deny_unknown_fields)]
 struct File {
@@ -79,9 +80,9 @@ struct File {
     description: Option<String>,
     /// The base name of the extension's library: `echo` stands for `libecho.so`. It is searched
     /// beside the manifest, in `target/release` there, and where skillhost is installed.
-    #[schemars(regex(pattern = rules::ENTRYPOINT.pattern))]
-    entrypoint: Option<String>,
-    /// The SHA-256 the library must have, in hexadecimal; any library will do without.
+    /// Or, as a mapping, the command of a process that speaks MCP.
+    entrypoint: Option<Entrypoint>,
+    /// The SHA-256 the library must have, or the files of a process extension, in hexadecimal.
     #[schemars(regex(pattern = rules::SHA256.pattern))]
     sha256: Option<String>,
     /// Makes the extension a declarative agent; a `prompt.jinja2` beside the manifest is the
@@ -103,8 +104,25 @@ struct File {
     events: Option<Events>,
     /// What happens at certain times while the kernel runs (`skillhost run`).
     schedules: Option<Vec<Schedule>>,
-    /// What clients of the MCP server are offered of the extension; a library only.
+    /// What clients of the MCP server are offered of the extension; not of an agent.
     mcp: Option<Mcp>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Entrypoint {
+    Library(#[schemars(regex(pattern = rules::ENTRYPOINT.pattern))] String),
+    Process(Process),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Process {
+    /// The program and its arguments: an MCP server on its standard input and output. The program
+    /// is one in PATH, or a relative path that stays in the manifest's folder; it is started in
+    /// (a copy of) that folder.
+    #[schemars(length(min = 1, max = rules::MOST_WORDS), inner(regex(pattern = rules::ARGUMENT.pattern)))]
+    command: Vec<String>,
 }
 
 #[derive(JsonSchema)]
@@ -139,7 +157,8 @@ struct Agent {
     /// Parameters handed to the model as they are, such as `temperature`.
     parameters: Option<Map<String, Value>>,
     /// The tools it is offered, by their names or by the id of an extension with all of its tools:
-    /// `kernel` has those that hand tasks to other agents, an agent with `integration_mode: tool` is
+    /// `kernel` has those that hand tasks to other agents, build and restart, `sandbox` stands for
+    /// every extension in `sandbox/extensions`, an agent with `integration_mode: tool` is
     /// a tool under its own id.
     #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
     uses_tools: Option<Vec<String>>,

@@ -99,6 +99,54 @@ fn anchors_aliases_tags_and_complex_keys_are_refused() {
 }
 
 #[test]
+fn a_command_is_a_program_within_reach_and_its_arguments() {
+    let command = |command: &str, expected: &str| {
+        check(&format!("id: a\nname: N\nentrypoint: {command}\n"), expected);
+    };
+    const WORDS: &str = "a list of 1 to 64 words: the program and its arguments";
+    const PROGRAM: &str =
+        "a program in PATH or a relative path that stays in the manifest's folder";
+    command(
+        "[python3]",
+        "3:13: `entrypoint` must be text or a mapping with `command`, found a list",
+    );
+    command("{}", "3:13: `entrypoint.command` is missing");
+    command("{command: python3}", "3:23: `entrypoint.command` must be a list, found text");
+    command(
+        "{command: []}",
+        &format!("3:23: `entrypoint.command` must be {WORDS}, found `0 words`"),
+    );
+    command(
+        &format!("{{command: [{}]}}", "a, ".repeat(65)),
+        &format!("3:23: `entrypoint.command` must be {WORDS}, found `65 words`"),
+    );
+    command(
+        "{command: [python3, 8080]}",
+        "3:33: `entrypoint.command[1]` must be text, found a number; put it in quotes",
+    );
+    for program in ["/bin/sh", "../sh", "bin/../../sh", "bin//sh", ".", "bin/", "' sh'", "''"] {
+        let shown = program.trim_matches('\'');
+        command(
+            &format!("{{command: [{program}]}}"),
+            &format!("3:24: `entrypoint.command[0]` must be {PROGRAM}, found `{shown}`"),
+        );
+    }
+    command(
+        "{command: [sh, \"a\\nb\"], args: []}",
+        "3:28: `entrypoint.command[1]` must be text of at most 4096 bytes without control \
+         characters, found `a\\nb`\n3:37: unknown field `args`",
+    );
+    check_after_head(
+        "command: [sh]\n",
+        "4:1: `command` does not belong here; it goes under `entrypoint`",
+    );
+    check(
+        "id: a\nname: N\nentrypoint: {command: [sh]}\nagent: {}\n",
+        "4:1: `entrypoint` and `agent` exclude each other; an extension is one or the other",
+    );
+}
+
+#[test]
 fn unknown_fields_name_the_nearest() {
     let like = |field: &str, known: &str| {
         check_after_head(
@@ -281,7 +329,7 @@ fn missing_fields_are_named() {
     check("version: 1\n", {
         "1:1: `id` is missing\n\
          1:1: `name` is missing\n\
-         1:1: `entrypoint` (of a library) or `agent` (of a declarative agent) is missing"
+         1:1: `entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing"
     });
     check_after_head("depends_on: [{optional: true}]\n", "4:14: `depends_on[0].id` is missing");
 }
@@ -293,10 +341,10 @@ fn library_and_agent_exclude_each_other() {
     check("id: a\nname: N\nagent: {}\nentrypoint: a\n", &format!("4:1: {message}"));
     let hash = "0".repeat(64);
     check("id: a\nname: N\nagent: {}\nmcp: {tools: [read]}\n", {
-        "4:1: `mcp` is about a library; an agent has none"
+        "4:1: `mcp` is about a library or a process; an agent has none"
     });
     check(&format!("id: a\nname: N\nagent: {{}}\nsha256: {hash}\n"), {
-        "4:1: `sha256` is about a library; an agent has none"
+        "4:1: `sha256` is about a library or a process; an agent has none"
     });
 }
 

@@ -63,6 +63,29 @@ fn a_minimal_agent_has_the_documented_defaults() {
 }
 
 #[test]
+fn a_process_has_a_command_and_may_be_pinned_and_exported() {
+    let hash = "0a".repeat(32);
+    let text = format!(
+        "id: a\nname: N\nentrypoint:\n  command: [./bin/server, '', --flag=ä b]\n\
+         sha256: {hash}\nmcp: {{tools: [t]}}\n"
+    );
+    let command: Vec<_> = ["./bin/server", "", "--flag=ä b"].map(str::to_owned).into();
+    let expected = Manifest {
+        kind: Kind::Process { command: command.clone() },
+        sha256: Some([10; 32]),
+        mcp: Mcp { tools: vec!["t".to_owned()] },
+        ..library("a", "")
+    };
+    assert_eq!(parse(&text), Ok(expected.clone()));
+    assert_eq!((expected.command(), expected.entrypoint()), (Some(&*command), None));
+    for program in ["python3", "run.sh", "a/b..c/d", "..."] {
+        let text = format!("id: a\nname: N\nentrypoint: {{command: [{program}]}}\n");
+        let parsed = parse(&text).map(|manifest| manifest.kind);
+        assert_eq!(parsed, Ok(Kind::Process { command: vec![program.to_owned()] }));
+    }
+}
+
+#[test]
 fn a_full_library_is_read_whole() {
     let hash = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF";
     let text = format!(

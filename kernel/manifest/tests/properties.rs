@@ -125,6 +125,14 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
             },
             "enum" => constraint.as_array().expect("a list").contains(value),
             "minimum" => value.as_f64() >= constraint.as_f64(),
+            "minItems" | "maxItems" => {
+                let length = value.as_array().map(|items| items.len() as u64);
+                match (length, constraint.as_u64()) {
+                    (Some(length), least) if keyword == "minItems" => Some(length) >= least,
+                    (Some(length), most) => Some(length) <= most,
+                    (None, _) => true,
+                }
+            }
             "pattern" => {
                 let pattern = constraint.as_str().expect("text");
                 value.as_str().is_some_and(|text| matches(pattern, text))
@@ -196,6 +204,11 @@ fn the_schema_refuses_unknown_fields_and_wrong_values() {
         "{id: a, name: N}",
         "{id: a, entrypoint: a}",
         "{id: A, name: N, entrypoint: a}",
+        "{id: a, name: N, entrypoint: {}}",
+        "{id: a, name: N, entrypoint: {command: []}}",
+        "{id: a, name: N, entrypoint: {command: sh}}",
+        "{id: a, name: N, entrypoint: {command: [sh], args: []}}",
+        "{id: a, name: N, entrypoint: {command: [\"a\\nb\"]}}",
         "{id: a, name: N, entrypoint: ../a}",
         "{id: a, name: N, agent: {limits: {max_turns: 0}}}",
         "{id: a, name: N, agent: {integration_mode: handoff}}",

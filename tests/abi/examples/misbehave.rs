@@ -282,7 +282,7 @@ impl ToolProvider for Misbehave {
                 format!("{} from {}: {}", event.topic, event.source, event.payload)
             }
             Deed::Emit { topic, payload } => {
-                self.cx.emit(&topic, &payload).await?;
+                self.cx.emit_for(cx, &topic, &payload).await?;
                 String::new()
             }
             Deed::Call { tool, arguments } => {
@@ -469,4 +469,28 @@ impl EmbeddingProvider for Misbehave {
     }
 }
 
-export_extension!(Misbehave: tools, context, service, skills, embeddings);
+#[async_trait]
+impl SchedulerProvider for Misbehave {
+    async fn run_task(&self, cx: &CallContext, task: &str) -> Result<Option<String>> {
+        self.act(self.part("task"), "task").await?;
+        let origin = json!(cx.origin);
+        Ok((task != "quiet").then(|| format!("{task} for {origin}")))
+    }
+}
+
+#[async_trait]
+impl EventProvider for Misbehave {
+    /// Does what its configuration has for `event`, and writes down what it got. An event whose payload
+    /// has a field `then` is answered with an event of that topic.
+    async fn handle(&self, cx: &CallContext, event: &Event) -> Result<()> {
+        record(&self.cx, &format!("event {} {}", event.topic, event.payload));
+        self.act(self.part("event"), "event").await?;
+        let payload: Value = serde_json::from_str(event.payload.get())?;
+        match payload["then"].as_str() {
+            Some(topic) => self.cx.emit_for(cx, topic, &json!({"of": event.id})).await,
+            None => Ok(()),
+        }
+    }
+}
+
+export_extension!(Misbehave: tools, context, service, skills, embeddings, scheduler, events);

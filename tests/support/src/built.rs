@@ -33,6 +33,20 @@ pub fn example_library(name: &str) -> PathBuf {
     existing(format!("examples/{}", library_name(name)))
 }
 
+/// The built program of an `[[example]]`.
+#[must_use]
+pub fn example_program(name: &str) -> PathBuf {
+    existing(format!("examples/{name}{EXE_SUFFIX}"))
+}
+
+/// A program of the machine, where there is one: tests that need more than Rust and a C compiler say
+/// so and do nothing without it.
+#[must_use]
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
 fn library_name(name: &str) -> String {
     format!("{DLL_PREFIX}{}{DLL_SUFFIX}", name.replace('-', "_"))
 }

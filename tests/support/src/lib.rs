@@ -20,7 +20,7 @@ mod paths;
 mod process;
 mod terminal;
 
-pub use built::{binary, example_library, library, profile_dir};
+pub use built::{binary, example_library, example_program, library, profile_dir, program};
 pub use home::TestHome;
 pub use paths::legal_paths;
 pub use process::{Background, Output};

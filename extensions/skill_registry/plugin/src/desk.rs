@@ -1,5 +1,6 @@
 //! The ledger at work: proposals, what is read, what others decided.
 
+use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
 use skill_store::{
@@ -9,6 +10,7 @@ use skill_store::{
 use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{select, sync::Mutex, sync::Notify, time::sleep};
+use skillhost_sdk::{serde, serde_json};
 
 use crate::caller::{audience, author, scope};
 use crate::watch::log;
@@ -16,6 +18,9 @@ use crate::{blocking, refused, tools};
 
 /// How long readings wait to be written at most.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
+
+/// Events that wait to be published at most.
+const MOST_UNSENT: usize = 1000;
 
 /// Everything that goes into the ledger or comes out of it.
 pub(crate) struct Desk {
@@ -28,6 +33,8 @@ pub(crate) struct Desk {
     pub(crate) reviewer: Reviewer,
     /// One review at a time.
     pub(crate) reviewing: Mutex<()>,
+    /// Events that could not be published yet.
+    unsent: Mutex<VecDeque<Event>>,
     /// A batch of readings is full.
     full: Notify,
 }
@@ -45,8 +52,8 @@ impl Desk {
         let reviewer = Reviewer::new(config.review.clone(), &ledger);
         let finder = Arc::new(Finder::new(config, &store, &ledger));
         let (keeper, log, full) = (LedgerKeeper::new(&ledger), Default::default(), Notify::new());
-        let reviewing = Mutex::default();
-        Ok(Self { cx, store, finder, ledger, keeper, log, reviewer, reviewing, full })
+        let (reviewing, unsent) = (Mutex::default(), Mutex::default());
+        Ok(Self { cx, store, finder, ledger, keeper, log, reviewer, reviewing, unsent, full })
     }
 
     /// A turn as far as the catalog depends on it.
@@ -62,7 +69,7 @@ impl Desk {
         let snapshot = self.store.snapshot();
         let (made, kept) =
             blocking(|| proposed(&self.ledger, &snapshot, audience(cx), &author, &request));
-        self.tell(kept).await;
+        self.tell_for(Some(cx), kept).await;
         tools::output(made.map_err(refused)?)
     }
 
@@ -88,7 +95,7 @@ impl Desk {
         let client = &context.agent_id;
         let verdict = Verdict { client, proposal, digest, approve: *approve, reason };
         let (done, kept) = blocking(|| self.ledger.settle_offer(&self.store.snapshot(), &verdict));
-        self.tell(kept).await;
+        self.tell_for(Some(context), kept).await;
         done.map_err(|error| refused(error.into()))
     }
 
@@ -114,12 +121,64 @@ impl Desk {
 
     /// Says what came out of a look at the ledger.
     pub(crate) async fn tell(&self, kept: Kept) {
+        self.tell_for(None, kept).await;
+    }
+
+    /// As [`Desk::tell`], as part of what a call belongs to.
+    async fn tell_for(&self, cx: Option<&CallContext>, kept: Kept) {
         log(&kept.lines());
-        for event in &kept.events {
-            // What happened stays in the ledger.
-            if let Err(error) = self.cx.emit(event.topic(), event).await {
-                tracing::debug!(%error, "an event of the ledger was not published");
+        let correlation_id = cx.and_then(|cx| cx.correlation_id.clone());
+        let events = kept.events.iter().map(|event| {
+            let correlation_id = correlation_id.clone();
+            news(event.topic(), event).map(|news| Event {
+                key: event.key(),
+                correlation_id,
+                ..news
+            })
+        });
+        self.publish(events.collect()).await;
+    }
+
+    /// Publishes events in their order, those first that could not be published before. A disk that
+    /// is full, or a kernel that ends, keeps them here until the next time.
+    pub(crate) async fn publish(&self, events: Vec<Result<Event>>) {
+        let mut unsent = self.unsent.lock().await;
+        for event in events {
+            match event {
+                Ok(event) => unsent.push_back(event),
+                Err(error) => tracing::warn!(%error, "an event could not be written"),
             }
         }
+        while let Some(event) = unsent.front() {
+            match self.cx.emit_event(event).await {
+                Ok(()) => {}
+                Err(error) if is_final(error.kind()) => {
+                    tracing::warn!(%error, "an event was not published");
+                }
+                Err(error) => {
+                    let waiting = unsent.len();
+                    tracing::debug!(%error, waiting, "events are published later");
+                    break;
+                }
+            }
+            unsent.pop_front();
+        }
+        let over = unsent.len().saturating_sub(MOST_UNSENT);
+        if over > 0 {
+            tracing::warn!(over, "the oldest events that could not be published are dropped");
+            unsent.drain(..over);
+        }
     }
+}
+
+/// An event that belongs to nothing.
+pub(crate) fn news(topic: &str, payload: &impl serde::Serialize) -> Result<Event> {
+    let payload = serde_json::value::to_raw_value(payload)
+        .map_err(|error| ExtError::failed(error.to_string()))?;
+    Ok(Event::new(topic, "", payload))
+}
+
+/// Trying again would not help.
+fn is_final(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::Protocol)
 }

@@ -6,7 +6,7 @@ use skill_store::{LedgerEvent, News, NewsLine, PollReport, Store};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{self, sync::Notify};
 
-use crate::desk::Desk;
+use crate::desk::{Desk, news};
 use crate::{blocking, review};
 
 /// Polls a store and tells everybody.
@@ -27,6 +27,8 @@ impl Watch {
     /// A poll that goes wrong is told and does not end the watching.
     pub(crate) async fn run(self: &Arc<Self>) {
         self.desk.tell(blocking(|| self.desk.keeper.begin(&self.desk.store))).await;
+        // What was told before is not told twice: it has a key.
+        self.desk.tell(blocking(|| self.desk.keeper.lately())).await;
         // The first pass reads every text once, so that there is a last good one to serve.
         self.told(self.poll_fully().await);
         review::begin(&self.desk);
@@ -68,12 +70,13 @@ impl Watch {
         if report.changed || report.full_pass {
             self.changed.notify_one();
             log(&self.news.since(&before, &self.desk.store.snapshot()));
-            for event in &report.events {
-                self.desk.cx.emit(event.topic(), event).await?;
-            }
+            let events = report.events.iter();
+            self.desk.publish(events.map(|event| news(event.topic(), event)).collect()).await;
         }
         let proposed = kept.events.iter().any(LedgerEvent::is_proposal);
         self.desk.tell(kept).await;
+        // What could not be published before is tried again with every look.
+        self.desk.publish(Vec::new()).await;
         if proposed {
             review::begin(&self.desk);
         }

@@ -5,8 +5,8 @@ use skill_store::ReviewConfig;
 use skillhost_kernel::control::{Diagnosis, Request};
 use skillhost_kernel::{LoadReport, LoadedExtension, Reloaded};
 
-use super::ext_new;
 use super::skill::stored::{REGISTRY, registry_config};
+use super::{ext_build, ext_new};
 use crate::cli::ExtCommand;
 use crate::error::CliError;
 use crate::exit;
@@ -19,6 +19,9 @@ pub(super) fn ext(session: &Session, command: &ExtCommand) -> Outcome {
         ExtCommand::Doctor => doctor(session),
         ExtCommand::Reload { id } => reload(session, id),
         ExtCommand::New(args) => ext_new::ext_new(session, args),
+        ExtCommand::Build(args) => ext_build::build(session, args),
+        ExtCommand::Rollback { id } => ext_build::roll_back(session, id),
+        ExtCommand::Probe { manifest } => ext_build::probe(session, manifest),
     }
 }
 
@@ -66,6 +69,9 @@ pub(super) fn summary(output: Output, report: &LoadReport) -> Result<(), CliErro
 
 fn provides(extension: &LoadedExtension) -> String {
     let mut parts = Vec::new();
+    if !extension.command.is_empty() {
+        parts.push("process".to_owned());
+    }
     if !extension.tools.is_empty() {
         parts.push(format!("tools {}", extension.tools.join(" ")));
     }

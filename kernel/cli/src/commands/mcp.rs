@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use skillhost_kernel::{BootOptions, Home, Installation, Kernel, Settings, discover};
 use skillhost_mcp::http::{self, Access, Token};
 use skillhost_mcp::{Backend, KernelBackend, Limits, Server, serve_stdio};
+use skillhost_process::Processes;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -41,7 +42,8 @@ fn serve_home(session: &Session, home: Home, args: &McpArgs) -> Outcome {
     add_roots(session, &home, &mut settings, &args.roots)?;
     let clients = settings.mcp.clone();
     let models = Arc::new(session.models(&home, &settings));
-    let options = BootOptions { models, ..BootOptions::new(home, settings) };
+    let processes = Arc::new(Processes::default());
+    let options = BootOptions { models, processes, ..BootOptions::new(home, settings) };
     session.block_on(async {
         // Before anything is announced: from the first line on, a signal ends it in order.
         let stop = stop_on_signal()?;

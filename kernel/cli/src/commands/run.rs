@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlServer, socket_path};
-use skillhost_kernel::{Event, Kernel, topic};
+use skillhost_kernel::{ErrorKind, Event, Kernel, topic};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -28,8 +28,9 @@ pub(super) fn run(session: &Session) -> Outcome {
         let mut terminated = signal(SignalKind::terminate())?;
         let control = listen(session, kernel).await?;
         kernel.announce_restart().await;
-        // What was given up is known before anybody asks for it.
-        kernel.serve_events().await?;
+        // What was given up is known before anybody asks for it, and what services publish has its
+        // subscribers.
+        serve_events(output, kernel).await?;
         let control = tokio::spawn(control.serve(kernel.clone()));
         kernel.start_services().await;
         kernel.start_schedules();
@@ -74,6 +75,18 @@ async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, Cli
         _ => CliError::io(&path, &error)
             .hint("XDG_RUNTIME_DIR has to name a directory of yours that may be written to"),
     })
+}
+
+/// A journal that cannot be used does not keep the rest from running; another kernel does.
+async fn serve_events(output: Output, kernel: &Kernel) -> Result<(), CliError> {
+    match kernel.serve_events().await {
+        Err(error) if error.kind == ErrorKind::Conflict => Err(error.into()),
+        Err(error) => {
+            output.error(&error.into());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
 }
 
 fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
@@ -129,7 +142,7 @@ fn cut(text: &str) -> String {
 }
 
 /// The fields of a payload on one line, the id of what it is about first; digests shortened.
-fn describe(payload: &Value) -> String {
+pub(super) fn describe(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
     let first = ["id", "skill_id", "schedule"].into_iter().find(|key| fields.contains_key(*key));
     let id = first.and_then(|key| fields[key].as_str()).map(str::to_owned);

@@ -27,6 +27,7 @@ use crate::output::{DIM, show};
 use crate::session::Session;
 use own::Own;
 pub(super) use person::Person;
+pub(super) use question::shown_details;
 use running::Running;
 
 /// A conversation in a thread.

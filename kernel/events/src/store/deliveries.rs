@@ -120,13 +120,7 @@ impl Store {
                       changed_ms = ?2 WHERE id = ?1";
         self.write(|tx| {
             let letter = tx.query_row(&select, [id], letter_of).optional()?;
-            let letter = letter.ok_or_else(|| {
-                JournalError::new(
-                    JournalErrorKind::NotFound,
-                    format!("no dead delivery {id}"),
-                    "see: skillhost events dead",
-                )
-            })?;
+            let letter = letter.ok_or_else(|| JournalError::no_dead(id))?;
             if !tx.query_row(alive, [&letter.subscriber], |row| row.get::<_, bool>(0))? {
                 return Err(JournalError::new(
                     JournalErrorKind::NotFound,

@@ -7,7 +7,7 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::ExtensionId;
 
-use super::kernel_tools::OWNER;
+use crate::boot::RESERVED;
 use crate::builder::{BuildPlan, BuildPreview, Built, Candidate, RolledBack};
 use crate::discovery;
 use crate::error::{CallError, KernelError};
@@ -147,7 +147,7 @@ impl Kernel {
         let denied = |message: String| {
             CallError::new(ErrorKind::Denied, message).with_hint("choose another id")
         };
-        if id.as_str() == OWNER {
+        if RESERVED.contains(&id.as_str()) {
             return Err(denied(format!("the id `{id}` is the kernel's own")));
         }
         let extensions = self.shared.home.extensions();
@@ -202,6 +202,20 @@ impl Kernel {
         }
         let made = builder.make(plan).await?;
         self.check_tools_are_free(id, &made)?;
+        // From here on it is done to the end, also when whoever waits for it goes away.
+        let (kernel, plan, by) = (self.clone(), plan.clone(), by.to_owned());
+        let installing = tokio::spawn(async move { kernel.take_into_use(&plan, made, &by).await });
+        installing.await.map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))?
+    }
+
+    async fn take_into_use(
+        &self,
+        plan: &BuildPlan,
+        made: Candidate,
+        by: &str,
+    ) -> Result<Built, CallError> {
+        let id = &plan.manifest.id;
+        let builder = &self.shared.builder;
         builder.install(plan, &made, by).await?;
         let active = self.is_loaded(id);
         if active && let Err(error) = self.reload(id.as_str()).await {

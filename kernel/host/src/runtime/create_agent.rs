@@ -10,9 +10,9 @@ use skillhost_contract::payload::{CallContext, ErrorKind};
 use skillhost_manifest::ExtensionId;
 
 use super::arguments::meant;
-use super::kernel_tools::OWNER;
 use super::session::Session;
 use crate::agents::Agent;
+use crate::boot::RESERVED;
 use crate::discovery::FoundManifest;
 use crate::error::CallError;
 use crate::kernel::{Kernel, State};
@@ -91,6 +91,9 @@ impl Kernel {
         let mut report = LoadReport::clone(&state.report);
         report.agents.push(LoadedAgent { id: id.clone(), name: found.manifest.name.clone() });
         next.agents.insert(id.clone(), Arc::new(Agent::new(&found, resolved)));
+        let mut added = BTreeSet::clone(&next.added);
+        added.insert(id.clone());
+        next.added = Arc::new(added);
         next.report = Arc::new(report);
         self.shared.state.store(Arc::new(next));
         Ok(format!("The agent `{id}` is there. Give it a task with delegate_task."))
@@ -122,7 +125,7 @@ impl Kernel {
 
     fn is_taken(&self, state: &State, id: &ExtensionId) -> bool {
         let rejected = |rejection: &crate::report::Rejection| rejection.id == id.as_str();
-        id.as_str() == OWNER
+        RESERVED.contains(&id.as_str())
             || state.agents.contains_key(id)
             || state.instances.contains_key(id)
             || state.report.disabled.contains(id)

@@ -121,6 +121,11 @@ impl Clockwork {
         self.running().contains_key(id)
     }
 
+    /// Lets nothing new begin: the kernel is about to end.
+    pub(crate) fn pause(&self) {
+        self.stop.cancel();
+    }
+
     /// Lets nothing new begin, waits for what runs, and gives it up after `limit`; then its outcome
     /// is kept and told all the same.
     pub(crate) async fn end(&self, limit: Duration) {

@@ -9,6 +9,7 @@ pub(crate) const ALL: &[&str] = &[
     "version",
     "description",
     "entrypoint",
+    "entrypoint.command",
     "sha256",
     "agent",
     "agent.integration_mode",

@@ -120,6 +120,9 @@ pub(crate) fn patient() -> Limits {
         turns: 100,
         health: minute,
         drain: minute,
+        event: minute,
+        event_agent: minute,
+        event_retries: vec![Duration::from_millis(1); 3],
         stop: minute,
     }
 }

@@ -121,7 +121,7 @@ fn fields_that_are_wrong() {
     insta::assert_snapshot!(doctor("id: bad\nname: Bad\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `entrypoint` (of a library) or `agent` (of a declarative agent) is missing
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist

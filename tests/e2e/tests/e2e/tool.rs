@@ -3,8 +3,9 @@
 use std::process::Stdio;
 
 use serde_json::json;
+use test_support::TestHome;
 
-use crate::scene::{agent, home, running, steady};
+use crate::scene::{agent, home, running, shipped, steady};
 
 #[test]
 fn the_operator_sees_every_tool() {
@@ -68,6 +69,26 @@ fn an_agent_sees_the_tools_of_the_extensions_it_uses() {
     hint: did you mean reader?
     hint: see: skillhost agent list
     ");
+}
+
+#[test]
+fn the_word_sandbox_stands_for_what_was_added() {
+    let with = |tools: &str| agent("reader", &format!("  uses_tools: [{tools}]\n"));
+    let echo = "id: mine\nname: Mine\nentrypoint: echo\n";
+    let home = TestHome::new()
+        .manifest("skill_registry", &shipped("skill_registry"))
+        .extension("mine", echo)
+        .extension("sandbox", "id: sandbox\nname: S\nentrypoint: echo\n")
+        .manifest("reader", &with("read_skill, sandbox"))
+        .trusted();
+    let listed = home.skillhost(["tool", "list", "--json", "--agent", "reader"]).success().json();
+    let tools = listed["tools"].as_array().unwrap().iter();
+    let tools: Vec<_> = tools.map(|tool| (&tool["extension"], &tool["name"])).collect();
+    let expected =
+        [(&json!("mine"), &json!("echo")), (&json!("skill_registry"), &json!("read_skill"))];
+    assert_eq!(tools, expected);
+    let doctor = home.skillhost(["ext", "doctor"]).exits(1);
+    assert!(doctor.stdout.contains("reason: the id `sandbox` is the kernel's own"), "{doctor}");
 }
 
 #[test]

@@ -67,6 +67,14 @@ impl Tx<'_> {
         Ok(entries)
     }
 
+    /// Returns the last number of the log before a time, or the one a thousand lines ago.
+    pub(crate) fn last_before(&self, at_ms: i64) -> Result<u64> {
+        let select = "SELECT max(coalesce((SELECT max(seq) FROM audit WHERE at_ms < ?1), 0),
+             coalesce((SELECT max(seq) FROM audit), 0) - 1000)";
+        let seq: i64 = self.tx.query_row(select, [at_ms], |row| row.get(0))?;
+        Ok(seq.max(0) as u64)
+    }
+
     /// Returns the last number of the log and the events after `seq` that another copy of the
     /// program caused.
     pub(crate) fn events_since(&self, seq: u64) -> Result<(u64, Vec<LedgerEvent>)> {

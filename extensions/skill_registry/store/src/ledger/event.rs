@@ -72,6 +72,23 @@ impl LedgerEvent {
         }
     }
 
+    /// Names what happened, where it can happen once only: several copies of the program may tell of
+    /// it, and one of them may tell again what it told before it ended.
+    #[must_use]
+    pub fn key(&self) -> Option<String> {
+        match self {
+            Self::ProposalCreated(event) | Self::ProposalRejected(event) => {
+                Some(event.proposal.clone())
+            }
+            Self::ProposalApproved(event) | Self::ProposalApplied(event) => {
+                Some(format!("{}@{}", event.proposal, event.new_digest))
+            }
+            Self::VersionCreated(event) => Some(format!("{}@{}", event.skill_id, event.version)),
+            // It may be made current, and become stale, again and again; advice may be repeated.
+            Self::ProposalRecommended(_) | Self::ProposalStale(_) => None,
+        }
+    }
+
     /// Tells whether an agent has proposed something.
     #[must_use]
     pub fn is_proposal(&self) -> bool {

@@ -23,6 +23,9 @@ const WAIT: Duration = Duration::from_secs(1);
 /// A stamp that is younger may stand for two writes.
 const RACY: Duration = Duration::from_secs(2);
 
+/// What is told again after a start.
+const LATELY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Stands for no number of the audit log.
 const END: u64 = i64::MAX as u64;
 
@@ -113,6 +116,16 @@ impl LedgerKeeper {
             Ok(events)
         });
         self.kept(done)
+    }
+
+    /// Returns what others, and earlier runs of this program, did within the last day and can be told
+    /// again: whoever did it may have ended before it was told.
+    pub fn lately(&self) -> Kept {
+        let events = self.ledger.events_of(LATELY).map(|mut events| {
+            events.retain(|event| event.key().is_some());
+            events
+        });
+        self.kept(events)
     }
 
     /// Keeps up after a look at the skills: `changes` are what that found. Where nothing happened,

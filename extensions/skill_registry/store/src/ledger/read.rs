@@ -1,5 +1,7 @@
 //! What is asked of the ledger without changing anything in it, and the log of readings.
 
+use std::time::Duration;
+
 use crate::ledger::Ledger;
 use crate::ledger::activation::{Activation, SkillStats};
 use crate::ledger::error::LedgerError;
@@ -51,6 +53,21 @@ impl Ledger {
     /// Those of the disk and the database.
     pub fn events_since(&self, seq: u64) -> Result<(u64, Vec<LedgerEvent>), LedgerError> {
         self.with_existing(|session| session.read(|work| work.events_since(seq)))
+    }
+
+    /// Returns the events within a time until now that another copy of the program caused, at most
+    /// the last thousand lines of the log.
+    ///
+    /// # Errors
+    /// Those of the disk and the database.
+    pub(crate) fn events_of(&self, time: Duration) -> Result<Vec<LedgerEvent>, LedgerError> {
+        let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        self.with_existing(|session| {
+            session.read(|work| {
+                let since = work.last_before(work.now_ms().saturating_sub(ms))?;
+                Ok(work.events_since(since)?.1)
+            })
+        })
     }
 
     /// Adds readings to the log of what is used.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use skillhost_kernel::{
     ApprovalRequest, BootOptions, Channel, Decision, Home, HomeSource, Kernel, Limits, Message,
     ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply, ModelRequest,
-    ModelSource, Piece, Price, RunError, RunEvent, RunOutcome, RunRequest, Settings, StopReason,
-    Thread, Threads, Usage,
+    ModelSource, Piece, Price, RunError, RunEvent, RunOutcome, RunRequest, SecretAsk, SecretReply,
+    Settings, StopReason, Thread, Threads, Usage,
 };
 use skillhost_sdk::{CancellationToken, async_trait};
 use test_support::TestHome;
@@ -92,6 +92,9 @@ pub(crate) struct Person {
     pub(crate) events: Mutex<Vec<RunEvent>>,
     pub(crate) asked: Mutex<Vec<ApprovalRequest>>,
     decisions: Mutex<VecDeque<Decision>>,
+    /// What they type when a secret is asked for.
+    pub(crate) secret: Mutex<Option<String>>,
+    pub(crate) asked_for: Mutex<Vec<SecretAsk>>,
 }
 
 #[async_trait]
@@ -106,6 +109,14 @@ impl Channel for Person {
         match decision {
             Some(decision) => decision,
             None => std::future::pending().await,
+        }
+    }
+
+    async fn secret(&self, ask: &SecretAsk) -> SecretReply {
+        locked(&self.asked_for).push(ask.clone());
+        match locked(&self.secret).clone() {
+            Some(value) => SecretReply::Given(value.into()),
+            None => SecretReply::Refused { reason: "not now".to_owned() },
         }
     }
 }
@@ -197,6 +208,7 @@ impl Stage {
             installation: None,
             limits,
             models: Arc::new(Models(models.clone())),
+            settings_file: Some(home.path("skillhost.yaml")),
             ..BootOptions::new(found, settings.settings)
         };
         let kernel = Kernel::boot(options).await;

@@ -1,0 +1,219 @@
+//! Has cargo build a plan: what was shown, in a folder of the kernel's own, in a clean environment.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use skillhost_kernel::{BuildSettings, PlannedFile};
+use tokio::process::Command;
+
+use crate::error::BuildError;
+use crate::group::{self, Limits};
+use crate::messages::{Said, cut};
+use crate::place::{Place, write_all};
+use crate::policy::Recipe;
+
+/// What cargo and the compiler need of the environment; everything else could steer them.
+const KEPT: [&str; 8] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "TMPDIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SYSTEMROOT",
+];
+
+/// Bytes of cargo's messages that are read.
+const MESSAGES: usize = 64 * 1024 * 1024;
+/// Bytes of its other words that are told.
+const WORDS: usize = 2 * 1024;
+
+/// A library that was built.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) library: PathBuf,
+    /// The compiler's warnings about the crate; may be empty.
+    pub(crate) warnings: String,
+}
+
+/// Builds the library of a crate.
+///
+/// # Errors
+/// [`BuildError::Compile`] with the compiler's messages, and how cargo ended otherwise.
+pub(crate) async fn compile(
+    place: &Place,
+    (files, digest): (&[PlannedFile], &str),
+    recipe: &Recipe,
+    sdk: &Path,
+    settings: &BuildSettings,
+) -> Result<Compiled, BuildError> {
+    let folder = place.sources(digest);
+    let steering = |file: &&PlannedFile| !["Cargo.toml", "Cargo.lock"].contains(&&*file.path);
+    let mut copied: Vec<_> = files.iter().filter(steering).cloned().collect();
+    let own = |path: &str, bytes| PlannedFile { path: path.to_owned(), bytes, executable: false };
+    copied.push(own("Cargo.toml", recipe.manifest(sdk).into_bytes()));
+    if let Some(lock) = lock_of(sdk) {
+        copied.push(own("Cargo.lock", lock));
+    }
+    write_all(&folder, &copied)?;
+    let target = Place::target(&place.home);
+    let manifest = folder.join("Cargo.toml");
+    let mut command = Command::new("cargo");
+    command
+        .args(["build", "--release", "--offline", "--lib", "--message-format=json"])
+        .arg("--manifest-path")
+        .arg(&manifest)
+        .arg("--target-dir")
+        .arg(&target)
+        .args(vendored(sdk))
+        // Cargo reads configuration from the working directory and every folder above it, and
+        // rustup a choice of toolchain.
+        .current_dir("/")
+        .env_clear()
+        .envs(kept())
+        .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_TERM_COLOR", "never")]);
+    let limits =
+        Limits { time: settings.time_limit(), memory: settings.memory_limit(), stdout: MESSAGES };
+    let what = ("the build", "make it smaller; build.time_limit_ms in skillhost.yaml is the limit");
+    let ended = group::run(command, limits, what).await?;
+    let said = Said::read(&ended.stdout, &manifest);
+    if let Some(signal) = ended.signal() {
+        return Err(BuildError::Killed { program: "cargo".to_owned(), signal });
+    }
+    if !ended.status.success() {
+        let words = ended.stderr.replace(&format!("{}/", folder.display()), "");
+        return Err(failed(&said, words.trim(), settings));
+    }
+    let library = said.library.clone().ok_or_else(|| BuildError::Compile {
+        messages: "cargo names no library".to_owned(),
+        hint: String::new(),
+    })?;
+    check_seen(&library, &folder, sdk)?;
+    Ok(Compiled { library, warnings: said.text() })
+}
+
+fn failed(said: &Said, words: &str, settings: &BuildSettings) -> BuildError {
+    let out_of_memory = ["memory allocation of", "Cannot allocate memory", "SIGABRT", "SIGKILL"];
+    if said.has_errors() {
+        return BuildError::Compile { messages: said.text(), hint: String::new() };
+    }
+    let hint = match () {
+        () if out_of_memory.iter().any(|sign| words.contains(sign)) => format!(
+            "each process of a build may have {} MiB: build.memory_limit_mib in skillhost.yaml",
+            settings.memory_limit_mib
+        ),
+        () if words.contains("--offline") || words.contains("no matching package") => {
+            "it is built offline: an allowed crate has to be in cargo's registry of this machine \
+             already, or in the installation's vendored sources"
+                .to_owned()
+        }
+        () => String::new(),
+    };
+    // The end of what cargo says is why it gave up.
+    let start = words.len().saturating_sub(WORDS);
+    let start = (start..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(start);
+    BuildError::Compile { messages: cut(&words[start..], WORDS), hint }
+}
+
+/// The versions that the installation was built with: what is on this machine, most likely.
+fn lock_of(sdk: &Path) -> Option<Vec<u8>> {
+    sdk.ancestors().skip(1).take(2).find_map(|folder| fs::read(folder.join("Cargo.lock")).ok())
+}
+
+/// Has crates taken from the installation's vendored sources, where there are any.
+fn vendored(sdk: &Path) -> Vec<OsString> {
+    let Some(vendor) = sdk.parent().map(|folder| folder.join("vendor")).filter(|v| v.is_dir())
+    else {
+        return Vec::new();
+    };
+    let quoted = serde_json::Value::from(vendor.to_string_lossy());
+    vec![
+        "--config".into(),
+        "source.crates-io.replace-with=\"vendored\"".into(),
+        "--config".into(),
+        format!("source.vendored.directory={quoted}").into(),
+    ]
+}
+
+fn kept() -> impl Iterator<Item = (&'static str, OsString)> {
+    KEPT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)))
+}
+
+/// Looks at the list of files that the compiler has read: those of the copy, and the SDK's.
+fn check_seen(library: &Path, folder: &Path, sdk: &Path) -> Result<(), BuildError> {
+    let list = library.with_extension("d");
+    let text = fs::read_to_string(&list).map_err(BuildError::io(&list))?;
+    let shown = [folder, sdk.parent().unwrap_or(sdk)];
+    let unseen: BTreeSet<_> = dependencies(&text)
+        .into_iter()
+        .filter(|path| {
+            let path = Path::new(path);
+            let steps_out = path.components().any(|part| part.as_os_str() == "..");
+            steps_out || !shown.iter().any(|folder| path.starts_with(folder))
+        })
+        .collect();
+    match unseen.is_empty() {
+        true => Ok(()),
+        false => Err(BuildError::Unseen { files: unseen.into_iter().collect() }),
+    }
+}
+
+/// What stands behind the colons of a list in the form of make: blanks in names have a backslash.
+fn dependencies(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let Some((_, rest)) = line.split_once(": ") else { continue };
+        let rest = rest.replace("\\ ", "\0");
+        found.extend(rest.split_whitespace().map(|path| path.replace('\0', " ")));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_not_shown_is_found_in_the_compilers_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("libtea.d");
+        let library = list.with_extension("so");
+        let check = |text: &str| {
+            fs::write(&list, text).unwrap();
+            check_seen(&library, Path::new("/h/a home/src-1"), Path::new("/opt/sdk/sdk"))
+        };
+        let fine = "/t/libtea.so: /h/a\\ home/src-1/src/lib.rs /opt/sdk/contract/src/lib.rs\n";
+        check(fine).unwrap();
+        for path in ["/etc/passwd", "/h/a\\ home/src-2/src/lib.rs", "/h/a\\ home/src-1/../x.rs"] {
+            let Err(BuildError::Unseen { files }) = check(&format!("{} {path}\n", fine.trim()))
+            else {
+                panic!("{path}");
+            };
+            assert_eq!(files, [path.replace("\\ ", " ")]);
+        }
+        fs::remove_file(&list).unwrap();
+        let missing = check_seen(&library, Path::new("/a"), Path::new("/b/c"));
+        assert!(matches!(missing, Err(BuildError::Io { .. })));
+    }
+
+    #[test]
+    fn what_cargo_says_beside_its_messages_is_told_with_what_to_do() {
+        let settings = BuildSettings { memory_limit_mib: 64, ..BuildSettings::default() };
+        let none = Said::default();
+        let BuildError::Compile { messages, hint } =
+            failed(&none, "error: no matching package named `feed-rs` found", &settings)
+        else {
+            panic!();
+        };
+        assert_eq!(messages, "error: no matching package named `feed-rs` found");
+        assert!(hint.starts_with("it is built offline"), "{hint}");
+        let error =
+            failed(&none, "rustc died (signal: 6, SIGABRT: process abort signal)", &settings);
+        assert!(error.hint().contains("64 MiB"), "{}", error.hint());
+        let long = failed(&none, &"ü".repeat(5_000), &settings).to_string();
+        assert!(long.len() < WORDS + 100, "{}", long.len());
+    }
+}

@@ -1,0 +1,141 @@
+//! The line `sha256: …` of a manifest, changed as text: everything else stays as it was written.
+
+use skillhost_manifest::{Kind, Manifest};
+
+use crate::error::BuildError;
+
+/// Puts a sha256 into a manifest's text: in place of the one that is there, else above `entrypoint`.
+/// It has a line of its own, which the digest of a process extension's files leaves out.
+///
+/// # Errors
+/// [`BuildError::Unpinnable`] where the result would say anything else than before.
+pub(crate) fn pinned(text: &str, sha256: &str) -> Result<String, BuildError> {
+    let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let field = |line: &str, name: &str| line.starts_with(&format!("{name}:"));
+    let has_pin = text.lines().any(|line| field(line, "sha256"));
+    let mut written = String::with_capacity(text.len() + 80);
+    let mut done = false;
+    let is_flow = text.trim_start().starts_with('{');
+    if let Some((before, after)) = text.split_once('{').filter(|_| is_flow && !has_pin) {
+        // One mapping in braces, as JSON is written.
+        let pin = format!("{before}{{{line_end}sha256: {sha256}{line_end},{after}");
+        return checked(text, pin, sha256);
+    }
+    for line in text.split_inclusive('\n') {
+        if has_pin && field(line, "sha256") && !done {
+            let comment = line.trim_end().find(" #").map_or("", |at| line[at..].trim_end());
+            written.push_str(&format!("sha256: {sha256}{comment}{line_end}"));
+            done = true;
+            continue;
+        }
+        if !has_pin && !done && field(line, "entrypoint") {
+            written.push_str(&format!("sha256: {sha256}{line_end}"));
+            done = true;
+        }
+        written.push_str(line);
+    }
+    checked(text, written, sha256)
+}
+
+/// The text as it was written, if it says what the one before said, and the pin.
+fn checked(text: &str, written: String, sha256: &str) -> Result<String, BuildError> {
+    let (Ok(before), Ok(mut after)) =
+        (skillhost_manifest::parse(text), skillhost_manifest::parse(&written))
+    else {
+        return Err(BuildError::Unpinnable);
+    };
+    let pin = after.sha256.map(|bytes| bytes.map(|byte| format!("{byte:02x}")).concat());
+    after.sha256 = before.sha256;
+    // A dependency knows the place where it is written.
+    let same = |one: &Manifest, other: &Manifest| {
+        let needs = |manifest: &Manifest| -> Vec<_> {
+            manifest.depends_on.iter().map(|d| (d.id.clone(), d.optional)).collect()
+        };
+        let without = |manifest: &Manifest| Manifest {
+            depends_on: Vec::new(),
+            kind: match &manifest.kind {
+                Kind::Agent(_) => Kind::Library { entrypoint: String::new() },
+                other => other.clone(),
+            },
+            ..manifest.clone()
+        };
+        needs(one) == needs(other) && without(one) == without(other)
+    };
+    match same(&before, &after) && pin.as_deref() == Some(sha256) && before.agent().is_none() {
+        true => Ok(written),
+        false => Err(BuildError::Unpinnable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "11";
+    const NEW: &str = "2f";
+
+    fn sha(byte: &str) -> String {
+        byte.repeat(32)
+    }
+
+    #[test]
+    fn the_rest_of_a_manifest_stays_as_it_is_written() {
+        let (old, new) = (sha(OLD), sha(NEW));
+        for (before, after) in [
+            (
+                "# mine\nid: a\nname:  'A'\nentrypoint: a  # the library\nconfig: {x: 1}\n"
+                    .to_owned(),
+                format!(
+                    "# mine\nid: a\nname:  'A'\nsha256: {new}\nentrypoint: a  # the library\nconfig: {{x: 1}}\n"
+                ),
+            ),
+            (
+                "id: a\nname: A\nentrypoint:\n  command: [a]".to_owned(),
+                format!("id: a\nname: A\nsha256: {new}\nentrypoint:\n  command: [a]"),
+            ),
+            (
+                "{\n  \"id\": \"a\",\n  \"name\": \"A\",\n  \"entrypoint\": \"a\"\n}\n".to_owned(),
+                format!(
+                    "{{\nsha256: {new}\n,\n  \"id\": \"a\",\n  \"name\": \"A\",\n  \"entrypoint\": \"a\"\n}}\n"
+                ),
+            ),
+            (
+                format!("{{\nsha256: {old}\n,\n  id: a, name: A, depends_on: [b], entrypoint: a}}"),
+                format!("{{\nsha256: {new}\n,\n  id: a, name: A, depends_on: [b], entrypoint: a}}"),
+            ),
+            (
+                "id: a\nname: A\nentrypoint: a\ndepends_on: [b]\n".to_owned(),
+                format!("id: a\nname: A\nsha256: {new}\nentrypoint: a\ndepends_on: [b]\n"),
+            ),
+            (
+                format!("id: a\r\nsha256: '{old}' # built\r\nname: A\r\nentrypoint: a\r\n"),
+                format!("id: a\r\nsha256: {new} # built\r\nname: A\r\nentrypoint: a\r\n"),
+            ),
+            (
+                format!("id: a\nname: A\nsha256: {new}\nentrypoint: a\n"),
+                format!("id: a\nname: A\nsha256: {new}\nentrypoint: a\n"),
+            ),
+        ] {
+            assert_eq!(pinned(&before, &new).unwrap(), after);
+        }
+    }
+
+    #[test]
+    fn a_text_that_would_say_something_else_is_left_alone() {
+        let old = sha(OLD);
+        for text in [
+            format!("{{id: a, name: A, entrypoint: a, sha256: {old}}}"),
+            format!(
+                "{{\"id\": \"a\", \"name\": \"A\", \"entrypoint\": \"a\", \"sha256\": \"{old}\"}}"
+            ),
+            format!("id: a\nname: A\nentrypoint: a\n\"sha256\": {old}\n"),
+            format!("id: a\nname: A\nentrypoint: a\nsha256:\n  {old}\n"),
+            "id: a\nname: A\n".to_owned(),
+            // A line of a block, not a field.
+            "name: A\nid: a\n'entrypoint': a\ndescription: |\n entrypoint: x\n".to_owned(),
+        ] {
+            let refused = pinned(&text, &sha(NEW));
+            assert!(matches!(refused, Err(BuildError::Unpinnable)), "{text}: {refused:?}");
+        }
+    }
+}

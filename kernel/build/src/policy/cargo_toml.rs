@@ -1,0 +1,405 @@
+//! Reads the `Cargo.toml` of an extension.
+
+use std::ops::Range;
+
+use serde_json::json;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Dependency, Recipe};
+use crate::error::Refusal;
+
+const FILE: &str = "Cargo.toml";
+const SDK: &str = "skillhost-sdk";
+
+/// Keys of `[package]` that are read or have no effect on the build.
+const PACKAGE: [&str; 7] =
+    ["name", "version", "edition", "publish", "description", "license", "authors"];
+/// Keys of a profile that decide how the crate is compiled, and nothing else.
+const PROFILE: [&str; 8] = [
+    "opt-level",
+    "lto",
+    "codegen-units",
+    "strip",
+    "debug",
+    "overflow-checks",
+    "debug-assertions",
+    "incremental",
+];
+const EDITIONS: [&str; 2] = ["2021", "2024"];
+
+/// Longest name of a crate.
+const NAME: usize = 64;
+
+type Value<'v> = Spanned<DeValue<'v>>;
+
+/// Reads the text; nothing where it is refused as a whole.
+pub(super) fn read(
+    text: &str,
+    entrypoint: &str,
+    allow: &[String],
+    refusals: &mut Vec<Refusal>,
+) -> Option<Recipe> {
+    let mut reader = Reader { text, allow, refusals };
+    let document = match DeTable::parse(text) {
+        Ok(document) => document.into_inner(),
+        Err(error) => {
+            let what = error.message().lines().next().unwrap_or("not TOML").to_owned();
+            reader.refuse(error.span().unwrap_or(0..0), what, "correct it");
+            return None;
+        }
+    };
+    let mut recipe = Recipe {
+        name: String::new(),
+        version: "0.0.0".to_owned(),
+        edition: "2021".to_owned(),
+        library: String::new(),
+        dependencies: Vec::new(),
+        profile: Vec::new(),
+    };
+    for (key, value) in &document {
+        let place = key.span();
+        match (key.get_ref().as_ref(), value.get_ref()) {
+            ("package", DeValue::Table(table)) => reader.package(table, &mut recipe),
+            ("lib", DeValue::Table(_)) => {}
+            ("dependencies", DeValue::Table(table)) => reader.dependencies(table, &mut recipe),
+            ("profile", DeValue::Table(table)) => reader.profiles(table, &mut recipe),
+            // Says that it belongs to no workspace above, as ours does.
+            ("workspace", DeValue::Table(table)) if table.is_empty() => {}
+            ("workspace", _) => reader.refuse(
+                place,
+                "a workspace with members or settings of its own",
+                "an extension is one crate; write an empty [workspace], or none",
+            ),
+            ("build-dependencies", _) => reader.refuse(
+                place,
+                "[build-dependencies] are those of a build script, and none may run",
+                "do at start or by hand what the script would do",
+            ),
+            ("patch" | "replace", _) => reader.refuse(
+                place,
+                format!("[{}] puts other sources in the place of crates", key.get_ref()),
+                "remove it",
+            ),
+            ("target", _) => reader.refuse(
+                place,
+                "[target] makes the build differ from system to system",
+                "write the dependencies into [dependencies]",
+            ),
+            (other, _) => reader.refuse(
+                place,
+                format!("[{}] is not allowed", shown(other)),
+                "only [package], [lib], [dependencies] and [profile.release] are",
+            ),
+        }
+    }
+    reader.library(document.get("lib").map(Spanned::get_ref), entrypoint, &mut recipe);
+    for (table, missing) in [("package", recipe.name.is_empty()), ("lib", false)] {
+        if missing || !document.contains_key(table) {
+            reader.refuse(0..0, format!("[{table}] is missing"), "see: skillhost ext new");
+        }
+    }
+    let has_sdk =
+        |value: &Value<'_>| value.get_ref().as_table().is_some_and(|table| table.contains_key(SDK));
+    if !document.get("dependencies").is_some_and(has_sdk) {
+        reader.refuse(
+            0..0,
+            format!("[dependencies] lacks {SDK}"),
+            "write: skillhost-sdk = \"*\"; the build takes that of the installation",
+        );
+    }
+    Some(recipe)
+}
+
+struct Reader<'r> {
+    text: &'r str,
+    allow: &'r [String],
+    refusals: &'r mut Vec<Refusal>,
+}
+
+impl Reader<'_> {
+    fn refuse(&mut self, place: Range<usize>, what: impl Into<String>, remedy: &str) {
+        let before = &self.text.as_bytes()[..place.start.min(self.text.len())];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        self.refusals.push(Refusal {
+            file: FILE.to_owned(),
+            line: (place != (0..0)).then(|| u32::try_from(line).unwrap_or(u32::MAX)),
+            what: what.into(),
+            remedy: remedy.to_owned(),
+        });
+    }
+
+    fn package(&mut self, table: &DeTable<'_>, recipe: &mut Recipe) {
+        for (key, value) in table {
+            let (name, place) = (key.get_ref().as_ref(), value.span());
+            match (name, value.get_ref().as_str()) {
+                ("name", Some(text)) if is_name(text) => text.clone_into(&mut recipe.name),
+                ("name", _) => self.refuse(
+                    place,
+                    "`name` must be a letter followed by letters, digits, `_` and `-`",
+                    "such as skillhost-ext-rss-reader",
+                ),
+                ("version", Some(text)) if is_version(text) => {
+                    text.clone_into(&mut recipe.version);
+                }
+                ("version", _) => {
+                    self.refuse(place, "`version` must be three numbers", "such as \"0.1.0\"");
+                }
+                ("edition", Some(text)) if EDITIONS.contains(&text) => {
+                    text.clone_into(&mut recipe.edition);
+                }
+                ("edition", _) => {
+                    self.refuse(place, "`edition` must be \"2021\" or \"2024\"", "write \"2024\"");
+                }
+                ("build", _) if value.get_ref().as_bool() == Some(false) => {}
+                ("build" | "links", _) => self.refuse(
+                    key.span(),
+                    format!("`{name}` is about a build script, and none may run"),
+                    "do at start or by hand what the script would do",
+                ),
+                ("workspace", _) => self.refuse(
+                    key.span(),
+                    "`workspace` makes it a member of a workspace",
+                    "an extension is a crate of its own; remove it",
+                ),
+                (other, _) if PACKAGE.contains(&other) => {}
+                (other, _) => self.refuse(
+                    key.span(),
+                    format!("`{}` is not allowed in [package]", shown(other)),
+                    "name, version, edition, publish, description, license and authors are",
+                ),
+            }
+        }
+    }
+
+    fn library(&mut self, lib: Option<&DeValue<'_>>, entrypoint: &str, recipe: &mut Recipe) {
+        let Some(DeValue::Table(table)) = lib else { return };
+        recipe.library = recipe.name.replace('-', "_");
+        let mut place = 0..0;
+        let mut is_cdylib = false;
+        for (key, value) in table {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("name", DeValue::String(text)) if is_name(text) && !text.contains('-') => {
+                    text.as_ref().clone_into(&mut recipe.library);
+                    place = value.span();
+                }
+                ("crate-type" | "crate_type", DeValue::Array(types)) => {
+                    let mut types = types.iter().map(|one| one.get_ref().as_str());
+                    is_cdylib = types.next() == Some(Some("cdylib")) && types.next().is_none();
+                    if !is_cdylib {
+                        self.refuse(
+                            value.span(),
+                            "`crate-type` must be [\"cdylib\"] and nothing else",
+                            "write: crate-type = [\"cdylib\"]",
+                        );
+                        is_cdylib = true;
+                    }
+                }
+                ("path", DeValue::String(text)) if text == "src/lib.rs" => {}
+                ("path", _) => self.refuse(
+                    value.span(),
+                    "`path` must be \"src/lib.rs\"",
+                    "put the library's root there",
+                ),
+                ("proc-macro" | "proc_macro", DeValue::Boolean(false)) => {}
+                ("proc-macro" | "proc_macro", _) => self.refuse(
+                    key.span(),
+                    "a procedural macro runs inside the compiler, and none of its own may",
+                    "write a macro_rules! macro, or the code itself",
+                ),
+                (other, _) => self.refuse(
+                    key.span(),
+                    format!("`{}` is not allowed in [lib]", shown(other)),
+                    "`name` and `crate-type` are",
+                ),
+            }
+        }
+        if !is_cdylib {
+            self.refuse(
+                0..0,
+                "[lib] lacks `crate-type`, without which it is no library to load",
+                "write: crate-type = [\"cdylib\"]",
+            );
+        }
+        if recipe.library != entrypoint {
+            self.refuse(
+                place,
+                format!(
+                    "the library is called `{}`, and the manifest's entrypoint is `{entrypoint}`",
+                    recipe.library
+                ),
+                "give both the same name",
+            );
+        }
+    }
+
+    fn dependencies(&mut self, table: &DeTable<'_>, recipe: &mut Recipe) {
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            let place = key.span();
+            if name == SDK {
+                self.sdk(value);
+                continue;
+            }
+            if !self.allow.iter().any(|allowed| allowed == name) || !is_name(name) {
+                let what = match outside(value.get_ref()) {
+                    Some(kind) => format!("`{}` is a {kind} dependency", shown(name)),
+                    None => format!("`{}` is not in the list of allowed crates", shown(name)),
+                };
+                let remedy = match self.allow {
+                    [] => "use skillhost-sdk and the standard library; an operator may allow more \
+                           under build.allow in skillhost.yaml"
+                        .to_owned(),
+                    names => format!(
+                        "allowed are {}; an operator may allow more under build.allow in \
+                         skillhost.yaml",
+                        names.join(", ")
+                    ),
+                };
+                self.refuse(place, what, &remedy);
+                continue;
+            }
+            if let Some(dependency) = self.dependency(name, value) {
+                recipe.dependencies.push(dependency);
+            }
+        }
+    }
+
+    /// Wherever it says that the SDK lies, the build takes that of the installation.
+    fn sdk(&mut self, value: &Value<'_>) {
+        let allowed = |key: &str| ["path", "version"].contains(&key);
+        match value.get_ref() {
+            DeValue::String(_) => {}
+            DeValue::Table(table) if table.keys().all(|key| allowed(key.get_ref())) => {}
+            _ => self.refuse(
+                value.span(),
+                format!("{SDK} is that of the installation, as it is"),
+                "write: skillhost-sdk = \"*\"",
+            ),
+        }
+    }
+
+    fn dependency(&mut self, name: &str, value: &Value<'_>) -> Option<Dependency> {
+        let mut dependency = Dependency {
+            name: name.to_owned(),
+            version: String::new(),
+            features: Vec::new(),
+            default_features: true,
+        };
+        let mut fine = true;
+        match value.get_ref() {
+            DeValue::String(text) => text.as_ref().clone_into(&mut dependency.version),
+            DeValue::Table(table) => {
+                for (key, value) in table {
+                    match (key.get_ref().as_ref(), value.get_ref()) {
+                        ("version", DeValue::String(text)) => {
+                            text.as_ref().clone_into(&mut dependency.version);
+                        }
+                        ("default-features", DeValue::Boolean(on)) => {
+                            dependency.default_features = *on;
+                        }
+                        ("features", DeValue::Array(names)) => {
+                            let names = names.iter().filter_map(|one| one.get_ref().as_str());
+                            dependency.features = names.map(str::to_owned).collect();
+                        }
+                        (other, _) => {
+                            fine = false;
+                            self.refuse(
+                                key.span(),
+                                format!("`{}` is not allowed in a dependency", shown(other)),
+                                "version, features and default-features are; allowed crates come \
+                                 from crates.io",
+                            );
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        if fine && !is_requirement(&dependency.version) {
+            self.refuse(value.span(), "a version is missing", "such as \"1\" or \"0.4.2\"");
+            fine = false;
+        }
+        fine.then_some(dependency)
+    }
+
+    fn profiles(&mut self, table: &DeTable<'_>, recipe: &mut Recipe) {
+        for (key, value) in table {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("release", DeValue::Table(table)) => recipe.profile = self.profile(table),
+                // Not the one that is built with; `panic` is looked at all the same.
+                ("dev", DeValue::Table(table)) => drop(self.profile(table)),
+                (other, _) => self.refuse(
+                    key.span(),
+                    format!("[profile.{}] is not allowed", shown(other)),
+                    "[profile.release] is",
+                ),
+            }
+        }
+    }
+
+    fn profile(&mut self, table: &DeTable<'_>) -> Vec<(String, String)> {
+        let mut kept = Vec::new();
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            let text = match value.get_ref() {
+                DeValue::String(text) => Some(json!(text).to_string()),
+                DeValue::Boolean(on) => Some(on.to_string()),
+                DeValue::Integer(number) => Some(number.to_string()),
+                _ => None,
+            };
+            match (name, text) {
+                ("panic", Some(text)) if text == "\"unwind\"" => {}
+                ("panic", _) => self.refuse(
+                    value.span(),
+                    "`panic` must be \"unwind\": a panic is caught and becomes an error",
+                    "write: panic = \"unwind\"",
+                ),
+                (name, Some(text)) if PROFILE.contains(&name) => {
+                    kept.push((name.to_owned(), text));
+                }
+                (other, _) => self.refuse(
+                    key.span(),
+                    format!("`{}` is not allowed in a profile", shown(other)),
+                    "only what decides how its own code is compiled is",
+                ),
+            }
+        }
+        kept
+    }
+}
+
+/// Where a dependency comes from, if not from crates.io.
+fn outside(value: &DeValue<'_>) -> Option<&'static str> {
+    let table = value.as_table()?;
+    let has = |name: &str| table.contains_key(name);
+    match () {
+        () if has("git") => Some("git"),
+        () if has("path") => Some("path"),
+        () if has("registry") || has("registry-index") => Some("private registry's"),
+        () => None,
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= NAME
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+}
+
+fn is_version(text: &str) -> bool {
+    text.len() <= NAME
+        && text.starts_with(|c: char| c.is_ascii_digit())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-".contains(&b))
+}
+
+fn is_requirement(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= NAME
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-^~=<>*, ".contains(&b))
+}
+
+/// The beginning of a name, so that no file makes messages long.
+fn shown(name: &str) -> String {
+    name.chars().take(NAME).flat_map(char::escape_debug).collect()
+}

@@ -1,0 +1,13 @@
+//! The journal through its public face, over real files.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "it/crashes.rs"]
+mod crashes;
+#[path = "it/deliveries.rs"]
+mod deliveries;
+#[path = "it/files.rs"]
+mod files;
+#[path = "it/keeping.rs"]
+mod keeping;
+#[path = "it/rig.rs"]
+mod rig;

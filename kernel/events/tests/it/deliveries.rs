@@ -1,0 +1,162 @@
+//! Who gets what, when, and how often.
+
+use skillhost_events::Subscriber;
+
+use crate::rig::{Rig, subscriber};
+
+const DAY: u64 = 24 * 60 * 60 * 1000;
+
+fn by_parity(id: &str, topic: &str) -> Subscriber {
+    Subscriber::new(id, topic).with_lanes(|event| {
+        let odd = event.payload.get().trim_end_matches('}').ends_with(['1', '3', '5', '7', '9']);
+        Some(if odd { "odd" } else { "even" }.to_owned())
+    })
+}
+
+fn of(subscriber: &str, event: i64, attempt: u32) -> (String, i64, u32) {
+    (subscriber.to_owned(), event, attempt)
+}
+
+#[tokio::test]
+async fn each_subscriber_gets_its_topic_one_delivery_at_a_time() {
+    let rig = Rig::new();
+    rig.append("a", 0).await;
+    let list = vec![subscriber("all", "*"), subscriber("some", "a")];
+    rig.journal.set_subscribers(list).await.unwrap();
+    assert_eq!(rig.claimed().await, [], "what was before is not theirs");
+    rig.append("a.x", 1).await;
+    rig.append("b", 2).await;
+    rig.append("a", 3).await;
+    let first = rig.claim().await;
+    let names: Vec<_> = first.iter().map(|d| (d.subscriber.as_str(), d.event.id)).collect();
+    assert_eq!(names, [("all", 2), ("some", 2)]);
+    assert_eq!(rig.claimed().await, [], "both are under way");
+    assert!(rig.journal.ack(first[1].id).await.unwrap());
+    assert_eq!(rig.claimed().await, [of("some", 4, 1)]);
+    assert!(!rig.journal.ack(first[1].id).await.unwrap(), "it was acknowledged already");
+    assert!(rig.journal.ack(first[0].id).await.unwrap());
+    assert_eq!(rig.claimed().await, [of("all", 3, 1)]);
+}
+
+#[tokio::test]
+async fn what_other_processes_append_is_delivered_too() {
+    let rig = Rig::new();
+    rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
+    let other = rig.other();
+    assert!(rig.journal.changed_elsewhere().await.unwrap(), "asked for the first time");
+    assert!(!rig.journal.changed_elsewhere().await.unwrap());
+    other.append(crate::rig::event("a", 1)).await.unwrap();
+    assert!(rig.journal.changed_elsewhere().await.unwrap());
+    assert_eq!(rig.claimed().await, [of("s", 1, 1)]);
+    assert!(!rig.journal.changed_elsewhere().await.unwrap(), "its own changes do not count");
+}
+
+#[tokio::test]
+async fn lanes_go_on_beside_each_other_and_each_keeps_its_order() {
+    let rig = Rig::new();
+    rig.journal.set_subscribers(vec![by_parity("s", "a")]).await.unwrap();
+    for n in 1..=4 {
+        rig.append("a", n).await;
+    }
+    let claimed = rig.claim().await;
+    let events: Vec<_> = claimed.iter().map(|d| d.event.id).collect();
+    assert_eq!(events, [1, 2]);
+    rig.journal.fail(claimed[0].id, "no", Some(1_000_500)).await.unwrap();
+    rig.journal.ack(claimed[1].id).await.unwrap();
+    assert_eq!(rig.claimed().await, [of("s", 4, 1)], "3 waits behind 1, which waits for its retry");
+    rig.after(500);
+    assert_eq!(rig.claimed().await, [of("s", 1, 2)]);
+}
+
+#[tokio::test]
+async fn without_lanes_others_pass_one_that_waits_for_its_retry() {
+    let rig = Rig::new();
+    rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
+    rig.append("a", 1).await;
+    rig.append("a", 2).await;
+    let first = rig.claim().await.remove(0);
+    rig.journal.fail(first.id, "no", Some(1_001_000)).await.unwrap();
+    let claim = rig.journal.claim_due().await.unwrap();
+    assert_eq!(claim.deliveries.iter().map(|d| d.event.id).collect::<Vec<_>>(), [2]);
+    assert_eq!(claim.next_ms, Some(1000));
+}
+
+#[tokio::test]
+async fn a_delivery_dies_after_its_last_attempt_and_lives_again_when_asked() {
+    let rig = Rig::new();
+    rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
+    rig.append("a", 1).await;
+    for attempt in 1..=3 {
+        let claimed = rig.claim().await.remove(0);
+        assert_eq!(claimed.attempt, attempt);
+        assert!(rig.journal.fail(claimed.id, "no", Some(1_000_000)).await.unwrap());
+    }
+    let last = rig.claim().await.remove(0);
+    assert_eq!(last.attempt, 4);
+    assert_eq!(rig.journal.dead().await.unwrap().len(), 0);
+    assert!(rig.journal.fail(last.id, &"x".repeat(5000), None).await.unwrap());
+    assert_eq!(rig.claimed().await, []);
+    let dead = rig.journal.dead().await.unwrap();
+    assert_eq!((dead.len(), dead[0].id, dead[0].attempts), (1, last.id, 4));
+    assert_eq!((dead[0].error.len(), dead[0].event.id), (4096, 1));
+    assert_eq!(rig.journal.retry(last.id).await.unwrap().id, last.id);
+    assert_eq!(rig.claimed().await, [of("s", 1, 1)]);
+    assert_eq!(rig.journal.dead().await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn what_was_released_waits_for_the_next_start_and_was_no_attempt() {
+    let mut rig = Rig::new();
+    let list = [subscriber("s", "a")];
+    rig.journal.set_subscribers(list.to_vec()).await.unwrap();
+    rig.append("a", 1).await;
+    rig.append("a", 2).await;
+    let claimed = rig.claim().await.remove(0);
+    assert!(rig.journal.release(claimed.id).await.unwrap());
+    assert_eq!(rig.claimed().await, [], "nothing overtakes it");
+    rig.crash(&list).await;
+    assert_eq!(rig.claimed().await, [of("s", 1, 1)]);
+}
+
+#[tokio::test]
+async fn a_handler_that_ends_the_process_is_not_tried_for_ever() {
+    let mut rig = Rig::new();
+    let list = [subscriber("s", "a")];
+    rig.journal.set_subscribers(list.to_vec()).await.unwrap();
+    rig.append("a", 1).await;
+    for attempt in 1..=4 {
+        assert_eq!(rig.claimed().await, [of("s", 1, attempt)]);
+        if attempt < 4 {
+            rig.crash(&list).await;
+        }
+    }
+    rig.journal = rig.other();
+    let lost = rig.journal.recover(4).await.unwrap();
+    assert_eq!((lost.len(), lost[0].attempts), (1, 4));
+    assert_eq!(lost[0].error, "the process ended during the last attempt");
+    rig.journal.set_subscribers(list.to_vec()).await.unwrap();
+    assert_eq!(rig.claimed().await, []);
+    assert_eq!(rig.journal.dead().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_subscriber_that_was_away_for_a_day_at_most_gets_what_it_missed() {
+    let rig = Rig::new();
+    let (s, other) = (subscriber("s", "a"), subscriber("other", "b"));
+    rig.journal.set_subscribers(vec![s.clone(), other.clone()]).await.unwrap();
+    rig.journal.set_subscribers(vec![other.clone()]).await.unwrap();
+    rig.append("a", 1).await;
+    assert_eq!(rig.claimed().await, []);
+    rig.after(DAY);
+    rig.journal.set_subscribers(vec![s.clone(), other.clone()]).await.unwrap();
+    let claimed = rig.claim().await.remove(0);
+    assert_eq!((claimed.subscriber.as_str(), claimed.event.id), ("s", 1));
+    rig.journal.ack(claimed.id).await.unwrap();
+    rig.journal.set_subscribers(vec![other.clone()]).await.unwrap();
+    rig.append("a", 2).await;
+    rig.after(DAY + 1);
+    rig.journal.set_subscribers(vec![s, other]).await.unwrap();
+    assert_eq!(rig.claimed().await, [], "it was away for too long");
+    rig.append("a", 3).await;
+    assert_eq!(rig.claimed().await, [of("s", 3, 1)]);
+}

@@ -1,0 +1,119 @@
+//! Files that are damaged, foreign, newer or out of reach.
+
+use std::fs;
+
+use skillhost_events::{JournalErrorKind, Tail};
+
+use crate::rig::{Rig, event, subscriber};
+
+fn names(rig: &Rig) -> Vec<String> {
+    let entries = fs::read_dir(rig.path().parent().unwrap()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| !name.ends_with(".lock")).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_put_aside_when_an_event_is_kept() {
+    let rig = Rig::new();
+    fs::create_dir(rig.path().parent().unwrap()).unwrap();
+    fs::write(
+        rig.path(),
+        "not a database at all, and longer than a header of one hundred bytes\n".repeat(9),
+    )
+    .unwrap();
+    let refused = rig.other().tail(Tail { limit: 1, ..Tail::default() }).await.unwrap_err();
+    assert_eq!(refused.kind(), JournalErrorKind::Corrupt);
+    assert_eq!(names(&rig), ["events.db"], "who only looks moves nothing");
+    assert_eq!(rig.append("a", 1).await.id, 1);
+    rig.journal.close().await;
+    assert_eq!(names(&rig), ["events.db", "events.db.corrupt-1"]);
+    assert_eq!(rig.append("a", 2).await.id, 2);
+}
+
+#[tokio::test]
+async fn a_page_that_was_overwritten_is_found_at_the_start() {
+    let rig = Rig::new();
+    for n in 0..200 {
+        rig.append("a", n).await;
+    }
+    rig.journal.close().await;
+    let mut bytes = fs::read(rig.path()).unwrap();
+    let (from, to) = (bytes.len() - 8192, bytes.len() - 4096);
+    bytes[from..to].fill(0xa5);
+    fs::write(rig.path(), bytes).unwrap();
+    assert_eq!(rig.journal.recover(4).await.unwrap().len(), 0);
+    assert_eq!(rig.journal.put_aside().await, [rig.path().with_extension("db.corrupt-1")]);
+    assert_eq!(rig.journal.put_aside().await.len(), 0, "it is told once");
+    assert_eq!(rig.append("a", 1).await.id, 1);
+}
+
+#[tokio::test]
+async fn a_database_of_something_else_is_put_aside() {
+    let rig = Rig::new();
+    fs::create_dir(rig.path().parent().unwrap()).unwrap();
+    let conn = rusqlite::Connection::open(rig.path()).unwrap();
+    conn.execute_batch("CREATE TABLE mine (x)").unwrap();
+    drop(conn);
+    assert_eq!(rig.append("a", 1).await.id, 1);
+    rig.journal.close().await;
+    assert_eq!(names(&rig), ["events.db", "events.db.corrupt-1"]);
+}
+
+#[tokio::test]
+async fn a_newer_journal_is_left_alone() {
+    let rig = Rig::new();
+    rig.append("a", 1).await;
+    rig.journal.close().await;
+    let conn = rusqlite::Connection::open(rig.path()).unwrap();
+    conn.pragma_update(None, "user_version", 99).unwrap();
+    drop(conn);
+    let refused = rig.journal.append(event("a", 2)).await.unwrap_err();
+    assert_eq!(refused.kind(), JournalErrorKind::Newer);
+    assert_eq!(names(&rig), ["events.db"]);
+}
+
+#[tokio::test]
+async fn a_process_whose_file_was_put_aside_goes_on_with_the_new_one() {
+    let rig = Rig::new();
+    rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
+    rig.append("a", 1).await;
+    for suffix in ["", "-wal", "-shm"] {
+        let mut path = rig.path().into_os_string();
+        path.push(suffix);
+        let mut aside = rig.path().with_extension("db.corrupt-1").into_os_string();
+        aside.push(suffix);
+        fs::rename(path, aside).unwrap();
+    }
+    assert_eq!(rig.append("a", 2).await.id, 1, "it is the first of the new file");
+    assert_eq!(rig.other().tail(Tail { limit: 9, ..Tail::default() }).await.unwrap().len(), 1);
+    assert_eq!(rig.claim().await.len(), 1, "and the subscribers are known to it");
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_written_is_an_error_of_the_disk() {
+    let rig = Rig::new();
+    fs::write(rig.path().parent().unwrap(), "no folder").unwrap();
+    let failed = rig.journal.append(event("a", 1)).await.unwrap_err();
+    assert_eq!(failed.kind(), JournalErrorKind::Io);
+}
+
+#[tokio::test]
+async fn processes_that_append_at_once_lose_nothing() {
+    let rig = Rig::new();
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let journal = rig.other();
+        tasks.push(tokio::spawn(async move {
+            for n in 0..25 {
+                journal.append(event("a", n)).await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let all = rig.journal.tail(Tail { limit: 1000, ..Tail::default() }).await.unwrap();
+    assert_eq!(all.iter().map(|event| event.id).collect::<Vec<_>>(), (1..=100).collect::<Vec<_>>());
+}

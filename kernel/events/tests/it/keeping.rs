@@ -1,0 +1,138 @@
+//! Events are kept, found, listed and dropped.
+
+use skillhost_events::{KeepLimits, Pruned, ScheduleRun, Tail};
+
+use crate::rig::{Rig, event, keyed, subscriber};
+
+const DAY: u64 = 24 * 60 * 60 * 1000;
+
+#[tokio::test]
+async fn what_was_appended_is_there_for_every_process() {
+    let rig = Rig::new();
+    let kept = rig.append("a.b", 1).await;
+    assert_eq!((kept.id, kept.at_ms, kept.source.as_str()), (1, 1_000_000, "rig"));
+    assert_eq!((kept.payload.get(), kept.correlation_id.as_str()), (r#"{"n":1}"#, "event-1"));
+    let theirs = rig.other().tail(Tail { limit: 10, ..Tail::default() }).await.unwrap();
+    let seen: Vec<_> = theirs.iter().map(|event| (event.id, event.payload.get())).collect();
+    assert_eq!(seen, [(1, r#"{"n":1}"#)]);
+}
+
+#[tokio::test]
+async fn of_several_events_with_one_topic_and_key_the_first_is_kept() {
+    let rig = Rig::new();
+    let (first, new) = rig.journal.append(keyed("m", 1, "k")).await.unwrap();
+    assert!(new);
+    let (again, new) = rig.other().append(keyed("m", 2, "k")).await.unwrap();
+    assert_eq!((again.id, again.payload.get(), new), (first.id, r#"{"n":1}"#, false));
+    let (other, new) = rig.journal.append(keyed("n", 3, "k")).await.unwrap();
+    assert_eq!((other.id, new), (2, true), "the key of another topic is another key");
+    assert_eq!(rig.journal.find("m", "k").await.unwrap().unwrap().id, 1);
+    assert!(rig.journal.find("m", "l").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn events_are_listed_from_the_end_or_behind_one_by_topic() {
+    let rig = Rig::new();
+    for (n, topic) in ["a.x", "b", "a", "a.y", "ab"].into_iter().enumerate() {
+        rig.append(topic, n as u64).await;
+    }
+    let last = |topic: &str, limit| Tail { after: None, topic: topic.to_owned(), limit };
+    let behind = |after, topic: &str| Tail { after: Some(after), ..last(topic, 2) };
+    assert_eq!(rig.topics(last("", 2)).await, ["a.y", "ab"]);
+    assert_eq!(rig.topics(last("*", 9)).await, ["a.x", "b", "a", "a.y", "ab"]);
+    assert_eq!(rig.topics(last("a", 9)).await, ["a.x", "a", "a.y"]);
+    assert_eq!(rig.topics(behind(0, "")).await, ["a.x", "b"]);
+    assert_eq!(rig.topics(behind(1, "a")).await, ["a", "a.y"]);
+    assert_eq!(rig.topics(behind(5, "")).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn looking_makes_no_file() {
+    let rig = Rig::new();
+    assert_eq!(rig.topics(Tail { limit: 9, ..Tail::default() }).await, [""; 0]);
+    assert_eq!(rig.journal.dead().await.unwrap().len(), 0);
+    assert_eq!(rig.journal.last_run("s").await.unwrap(), None);
+    let missing = rig.journal.retry(1).await.unwrap_err();
+    assert_eq!(missing.to_string(), "no dead delivery 1");
+    assert_eq!(rig.journal.prune(KeepLimits::default()).await.unwrap(), Pruned::default());
+    assert!(!rig.path().exists());
+}
+
+#[tokio::test]
+async fn the_last_run_of_a_schedule_replaces_the_one_before() {
+    let rig = Rig::new();
+    let begun = ScheduleRun { due_ms: 1, started_ms: 2, ended_ms: None, error: None };
+    rig.journal.record_run("feed/poll", begun.clone()).await.unwrap();
+    assert_eq!(rig.other().last_run("feed/poll").await.unwrap(), Some(begun.clone()));
+    let ended = ScheduleRun { ended_ms: Some(3), error: Some("no feed".into()), ..begun };
+    rig.journal.record_run("feed/poll", ended.clone()).await.unwrap();
+    assert_eq!(rig.journal.last_run("feed/poll").await.unwrap(), Some(ended));
+    assert_eq!(rig.journal.last_run("feed/other").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_is_old_is_dropped_unless_somebody_waits_for_it() {
+    let rig = Rig::new();
+    rig.journal.set_subscribers(vec![subscriber("s", "wanted")]).await.unwrap();
+    rig.append("wanted", 1).await;
+    rig.append("unwanted", 2).await;
+    rig.after(30 * DAY + 1);
+    rig.append("unwanted.but.new", 3).await;
+    let unplanned = rig.journal.prune(KeepLimits::default()).await.unwrap();
+    assert_eq!(unplanned, Pruned::default(), "the subscriber has not got past any of them");
+    let claimed = rig.claim().await;
+    let pruned = rig.journal.prune(KeepLimits::default()).await.unwrap();
+    assert_eq!(pruned, Pruned { events: 1, ..Pruned::default() });
+    let all = Tail { limit: 9, ..Tail::default() };
+    assert_eq!(rig.topics(all.clone()).await, ["wanted", "unwanted.but.new"]);
+    assert!(rig.journal.ack(claimed[0].id).await.unwrap());
+    assert_eq!(rig.journal.prune(KeepLimits::default()).await.unwrap().events, 1);
+    assert_eq!(rig.topics(all).await, ["unwanted.but.new"]);
+}
+
+#[tokio::test]
+async fn above_the_limit_the_oldest_go_and_what_is_lost_with_them_is_counted() {
+    let rig = Rig::new();
+    rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
+    for n in 0..20 {
+        rig.append("a", n).await;
+    }
+    rig.claim().await;
+    let limits = KeepLimits { events: 10, ..KeepLimits::default() };
+    let pruned = rig.journal.prune(limits.clone()).await.unwrap();
+    assert_eq!(pruned, Pruned { events: 11, undelivered: 11, buried: 0 });
+    assert_eq!(rig.journal.prune(limits).await.unwrap(), Pruned::default());
+    let bytes = KeepLimits { bytes: 1, ..KeepLimits::default() };
+    assert_eq!(rig.journal.prune(bytes).await.unwrap().events, 9);
+    assert_eq!(rig.append("a", 20).await.id, 21, "an id is never used again");
+}
+
+#[tokio::test]
+async fn what_is_for_a_subscriber_that_is_gone_for_good_is_given_up() {
+    let rig = Rig::new();
+    rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
+    rig.append("a", 1).await;
+    let claimed = rig.claim().await;
+    rig.journal.fail(claimed[0].id, "not now", Some(0)).await.unwrap();
+    rig.journal.set_subscribers(vec![]).await.unwrap();
+    rig.after(DAY);
+    assert_eq!(rig.journal.prune(KeepLimits::default()).await.unwrap(), Pruned::default());
+    rig.after(1);
+    let pruned = rig.journal.prune(KeepLimits::default()).await.unwrap();
+    assert_eq!(pruned, Pruned { buried: 1, ..Pruned::default() });
+    let dead = rig.journal.dead().await.unwrap();
+    assert_eq!(
+        (dead[0].subscriber.as_str(), dead[0].error.as_str()),
+        ("s", "the subscriber is gone")
+    );
+    let refused = rig.journal.retry(dead[0].id).await.unwrap_err();
+    assert_eq!(refused.to_string(), "nobody handles delivery 1 any more: `s` is gone");
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_kept_makes_no_file() {
+    let rig = Rig::new();
+    let refused = rig.journal.append(event("no topic", 1)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "a topic is made of letters, digits, `_`, `-` and single dots");
+    assert!(!rig.path().exists());
+}

@@ -1,0 +1,86 @@
+//! A journal in a folder of its own, with a clock that stands still.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::value::to_raw_value;
+use skillhost_events::{Clock, Delivery, Journal, NewEvent, StoredEvent, Subscriber, Tail};
+use tempfile::TempDir;
+
+pub(crate) struct Rig {
+    folder: TempDir,
+    now: Arc<AtomicU64>,
+    pub(crate) journal: Journal,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Arc::new(AtomicU64::new(1_000_000));
+        let journal = open(&folder, &now);
+        Self { folder, now, journal }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("kernel/events.db")
+    }
+
+    pub(crate) fn after(&self, ms: u64) {
+        self.now.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// Another process on the same file.
+    pub(crate) fn other(&self) -> Journal {
+        open(&self.folder, &self.now)
+    }
+
+    /// The process ends without a word, and another one takes its place.
+    pub(crate) async fn crash(&mut self, subscribers: &[Subscriber]) {
+        self.journal = self.other();
+        self.journal.recover(4).await.unwrap();
+        self.journal.set_subscribers(subscribers.to_vec()).await.unwrap();
+    }
+
+    pub(crate) async fn append(&self, topic: &str, n: u64) -> StoredEvent {
+        self.journal.append(event(topic, n)).await.unwrap().0
+    }
+
+    pub(crate) async fn claim(&self) -> Vec<Delivery> {
+        self.journal.claim_due().await.unwrap().deliveries
+    }
+
+    /// What is claimed now: subscriber, event, attempt.
+    pub(crate) async fn claimed(&self) -> Vec<(String, i64, u32)> {
+        let claimed = self.claim().await;
+        claimed.into_iter().map(|d| (d.subscriber, d.event.id, d.attempt)).collect()
+    }
+
+    pub(crate) async fn topics(&self, tail: Tail) -> Vec<String> {
+        self.journal.tail(tail).await.unwrap().into_iter().map(|event| event.topic).collect()
+    }
+}
+
+fn open(folder: &TempDir, now: &Arc<AtomicU64>) -> Journal {
+    let now = Arc::clone(now);
+    let clock = Clock::new(move || now.load(Ordering::SeqCst));
+    Journal::new(folder.path().join("kernel/events.db"), clock)
+}
+
+pub(crate) fn event(topic: &str, n: u64) -> NewEvent {
+    NewEvent {
+        topic: topic.to_owned(),
+        source: "rig".to_owned(),
+        payload: to_raw_value(&serde_json::json!({ "n": n })).unwrap(),
+        correlation_id: None,
+        key: None,
+    }
+}
+
+pub(crate) fn keyed(topic: &str, n: u64, key: &str) -> NewEvent {
+    NewEvent { key: Some(key.to_owned()), ..event(topic, n) }
+}
+
+pub(crate) fn subscriber(id: &str, topic: &str) -> Subscriber {
+    Subscriber::new(id, topic)
+}

@@ -1,0 +1,203 @@
+//! From a manifest with a command to a running process.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use skillhost_contract::payload::BuildInfo;
+
+use super::ProcessStart;
+use super::private::PrivateFolder;
+use crate::boot::{LoadFailure, blocking};
+use crate::discovery::FoundManifest;
+use crate::home::Home;
+use crate::installed::Installed;
+use crate::instance::Instance;
+use crate::kernel::Kernel;
+use crate::loader::{LoadTimings, hex};
+use crate::remote::Remote;
+use crate::report::Phase;
+use crate::settings::Settings;
+
+/// Until a process that was told that a call is given up has to answer something.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Variables of the kernel that a process has too.
+const PASSED_ON: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
+
+impl Kernel {
+    /// Checks a process extension's files, starts it and waits until it has answered the handshake.
+    pub(crate) async fn create_process(
+        &self,
+        found: &FoundManifest,
+        settings: &Settings,
+        command: &[String],
+    ) -> Result<Instance, LoadFailure> {
+        let home = &self.shared.home;
+        let limits = &self.shared.limits;
+        let started = Instant::now();
+        let (home_copy, found_copy) = (home.clone(), found.clone());
+        let folder = blocking(move || approved_copy(&home_copy, &found_copy))
+            .await
+            .map_err(|error| LoadFailure::call(Phase::Probe, error))??;
+        let copy_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let (word, arguments) = command.split_first().expect("a command has a program");
+        let program = find_program(word, &folder.path, &path)?;
+        let start = ProcessStart {
+            id: found.manifest.id.clone(),
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+            folder: folder.path.clone(),
+            note: folder.path.with_extension("pid"),
+            environment: self.environment_of(found, settings)?,
+            handshake: limits.start,
+            grace: GRACE,
+            stop: limits.stop,
+            memory: settings.processes.memory_limit_mib.saturating_mul(1024 * 1024),
+        };
+        let process = self.shared.processes.start(start).await;
+        let process = process.map_err(|error| LoadFailure::call(Phase::Start, error))?;
+        // The manifest is what was approved, and is where authors look first.
+        let version = found.manifest.version.clone().unwrap_or_else(|| process.version());
+        let build = BuildInfo { package: found.manifest.id.to_string(), version };
+        let timings = LoadTimings { copy_us, ..LoadTimings::default() };
+        let remote = Remote::Process { process, _folder: folder };
+        Ok(Instance::new(Arc::clone(&found.manifest), build, program, timings, remote))
+    }
+
+    /// The whole environment of a process: little of the kernel's own, what the contract's
+    /// `ExtensionInit` tells a library, and the secrets that the manifest names.
+    fn environment_of(
+        &self,
+        found: &FoundManifest,
+        settings: &Settings,
+    ) -> Result<BTreeMap<String, String>, LoadFailure> {
+        let init = self.init_of(found, settings);
+        fs::create_dir_all(&init.data_dir).map_err(|error| LoadFailure {
+            phase: Phase::Probe,
+            reason: format!("{}: {error}", init.data_dir.display()),
+            hint: "check that the home may be written to".to_owned(),
+        })?;
+        let secrets = found.manifest.secrets.iter();
+        let mut environment: BTreeMap<_, _> = secrets
+            .filter_map(|name| Some((name.clone(), self.shared.secrets.get(name)?)))
+            .collect();
+        // Own names come last: a secret takes the place of none.
+        environment.extend(
+            PASSED_ON.iter().filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?))),
+        );
+        let data_dir = init.data_dir.to_string_lossy().into_owned();
+        for (name, value) in [
+            ("SKILLHOST_ID", init.id),
+            ("SKILLHOST_DATA_DIR", data_dir),
+            ("SKILLHOST_CONFIG", init.config.to_string()),
+        ] {
+            environment.insert(name.to_owned(), value);
+        }
+        Ok(environment)
+    }
+}
+
+/// Copies an extension's files to where only the kernel writes, if they are what was approved.
+fn approved_copy(home: &Home, found: &FoundManifest) -> Result<PrivateFolder, LoadFailure> {
+    let manifest = &found.manifest;
+    let id = &manifest.id;
+    let refused = |reason: String, hint: String| LoadFailure { phase: Phase::Probe, reason, hint };
+    let look = || format!("look at its files, then: skillhost ext build {id}");
+    let place = home.data_dir("kernel").join("processes").join(id.as_str());
+    let folder = PrivateFolder::of(found.folder(), &place)
+        .map_err(|error| refused(error.to_string(), error.hint()))?;
+    let actual = &folder.digest.sha256;
+    // What stands beside the shipped manifests is the operator's, like the kernel itself.
+    if found.path.starts_with(home.extensions()) {
+        let installed =
+            Installed::read(home).map_err(|error| refused(error.to_string(), error.hint()))?;
+        match installed.get(id.as_str()).map(|code| &code.sha256) {
+            Some(approved) if approved == actual => {}
+            Some(approved) => {
+                let reason = format!(
+                    "its files have changed since they were approved: their sha256 is {actual}, \
+                     approved was {approved}"
+                );
+                return Err(refused(reason, look()));
+            }
+            None => {
+                let reason = "nobody has approved its files, and a process may do whatever you may";
+                return Err(refused(reason.to_owned(), look()));
+            }
+        }
+    }
+    if let Some(pinned) = manifest.sha256.map(|pinned| hex(&pinned)).filter(|pin| pin != actual) {
+        let reason = format!("the sha256 of its files is {actual}, the manifest pins {pinned}");
+        return Err(refused(reason, look()));
+    }
+    // The command comes from the manifest that was discovered; the digest is that of the copy.
+    let copied = fs::read_to_string(folder.path.join("manifest.yaml")).ok();
+    let copied = copied.and_then(|text| skillhost_manifest::parse(&text).ok());
+    if copied.as_ref() != Some(&**manifest) {
+        let reason = "its manifest was changed while it was read".to_owned();
+        return Err(refused(reason, "try again".to_owned()));
+    }
+    Ok(folder)
+}
+
+/// Finds the program of a command: in the folder where the word is a path, else in `PATH`.
+fn find_program(word: &str, folder: &Path, path: &std::ffi::OsStr) -> Result<PathBuf, LoadFailure> {
+    let failed =
+        |reason: String, hint: String| Err(LoadFailure { phase: Phase::Probe, reason, hint });
+    if word.contains('/') {
+        let program = folder.join(word);
+        return match is_executable(&program) {
+            true => Ok(program),
+            false => failed(
+                format!("`{word}` is no executable file of its folder"),
+                format!("put it there, then: chmod +x {word}"),
+            ),
+        };
+    }
+    let absolute = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    match absolute.map(|folder| folder.join(word)).find(|program| is_executable(program)) {
+        Some(program) => Ok(program),
+        None => failed(
+            format!("no program `{word}` in PATH"),
+            format!("install it, or write ./{word} for a program in the extension's folder"),
+        ),
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_looked_for_where_its_name_says() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temp = tempfile::tempdir().unwrap();
+        let (folder, bin) = (temp.path().join("folder"), temp.path().join("bin"));
+        for place in [&folder, &bin] {
+            fs::create_dir(place).unwrap();
+            for (name, mode) in [("run", 0o755), ("text", 0o644)] {
+                fs::write(place.join(name), "").unwrap();
+                fs::set_permissions(place.join(name), fs::Permissions::from_mode(mode)).unwrap();
+            }
+        }
+        let path = std::env::join_paths([Path::new("folder"), Path::new(""), &bin]).unwrap();
+        let find = |word: &str| find_program(word, &folder, &path).map_err(|f| (f.reason, f.hint));
+        assert_eq!(find("./run"), Ok(folder.join("./run")));
+        assert_eq!(find("run"), Ok(bin.join("run")), "relative folders of PATH are left out");
+        let (reason, hint) = find("./text").unwrap_err();
+        assert_eq!(reason, "`./text` is no executable file of its folder");
+        assert_eq!(hint, "put it there, then: chmod +x ./text");
+        let (reason, hint) = find("text").unwrap_err();
+        assert_eq!(reason, "no program `text` in PATH");
+        assert_eq!(hint, "install it, or write ./text for a program in the extension's folder");
+    }
+}

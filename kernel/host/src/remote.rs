@@ -1,0 +1,135 @@
+//! One loaded extension as the kernel talks to it, whatever it is made of.
+
+use std::sync::Arc;
+
+use skillhost_contract::payload::{CallContext, ErrorKind, ToolOutput, ToolSpec};
+
+use crate::abi::{self, lifecycle};
+use crate::error::CallError;
+use crate::process::{PrivateFolder, ProcessExtension};
+
+/// What does an extension's work.
+pub(crate) enum Remote {
+    /// A library in this process.
+    Library(abi::Remote),
+    /// A process of its own, which has tools and nothing else.
+    Process {
+        /// Ended before its folder is removed.
+        process: Arc<dyn ProcessExtension>,
+        /// What it runs in.
+        _folder: PrivateFolder,
+    },
+}
+
+impl Remote {
+    pub(crate) fn has_tools(&self) -> bool {
+        match self {
+            Self::Library(library) => library.has_tools(),
+            Self::Process { .. } => true,
+        }
+    }
+
+    pub(crate) fn has_service(&self) -> bool {
+        self.library().is_some_and(abi::Remote::has_service)
+    }
+
+    pub(crate) fn interfaces(&self) -> &[String] {
+        self.library().map_or(&[], abi::Remote::interfaces)
+    }
+
+    pub(crate) async fn lifecycle(&self, operation: u8) -> Result<(), CallError> {
+        match (self, operation) {
+            (Self::Library(library), _) => library.lifecycle(operation).await,
+            (Self::Process { process, .. }, lifecycle::HEALTH_CHECK) => process.health().await,
+            (Self::Process { process, .. }, lifecycle::STOP) => {
+                process.stop().await;
+                Ok(())
+            }
+            // It was started when it was created.
+            (Self::Process { .. }, _) => Ok(()),
+        }
+    }
+
+    pub(crate) async fn tools(&self, context: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
+        match self {
+            Self::Library(library) => library.tools(context).await,
+            Self::Process { process, .. } => process.tools().await,
+        }
+    }
+
+    pub(crate) async fn invoke(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, CallError> {
+        match self {
+            Self::Library(library) => library.invoke(context, name, arguments).await,
+            Self::Process { process, .. } => process.invoke(context, name, arguments).await,
+        }
+    }
+
+    /// The extension's place in the context chain, or nothing where it has no context.
+    pub(crate) fn context_priority(&self) -> Result<Option<i32>, CallError> {
+        self.library().map_or(Ok(None), abi::Remote::context_priority)
+    }
+
+    pub(crate) async fn get_context(
+        &self,
+        context: &CallContext,
+        prompt: &str,
+    ) -> Result<Option<String>, CallError> {
+        match self {
+            Self::Library(library) => library.get_context(context, prompt).await,
+            Self::Process { .. } => Ok(None),
+        }
+    }
+
+    /// Starts the service; the future ends with it.
+    pub(crate) fn run_background(
+        &self,
+    ) -> Option<impl Future<Output = Result<(), CallError>> + Send + 'static> {
+        self.library()?.run_background()
+    }
+
+    pub(crate) fn cancel_service(&self) {
+        if let Some(library) = self.library() {
+            library.cancel_service();
+        }
+    }
+
+    pub(crate) async fn call(
+        &self,
+        interface: &str,
+        method: &str,
+        payload: Vec<u8>,
+    ) -> Result<Vec<u8>, CallError> {
+        match self {
+            Self::Library(library) => library.call(interface, method, payload).await,
+            Self::Process { .. } => Err(CallError::new(
+                ErrorKind::Unavailable,
+                format!("a process extension has no interface `{interface}`"),
+            )),
+        }
+    }
+
+    pub(crate) fn log_filter_changed(&self) {
+        if let Some(library) = self.library() {
+            library.log_filter_changed();
+        }
+    }
+
+    /// Ends the extension's runtime. Blocks for at most `timeout_ms`: not for an async worker.
+    pub(crate) fn shutdown_runtime(&self, timeout_ms: u64) {
+        if let Some(library) = self.library() {
+            library.shutdown_runtime(timeout_ms);
+        }
+    }
+
+    fn library(&self) -> Option<&abi::Remote> {
+        match self {
+            Self::Library(library) => Some(library),
+            Self::Process { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Events that manifests subscribe: handled, tried again, given up, and made again.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use skillhost_kernel::{ErrorKind, Home, HomeSource, Limits, Tail, journal_of, topic};
+
+use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
+
+const CUSTOM: &str = "events: {subscribes: [{topic: work, handler: custom}]}\n";
+
+impl Rig {
+    /// The steps that are about events.
+    fn handled(&self) -> Vec<String> {
+        self.record().into_iter().filter(|step| step.contains(" event ")).collect()
+    }
+
+    async fn emit(&self, topic: &str, payload: Value) {
+        self.done("a", json!({"do": "emit", "topic": topic, "payload": payload})).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_fails_is_tried_four_times_then_the_event_is_dead_until_it_is_retried() {
+    let home = home_with("a", &format!("{CUSTOM}config: {{parts: {{event: fail}}}}"));
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    rig.kernel.serve_events().await.unwrap();
+    let mut events = rig.kernel.events().listen();
+    rig.emit("work", json!({"n": 1})).await;
+    let dead = next(&mut events, topic::EVENT_DEAD).await;
+    let payload: Value = serde_json::from_str(dead.payload.get()).unwrap();
+    assert_eq!(
+        payload,
+        json!({"delivery": 1, "subscriber": "a:work:custom", "event": 1, "topic": "work",
+               "attempts": 4, "error": "event failed"})
+    );
+    assert_eq!(dead.correlation_id.as_deref(), Some("event-1"));
+    assert_eq!(rig.handled(), [r#"a event work {"n":1}"#; 4]);
+
+    rig.done("a", json!({"do": "become", "place": "event", "act": "block"})).await;
+    // As another process does.
+    let theirs = journal_of(rig.kernel.home());
+    let letters = theirs.dead().await.unwrap();
+    assert_eq!(letters.iter().map(|letter| letter.id).collect::<Vec<_>>(), [1]);
+    theirs.retry(1).await.unwrap();
+    drop(gate.reached("a event").await);
+    rig.kernel.shutdown().await;
+    assert_eq!(rig.handled().len(), 5);
+    assert_eq!(theirs.dead().await.unwrap().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_does_not_end_in_time_is_given_up_and_panics_are_failures() {
+    let rest = "events: {subscribes: [{topic: work, handler: custom, timeout_ms: 20}]}\n";
+    let home = home_with("a", &format!("{rest}config: {{parts: {{event: hang}}}}"));
+    let home = misbehaving(home, "b", &format!("{CUSTOM}config: {{parts: {{event: panic}}}}"));
+    let _gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    rig.kernel.serve_events().await.unwrap();
+    let mut events = rig.kernel.events().listen();
+    rig.emit("work", json!({})).await;
+    let mut errors = Vec::new();
+    for _ in 0..2 {
+        let dead = next(&mut events, topic::EVENT_DEAD).await;
+        let payload: Value = serde_json::from_str(dead.payload.get()).unwrap();
+        errors.push(payload["error"].as_str().unwrap().to_owned());
+    }
+    errors.sort();
+    assert_eq!(
+        errors,
+        ["it was not handled within 20 ms", "the extension panicked: event panicked"]
+    );
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_handler_publishes_belongs_to_what_it_handles() {
+    let rig = Rig::boot(home_with("a", CUSTOM)).await;
+    rig.kernel.serve_events().await.unwrap();
+    let mut events = rig.kernel.events().listen();
+    rig.emit("work.now", json!({"then": "play"})).await;
+    let play = next(&mut events, "play").await;
+    assert_eq!((play.id, play.payload.get()), (2, r#"{"of":1}"#));
+    assert_eq!(play.correlation_id.as_deref(), Some("event-1"));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_at_the_end_is_made_again_after_the_next_start() {
+    let home = home_with("a", &format!("{CUSTOM}config: {{parts: {{event: hang}}}}"));
+    let gate = Gate::open(&home);
+    let limits = Limits { drain: Duration::from_millis(1), ..patient() };
+    let rig = Rig::boot_with(home, limits, true).await;
+    rig.kernel.serve_events().await.unwrap();
+    rig.emit("work", json!({})).await;
+    let held = gate.reached("a event").await;
+    rig.kernel.shutdown().await;
+    held.given_up().await;
+
+    let rig = Rig::boot_with(rig.home, Limits { drain: SOON, ..patient() }, true).await;
+    rig.done("a", json!({"do": "become", "place": "event", "act": "block"})).await;
+    rig.kernel.serve_events().await.unwrap();
+    drop(gate.reached("a event").await);
+    rig.kernel.shutdown().await;
+    assert_eq!(rig.handled(), ["a event work {}"; 2]);
+    assert_eq!(journal_of(rig.kernel.home()).dead().await.unwrap().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_kernel_delivers_the_events_of_a_home_and_the_others_append() {
+    let rig = Rig::boot(home_with("a", CUSTOM)).await;
+    rig.kernel.serve_events().await.unwrap();
+    rig.kernel.serve_events().await.unwrap();
+    let mut events = rig.kernel.events().listen();
+    let home = Home::at(&rig.home.root(), HomeSource::Argument).unwrap();
+    let options = skillhost_kernel::BootOptions {
+        installation: None,
+        limits: patient(),
+        ..skillhost_kernel::BootOptions::new(home, skillhost_kernel::Settings::default())
+    };
+    let other = skillhost_kernel::Kernel::boot(options).await;
+    let refused = other.serve_events().await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Conflict);
+    let deed = json!({"do": "emit", "topic": "work", "payload": {"then": "heard"}}).to_string();
+    other.invoke(crate::rig::operator(), "a", &deed).await.unwrap();
+    let heard = next(&mut events, "heard").await;
+    assert_eq!((heard.id, heard.correlation_id.as_deref()), (2, Some("event-1")));
+    other.shutdown().await;
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_brings_new_subscriptions_into_force() {
+    let rig = Rig::boot(home_with("a", "")).await;
+    rig.kernel.serve_events().await.unwrap();
+    rig.emit("work", json!({"then": "early"})).await;
+    let manifest = format!("id: a\nname: a\nentrypoint: misbehave\n{CUSTOM}");
+    rig.home.write("manifests/a/manifest.yaml", manifest);
+    rig.kernel.reload("a").await.unwrap();
+    let mut events = rig.kernel.events().listen();
+    rig.emit("work", json!({"then": "late"})).await;
+    next(&mut events, "late").await;
+    assert_eq!(rig.handled(), [r#"a event work {"then":"late"}"#]);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_person_is_told_what_the_manifest_says() {
+    let rest = r#"
+events:
+  subscribes:
+    - {topic: work, handler: notify_user, text: "{{ event.source }} has {{ payload.n }}"}
+    - {topic: play, handler: notify_user}
+"#;
+    let rig = Rig::boot(home_with("a", rest)).await;
+    rig.kernel.serve_events().await.unwrap();
+    let mut events = rig.kernel.events().listen();
+    rig.emit("work", json!({"n": 3})).await;
+    let told = next(&mut events, topic::NOTICE).await;
+    assert_eq!((&*told.source, told.payload.get()), ("a", r#"{"text":"a has 3"}"#));
+    rig.emit("play", json!({"who": "b"})).await;
+    let told = next(&mut events, topic::NOTICE).await;
+    assert_eq!(told.payload.get(), r#"{"text":"play who=b"}"#);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kernel_that_publishes_nothing_keeps_no_journal() {
+    let rig = Rig::boot(home_with("a", CUSTOM)).await;
+    rig.done("a", json!({"do": "notify", "text": "look"})).await;
+    assert!(!rig.home.path("sandbox/data/kernel/events.db").exists());
+    rig.emit("work", json!({})).await;
+    let all = Tail { limit: 9, ..Tail::default() };
+    let kept = journal_of(rig.kernel.home()).tail(all).await.unwrap();
+    let kept: Vec<_> = kept.iter().map(|e| (e.id, e.topic.as_str(), e.source.as_str())).collect();
+    assert_eq!(kept, [(1, "work", "a")]);
+    rig.kernel.shutdown().await;
+}

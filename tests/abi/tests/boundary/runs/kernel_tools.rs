@@ -1,0 +1,192 @@
+//! The kernel's tools that look after extensions: doctor, configuration, secrets.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use skillhost_kernel::{Decision, SecretAsk};
+use test_support::TestHome;
+
+use super::stage::{Person, Stage, agent, answer, call, calls, failure, says};
+use crate::rig::{home_with, misbehaving};
+
+const SECRET: &str = "hunter2-and-more";
+
+/// A worker with the kernel's tools, beside the extension `a`.
+fn keeper(rest: &str) -> TestHome {
+    agent(home_with("a", rest), "worker", "uses_tools: [kernel, a]")
+}
+
+async fn once(
+    home: TestHome,
+    tool: &str,
+    arguments: Value,
+    person: &Arc<Person>,
+) -> (Stage, String) {
+    let script = vec![calls([call("1", tool, &arguments)]), says("done")];
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let mut thread = stage.thread();
+    let outcome = stage.say_as(&mut thread, "go", person).await.unwrap();
+    (stage, outcome.run_id)
+}
+
+/// Every file of the home but one, as text, to look for what must not be in any.
+fn everything_but(home: &TestHome, left_out: &str) -> String {
+    let (mut text, mut folders) = (String::new(), vec![home.root()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.is_file() && path != home.path(left_out) {
+                text.push_str(&String::from_utf8_lossy(&std::fs::read(path).unwrap()));
+            }
+        }
+    }
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_goes_to_the_file_and_nowhere_else() {
+    let person = Arc::new(Person { secret: Mutex::new(Some(SECRET.into())), ..Person::default() });
+    let wanted = json!({"name": "SKILLHOST_T_FEED", "reason": "for the feed"});
+    let home = keeper("secrets: [SKILLHOST_T_FEED]");
+    let (stage, run_id) = once(home, "request_secure_input", wanted, &person).await;
+    let ask = SecretAsk {
+        agent_id: "worker".into(),
+        name: "SKILLHOST_T_FEED".into(),
+        extensions: vec!["a".into()],
+        reason: "for the feed".into(),
+    };
+    assert_eq!(*person.asked_for.lock().unwrap(), [ask]);
+    let said = "The secret `SKILLHOST_T_FEED` is stored; you do not see it. a can read it from now \
+                on. An extension that reads it only when it starts needs a restart of the kernel.";
+    assert_eq!(stage.last(), answer("1", "request_secure_input", said));
+    let file = std::fs::read_to_string(stage.rig.home.path(".env")).unwrap();
+    assert_eq!(file, format!("SKILLHOST_T_FEED='{SECRET}'\n"));
+    // The extension that lists it has it at once.
+    let read = stage.rig.done("a", json!({"do": "secret", "name": "SKILLHOST_T_FEED"})).await;
+    assert!(read.ends_with(&format!("is {SECRET}")), "{read}");
+    let approval = stage.transcript(&run_id).into_iter().find(|line| line["entry"] == "approval");
+    assert_eq!(approval.unwrap()["decision"], "once");
+    let told = format!("{:?}{:?}", person.told(), stage.asked("worker"));
+    assert!(!told.contains(SECRET), "{told}");
+    assert!(!everything_but(&stage.rig.home, ".env").contains(SECRET));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_asked_for_only_where_it_is_somebodys() {
+    let person = Arc::new(Person { secret: Mutex::new(Some(SECRET.into())), ..Person::default() });
+    let cases = [
+        (
+            "SKILLHOST_T_FEEDS",
+            "not_found: no manifest lists the secret `SKILLHOST_T_FEEDS`\nhint: did you mean \
+             SKILLHOST_T_FEED?",
+        ),
+        (
+            "PATH",
+            "conflict: `PATH` is set in the kernel's environment, which wins\nhint: the person who \
+             runs the kernel can change or unset the variable",
+        ),
+    ];
+    for (name, refused) in cases {
+        let wanted = json!({"name": name, "reason": "x"});
+        let home = keeper("secrets: [SKILLHOST_T_FEED, PATH]");
+        let (stage, _) = once(home, "request_secure_input", wanted, &person).await;
+        assert_eq!(stage.last(), failure("1", "request_secure_input", refused));
+        assert!(person.asked_for.lock().unwrap().is_empty());
+        assert!(!stage.rig.home.path(".env").exists());
+        stage.end().await;
+    }
+    // Somebody who does not want to.
+    let wanted = json!({"name": "SKILLHOST_T_FEED", "reason": "x"});
+    let (stage, _) = once(
+        keeper("secrets: [SKILLHOST_T_FEED]"),
+        "request_secure_input",
+        wanted,
+        &Arc::default(),
+    )
+    .await;
+    let refused = "denied: `SKILLHOST_T_FEED` was not given: not now\nhint: do not ask for it again \
+                   unless the person says so";
+    assert_eq!(stage.last(), failure("1", "request_secure_input", refused));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_is_in_force_at_once() {
+    let wanted = json!({"id": "a", "values": {"block": "new", "priority": null}});
+    let person = Person::saying([Decision::Once]);
+    let home = keeper("config: {block: old, priority: 5}");
+    let (stage, _) = once(home, "configure_extension", wanted, &person).await;
+    let said = "`a` is loaded again with the new configuration.";
+    assert_eq!(stage.last(), answer("1", "configure_extension", said));
+    assert!(person.asked.lock().unwrap()[0].always);
+    let block = stage.rig.kernel.context_block("a", &crate::rig::operator(), "").await.unwrap();
+    assert_eq!(block.as_deref(), Some("new"));
+    let layer = std::fs::read(stage.rig.home.path("sandbox/data/kernel/configured.json")).unwrap();
+    let layer: Value = serde_json::from_slice(&layer).unwrap();
+    assert_eq!(layer, json!({"a": {"block": "new"}}));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_is_not_taken_leaves_everything_as_it_was() {
+    let layer = r#"{"a":{"block":"before"}}"#;
+    let home = keeper("").file("sandbox/data/kernel/configured.json", layer);
+    let wanted = json!({"id": "a", "values": {"priority": "high"}});
+    let person = Person::saying([Decision::Once]);
+    let (stage, _) = once(home, "configure_extension", wanted, &person).await;
+    let told = format!("{:?}", stage.last());
+    assert!(told.contains("The configuration is what it was."), "{told}");
+    assert!(told.contains("priority") || told.contains("invalid type"), "{told}");
+    let kept = std::fs::read(stage.rig.home.path("sandbox/data/kernel/configured.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    assert_eq!(kept, serde_json::from_str::<Value>(layer).unwrap());
+    let block = stage.rig.kernel.context_block("a", &crate::rig::operator(), "").await.unwrap();
+    assert_eq!(block.as_deref(), Some("before"));
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_operator_says_cannot_be_configured() {
+    let home = keeper("").settings("extensions: {a: {block: mine}}\n");
+    let wanted = json!({"id": "a", "values": {"block": "yours"}});
+    let (stage, _) =
+        once(home, "configure_extension", wanted, &Person::saying([Decision::Once])).await;
+    let refused = "conflict: `block` of `a` is set in the operator's settings, which win\nhint: the \
+                   operator can change it in skillhost.yaml";
+    assert_eq!(stage.last(), failure("1", "configure_extension", refused));
+    assert!(!stage.rig.home.path("sandbox/data/kernel/configured.json").exists());
+    stage.end().await;
+
+    let wanted = json!({"id": "b", "values": {"block": "x"}});
+    let (stage, _) =
+        once(keeper(""), "configure_extension", wanted, &Person::saying([Decision::Once])).await;
+    let told = format!("{:?}", stage.last());
+    assert!(told.contains("not_found: there is no extension `b`"), "{told}");
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_tells_what_is_wrong_and_what_waits() {
+    let home = misbehaving(keeper(""), "b", "config: {parts: {health: fail}}");
+    let script = vec![
+        calls([call("1", "extensions_doctor", &json!({}))]),
+        calls([call("2", "extensions_doctor", &json!({}))]),
+        says("done"),
+    ];
+    let stage = Stage::set(home, vec![("worker", script)]).await;
+    let folder = stage.rig.home.path("sandbox/extensions/new");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("manifest.yaml"), "id: new\nname: New\nentrypoint: new\n").unwrap();
+    let mut thread = stage.thread();
+    stage.say(&mut thread, "go").await.unwrap();
+    let version = stage.rig.kernel.report().loaded[0].version.clone();
+    let said = format!(
+        "1 things are wrong:\n- `b` is not well: health failed\n  hint: try less\nLoaded: a {version}, \
+         b {version}\nAgents: worker\nWait for the next start: new\n"
+    );
+    assert_eq!(stage.last(), answer("2", "extensions_doctor", &said));
+    stage.end().await;
+}

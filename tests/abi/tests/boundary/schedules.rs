@@ -1,0 +1,177 @@
+//! Schedules of real libraries: what they may do, what is told, how they end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use skillhost_kernel::{ErrorKind, Event, Kernel, Limits, Ran, ScheduleRun};
+use test_support::TestHome;
+use tokio::sync::broadcast::Receiver;
+
+use crate::rig::{Gate, Rig, home_with, misbehaving, next, patient};
+
+/// An extension `a` with one schedule that does something.
+fn scheduled(what: &str, rest: &str) -> TestHome {
+    home_with("a", &format!("schedules: [{{name: x, cron: 0 0 1 1 *, {what}}}]\n{rest}"))
+}
+
+async fn run(rig: &Rig) -> Result<Ran, (ErrorKind, String)> {
+    rig.kernel.run_schedule("a/x").await.map_err(|error| (error.kind(), error.to_string()))
+}
+
+/// The payload of the next event, without times.
+async fn told(events: &mut Receiver<Arc<Event>>, topic: &str) -> Value {
+    let event = next(events, topic).await;
+    assert_eq!(event.source, "kernel");
+    let mut payload: Value = serde_json::from_str(event.payload.get()).unwrap();
+    for time in ["due", "ms", "last"] {
+        payload.as_object_mut().unwrap().remove(time);
+    }
+    payload
+}
+
+async fn last_error(kernel: &Kernel) -> Option<String> {
+    kernel.schedules().await.remove(0).last.and_then(|last| last.error)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_done_and_told() {
+    let rig = Rig::boot(scheduled("task: sweep", "")).await;
+    let mut events = rig.kernel.events().listen();
+    let ran = run(&rig).await.unwrap();
+    assert_eq!((&*ran.schedule, ran.result.as_deref()), ("a/x", Some("sweep for \"operator\"")));
+    let event = told(&mut events, "schedule.ran").await;
+    assert_eq!(event, json!({"schedule": "a/x", "result": "sweep for \"operator\""}));
+    let listed = rig.kernel.schedules().await.remove(0);
+    assert_eq!((&*listed.action, &*listed.timezone, listed.running), ("task sweep", "UTC", false));
+    assert!(listed.next.ends_with("-01-01 00:00 UTC"), "{}", listed.next);
+    assert!(listed.last.is_some_and(|last| last.error.is_none() && last.took_ms.is_some()));
+
+    let missing = rig.kernel.run_schedule("a/y").await.unwrap_err();
+    assert_eq!((missing.kind(), &*missing.to_string()), {
+        (ErrorKind::NotFound, "there is no schedule `a/y`")
+    });
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_fails_or_panics_is_told_and_hurts_nobody() {
+    for (act, kind, message) in [
+        ("fail", ErrorKind::Failed, "task failed"),
+        ("panic", ErrorKind::Panicked, "task panicked"),
+    ] {
+        let rest = format!("config: {{parts: {{task: {act}}}}}");
+        let rig = Rig::boot(scheduled("task: sweep", &rest)).await;
+        let mut events = rig.kernel.events().listen();
+        let (found, said) = run(&rig).await.unwrap_err();
+        assert_eq!(found, kind);
+        assert!(said.contains(message), "{said}");
+        let event = told(&mut events, "schedule.failed").await;
+        assert_eq!((&event["schedule"], &event["kind"]), (&json!("a/x"), &json!(kind.as_str())));
+        assert_eq!(last_error(&rig.kernel).await.as_deref(), event["error"].as_str());
+        assert_eq!(rig.build("a").await, rig.build("a").await);
+        rig.kernel.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_wants_consent_is_not_called() {
+    let say = "tool: a, arguments: {do: say, text: 'first\nsecond'}".replace('\n', " \\n");
+    let say = say.replace('\'', "\"").replace(" \\n", "\\n");
+    let rig = Rig::boot(scheduled(&say, "")).await;
+    assert_eq!(run(&rig).await.unwrap().result.as_deref(), Some("first"));
+    rig.kernel.shutdown().await;
+    for approval in ["unless_granted", "always"] {
+        let rig = Rig::boot(scheduled(&say, &format!("config: {{approval: {approval}}}"))).await;
+        let denied = "the tool `a` needs consent, and a schedule can ask nobody".to_owned();
+        assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::Denied, denied));
+        rig.kernel.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tool_calls_in_turn_has_nobodys_consent() {
+    let call = "tool: a, arguments: {do: call, tool: b, arguments: {do: build}}";
+    let home = misbehaving(scheduled(call, ""), "b", "config: {approval: unless_granted}");
+    let rig = Rig::boot(home).await;
+    let (kind, message) = run(&rig).await.unwrap_err();
+    assert_eq!(kind, ErrorKind::Denied);
+    assert!(message.contains("`b` needs consent, and nobody can be asked here"), "{message}");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_extensions_tool_is_no_ones_to_schedule() {
+    let home = misbehaving(scheduled("tool: b, arguments: {do: build}", ""), "b", "");
+    let rig = Rig::boot(home).await;
+    let note = "the schedule `a/x` names the tool `b`, which `a` does not have";
+    assert!(rig.kernel.report().notes.iter().any(|found| found == note));
+    let refused = "`b` is no tool of `a`".to_owned();
+    assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::NotFound, refused));
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_past_its_limit_is_given_up_and_never_joined() {
+    let rest = "config: {parts: {task: hang}}";
+    let home = scheduled("task: sweep, timeout_ms: 50", rest);
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let (ran, held) = tokio::join!(run(&rig), async {
+        let held = gate.reached("a task").await;
+        held.given_up().await;
+    });
+    let ((), late) = (held, "did not end within 50 ms".to_owned());
+    assert_eq!(ran.unwrap_err(), (ErrorKind::Timeout, late));
+    rig.kernel.shutdown().await;
+
+    let home = scheduled("task: sweep", rest);
+    let gate = Gate::open(&home);
+    let rig = Rig::boot(home).await;
+    let kernel = rig.kernel.clone();
+    let running = tokio::spawn(async move { kernel.run_schedule("a/x").await });
+    let held = gate.reached("a task").await;
+    let twice = "`a/x` is running already".to_owned();
+    assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::Conflict, twice));
+    running.abort();
+    held.given_up().await;
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_is_told_when_the_clock_is_watched_again() {
+    let home = home_with("a", "schedules: [{name: x, cron: 0 0 * * *, task: sweep}]");
+    let rig = Rig::boot(home).await;
+    let mut events = rig.kernel.events().listen();
+    let day = 86_400_000;
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    // Noon three days ago: three midnights since.
+    let due_ms = now - now % day - 3 * day + day / 2;
+    let run = ScheduleRun { due_ms, started_ms: due_ms, ended_ms: Some(due_ms), error: None };
+    rig.kernel.events().journal().record_run("a/x", run).await.unwrap();
+    rig.kernel.start_schedules();
+    let event = next(&mut events, "schedule.missed").await;
+    let payload: Value = serde_json::from_str(event.payload.get()).unwrap();
+    // Just after midnight the last one is late instead, and runs.
+    let late = now % day <= 60_000;
+    assert_eq!(payload["missed"], json!(if late { 2 } else { 3 }), "{payload}");
+    let kept = rig.kernel.events().journal().last_run("a/x").await.unwrap().unwrap();
+    assert!(kept.due_ms > due_ms, "{kept:?}");
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shutdown_gives_up_what_does_not_end() {
+    let home = scheduled("task: sweep", "config: {parts: {task: hang}}");
+    let gate = Gate::open(&home);
+    let limits = Limits { drain: Duration::from_millis(50), ..patient() };
+    let rig = Rig::boot_with(home, limits, true).await;
+    rig.kernel.start_schedules();
+    let kernel = rig.kernel.clone();
+    let running = tokio::spawn(async move { kernel.run_schedule("a/x").await });
+    let held = gate.reached("a task").await;
+    let (ended, ()) = tokio::join!(running, rig.kernel.shutdown());
+    let error = ended.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    held.given_up().await;
+}

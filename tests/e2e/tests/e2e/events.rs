@@ -1,0 +1,187 @@
+//! Events that are kept: handled by what manifests say, tried again, given up, looked at.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use mock_model::{MockModel, Step, Wire};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use test_support::{Background, Output, TestHome, example_library};
+
+use crate::scene::{agent, running, shipped};
+
+/// A trusted home in which the library `misbehave` handles the topic `work` as `act` says.
+fn home(act: &str, settings: &str) -> TestHome {
+    let bad = format!(
+        "id: bad\nname: Bad\nentrypoint: misbehave\nconfig: {{parts: {{event: {act}}}}}\n\
+         events: {{subscribes: [{{topic: work, handler: custom}}]}}\n"
+    );
+    TestHome::new()
+        .manifest("skill_registry", &shipped("skill_registry"))
+        .manifest("bad", &bad)
+        .library("bad", "misbehave", &example_library("misbehave"))
+        .settings(&format!("events: {{retry_ms: [1, 1, 1]}}\n{settings}"))
+        .trusted()
+}
+
+/// Publishes an event in the running kernel.
+fn emit(home: &TestHome, topic: &str, payload: &Value) {
+    deed(home, &json!({"do": "emit", "topic": topic, "payload": payload}));
+}
+
+fn deed(home: &TestHome, deed: &Value) {
+    home.skillhost(["tool", "call", "bad", &deed.to_string()]).success();
+}
+
+/// Where a handler that blocks says that it has begun.
+struct Gate(UnixListener);
+
+impl Gate {
+    fn of(home: &TestHome) -> Self {
+        Self(UnixListener::bind(home.path("gate")).unwrap())
+    }
+
+    fn reached(&self) -> UnixStream {
+        let (stream, _) = self.0.accept().unwrap();
+        let mut place = String::new();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut place).unwrap();
+        assert_eq!(place, "bad event\n");
+        stream
+    }
+}
+
+fn json_lines(output: &Output) -> Vec<Value> {
+    output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn kill(kernel: Background) {
+    let pid = Pid::from_raw(kernel.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    drop(kernel.finish());
+}
+
+#[test]
+fn a_handler_that_always_fails_ends_in_the_dead_letters_and_is_tried_again_on_demand() {
+    let home = home("fail", "");
+    let gate = Gate::of(&home);
+    let kernel = running(&home);
+    emit(&home, "work", &json!({"n": 1}));
+    kernel.line_with("event.dead");
+    let dead = json_lines(&home.skillhost(["events", "dead", "--json"]).success());
+    assert_eq!(dead.len(), 1);
+    let about = ["id", "subscriber", "attempts", "error"].map(|field| dead[0][field].clone());
+    let id = dead[0]["id"].as_i64().unwrap();
+    assert_eq!(about, [json!(id), json!("bad:work:custom"), json!(4), json!("event failed")]);
+    assert_eq!(dead[0]["event"]["payload"], json!({"n": 1}));
+    let table = home.skillhost(["events", "dead"]).success().stdout;
+    assert!(table.contains("bad:work:custom 4"), "{table}");
+
+    deed(&home, &json!({"do": "become", "place": "event", "act": "block"}));
+    let retried = home.skillhost(["events", "retry", &id.to_string()]).success();
+    assert_eq!(retried.stdout, format!("delivery {id} of work goes to bad:work:custom again\n"));
+    drop(gate.reached());
+    kernel.interrupt().success();
+    let none = home.skillhost(["events", "dead"]).success();
+    assert_eq!(
+        (none.stdout.as_str(), none.stderr.as_str()),
+        ("", "note: no delivery was given up\n")
+    );
+    let unknown = home.skillhost(["events", "retry", &id.to_string()]);
+    let said = unknown.exits(3).stderr;
+    assert!(said.starts_with(&format!("error: no dead delivery {id}\n")), "{said}");
+}
+
+#[test]
+fn a_kernel_that_was_killed_before_the_acknowledgement_delivers_again() {
+    let home = home("block", "");
+    let gate = Gate::of(&home);
+    let kernel = running(&home);
+    emit(&home, "work", &json!({"n": 1}));
+    let held = gate.reached();
+    kill(kernel);
+    drop(held);
+    let kernel = running(&home);
+    drop(gate.reached());
+    kernel.interrupt().success();
+    let steps = std::fs::read_to_string(home.path("record")).unwrap();
+    let handled = steps.lines().filter(|step| step.starts_with("bad event "));
+    assert_eq!(handled.collect::<Vec<_>>(), [r#"bad event work {"n":1}"#; 2]);
+    // Nothing is left to do.
+    running(&home).interrupt().success();
+    let again = std::fs::read_to_string(home.path("record")).unwrap();
+    assert_eq!(again.matches("bad event work").count(), 2);
+}
+
+#[test]
+fn an_event_of_a_process_that_has_ended_is_delivered_by_the_kernel_that_runs() {
+    let home = home("fail", "");
+    running(&home).interrupt().success();
+    // Nobody runs: this call has a kernel of its own, which only appends.
+    emit(&home, "work", &json!({"n": 2}));
+    let kernel = running(&home);
+    let dead = kernel.line_with("event.dead");
+    assert!(dead.contains("topic=work"), "{dead}");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn the_person_at_the_terminal_is_told_what_a_manifest_subscribes() {
+    let subscribes = "  instructions: You watch.\nevents:\n  subscribes:\n    \
+                      - {topic: news, handler: notify_user, text: 'heard {{ payload.what }}'}\n";
+    let home = home("fail", "").manifest("watcher", &agent("watcher", subscribes)).trusted();
+    let kernel = running(&home);
+    emit(&home, "news.today", &json!({"what": "rain\u{1b}[2J"}));
+    assert_eq!(kernel.line_with("heard"), "watcher heard rain[2J");
+    kernel.interrupt().success();
+}
+
+#[test]
+fn an_agent_is_given_a_task_and_what_it_does_belongs_to_the_event() {
+    let mock = MockModel::with([
+        Step::calls("bad", r#"{"do":"emit","topic":"looked","payload":{"ok":true}}"#),
+        Step::text("I have looked."),
+    ]);
+    let subscribes = "  instructions: You look.\n  uses_tools: [bad]\nevents:\n  subscribes:\n    \
+                      - {topic: news, handler: invoke_agent, prompt: 'Look: {{ payload.what }}'}\n";
+    let home = home("fail", &mock.settings(Wire::Openai));
+    let home = home.manifest("looker", &agent("looker", subscribes)).trusted();
+    let kernel = running(&home);
+    emit(&home, "news", &json!({"what": "the door"}));
+    kernel.line_with("looked");
+    kernel.interrupt().success();
+    let asked = mock.requests();
+    assert_eq!(asked[0].last_text(), "Look: the door");
+    let events = json_lines(&home.skillhost(["events", "tail", "--json"]).success());
+    let told: Vec<_> =
+        events.iter().map(|e| (e["topic"].as_str().unwrap(), &e["correlation_id"])).collect();
+    let news = &events.iter().find(|event| event["topic"] == "news").unwrap()["id"];
+    let root = json!(format!("event-{news}"));
+    assert!(told.contains(&("looked", &root)), "{told:?}");
+}
+
+#[test]
+fn events_are_listed_by_topic_and_followed() {
+    let home = home("fail", "");
+    let none = home.skillhost(["events", "tail"]).success();
+    assert_eq!((none.stdout.as_str(), none.stderr.as_str()), ("", "note: there are no events\n"));
+    assert!(!home.path("sandbox/data/kernel/events.db").exists());
+    for (topic, n) in [("a.x", 1), ("b", 2), ("a.y", 3)] {
+        emit(&home, topic, &json!({ "n": n }));
+    }
+    let lines = |args: &[&str]| -> Vec<String> {
+        let output = home.skillhost(["events", "tail"].iter().chain(args)).success();
+        // Without the time.
+        let short = |line: &str| line.split_whitespace().skip(3).collect::<Vec<_>>().join(" ");
+        output.stdout.lines().map(short).collect()
+    };
+    assert_eq!(lines(&[]), ["bad a.x n=1", "bad b n=2", "bad a.y n=3"]);
+    assert_eq!(lines(&["--topic", "a"]), ["bad a.x n=1", "bad a.y n=3"]);
+    assert_eq!(lines(&["-n", "1"]), ["bad a.y n=3"]);
+    let following = home.spawn(["events", "tail", "--follow", "--topic", "a"]);
+    following.line_with("a.y");
+    emit(&home, "b", &json!({"n": 4}));
+    emit(&home, "a.z", &json!({"n": 5}));
+    let next = following.line_with("bad");
+    assert!(next.ends_with("bad a.z n=5"), "{next}");
+    following.interrupt().success();
+}

@@ -1,0 +1,295 @@
+//! Process extensions: who may start one, what it offers, what becomes of it when it goes wrong.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mock_model::{MockModel, Step, Wire};
+use serde_json::Value;
+use skillhost_kernel::{Home, HomeSource, Installed, digest_of};
+use test_support::{TestHome, example_program, program};
+
+use crate::scene::{agent, repository, running, timeless};
+
+/// No test is meant to come near it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A trusted home with one process extension that nobody has approved.
+fn unapproved(command: &str) -> TestHome {
+    let manifest =
+        format!("id: sample\nname: Sample\nversion: 1.2.3\nentrypoint: {{command: {command}}}\n");
+    let home = TestHome::new().extension("sample", &manifest).trusted();
+    fs::copy(example_program("misbehave_process"), home.path("sandbox/extensions/sample/server"))
+        .unwrap();
+    home
+}
+
+/// The same, approved.
+fn sample(command: &str) -> TestHome {
+    let home = unapproved(command);
+    approve(&home, "sample");
+    home
+}
+
+/// What `ext build` does at its end.
+fn approve(home: &TestHome, id: &str) {
+    let digest = digest_of(&home.path(format!("sandbox/extensions/{id}"))).unwrap();
+    let home = Home::at(&home.root(), HomeSource::Argument).unwrap();
+    Installed::record(&home, id, &digest.sha256, "operator").unwrap();
+}
+
+fn call<'t>(tool: &'t str, arguments: &'t str) -> [&'t str; 4] {
+    ["tool", "call", tool, arguments]
+}
+
+fn is_alive(pid: u64) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat"));
+    status.is_ok_and(|text| !text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+}
+
+/// Asks again and again until there is an answer.
+fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(began.elapsed() < PATIENCE, "it never happened");
+        std::thread::yield_now();
+    }
+}
+
+/// What the process says of itself, from a kernel that runs.
+fn whoami(home: &TestHome) -> Option<Value> {
+    let output = home.skillhost(call("whoami", "{}"));
+    (output.status == 0).then(|| serde_json::from_str(&output.stdout).unwrap())
+}
+
+fn pid(home: &TestHome) -> u64 {
+    until(|| whoami(home))["pid"].as_u64().unwrap()
+}
+
+#[test]
+fn a_process_is_listed_called_and_healthy_like_any_extension() {
+    let _timeless = timeless();
+    let home = sample("[./server, good]");
+    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    exit 0
+    --- stdout
+    EXTENSION STATE  VERSION PROVIDES
+    sample    loaded 1.2.3   process, tools echo shout fail refuse whoami crash hang garbage huge wait spawn hoard
+    ");
+    let called = home.skillhost(call("echo", r#"{"text":"hi"}"#)).success();
+    assert_eq!(called.stdout, "hi\n");
+    insta::assert_snapshot!(home.skillhost(call("fail", "{}")), @"");
+    insta::assert_snapshot!(home.skillhost(call("refuse", "{}")), @"");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"");
+    let listed = home.skillhost(["ext", "list", "--json"]).success().json();
+    let loaded = &listed["loaded"][0];
+    assert_eq!(loaded["command"], serde_json::json!(["./server", "good"]));
+    assert_eq!(loaded["version"], "1.2.3");
+}
+
+#[test]
+fn only_approved_files_are_started_and_only_as_they_were_approved() {
+    let _timeless = timeless();
+    let home = unapproved("[./server, good]");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"");
+    let started = home.path("sandbox/data/sample/started");
+    assert!(!started.exists(), "it was started");
+    approve(&home, "sample");
+    home.skillhost(call("echo", "{}")).success();
+    assert!(started.exists());
+    fs::remove_file(&started).unwrap();
+    // Whatever is changed, and wherever.
+    for (path, text) in [
+        ("sandbox/extensions/sample/more.py", "import os"),
+        (
+            "sandbox/extensions/sample/manifest.yaml",
+            "id: sample\nname: Sample\nentrypoint: {command: [./server, good, x]}\n",
+        ),
+    ] {
+        let before = fs::read(home.path(path)).ok();
+        home.write(path, text);
+        let output = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
+        let rejected = &output["report"]["rejected"][0];
+        assert_eq!((&rejected["id"], &rejected["phase"]), (&"sample".into(), &"probe".into()));
+        let reason = rejected["reason"].as_str().unwrap();
+        assert!(
+            reason.starts_with("its files have changed since they were approved: "),
+            "{reason}"
+        );
+        match before {
+            Some(bytes) => home.write(path, bytes),
+            None => fs::remove_file(home.path(path)).unwrap(),
+        }
+    }
+    assert!(!started.exists(), "it was started");
+    home.skillhost(call("echo", "{}")).success();
+    // A link may lead anywhere later.
+    std::os::unix::fs::symlink("/etc/hostname", home.path("sandbox/extensions/sample/link"))
+        .unwrap();
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"");
+}
+
+#[test]
+fn an_agent_is_asked_about_for_unless_the_tool_only_reads() {
+    let mock = MockModel::with([
+        Step::calls("echo", r#"{"text":"from the process"}"#),
+        Step::calls("shout", r#"{"text":"loud"}"#),
+        Step::text("Done."),
+    ]);
+    let worker = agent("worker", "  instructions: Work.\n  uses_tools: [sample]\n")
+        .replace("depends_on: [skill_registry]\n", "");
+    let home = sample("[./server, good]").extension("worker", &worker);
+    let home = home.settings(&mock.settings(Wire::Openai));
+    let output = home.skillhost(["ask", "--agent", "worker", "Go on"]).success();
+    assert_eq!(output.stdout, "Done.\n");
+    let asked = mock.requests();
+    assert_eq!(asked[1].last_text(), "from the process");
+    let refused = asked[2].last_text();
+    assert!(refused.contains("shout") && !refused.contains("LOUD"), "{refused}");
+}
+
+#[test]
+fn a_crash_is_survived_and_what_was_wrong_is_said() {
+    let home = sample("[./server, good]");
+    let kernel = running(&home);
+    let first = pid(&home);
+    insta::assert_snapshot!(home.skillhost(call("crash", "{}")), @"");
+    let second = pid(&home);
+    assert_ne!(first, second);
+    assert!(!is_alive(first));
+    insta::assert_snapshot!(home.skillhost(call("garbage", "{}")), @"");
+    assert_ne!(pid(&home), second);
+    home.skillhost(["ext", "doctor"]).success();
+    kernel.interrupt().success();
+}
+
+#[test]
+fn what_fails_at_its_start_is_rejected_and_disturbs_nobody() {
+    for (mode, phase, reason) in [
+        ("panic", "start", "ended with exit code 101 before it answered the handshake"),
+        (
+            "garbage",
+            "start",
+            "wrote what is no message of the protocol as line 1 of its standard output: `Starting up, please wait\\u{1b}[2J`",
+        ),
+        ("crowded", "start", "has more than 128 tools, or lists them on more than 16 pages"),
+    ] {
+        let home = sample(&format!("[./server, {mode}]"));
+        let report = home.skillhost(["ext", "list", "--json"]).success().json();
+        let rejected = &report["rejected"][0];
+        assert_eq!(rejected["phase"], phase, "{mode}: {report}");
+        assert_eq!(rejected["reason"].as_str().unwrap().lines().next(), Some(reason), "{mode}");
+    }
+    let home = sample("[no-such-program-anywhere]");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"");
+}
+
+#[test]
+fn no_process_outlives_its_kernel() {
+    let home = sample("[./server, good]");
+    let kernel = running(&home);
+    let number = pid(&home);
+    kernel.interrupt().success();
+    assert!(!is_alive(number));
+    assert_eq!(fs::read_to_string(home.path("sandbox/data/sample/ended")).unwrap(), "in order");
+    let copies = home.path("sandbox/data/kernel/processes/sample");
+    let left = |place: &Path| {
+        let names = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name != ".sweep").count()
+    };
+    assert_eq!(left(&copies), 0);
+
+    // A kernel that is killed cannot see to it; one that listens hears of it anyway.
+    let kernel = running(&home);
+    let number = pid(&home);
+    drop(kernel);
+    until(|| (!is_alive(number)).then_some(()));
+
+    // One that does not is ended by the next kernel.
+    let deaf = "[sh, -c, \"trap '' TERM; exec ./server deaf\"]";
+    let manifest = format!("id: sample\nname: Sample\nentrypoint: {{command: {deaf}}}\n");
+    let home = home.extension("sample", &manifest);
+    approve(&home, "sample");
+    let kernel = running(&home);
+    let number = pid(&home);
+    drop(kernel);
+    assert!(is_alive(number));
+    home.skillhost(["ext", "list"]).success();
+    until(|| (!is_alive(number)).then_some(()));
+}
+
+#[test]
+fn a_reload_takes_new_files_once_they_are_approved() {
+    let home = sample("[./server, good]");
+    let kernel = running(&home);
+    let first = pid(&home);
+    let changed =
+        "id: sample\nname: Sample\nversion: 2.0.0\nentrypoint: {command: [./server, good]}\n";
+    home.write("sandbox/extensions/sample/manifest.yaml", changed);
+    let refused = home.skillhost(["ext", "reload", "sample"]).exits(1);
+    assert!(
+        refused.stderr.contains("was not reloaded (probe): its files have changed"),
+        "{refused}"
+    );
+    assert!(refused.stderr.contains("hint: look at its files, then: skillhost ext build sample\n"));
+    assert_eq!(pid(&home), first, "the one that was in use goes on");
+    approve(&home, "sample");
+    let reloaded = home.skillhost(["ext", "reload", "sample", "--json"]).success().json();
+    assert_eq!((&reloaded["from"], &reloaded["to"]), (&"1.2.3".into(), &"2.0.0".into()));
+    assert_ne!(pid(&home), first);
+    assert!(!is_alive(first));
+    kernel.interrupt().success();
+}
+
+#[test]
+fn a_process_knows_its_settings_and_nothing_of_the_kernels_environment() {
+    let manifest = "id: sample\nname: Sample\nentrypoint: {command: [./server, good]}\n\
+                    config: {a: 1}\nsecrets: [TOKEN, PATH]\n";
+    let home = unapproved("[x]").extension("sample", manifest).file(".env", "TOKEN=hunter2\n");
+    let home = home.settings("extensions: {sample: {b: two}}\n");
+    approve(&home, "sample");
+    let mut command = home.command();
+    command.env("SKILLHOST_LOG", "warn").env("LANG", "C.UTF-8").env("OTHER_SECRET", "x");
+    let output = home.start(command.args(call("whoami", "{}"))).finish().success();
+    let seen: Value = serde_json::from_str(&output.stdout).unwrap();
+    let environment = seen["environment"].as_object().unwrap();
+    let names: Vec<_> = environment.keys().map(String::as_str).collect();
+    let expected =
+        ["HOME", "LANG", "PATH", "SKILLHOST_CONFIG", "SKILLHOST_DATA_DIR", "SKILLHOST_ID", "TOKEN"];
+    assert_eq!(names, expected);
+    let value = |name: &str| environment[name].as_str().unwrap().to_owned();
+    let config: Value = serde_json::from_str(&value("SKILLHOST_CONFIG")).unwrap();
+    assert_eq!(config, serde_json::json!({"a": 1, "b": "two"}));
+    assert_eq!((value("TOKEN").as_str(), value("SKILLHOST_ID").as_str()), ("hunter2", "sample"));
+    assert_eq!(value("SKILLHOST_DATA_DIR"), "[HOME]/sandbox/data/sample");
+    let folder = seen["folder"].as_str().unwrap();
+    assert!(folder.starts_with("[HOME]/sandbox/data/kernel/processes/sample/"), "{folder}");
+}
+
+#[test]
+fn the_python_template_is_an_extension_as_it_stands() {
+    use std::io::Write as _;
+    if program("python3").is_none() {
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED: there is no python3 to run the template with");
+        return;
+    }
+    let template = "sandbox/skills/extension-development/templates/process-python";
+    let mut home = TestHome::new();
+    for name in ["manifest.yaml", "server.py"] {
+        let bytes = fs::read(repository().join(template).join(name)).unwrap();
+        home = home.file(format!("sandbox/extensions/word_count/{name}"), bytes);
+    }
+    let home = home.trusted();
+    approve(&home, "word_count");
+    let output = home.skillhost(call("count_words", r#"{"text":"one two"}"#)).success();
+    assert_eq!(output.stdout, "2 words, the longest is 'one'\n");
+    insta::assert_snapshot!(home.skillhost(call("count_words", r#"{"txet":"one two"}"#)), @"");
+    let settings = "extensions: {word_count: {most_words: 1}}\n";
+    let home = home.settings(settings);
+    let output = home.skillhost(call("count_words", r#"{"text":"one two"}"#));
+    assert!(format!("{output}").contains("the text has more than 1 words"), "{output}");
+}

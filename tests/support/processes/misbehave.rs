@@ -1,0 +1,152 @@
+//! A process extension for tests, written by hand. Its first argument says how it starts, its tools
+//! how it goes on. It does what no author should do.
+
+use std::fs;
+use std::io::{BufRead as _, Write as _, stdin, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+use serde_json::{Value, json};
+
+const TOOLS: [&str; 12] = [
+    "echo", "shout", "fail", "refuse", "whoami", "crash", "hang", "garbage", "huge", "wait",
+    "spawn", "hoard",
+];
+
+fn main() {
+    let mode = std::env::args().nth(1).unwrap_or_default();
+    match mode.as_str() {
+        "panic" => panic!("this process was made to fail"),
+        "garbage" => print("Starting up, please wait\u{1b}[2J"),
+        "silent" => loop {
+            std::thread::park();
+        },
+        // Once, then never again.
+        "once" if data().join("started").exists() => {
+            eprint("the second start fails");
+            exit(9);
+        }
+        _ => {}
+    }
+    let _ = fs::write(data().join("started"), std::process::id().to_string());
+    for line in stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let message: Value = serde_json::from_str(&line).unwrap_or_default();
+        let id = message["id"].clone();
+        match message["method"].as_str().unwrap_or_default() {
+            "initialize" if mode == "refusing" => refuse(&id, -32603, "not today"),
+            "initialize" => answer(
+                &id,
+                &json!({
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "misbehave", "version": "3.1"},
+                }),
+            ),
+            "tools/list" if mode == "crowded" => {
+                let tools: Vec<_> = (0..200).map(|n| tool(&format!("t{n}"))).collect();
+                answer(&id, &json!({"tools": tools}));
+            }
+            "tools/list" => list(&id, &message["params"]),
+            "tools/call" => call(&id, &message["params"]),
+            "notifications/cancelled" => {
+                let _ = fs::write(data().join("cancelled"), "yes");
+            }
+            "ping" => answer(&id, &json!({})),
+            _ => {}
+        }
+    }
+    if mode == "deaf" {
+        loop {
+            std::thread::park();
+        }
+    }
+    let _ = fs::write(data().join("ended"), "in order");
+}
+
+/// Lists the tools on two pages.
+fn list(id: &Value, params: &Value) {
+    let (first, second) = TOOLS.split_at(5);
+    let tools = |names: &[&str]| names.iter().map(|name| tool(name)).collect::<Vec<_>>();
+    match params["cursor"].as_str() {
+        None => answer(id, &json!({"tools": tools(first), "nextCursor": "2"})),
+        Some(_) => answer(id, &json!({"tools": tools(second)})),
+    }
+}
+
+fn tool(name: &str) -> Value {
+    let mut tool = json!({
+        "name": name,
+        "description": format!("Does {name}."),
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+    });
+    match name {
+        "echo" => tool["annotations"] = json!({"readOnlyHint": true}),
+        "shout" => tool["_meta"] = json!({"skillhost/needs_approval": "always"}),
+        _ => {}
+    }
+    tool
+}
+
+fn call(id: &Value, params: &Value) {
+    let text = params["arguments"]["text"].as_str().unwrap_or_default();
+    let said = |text: &str, is_error: bool| json!({"content": [{"type": "text", "text": text}], "isError": is_error});
+    match params["name"].as_str().unwrap_or_default() {
+        "echo" => answer(id, &said(text, false)),
+        "shout" => answer(id, &said(&text.to_uppercase(), false)),
+        "fail" => answer(id, &said("there is nothing to do", true)),
+        "refuse" => refuse(id, -32602, "`text` is missing"),
+        "whoami" => answer(
+            id,
+            &json!({"content": [], "structuredContent": {
+                "pid": std::process::id(),
+                "folder": std::env::current_dir().unwrap_or_default(),
+                "environment": std::env::vars().collect::<std::collections::BTreeMap<_, _>>(),
+            }}),
+        ),
+        "crash" => {
+            eprint("about to end\nTypeError: it was made to fail");
+            exit(7);
+        }
+        "hang" => loop {
+            std::hint::spin_loop();
+        },
+        "garbage" => print("debug: here I am"),
+        "huge" => print(&"x".repeat(5 * 1024 * 1024)),
+        // Answers everything else meanwhile.
+        "wait" => {}
+        "spawn" => {
+            let child = Command::new("sleep").arg("1000").spawn();
+            let number = child.map(|child| child.id()).unwrap_or_default();
+            answer(id, &said(&number.to_string(), false));
+        }
+        "hoard" => {
+            let size = text.parse::<usize>().unwrap_or_default() * 1024 * 1024;
+            let hoard = vec![1_u8; size];
+            answer(id, &said(&hoard.iter().filter(|byte| **byte == 1).count().to_string(), false));
+        }
+        _ => refuse(id, -32601, "no such tool"),
+    }
+}
+
+fn data() -> PathBuf {
+    Path::new(&std::env::var_os("SKILLHOST_DATA_DIR").unwrap_or_default()).to_owned()
+}
+
+fn answer(id: &Value, result: &Value) {
+    print(&json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string());
+}
+
+fn refuse(id: &Value, code: i32, message: &str) {
+    let error = json!({"code": code, "message": message});
+    print(&json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string());
+}
+
+fn print(line: &str) {
+    let mut output = stdout().lock();
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+}
+
+fn eprint(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
