@@ -213,11 +213,12 @@ impl<'a> Talk<'a> {
 
     /// Forgets what was said in the thread.
     pub(super) fn reset(&mut self) -> Result<(), CliError> {
-        Ok(match &mut self.end {
+        match &mut self.end {
             End::Own(own) => own.thread.reset()?,
             // The running kernel holds a thread only while it works on it.
             End::Running(running) => running.threads.open(&running.thread)?.reset()?,
-        })
+        }
+        Ok(())
     }
 
     /// Makes a skill active in the thread.

@@ -174,7 +174,7 @@ fn what_was_heard_is_known_with_its_answer_whatever_comes_later() {
     thread.push(said("more")).unwrap();
     thread.hear("second".into(), "m2".into()).unwrap();
     thread.hear("third".into(), "m3".into()).unwrap();
-    thread.compact("summary".into(), 2).unwrap();
+    thread.compact("summary".into(), 3).unwrap();
     let known = |thread: &Thread| ["m1", "m2", "m3"].map(|id| thread.heard(id));
     let answered = Some(Heard::Answered("the answer".into()));
     let expected = [answered.clone(), Some(Heard::LeftBehind), Some(Heard::Open)];

@@ -61,7 +61,7 @@ fn manifest(name: &str) -> String {
     format!("id: {name}\nname: Tea\nversion: 0.1.0\nentrypoint: {name}\n")
 }
 
-fn toolchain() -> Vec<(&'static str, PathBuf)> {
+pub(crate) fn toolchain() -> Vec<(&'static str, PathBuf)> {
     let user = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let mut variables: Vec<_> = TOOLCHAIN
         .map(|(name, folder)| (name, std::env::var_os(name).map_or(user.join(folder), Into::into)))
@@ -111,7 +111,7 @@ fn target() -> PathBuf {
 }
 
 /// Has a home build into the folder that all tests share.
-fn with_target(home: TestHome) -> TestHome {
+pub(crate) fn with_target(home: TestHome) -> TestHome {
     let builds = home.path("sandbox/data/kernel/builds");
     fs::create_dir_all(&builds).unwrap();
     symlink(target(), builds.join("target")).unwrap();

@@ -68,8 +68,8 @@ fn every_command_explains_itself_without_a_home() {
     --- stdout
     A nano-kernel for AI agents and a registry for Agent Skills.
 
-    Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 conflict, 5 I/O or permission, 130
-    interrupted.
+    Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 conflict, 5 I/O or permission, 70 a supervised
+    kernel that crashes again and again, 75 a kernel that wants to be started again, 130 interrupted.
 
     Usage: skillhost [OPTIONS] <COMMAND>
 
@@ -80,6 +80,7 @@ fn every_command_explains_itself_without_a_home() {
       threads      Look at the threads that `ask` and `chat` keep
       agent        Look at agents
       ext          Look at extensions, reload one, begin a new one
+      schedule     Look at what happens at certain times, and let it happen now
       tool         List and call tools
       skill        Look at skills, check, format and measure them; loads no extension
       export       Write skills into the folder of Claude Code, Codex or Gemini CLI, as copies or links

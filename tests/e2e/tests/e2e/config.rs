@@ -180,7 +180,7 @@ fn what_is_wrong_with_settings_is_named_with_its_place() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `extensions`, `mcp`, `models`, `processes`, `supervisor`, `build`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `mcp`, `models`, `processes`, `supervisor`, `build`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -258,7 +258,17 @@ fn the_schemas_are_json_and_the_manifests_is_the_one_in_the_documentation() {
     assert_eq!(schema.stdout, documented);
     let settings = home.skillhost(["schema", "settings"]).success().json();
     let keys: Vec<_> = settings["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["allow_shadowing", "build", "extensions", "mcp", "models", "processes", "supervisor"]);
+    let expected = [
+        "allow_shadowing",
+        "build",
+        "events",
+        "extensions",
+        "mcp",
+        "models",
+        "processes",
+        "supervisor",
+    ];
+    assert_eq!(keys, expected);
     assert_eq!(settings["additionalProperties"], false);
     insta::assert_snapshot!(home.skillhost(["schema", "manifset"]), @"
     exit 2

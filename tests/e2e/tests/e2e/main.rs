@@ -53,6 +53,7 @@ mod schedules;
 mod scope;
 mod search_hostile;
 mod secrets;
+mod self_extension;
 mod skill;
 mod skill_doctor;
 mod skill_fmt;

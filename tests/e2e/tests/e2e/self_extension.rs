@@ -2,12 +2,14 @@
 //! kernel builds it, starts anew with it, and the user's answer comes out of the new tool.
 
 use std::fs;
+use std::io::Write as _;
 
 use mock_model::{Asked, MockModel, Step, Wire};
 use serde_json::{Value, json};
 use test_support::{Background, Terminal, TestHome};
 
 use crate::agents_scene::said;
+use crate::builds::{toolchain, with_target};
 use crate::scene::{repository, shipped};
 
 mod feed;
@@ -29,7 +31,7 @@ fn workshop(mock: &MockModel) -> TestHome {
         }
     }
     copy_tree(&repository().join("sandbox/skills"), &home.path("sandbox/skills"));
-    home.settings(&mock.settings(Wire::Openai)).trusted()
+    with_target(home.settings(&mock.settings(Wire::Openai)).trusted())
 }
 
 fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
@@ -45,7 +47,7 @@ fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
 }
 
 fn supervised(home: &TestHome) -> Background {
-    let kernel = home.start(home.command().args(["run", "--supervised"]));
+    let kernel = home.start(home.command().envs(toolchain()).args(["run", "--supervised"]));
     kernel.line_with("running; Ctrl-C ends it");
     kernel
 }
@@ -86,7 +88,10 @@ fn asked(mock: &MockModel) -> Vec<Asked> {
 }
 
 fn builder_steps(files: &[(&str, String)]) -> Vec<Step> {
-    files.iter().map(|(path, text)| write(&format!("extensions/rss_monitor/{path}"), text)).collect()
+    files
+        .iter()
+        .map(|(path, text)| write(&format!("extensions/rss_monitor/{path}"), text))
+        .collect()
 }
 
 /// What is true at the end, whatever the extension is made of.
@@ -172,8 +177,9 @@ fn an_extension_in_rust_is_written_built_mended_and_used() {
 
 #[test]
 fn an_extension_in_python_is_written_checked_and_used() {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        test_support::skipped("there is no python3");
+    if test_support::program("python3").is_none() {
+        let told = "SKIPPED: there is no python3 to write an extension for";
+        writeln!(std::io::stderr(), "{told}").unwrap();
         return;
     }
     let feed = Feed::new("First post");

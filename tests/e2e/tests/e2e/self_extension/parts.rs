@@ -14,8 +14,8 @@ crate-type = ["cdylib"]
 skillhost-sdk = { path = "SDK_PATH" }
 
 [profile.release]
+opt-level = 0
 panic = "unwind"
-strip = "symbols"
 
 [workspace]
 "#;
