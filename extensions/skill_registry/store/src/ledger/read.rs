@@ -1,5 +1,7 @@
 //! What is asked of the ledger without changing anything in it, and the log of readings.
 
+use std::time::Duration;
+
 use crate::ledger::Ledger;
 use crate::ledger::activation::{Activation, SkillStats};
 use crate::ledger::error::LedgerError;
