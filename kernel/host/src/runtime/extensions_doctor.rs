@@ -39,9 +39,10 @@ impl Kernel {
                 wrong.push(entry(&format!("`{id}` is not well"), &error.message, &error.hint));
             }
         }
-        let mut text = match wrong.is_empty() {
-            true => "Everything is in order.\n".to_owned(),
-            false => format!("{} things are wrong:\n{}", wrong.len(), wrong.concat()),
+        let mut text = match wrong.len() {
+            0 => "Everything is in order.\n".to_owned(),
+            1 => format!("One thing is wrong:\n{}", wrong.concat()),
+            count => format!("{count} things are wrong:\n{}", wrong.concat()),
         };
         let mut list = |title: &str, ids: Vec<String>| {
             if !ids.is_empty() {

@@ -124,6 +124,7 @@ pub(crate) fn patient() -> Limits {
         event_agent: minute,
         event_retries: vec![Duration::from_millis(1); 3],
         stop: minute,
+        rest: minute,
     }
 }
 

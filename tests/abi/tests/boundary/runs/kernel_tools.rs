@@ -1,6 +1,6 @@
 //! The kernel's tools that look after extensions: doctor, configuration, secrets.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost_kernel::{Decision, SecretAsk};
@@ -47,7 +47,7 @@ fn everything_but(home: &TestHome, left_out: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_goes_to_the_file_and_nowhere_else() {
-    let person = Arc::new(Person { secret: Mutex::new(Some(SECRET.into())), ..Person::default() });
+    let person = Person::typing(SECRET);
     let wanted = json!({"name": "SKILLHOST_T_FEED", "reason": "for the feed"});
     let home = keeper("secrets: [SKILLHOST_T_FEED]");
     let (stage, run_id) = once(home, "request_secure_input", wanted, &person).await;
@@ -76,7 +76,7 @@ async fn a_secret_goes_to_the_file_and_nowhere_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_asked_for_only_where_it_is_somebodys() {
-    let person = Arc::new(Person { secret: Mutex::new(Some(SECRET.into())), ..Person::default() });
+    let person = Person::typing(SECRET);
     let cases = [
         (
             "SKILLHOST_T_FEEDS",
@@ -164,7 +164,7 @@ async fn what_the_operator_says_cannot_be_configured() {
     let (stage, _) =
         once(keeper(""), "configure_extension", wanted, &Person::saying([Decision::Once])).await;
     let told = format!("{:?}", stage.last());
-    assert!(told.contains("not_found: there is no extension `b`"), "{told}");
+    assert!(told.contains("not_found: no extension `b`"), "{told}");
     stage.end().await;
 }
 
@@ -184,8 +184,9 @@ async fn the_doctor_tells_what_is_wrong_and_what_waits() {
     stage.say(&mut thread, "go").await.unwrap();
     let version = stage.rig.kernel.report().loaded[0].version.clone();
     let said = format!(
-        "1 things are wrong:\n- `b` is not well: health failed\n  hint: try less\nLoaded: a {version}, \
-         b {version}\nAgents: worker\nWait for the next start: new\n"
+        "One thing is wrong:\n- `b` is not well: health failed\n  hint: try less\nLoaded: a {version}, \
+         b {version}\nAgents: worker\nWait for the next start: new\n- Note: `worker` would like `registry`, which does \
+         not exist\n"
     );
     assert_eq!(stage.last(), answer("2", "extensions_doctor", &said));
     stage.end().await;

@@ -93,7 +93,7 @@ pub(crate) struct Person {
     pub(crate) asked: Mutex<Vec<ApprovalRequest>>,
     decisions: Mutex<VecDeque<Decision>>,
     /// What they type when a secret is asked for.
-    pub(crate) secret: Mutex<Option<String>>,
+    secret: Mutex<Option<String>>,
     pub(crate) asked_for: Mutex<Vec<SecretAsk>>,
 }
 
@@ -125,6 +125,11 @@ impl Person {
     pub(crate) fn saying(decisions: impl IntoIterator<Item = Decision>) -> Arc<Self> {
         let decisions = Mutex::new(decisions.into_iter().collect());
         Arc::new(Self { decisions, ..Self::default() })
+    }
+
+    /// Somebody who types this when asked for a secret.
+    pub(crate) fn typing(secret: &str) -> Arc<Self> {
+        Arc::new(Self { secret: Mutex::new(Some(secret.to_owned())), ..Self::default() })
     }
 
     /// The events as JSON, without those of streaming and cost.
