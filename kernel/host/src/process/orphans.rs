@@ -25,12 +25,13 @@ pub(super) fn end(path: &Path) {
     let (Some(pid), Some(noted)) = (words.next().and_then(|w| w.parse().ok()), words.next()) else {
         return;
     };
-    if started(pid).is_some_and(|started| started == noted) {
-        if let Some(group) = Pid::from_raw(pid.cast_signed()) {
-            tracing::warn!(pid, "a process that a killed kernel left behind is killed");
-            // It may end by itself at this very moment.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+    if started(pid).is_none_or(|started| started != noted) {
+        return;
+    }
+    if let Some(group) = Pid::from_raw(pid.cast_signed()) {
+        tracing::warn!(pid, "a process that a killed kernel left behind is killed");
+        // It may end by itself at this very moment.
+        let _ = kill_process_group(group, Signal::KILL);
     }
 }
 

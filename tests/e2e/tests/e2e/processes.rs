@@ -81,9 +81,21 @@ fn a_process_is_listed_called_and_healthy_like_any_extension() {
     ");
     let called = home.skillhost(call("echo", r#"{"text":"hi"}"#)).success();
     assert_eq!(called.stdout, "hi\n");
-    insta::assert_snapshot!(home.skillhost(call("fail", "{}")), @"");
-    insta::assert_snapshot!(home.skillhost(call("refuse", "{}")), @"");
-    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"");
+    insta::assert_snapshot!(home.skillhost(call("fail", "{}")), @"
+    exit 1
+    --- stdout
+    there is nothing to do
+    ");
+    insta::assert_snapshot!(home.skillhost(call("refuse", "{}")), @"
+    exit 2
+    --- stderr
+    error: `text` is missing
+    ");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 0
+    --- stdout
+    ok sample 1.2.3 (process, tools echo shout fail refuse whoami crash hang garbage huge wait spawn hoard; opened in [N] µs)
+    ");
     let listed = home.skillhost(["ext", "list", "--json"]).success().json();
     let loaded = &listed["loaded"][0];
     assert_eq!(loaded["command"], serde_json::json!(["./server", "good"]));
@@ -94,7 +106,14 @@ fn a_process_is_listed_called_and_healthy_like_any_extension() {
 fn only_approved_files_are_started_and_only_as_they_were_approved() {
     let _timeless = timeless();
     let home = unapproved("[./server, good]");
-    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
+    exit 1
+    --- stdout
+    rejected sample in phase probe
+      manifest: [HOME]/sandbox/extensions/sample/manifest.yaml
+      reason: nobody has approved its files, and a process may do whatever you may
+      hint: look at its files, then: skillhost ext build sample
+    ");
     let started = home.path("sandbox/data/sample/started");
     assert!(!started.exists(), "it was started");
     approve(&home, "sample");
@@ -129,7 +148,14 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
     // A link may lead anywhere later.
     std::os::unix::fs::symlink("/etc/hostname", home.path("sandbox/extensions/sample/link"))
         .unwrap();
-    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"
+    exit 1
+    --- stdout
+    rejected sample in phase probe
+      manifest: [HOME]/sandbox/extensions/sample/manifest.yaml
+      reason: [HOME]/sandbox/extensions/sample/link: neither a file nor a folder, which is all that an extension may consist of
+      hint: put a copy of the file in its place
+    ");
 }
 
 #[test]
@@ -156,11 +182,24 @@ fn a_crash_is_survived_and_what_was_wrong_is_said() {
     let home = sample("[./server, good]");
     let kernel = running(&home);
     let first = pid(&home);
-    insta::assert_snapshot!(home.skillhost(call("crash", "{}")), @"");
+    insta::assert_snapshot!(home.skillhost(call("crash", "{}")), @"
+    exit 1
+    --- stderr
+    error: the process ended with exit code 7
+    last on its standard error:
+    about to end
+    TypeError: it was made to fail
+    hint: it is started again; what it was doing may be half done
+    ");
     let second = pid(&home);
     assert_ne!(first, second);
     assert!(!is_alive(first));
-    insta::assert_snapshot!(home.skillhost(call("garbage", "{}")), @"");
+    insta::assert_snapshot!(home.skillhost(call("garbage", "{}")), @"
+    exit 1
+    --- stderr
+    error: the process wrote what is no message of the protocol as line 5 of its standard output: `debug: here I am`
+    hint: it is started again; what it was doing may be half done
+    ");
     assert_ne!(pid(&home), second);
     home.skillhost(["ext", "doctor"]).success();
     kernel.interrupt().success();
@@ -184,7 +223,14 @@ fn what_fails_at_its_start_is_rejected_and_disturbs_nobody() {
         assert_eq!(rejected["reason"].as_str().unwrap().lines().next(), Some(reason), "{mode}");
     }
     let home = sample("[no-such-program-anywhere]");
-    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"");
+    insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"
+    exit 1
+    --- stdout
+    rejected sample in phase probe
+      manifest: [HOME]/sandbox/extensions/sample/manifest.yaml
+      reason: no program `no-such-program-anywhere` in PATH
+      hint: install it, or write ./no-such-program-anywhere for a program in the extension's folder
+    ");
 }
 
 #[test]
@@ -287,7 +333,11 @@ fn the_python_template_is_an_extension_as_it_stands() {
     approve(&home, "word_count");
     let output = home.skillhost(call("count_words", r#"{"text":"one two"}"#)).success();
     assert_eq!(output.stdout, "2 words, the longest is 'one'\n");
-    insta::assert_snapshot!(home.skillhost(call("count_words", r#"{"txet":"one two"}"#)), @"");
+    insta::assert_snapshot!(home.skillhost(call("count_words", r#"{"txet":"one two"}"#)), @"
+    exit 2
+    --- stderr
+    error: missing arguments: ['text'], unknown arguments: ['txet']
+    ");
     let settings = "extensions: {word_count: {most_words: 1}}\n";
     let home = home.settings(settings);
     let output = home.skillhost(call("count_words", r#"{"text":"one two"}"#));
