@@ -33,6 +33,7 @@ async fn a_person_is_asked_with_everything_they_need_to_know() {
         arguments: json!({"do": "say", "text": text}).to_string(),
         destructive: false,
         always: false,
+        details: None,
     };
     assert_eq!(*person.asked.lock().unwrap(), [request("x"), request("y")]);
     assert_eq!(thread.messages()[2], answer("1", "a", "x"));
