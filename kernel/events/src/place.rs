@@ -31,15 +31,16 @@ pub(crate) fn open(path: &Path, examine: bool) -> Result<(Store, Option<PathBuf>
 }
 
 /// What a file is told apart by from another one of its name; nothing where it is gone.
+#[cfg(unix)]
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found = fs::metadata(path).ok()?;
-    #[cfg(unix)]
-    return Some((
-        std::os::unix::fs::MetadataExt::dev(&found),
-        std::os::unix::fs::MetadataExt::ino(&found),
-    ));
-    #[cfg(not(unix))]
-    return Some((0, u64::from(found.is_file())));
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Whether a file is there: files of one name are not told apart.
+#[cfg(not(unix))]
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.exists().then_some((0, 0))
 }
 
 /// Keeps other processes from making or moving the file.

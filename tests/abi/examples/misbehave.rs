@@ -485,7 +485,7 @@ impl EventProvider for Misbehave {
     async fn handle(&self, cx: &CallContext, event: &Event) -> Result<()> {
         record(&self.cx, &format!("event {} {}", event.topic, event.payload));
         self.act(self.part("event"), "event").await?;
-        let payload: Value = serde_json::from_str(event.payload.get()).expect("an event is JSON");
+        let payload: Value = Args::new(event.payload.get()).value()?;
         match payload["then"].as_str() {
             Some(topic) => self.cx.emit_for(cx, topic, &json!({"of": event.id})).await,
             None => Ok(()),

@@ -198,7 +198,9 @@ impl Subscribed {
         let gone = || CallError::new(ErrorKind::Unavailable, format!("`{owner}` is not loaded"));
         let instance = found.ok_or_else(gone)?;
         let (name, method) = (event_interface::NAME, event_interface::HANDLE);
-        instance.call(name, method, request, limit).await.map(drop)
+        // The attempt's own limit comes first, so that what is told is always the same.
+        let later = limit.saturating_add(Duration::from_secs(1));
+        instance.call(name, method, request, later).await.map(drop)
     }
 }
 

@@ -105,7 +105,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         session_id: Some("s-1".into()),
         context_window: Some(8_000),
         origin: Origin::Agent,
-        correlation_id: None,
+        correlation_id: Some("m-1".into()),
     };
     let turn = rig.kernel.turn(&request).await.unwrap();
     let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
@@ -121,7 +121,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         uses_skills: vec!["x".into()],
         catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec![] },
         origin: Origin::Agent,
-        correlation_id: None,
+        correlation_id: Some("m-1".into()),
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn sees the same caller, and so does one below it.

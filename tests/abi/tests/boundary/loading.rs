@@ -142,8 +142,11 @@ async fn no_copy_of_a_library_stays_behind() {
     let rig = Rig::boot(home).await;
     assert_eq!(rig.loaded(), ["a"]);
     rig.kernel.reload("a").await.unwrap();
-    let copies = fs::read_dir(rig.home.path("sandbox/data/kernel")).unwrap();
-    assert_eq!(copies.count(), 0);
+    let left = fs::read_dir(rig.home.path("sandbox/data/kernel")).unwrap();
+    let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    // The reload is an event, and events are kept there.
+    let copies: Vec<_> = left.filter(|name| !name.starts_with("events.db")).collect();
+    assert_eq!(copies, [""; 0]);
     assert_eq!(rig.build("a").await, "misbehave");
     rig.kernel.shutdown().await;
 }

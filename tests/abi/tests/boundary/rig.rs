@@ -120,6 +120,7 @@ pub(crate) fn patient() -> Limits {
         turns: 100,
         health: minute,
         drain: minute,
+        rest: minute,
         event: minute,
         event_agent: minute,
         event_retries: vec![Duration::from_millis(1); 3],
