@@ -125,7 +125,6 @@ pub(crate) fn patient() -> Limits {
         event_agent: minute,
         event_retries: vec![Duration::from_millis(1); 3],
         stop: minute,
-        rest: minute,
     }
 }
 
