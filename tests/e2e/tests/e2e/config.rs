@@ -258,7 +258,10 @@ fn the_schemas_are_json_and_the_manifests_is_the_one_in_the_documentation() {
     assert_eq!(schema.stdout, documented);
     let settings = home.skillhost(["schema", "settings"]).success().json();
     let keys: Vec<_> = settings["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["allow_shadowing", "build", "extensions", "mcp", "models", "processes", "supervisor"]);
+    assert_eq!(
+        keys,
+        ["allow_shadowing", "build", "extensions", "mcp", "models", "processes", "supervisor"]
+    );
     assert_eq!(settings["additionalProperties"], false);
     insta::assert_snapshot!(home.skillhost(["schema", "manifset"]), @"
     exit 2
