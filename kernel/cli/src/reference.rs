@@ -21,7 +21,8 @@ fn reference(command: &mut Command, path: &str, text: &mut String) {
     let help: Vec<_> = shown.lines().map(|line| line.trim_end().to_owned()).collect();
     let _ = write!(text, "\n{level} `{name}`\n\n```text\n{}\n```\n", help.join("\n").trim_end());
     let below: Vec<_> = command.get_subcommands().cloned().collect();
-    for mut command in below.into_iter().filter(|command| command.get_name() != "help") {
+    let is_shown = |command: &Command| command.get_name() != "help" && !command.is_hide_set();
+    for mut command in below.into_iter().filter(is_shown) {
         reference(&mut command, &name, text);
     }
 }

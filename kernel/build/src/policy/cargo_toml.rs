@@ -94,10 +94,14 @@ pub(super) fn read(
         }
     }
     reader.library(document.get("lib").map(Spanned::get_ref), entrypoint, &mut recipe);
-    for (table, missing) in [("package", recipe.name.is_empty()), ("lib", false)] {
-        if missing || !document.contains_key(table) {
+    for table in ["package", "lib"] {
+        if !document.contains_key(table) {
             reader.refuse(0..0, format!("[{table}] is missing"), "see: skillhost ext new");
         }
+    }
+    let package = document.get("package").and_then(|package| package.get_ref().as_table());
+    if package.is_some_and(|package| !package.contains_key("name")) {
+        reader.refuse(0..0, "[package] lacks `name`", "such as skillhost-ext-rss-reader");
     }
     let has_sdk =
         |value: &Value<'_>| value.get_ref().as_table().is_some_and(|table| table.contains_key(SDK));

@@ -32,5 +32,6 @@ pub(super) fn man(session: &Session, args: &ManArgs) -> Outcome {
 /// Writes the page of a command and of everything below it.
 fn write(command: &clap::Command, dir: &Path, pages: &mut Vec<PathBuf>) -> std::io::Result<()> {
     pages.push(Man::new(command.clone()).generate_to(dir)?);
-    command.get_subcommands().try_for_each(|below| write(below, dir, pages))
+    let mut below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    below.try_for_each(|below| write(below, dir, pages))
 }

@@ -195,10 +195,10 @@ fn a_crate_is_mended_built_used_built_again_and_rolled_back() {
 fn what_does_not_load_is_reported_and_not_installed() {
     let home = with_target(home());
     let cases = [
-        ("panic!(\"no water\")", "phase new: ", "no water"),
-        ("std::process::abort()", "it ends its process with abort", ""),
+        ("panic!(\"no water\");", "phase new: ", "no water"),
+        ("std::process::abort();", "it ends its process with abort", ""),
         ("println!(\"hello\");", "it prints to standard output", "hello"),
-        ("std::process::exit(3)", "it ends its process with exit code 3", ""),
+        ("std::process::exit(3);", "it ends its process with exit code 3", ""),
         ("loop {}", "phase new: was not created within", ""),
     ];
     for (new, expected, more) in cases {

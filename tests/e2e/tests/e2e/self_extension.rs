@@ -69,7 +69,13 @@ fn write(path: &str, content: &str) -> Step {
     Step::calls("write_file", &json!({ "path": path, "content": content }).to_string())
 }
 
+/// A library has a task for its schedule, a process a tool.
 fn manifest(feed: &Feed, entrypoint: &Value) -> String {
+    let mut schedule = json!({ "name": "poll", "cron": "*/15 * * * *" });
+    match entrypoint {
+        Value::String(_) => schedule["task"] = json!("poll"),
+        _ => schedule["tool"] = json!("feeds_poll"),
+    }
     let manifest = json!({
         "id": "rss_monitor",
         "name": "RSS monitor",
@@ -77,7 +83,7 @@ fn manifest(feed: &Feed, entrypoint: &Value) -> String {
         "description": "Reads RSS feeds and tells what is new.",
         "entrypoint": entrypoint,
         "config": { "feeds": [feed.url()] },
-        "schedules": [{ "name": "poll", "cron": "*/15 * * * *", "tool": "feeds_poll" }],
+        "schedules": [schedule],
     });
     serde_json::to_string_pretty(&manifest).unwrap()
 }

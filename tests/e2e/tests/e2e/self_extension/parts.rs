@@ -123,7 +123,14 @@ impl ToolProvider for Monitor {
     }
 }
 
-export_extension!(Monitor: tools);
+#[async_trait]
+impl SchedulerProvider for Monitor {
+    async fn run_task(&self, _cx: &CallContext, _task: &str) -> Result<Option<String>> {
+        Ok(Some(format!("{} new", self.poll()?.len())))
+    }
+}
+
+export_extension!(Monitor: tools, scheduler);
 "#;
 
 /// The same in Python, without any package.
