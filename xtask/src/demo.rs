@@ -162,6 +162,15 @@ impl Demo {
             expect(&text, called)?;
         }
 
+        title("10. An extension is written, built under a policy, tried, installed and used");
+        // What `build_extension` does for an agent, here for an operator. The SDK is compiled once.
+        self.skillhost(["ext", "new", "weather"])?;
+        let text = self.skillhost(["ext", "build", "weather", "--yes"])?;
+        expect(&text, "built weather 0.1.0: tools weather_greet")?;
+        let text = self.skillhost(["tool", "call", "weather_greet", r#"{"name": "Ada"}"#])?;
+        expect(&text, "Hello, Ada!")?;
+        self.skillhost(["ext", "doctor"])?;
+
         println!("\nEverything happened. What a user would try next:");
         let binary = self.binary.display();
         println!("  {binary} init ~/skillhost");

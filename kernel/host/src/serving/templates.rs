@@ -1,5 +1,9 @@
 //! What a handler says about an event: templates of manifests, filled with what others wrote.
 
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectRepr};
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde_json::Value;
 use skillhost_contract::payload::ErrorKind;
@@ -86,10 +90,42 @@ fn variable(value: Value) -> minijinja::Value {
             (None, None) => number.as_f64().unwrap_or(f64::NAN).into(),
         },
         Value::String(text) => text.into(),
-        Value::Array(values) => values.into_iter().map(variable).collect::<Vec<_>>().into(),
-        Value::Object(fields) => minijinja::Value::from_pairs(
-            fields.into_iter().map(|(name, value)| (name, variable(value))),
-        ),
+        Value::Array(_) | Value::Object(_) => minijinja::Value::from_object(Json(value)),
+    }
+}
+
+/// A list or a mapping, which templates print as the JSON that it is.
+#[derive(Debug)]
+struct Json(Value);
+
+impl Object for Json {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        if self.0.is_array() { ObjectRepr::Seq } else { ObjectRepr::Map }
+    }
+
+    fn get_value(self: &Arc<Self>, key: &minijinja::Value) -> Option<minijinja::Value> {
+        let found = match (key.as_str(), key.as_usize()) {
+            (Some(name), _) => self.0.get(name),
+            (None, Some(number)) => self.0.get(number),
+            (None, None) => None,
+        };
+        found.cloned().map(variable)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        match &self.0 {
+            Value::Array(values) => Enumerator::Seq(values.len()),
+            Value::Object(fields) => {
+                Enumerator::Values(fields.keys().map(|name| name.as_str().into()).collect())
+            }
+            _ => Enumerator::Empty,
+        }
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sorted = self.0.clone();
+        sorted.sort_all_objects();
+        write!(f, "{sorted}")
     }
 }
 
@@ -124,7 +160,7 @@ mod tests {
         assert_eq!(render("{{ payload.list }} {{ event.id }}", &event).unwrap(), "[\"a\"] 7");
         let whole = super::tests::event(&json!({"b": {"n": 1.5, "m": [true, null, -3]}}));
         let text = render("{{ payload }}", &whole).unwrap();
-        assert_eq!(text, r#"{"b": {"m": [true, none, -3], "n": 1.5}}"#);
+        assert_eq!(text, r#"{"b":{"m":[true,null,-3],"n":1.5}}"#);
     }
 
     #[test]

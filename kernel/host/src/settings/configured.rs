@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind as Kind};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -23,7 +23,10 @@ pub(crate) fn file_of(home: &Path) -> PathBuf {
 pub(crate) fn read(path: &Path) -> Result<Values, SettingsError> {
     let text = match fs::read(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Values::new()),
+        // A home whose data folder is no folder has nothing configured, and still runs.
+        Err(error) if matches!(error.kind(), Kind::NotFound | Kind::NotADirectory) => {
+            return Ok(Values::new());
+        }
         Err(source) => return Err(SettingsError::Io { path: path.to_owned(), source }),
     };
     serde_json::from_slice(&text).map_err(|error| SettingsError::Invalid {

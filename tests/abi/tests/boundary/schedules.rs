@@ -23,9 +23,9 @@ async fn run(rig: &Rig) -> Result<Ran, (ErrorKind, String)> {
 async fn told(events: &mut Receiver<Arc<Event>>, topic: &str) -> Value {
     let event = next(events, topic).await;
     assert_eq!(event.source, "kernel");
-    let mut payload: Value = serde_json::from_str(event.payload.get()).unwrap();
+    let mut payload: Value = serde_json::from_str(event.payload.get()).expect("it is JSON");
     for time in ["due", "ms", "last"] {
-        payload.as_object_mut().unwrap().remove(time);
+        payload.as_object_mut().expect("it is an object").remove(time);
     }
     payload
 }

@@ -95,7 +95,7 @@ fn fields_that_are_wrong() {
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:2:7: `name` must be text, found a number; put it in quotes
-      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:13: `entrypoint` must be text, found a list
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:13: `entrypoint` must be text or a mapping with `command`, found a list
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:10: `enabled` must be `true` or `false`, found text
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals

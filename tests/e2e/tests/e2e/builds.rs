@@ -291,7 +291,7 @@ fn a_build_that_is_killed_or_given_up_leaves_nothing() {
     let path = format!("{}:/usr/bin:/bin", bin.display());
     for interrupted in [false, true] {
         let mut command = home.command();
-        command.env("PATH", &path).args(["ext", "build", "tea", "--yes"]);
+        command.envs(toolchain()).env("PATH", &path).args(["ext", "build", "tea", "--yes"]);
         let building = home.start(&mut command);
         let mut lines = BufReader::new(File::open(&said).unwrap()).lines();
         let cargo = lines.next().unwrap().unwrap().parse().unwrap();
@@ -351,7 +351,7 @@ fn an_agent_builds_what_a_person_has_looked_at() {
     user.wait_for("[N]o");
     user.send("y\n");
     user.wait_for("Done.");
-    user.finish();
+    assert_eq!(user.finish().output.status, 0);
     let asked = mock.requests();
     assert_eq!(asked.len(), 4);
     let told = |number: usize| asked[number].last_text();

@@ -78,6 +78,7 @@ fn every_command_explains_itself_without_a_home() {
       ask          Ask an agent
       chat         Talk to an agent, line by line
       threads      Look at the threads that `ask` and `chat` keep
+      events       Look at events and at those that nobody could handle
       agent        Look at agents
       ext          Look at extensions, reload one, begin a new one
       schedule     Look at what happens at certain times, and let it happen now

@@ -94,7 +94,7 @@ fn a_manifest_that_broke_meanwhile_is_named() {
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
     exit 3
     --- stderr
-    error: the manifest of `echo` is gone, or no longer names a library
+    error: the manifest of `echo` is gone, or no longer names code
     hint: the build that was in use goes on until the kernel is restarted
     ");
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");

@@ -25,7 +25,7 @@ async fn once(
     let script = vec![calls([call("1", tool, &arguments)]), says("done")];
     let stage = Stage::set(home, vec![("worker", script)]).await;
     let mut thread = stage.thread();
-    let outcome = stage.say_as(&mut thread, "go", person).await.unwrap();
+    let outcome = stage.say_as(&mut thread, "go", person).await.expect("it answers");
     (stage, outcome.run_id)
 }
 
@@ -33,12 +33,14 @@ async fn once(
 fn everything_but(home: &TestHome, left_out: &str) -> String {
     let (mut text, mut folders) = (String::new(), vec![home.root()]);
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
+        for entry in std::fs::read_dir(folder).expect("it is a folder") {
+            let path = entry.expect("it can be listed").path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.is_file() && path != home.path(left_out) {
-                text.push_str(&String::from_utf8_lossy(&std::fs::read(path).unwrap()));
+                text.push_str(&String::from_utf8_lossy(
+                    &std::fs::read(path).expect("it can be read"),
+                ));
             }
         }
     }

@@ -36,7 +36,7 @@ async fn made_to_rest(stage: &Stage, request: RunRequest, asked: &Notify) -> (Th
         stage.rig.kernel.rest().await;
     };
     let (ended, ()) = tokio::join!(run, rest);
-    (thread, ended.unwrap_err())
+    (thread, ended.expect_err("it stops"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

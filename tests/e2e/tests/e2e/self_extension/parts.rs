@@ -33,6 +33,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use skillhost_sdk::Approval;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::serde_json;
