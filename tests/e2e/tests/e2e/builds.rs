@@ -192,6 +192,29 @@ fn a_crate_is_mended_built_used_built_again_and_rolled_back() {
 }
 
 #[test]
+fn the_templates_that_agents_start_from_build_load_and_answer() {
+    let home = with_target(home());
+    let templates = repository().join("sandbox/skills/extension-development/templates");
+    for (template, id) in [
+        ("tool-provider", "checklist"),
+        ("context-provider", "house_rules"),
+        ("service-provider", "skill_watch"),
+    ] {
+        for file in ["manifest.yaml", "Cargo.toml", "src/lib.rs"] {
+            let text = fs::read_to_string(templates.join(template).join(file)).unwrap();
+            // As it is, but quick to compile.
+            let text = text.replace("strip = \"symbols\"", "opt-level = 0");
+            home.write(format!("sandbox/extensions/{id}/{file}"), text);
+        }
+        let built = build(&home, id).success();
+        assert!(built.stdout.starts_with(&format!("built {id} 0.1.0: ")), "{built}");
+    }
+    home.skillhost(["ext", "doctor"]).success();
+    let added = home.skillhost(["tool", "call", "checklist_add", r#"{"item": "taste it"}"#]);
+    assert_eq!(added.success().stdout, "added as item 1\n");
+}
+
+#[test]
 fn what_does_not_load_is_reported_and_not_installed() {
     let home = with_target(home());
     let cases = [

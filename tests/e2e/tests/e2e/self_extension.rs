@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write as _;
 
 use mock_model::{Asked, MockModel, Step, Wire};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use test_support::{Background, Terminal, TestHome};
 
@@ -181,11 +182,18 @@ fn an_extension_in_rust_is_written_built_mended_and_used() {
     check_the_end(&home, &feed, kernel);
 }
 
-#[test]
-fn an_extension_in_python_is_written_checked_and_used() {
-    if test_support::program("python3").is_none() {
+fn no_python() -> bool {
+    let missing = test_support::program("python3").is_none();
+    if missing {
         let told = "SKIPPED: there is no python3 to write an extension for";
         writeln!(std::io::stderr(), "{told}").unwrap();
+    }
+    missing
+}
+
+#[test]
+fn an_extension_in_python_is_written_checked_and_used() {
+    if no_python() {
         return;
     }
     let feed = Feed::new("First post");
@@ -234,4 +242,61 @@ fn an_extension_in_python_is_written_checked_and_used() {
     assert!(failure.contains("SyntaxError"), "{failure}");
     assert!(requests[10].last_text().contains("First post"), "{}", requests[10].last_text());
     check_the_end(&home, &feed, kernel);
+}
+
+#[test]
+fn what_does_not_start_is_found_before_it_is_installed_and_a_kill_afterwards_loses_nothing() {
+    if no_python() {
+        return;
+    }
+    let feed = Feed::new("First post");
+    let command = json!({ "command": ["python3", "server.py"] });
+    let build = || Step::calls("build_extension", r#"{"id": "rss_monitor"}"#);
+    let server = |text: &str| write("extensions/rss_monitor/server.py", text);
+    let mock = MockModel::with(
+        [Step::calls("builder_agent", r#"{"task": "An extension rss_monitor."}"#)]
+            .into_iter()
+            .chain(builder_steps(&[("manifest.yaml", manifest(&feed, &command))]))
+            .chain([
+                server("raise SystemExit(\"no feeds today\")\n"),
+                build(),
+                server(&format!("print(\"hello\")\n{SERVER}")),
+                build(),
+                server(SERVER),
+                build(),
+                Step::calls("request_restart", r#"{"reason": "rss_monitor is built"}"#),
+                // Here the kernel is killed; what the orchestrator says next is said by another one.
+                Step::calls("feeds_poll", "{}"),
+                Step::text("It works: the feed says First post."),
+            ]),
+    );
+    let home = workshop(&mock);
+    let mut command = home.command();
+    command.envs(toolchain()).env("SKILLHOST_SUPERVISOR__DELAY_MS", "1");
+    let supervisor = home.start(command.args(["run", "--supervised", "--json"]));
+    let started: Value = serde_json::from_str(&supervisor.line_with("kernel.started")).unwrap();
+    let kernel = Pid::from_raw(started["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
+    let mut user = person(&home);
+    agree(&mut user, "builder_agent", "write_file");
+    for _ in ["ends at once", "prints", "works"] {
+        agree(&mut user, "builder_agent", "write_file");
+        agree(&mut user, "builder_agent", "build_extension");
+    }
+    user.wait_for("builder_agent asks to call request_restart");
+    user.wait_for("[N]o");
+    kill_process(kernel, Signal::KILL).unwrap();
+    agree(&mut user, "orchestrator_agent", "feeds_poll");
+    user.wait_for("It works: the feed says First post.");
+    assert_eq!(user.finish().output.status, 0);
+    let requests = asked(&mock);
+    let last = |number: usize| requests[number].last_text();
+    assert!(last(4).contains("no feeds today"), "{}", last(4));
+    assert!(last(6).contains("hello"), "{}", last(6));
+    assert!(last(8).contains("was built and installed"), "{}", last(8));
+    // What was under way is said to be unknown, and the tool is there without another restart.
+    let after = &requests[9];
+    assert!(after.last_text().contains("was cut off"), "{}", after.last_text());
+    assert!(after.tools().iter().any(|tool| tool == "feeds_poll"), "{:?}", after.tools());
+    assert_eq!(feed.served(), 1);
+    supervisor.interrupt().success();
 }
