@@ -75,6 +75,12 @@ async fn a_model_that_panics_or_hangs_leaves_the_words() {
         rig.done("embedding", become_).await;
         assert_eq!(search(&rig, "zebra").await, NOTHING, "{act}");
         assert!(search(&rig, "brew").await.contains("• `tea`"), "{act}");
+        // A search that got no time at all has nothing to say about the model.
+        until(async || {
+            search(&rig, "zebra").await;
+            health(&rig).await.is_some()
+        })
+        .await;
         let health = health(&rig).await.unwrap();
         let reason = health.strip_prefix("skills are searched by their words alone: ");
         assert!(reason == Some(told) || reason == Some(TOO_LONG), "{act}: {health}");
