@@ -37,12 +37,18 @@ struct Group {
     leader: Option<Pid>,
 }
 
-impl Drop for Group {
-    fn drop(&mut self) {
+impl Group {
+    fn end(&self) {
         if let Some(leader) = self.leader {
             // There may be none left.
             let _ = kill_process_group(leader, Signal::KILL);
         }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -66,9 +72,9 @@ pub(crate) async fn run(
         .spawn()
         .map_err(started)?;
     let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let _group = Group { leader };
+    let group = Group { leader };
     limit_memory(leader, limits.memory).map_err(|error| started(error.into()))?;
-    match tokio::time::timeout(limits.time, finish(&mut child, limits.stdout)).await {
+    match tokio::time::timeout(limits.time, finish(&mut child, &group, limits.stdout)).await {
         Ok(ended) => ended.map_err(started),
         Err(_) => Err(BuildError::TooLong { what, limit: limits.time, hint }),
     }
@@ -92,10 +98,15 @@ fn limit_memory(_: Option<Pid>, _: u64) -> rustix::io::Result<()> {
     Ok(())
 }
 
-async fn finish(child: &mut Child, most: usize) -> std::io::Result<Ended> {
+async fn finish(child: &mut Child, group: &Group, most: usize) -> std::io::Result<Ended> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (stdout, stderr, status) =
-        tokio::try_join!(beginning(stdout, most), end(stderr), child.wait())?;
+    let ended = async {
+        let status = child.wait().await;
+        // What it has left behind holds the pipes: a killed cargo its compilers.
+        group.end();
+        status
+    };
+    let (stdout, stderr, status) = tokio::try_join!(beginning(stdout, most), end(stderr), ended)?;
     Ok(Ended { status, stdout, stderr })
 }
 
@@ -164,6 +175,13 @@ mod tests {
         assert_eq!((ended.stderr.as_str(), ended.signal()), ("last\n", Some(9)));
         let missing = run(Command::new("/no/such/program"), LIMITS, ("it", "")).await;
         assert!(matches!(missing, Err(BuildError::Start { .. })), "{missing:?}");
+    }
+
+    #[tokio::test]
+    async fn what_a_program_leaves_behind_is_not_waited_for() {
+        let ended = run(sh("sleep 1000 & echo said; kill -9 $$"), LIMITS, ("it", "")).await;
+        let ended = ended.unwrap();
+        assert_eq!((&*ended.stdout, ended.signal()), (&b"said\n"[..], Some(9)));
     }
 
     /// A process writes to a pipe as long as it lives; the other end sees its end.
