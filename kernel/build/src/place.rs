@@ -26,7 +26,8 @@ impl Place {
 
     /// What is built with, for all extensions of the home, and what is built.
     pub(crate) fn target(home: &Home) -> PathBuf {
-        all(home).join("target")
+        // No extension has such an id, and so none has this folder.
+        all(home).join(".target")
     }
 
     /// The folder that the extension's author writes to.
@@ -89,7 +90,7 @@ impl Alone {
     /// [`BuildError::Busy`] while another process builds for the home.
     pub(crate) fn in_home(home: &Home) -> Result<Self, BuildError> {
         private_folder(&all(home))?;
-        let path = all(home).join("lock");
+        let path = all(home).join(".lock");
         let failed = BuildError::io(&path);
         let opened = OpenOptions::new().create(true).write(true).truncate(false).open(&path);
         let file = match opened {

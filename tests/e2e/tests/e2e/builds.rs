@@ -114,7 +114,7 @@ fn target() -> PathBuf {
 pub(crate) fn with_target(home: TestHome) -> TestHome {
     let builds = home.path("sandbox/data/kernel/builds");
     fs::create_dir_all(&builds).unwrap();
-    symlink(target(), builds.join("target")).unwrap();
+    symlink(target(), builds.join(".target")).unwrap();
     home
 }
 
@@ -209,7 +209,9 @@ fn the_templates_that_agents_start_from_build_load_and_answer() {
         let built = build(&home, id).success();
         assert!(built.stdout.starts_with(&format!("built {id} 0.1.0: ")), "{built}");
     }
-    home.skillhost(["ext", "doctor"]).success();
+    // Nor does what was built with look like something that was interrupted.
+    let doctor = home.skillhost(["ext", "doctor"]).success();
+    assert!(!doctor.stdout.contains("interrupted"), "{doctor}");
     let added = home.skillhost(["tool", "call", "checklist_add", r#"{"item": "taste it"}"#]);
     assert_eq!(added.success().stdout, "added as item 1\n");
 }
