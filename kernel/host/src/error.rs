@@ -99,6 +99,7 @@ impl KernelError {
                 let list = match *what {
                     "tool" => "skillhost tool list",
                     "agent" => "skillhost agent list",
+                    "schedule" => "skillhost schedule list",
                     _ => "skillhost ext list",
                 };
                 match similar.as_slice() {
@@ -137,7 +138,16 @@ pub fn similar<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
 
 #[cfg(test)]
 mod tests {
-    use super::similar;
+    use super::{KernelError, similar};
+
+    #[test]
+    fn who_is_told_that_something_is_not_there_is_told_where_the_others_are() {
+        let hint = |what| KernelError::NotFound { what, id: "x".into(), similar: vec![] }.hint();
+        assert_eq!(hint("tool"), "see: skillhost tool list");
+        assert_eq!(hint("agent"), "see: skillhost agent list");
+        assert_eq!(hint("schedule"), "see: skillhost schedule list");
+        assert_eq!(hint("extension"), "see: skillhost ext list");
+    }
 
     #[test]
     fn the_nearest_names_come_first() {
