@@ -90,7 +90,7 @@ pub(crate) enum Command {
     /// Look at agents
     #[command(subcommand)]
     Agent(AgentCommand),
-    /// Look at extensions, reload one, begin a new one
+    /// Look at extensions, begin, build, reload them and roll them back
     #[command(subcommand)]
     Ext(ExtCommand),
     /// Look at what happens at certain times, and let it happen now

@@ -80,7 +80,7 @@ fn every_command_explains_itself_without_a_home() {
       threads      Look at the threads that `ask` and `chat` keep
       events       Look at events and at those that nobody could handle
       agent        Look at agents
-      ext          Look at extensions, reload one, begin a new one
+      ext          Look at extensions, begin, build, reload them and roll them back
       schedule     Look at what happens at certain times, and let it happen now
       tool         List and call tools
       skill        Look at skills, check, format and measure them; loads no extension
