@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use skill_format::{CatalogItem, Choice, Selected, selected};
 
@@ -55,16 +55,30 @@ impl Blocks {
         Self { full_limit, memory: Mutex::default() }
     }
 
-    /// Returns the block of a turn where it needs no search and was rendered before: without locks
-    /// or allocations.
+    /// Returns the block of a turn where it needs no search and was rendered before: the full
+    /// listing, or what the session was shown for the same prompt.
+    ///
+    /// Does not wait: while another turn holds the sessions, a picked block counts as not at hand.
+    /// A full listing costs no lock and no allocation.
     #[must_use]
     pub fn ready(&self, snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Option<Arc<str>>> {
         let view = snapshot.made_view(turn.scope)?;
         match view.rendered(turn.budget_chars)? {
             None => Some(None),
             Some(catalog) if self.lists_all(view, catalog) => Some(Some(Arc::clone(&catalog.text))),
-            Some(_) => None,
+            Some(_) => self.shown_before(snapshot, turn).map(Some),
         }
+    }
+
+    /// Returns the last block of the session if it was picked for a turn like this one.
+    fn shown_before(&self, snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Arc<str>> {
+        let mut memory = match self.memory.try_lock() {
+            Ok(memory) => memory,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let known = memory.last_block(turn.session_id, turn.agent_id)?;
+        (known.mark == mark(snapshot, turn)).then(|| Arc::clone(&known.text))
     }
 
     /// Returns the block of a turn; nothing if its agent is shown no skills. Asks for matches only

@@ -60,7 +60,7 @@ impl Finder {
         self.config.search_embeddings == SearchEmbeddings::Auto
     }
 
-    /// Returns the block of a turn where it is at hand: without locks or allocations.
+    /// Returns the block of a turn where it is at hand, without waiting; see [`Blocks::ready`].
     #[must_use]
     pub fn ready_block(&self, turn: &Turn<'_>) -> Option<Option<Arc<str>>> {
         self.blocks.ready(&self.store.snapshot(), turn)

@@ -47,6 +47,14 @@ impl Memory {
         self.entry(session_id, agent_id).clone()
     }
 
+    /// Returns the last block of a session, which counts as a use of the session.
+    pub(super) fn last_block(&mut self, session_id: &str, agent_id: &str) -> Option<&Known> {
+        let (last, session) = self.sessions.get_mut(&key(session_id, agent_id))?;
+        self.now += 1;
+        *last = self.now;
+        session.known.as_deref()
+    }
+
     /// Remembers the block of a session.
     pub(super) fn keep(&mut self, session_id: &str, agent_id: &str, known: Known) {
         self.entry(session_id, agent_id).known = Some(Arc::new(known));
@@ -64,7 +72,7 @@ impl Memory {
 
     fn entry(&mut self, session_id: &str, agent_id: &str) -> &mut Session {
         self.now += 1;
-        let key = (session_id.into(), agent_id.into());
+        let key = key(session_id, agent_id);
         if self.sessions.len() == SESSIONS && !self.sessions.contains_key(&key) {
             let oldest = self.sessions.iter().min_by_key(|(_, (last, _))| *last);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
@@ -75,6 +83,10 @@ impl Memory {
         *last = self.now;
         session
     }
+}
+
+fn key(session_id: &str, agent_id: &str) -> Key {
+    (session_id.into(), agent_id.into())
 }
 
 #[cfg(test)]

@@ -241,9 +241,11 @@ impl Large {
     fn block(&self, session_id: &str, prompt: &str) -> Arc<str> {
         let snapshot = self.store.snapshot();
         let turn = Self::turn(Scope::default(), session_id, prompt);
-        assert_eq!(self.blocks.ready(&snapshot, &turn), None);
+        let ready = self.blocks.ready(&snapshot, &turn);
         let search = |admits: &dyn Fn(&Skill) -> bool| self.search(&snapshot, prompt, admits);
-        self.blocks.block(&snapshot, &turn, &search).unwrap()
+        let block = self.blocks.block(&snapshot, &turn, &search).unwrap();
+        assert!(ready.is_none_or(|ready| ready.as_ref() == Some(&block)));
+        block
     }
 }
 
@@ -329,6 +331,29 @@ fn few_skills_and_those_that_fit_are_all_listed_and_shared() {
     let none = Large::turn(Scope { catalog: CatalogScope::None, bound: &[] }, "s", "zebras");
     assert_eq!(large.blocks.block(&snapshot, &none, &never), None);
     assert_eq!(large.blocks.ready(&snapshot, &none), Some(None));
+}
+
+#[test]
+fn picked_block_is_ready_for_same_turn() {
+    let large = Large::new(&SHARED);
+    let snapshot = large.store.snapshot();
+    let turn = Large::turn(Scope::default(), "s", "feed the zebras");
+    assert_eq!(large.blocks.ready(&snapshot, &turn), None);
+    let block = large.block("s", "feed the zebras");
+    let ready = large.blocks.ready(&snapshot, &turn).unwrap().unwrap();
+    assert!(Arc::ptr_eq(&block, &ready));
+    for other in [
+        Turn { prompt: "mend my violin", ..turn },
+        Turn { session_id: "t", ..turn },
+        Turn { agent_id: "other", ..turn },
+        Turn { budget_chars: turn.budget_chars - 1, ..turn },
+    ] {
+        assert_eq!(large.blocks.ready(&snapshot, &other), None, "{other:?}");
+    }
+    // A changed catalog asks for another search.
+    write(&large.scene, "violin-repair", "", "Mends violins and bows.");
+    large.store.poll();
+    assert_eq!(large.blocks.ready(&large.store.snapshot(), &turn), None);
 }
 
 #[test]
