@@ -104,8 +104,8 @@ pub use problem::{Partial, PartialReason, Problem};
 pub use publish::{
     Body, BodyContent, Details, DetailsOfMany, DirectoryChild, FileContent, FileDetails, FileEntry,
     Manifest, Place, PromptArgument, Publication, Published, PublishedFile, Publisher, SkillEntry,
-    SkillPrompt, Summaries, Summary, locate, published_directory, read_published, skill_prompt,
-    skill_uris, with_arguments,
+    SkillPrompt, Summaries, Summary, explain_unlisted, locate, published_directory, read_published,
+    skill_prompt, skill_uris, with_arguments,
 };
 pub use replace::{ReplaceError, replace_file};
 pub use resolve::Shadowed;

@@ -8,6 +8,8 @@
 //! published skill.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Serialize, Serializer};
@@ -29,6 +31,7 @@ mod frontmatter;
 mod listed;
 mod prompt;
 mod publication;
+mod strict;
 mod uri;
 
 pub use argument::{PromptArgument, with_arguments};
@@ -37,6 +40,7 @@ pub use prompt::{SkillPrompt, skill_prompt};
 pub use publication::{
     Body, BodyContent, Details, DetailsOfMany, FileDetails, Publication, Summaries, Summary,
 };
+pub use strict::explain_unlisted;
 pub use uri::{Place, locate, skill_uris};
 
 use file::Text;
@@ -81,8 +85,8 @@ pub struct SkillEntry {
     pub argument_hint: Option<String>,
     /// The arguments of its prompt.
     pub arguments: Vec<PromptArgument>,
-    /// Why the extension cannot carry the entry, where its name cannot stand in a URI. Its files
-    /// are served as any others.
+    /// Why the entry is not in `skills/list`: a strict reader would refuse it. Its files are served
+    /// as any others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<String>,
 }
@@ -92,7 +96,8 @@ pub struct SkillEntry {
 pub enum Manifest {
     /// All files, SKILL.md first, then by path.
     Files(Vec<FileEntry>),
-    /// The skill has more files or bytes than a manifest may have; on the wire `"dynamic"`.
+    /// The skill has more files or bytes than a manifest may have, or a file too large for an answer;
+    /// on the wire `"dynamic"`.
     Dynamic,
 }
 
@@ -142,12 +147,16 @@ pub struct Published {
 #[derive(Debug, Default)]
 pub struct Publisher {
     kept: Mutex<HashMap<String, Kept>>,
+    /// Entries made, each of which had something new.
+    made: AtomicU64,
 }
 
 /// An entry with what `stat` said of its files.
 #[derive(Clone, Debug)]
 struct Kept {
     entry: Arc<SkillEntry>,
+    /// Changes whenever the entry does.
+    serial: u64,
     files: Arc<[Known]>,
     /// Whether nothing but a stamp can change the entry.
     settled: bool,
@@ -162,6 +171,8 @@ struct Known {
     digest: Option<Digest>,
     /// The stamp was old enough, when the file was read, to be trusted.
     settled: bool,
+    /// The file can be read as a resource, as far as is known.
+    fits: bool,
 }
 
 impl Publisher {
@@ -201,6 +212,34 @@ impl Publisher {
         snapshot: &Snapshot,
         skill: &Skill,
     ) -> Result<Arc<SkillEntry>, RegistryError> {
+        Ok(self.refresh(store, snapshot, skill)?.0)
+    }
+
+    /// Returns a number that changes whenever the entry of one of these skills does. What did not
+    /// change since the last time is only looked at by `stat`.
+    pub fn stamp<'s>(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+        skills: impl IntoIterator<Item = &'s Arc<Skill>>,
+    ) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        // Another publisher counts for itself.
+        std::ptr::from_ref(self).addr().hash(&mut hasher);
+        for skill in skills {
+            skill.id().as_str().hash(&mut hasher);
+            self.refresh(store, snapshot, skill).ok().map(|made| made.1).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// Makes the entry of one skill, with its serial number.
+    fn refresh(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+        skill: &Skill,
+    ) -> Result<(Arc<SkillEntry>, u64), RegistryError> {
         let key = skill.cache_key();
         let kept = self.lock().get(&key).cloned();
         let dir = jail::open_skill(skill).map_err(|error| file::failed(error, skill, ""))?;
@@ -212,16 +251,22 @@ impl Publisher {
             && kept.entry.unapproved_by == unapproved_by
             && listing.is(kept)
         {
-            return Ok(Arc::clone(&kept.entry));
+            return Ok((Arc::clone(&kept.entry), kept.serial));
         }
         let known = kept.as_ref().map_or(&[][..], |kept| &kept.files);
         let text = Text::of(store, skill)?;
         let (resources, files) = manifest(store, &dir, skill, &listing, &text, known);
         let settled = text.signature.is_some() && files.iter().all(|file| file.settled);
-        let entry = Arc::new(SkillEntry { unapproved_by, ..describe(skill, &text, resources) });
-        let kept = Kept { entry: Arc::clone(&entry), files: files.into(), settled };
+        let entry = SkillEntry { unapproved_by, ..describe(skill, &text, resources) };
+        let serial = match kept {
+            // Read again for its stamps alone.
+            Some(kept) if *kept.entry == entry => kept.serial,
+            _ => self.made.fetch_add(1, Ordering::Relaxed),
+        };
+        let entry = Arc::new(entry);
+        let kept = Kept { entry: Arc::clone(&entry), serial, files: files.into(), settled };
         self.lock().insert(key, kept);
-        Ok(entry)
+        Ok((entry, serial))
     }
 
     /// Drops what is known of skills that are gone, once they are as many as those that are not.
@@ -245,16 +290,14 @@ fn describe(skill: &Skill, text: &Text, resources: Manifest) -> SkillEntry {
     let root = uri::root(skill);
     let name = skill.name().to_owned();
     let description = text.frontmatter.description.clone();
-    // Both have to be there, as texts, for a client to take the entry at all.
-    let unlisted = match frontmatter.get("name").map(|name| name.as_str()) {
-        None => None,
-        Some(Some(written)) if written == name => None,
-        Some(_) => Some(format!("the name in SKILL.md is not the text `{}`", sanitise_line(&name))),
+    let unlisted = match strict::read_strictly(&text.bytes) {
+        Err(reason) => Some(reason),
+        // The index may be of an earlier text.
+        Ok(read) if read["name"] != *name => {
+            Some(format!("the name in SKILL.md is not `{}`", sanitise_line(&name)))
+        }
+        Ok(_) => None,
     };
-    let unlisted = unlisted.or_else(|| {
-        (!uri::can_stand(&name))
-            .then(|| format!("the name `{}` cannot stand in a URI", sanitise_line(&name)))
-    });
     frontmatter.insert("name".to_owned(), name.clone().into());
     if frontmatter.get("description").and_then(Value::as_str).is_none() {
         frontmatter.insert("description".to_owned(), description.clone().into());
@@ -309,8 +352,13 @@ fn manifest(
     let mut files = vec![entry(listed::SKILL_MD, own, text.bytes.len() as u64, 0)];
     let mut remembered = Vec::with_capacity(listing.files.len());
     for Listed { path, signature } in &listing.files {
-        let unread =
-            Known { path: path.clone(), signature: *signature, digest: None, settled: dynamic };
+        let unread = Known {
+            path: path.clone(),
+            signature: *signature,
+            digest: None,
+            settled: dynamic,
+            fits: true,
+        };
         if path == listed::SKILL_MD {
             let settled = text.signature == Some(*signature) && !signature.is_racy(now);
             files[0].executable = cfg!(unix) && signature.mode & 0o111 != 0;
@@ -326,6 +374,7 @@ fn manifest(
             if let Some(read) = file::hashed(dir, path) {
                 learned.digest = Some(read.digest);
                 learned.signature = read.signature;
+                learned.fits = read.fits;
                 learned.settled = !read.torn && !read.signature.is_racy(now);
             }
         }
@@ -335,7 +384,8 @@ fn manifest(
         remembered.push(learned);
     }
     let total: u64 = files.iter().map(|file| file.size).sum();
-    if dynamic || total > MAX_BYTES {
+    // What a manifest lists can be read.
+    if dynamic || total > MAX_BYTES || remembered.iter().any(|file| !file.fits) {
         return (Manifest::Dynamic, remembered);
     }
     (Manifest::Files(files), remembered)

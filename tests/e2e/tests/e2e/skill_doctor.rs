@@ -74,6 +74,8 @@ fn the_first_no_has_its_reason() {
       not visible: its id is taken by [HOME]/sandbox/skills/copied/SKILL.md in root `sandbox`; both are the same in every file [id.copy]
       hint: remove one of them
       note: untrusted: it is listed with its origin, cannot be bound and grants nothing
+    greet  [HOME]/sandbox/skills/greet/SKILL.md
+      not in skills/list for MCP clients: `name` is missing
     mute  [HOME]/sandbox/skills/mute/SKILL.md
       not parsed: there is no description [description.required, line 1]
       hint: write `description:` and what the skill does and when to use it
@@ -225,6 +227,7 @@ fn the_first_no_has_its_reason() {
           "stopped_at": "valid",
           "trust": "operator",
           "unchecked_tools": [],
+          "unlisted": "`name` is missing",
           "valid": false,
           "visible": true
         },

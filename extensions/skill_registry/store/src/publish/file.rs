@@ -27,6 +27,10 @@ use super::{MAX_BYTES, uri};
 /// How many entries of a directory are listed.
 const MAX_CHILDREN: usize = 5_000;
 
+/// The most bytes that a file's content takes in an answer: as JSON if it is a text, else in base64.
+/// Clients refuse messages that are not much larger.
+const MAX_CONTENT: u64 = 8 << 20;
+
 /// The MIME type of a text whose extension tells nothing.
 const PLAIN: &str = "text/plain";
 
@@ -144,7 +148,8 @@ pub(super) fn published_skill<'s>(
 /// # Errors
 /// [`ErrorKind::NotFound`] for an unknown skill or file, [`ErrorKind::InvalidArgument`] and
 /// [`ErrorKind::Denied`] for a path that is malformed or leads out of the skill's directory,
-/// [`ErrorKind::TooLarge`] for a file over 16 MiB, [`ErrorKind::Io`] if the disk fails.
+/// [`ErrorKind::TooLarge`] for a file that takes more than 8 MiB in an answer, [`ErrorKind::Io`] if
+/// the disk fails.
 pub fn read_published(
     store: &Store,
     snapshot: &Snapshot,
@@ -160,19 +165,21 @@ pub fn read_published(
         let failed = |error| failed(error, skill, path.as_str());
         let dir = jail::open_skill(skill).map_err(failed)?;
         let (mut file, metadata) = jail::open_file(&dir, &path).map_err(failed)?;
-        let bytes = read_up_to(&mut file, MAX_BYTES).map_err(|error| failed(error.into()))?;
-        bytes.ok_or_else(|| {
+        let bytes = read_up_to(&mut file, MAX_CONTENT).map_err(|error| failed(error.into()))?;
+        bytes.filter(|bytes| fits_answer(bytes)).ok_or_else(|| {
             RegistryError::new(
                 ErrorKind::TooLarge,
-                format!("{path} has {} bytes, at most {MAX_BYTES} are published", metadata.len()),
+                format!(
+                    "{path} has {} bytes; in an answer it takes more than {MAX_CONTENT}",
+                    metadata.len()
+                ),
                 "split the file, or process it with a script instead of reading it",
             )
         })?
     };
-    let content = match String::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => FileContent::Text(text),
-        Ok(text) => FileContent::Bytes(text.into_bytes()),
-        Err(error) => FileContent::Bytes(error.into_bytes()),
+    let content = match is_text(&bytes).then(|| String::from_utf8(bytes.clone())) {
+        Some(Ok(text)) => FileContent::Text(text),
+        _ => FileContent::Bytes(bytes),
     };
     let mime_type = match (mime_type(path.as_str()), &content) {
         (UNKNOWN, FileContent::Text(_)) => PLAIN,
@@ -253,6 +260,25 @@ pub(super) fn known_mime(path: &str) -> Option<&'static str> {
     Some(mime_type(path)).filter(|mime| *mime != UNKNOWN)
 }
 
+/// Tells whether bytes are sent as a text: UTF-8 without NUL.
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok()
+}
+
+/// Tells whether bytes take no more room in an answer than clients grant it.
+fn fits_answer(bytes: &[u8]) -> bool {
+    let escaped = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..0x20 => 6,
+        _ => 1_u64,
+    };
+    let size = match is_text(bytes) {
+        true => bytes.iter().map(escaped).sum(),
+        false => (bytes.len() as u64).div_ceil(3) * 4,
+    };
+    size <= MAX_CONTENT
+}
+
 /// What reading a file for its digest showed.
 pub(super) struct Hashed {
     pub(super) digest: Digest,
@@ -260,6 +286,8 @@ pub(super) struct Hashed {
     pub(super) signature: Signature,
     /// Whether the file changed meanwhile.
     pub(super) torn: bool,
+    /// Whether the file can be read as a resource.
+    pub(super) fits: bool,
 }
 
 /// Hashes a file below a skill's directory; nothing if it cannot be read or is too large.
@@ -269,7 +297,8 @@ pub(super) fn hashed(dir: &Dir, path: &str) -> Option<Hashed> {
     let (before, after) = (signature(&before), signature(&file.metadata().ok()?));
     let size = bytes.len() as u64;
     let torn = before != after || size != after.size;
-    Some(Hashed { digest: Digest::of(&bytes), signature: Signature { size, ..before }, torn })
+    let (digest, fits) = (Digest::of(&bytes), fits_answer(&bytes));
+    Some(Hashed { digest, signature: Signature { size, ..before }, torn, fits })
 }
 
 fn read_up_to(file: &mut File, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
@@ -330,4 +359,33 @@ pub(super) fn failed(error: JailError, skill: &Skill, path: &str) -> RegistryErr
         ),
     };
     RegistryError::new(kind, message, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_size_counts_escapes_and_base64() {
+        let most = usize::try_from(MAX_CONTENT).unwrap();
+        for (bytes, fits) in [
+            (vec![b'x'; most], true),
+            (vec![b'x'; most + 1], false),
+            (vec![b'\n'; most / 2], true),
+            (vec![b'\n'; most / 2 + 1], false),
+            (vec![1; most / 6], true),
+            (vec![1; most / 6 + 1], false),
+            (vec![0xff; most / 4 * 3], true),
+            (vec![0xff; most / 4 * 3 + 1], false),
+            (vec![0; most / 4 * 3 + 1], false),
+        ] {
+            assert_eq!(fits_answer(&bytes), fits, "{} of {}", bytes.len(), bytes[0]);
+            if fits {
+                let text = String::from_utf8(bytes.clone()).ok().filter(|_| is_text(&bytes));
+                let sent = text.unwrap_or_else(|| STANDARD.encode(&bytes));
+                let sent = serde_json::to_string(&sent).unwrap();
+                assert!(sent.len() <= most + 2, "{}", bytes[0]);
+            }
+        }
+    }
 }

@@ -85,7 +85,7 @@ pub struct Details {
     pub files: Option<Vec<FileDetails>>,
     /// The arguments of its prompt.
     pub arguments: Vec<PromptArgument>,
-    /// Why it can only be read file by file.
+    /// Why it has no entry in `skills/list`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<String>,
 }
@@ -143,9 +143,7 @@ impl Publication {
     #[must_use]
     pub fn details(&self, audience: Audience<'_>, ids: &[impl AsRef<str>]) -> DetailsOfMany {
         let snapshot = self.store.snapshot();
-        let seen = |id: &&str| snapshot.winner(id).is_some_and(|s| sees(&snapshot, audience, s));
-        let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).filter(seen).collect();
-        let skills = ids.iter().filter_map(|id| snapshot.winner(id));
+        let skills = seen_among(&snapshot, audience, ids);
         let made = self.publisher.entries(&self.store, &snapshot, skills);
         let note = |(id, error): &(String, RegistryError)| {
             NewsLine::warning(&format!("{id} is not published: {}", error.message))
@@ -154,6 +152,14 @@ impl Publication {
             details: made.entries.iter().map(|entry| details(entry)).collect(),
             notes: made.left_out.iter().map(note).collect(),
         }
+    }
+
+    /// Returns a number that changes whenever [`Publication::details`] of these skills may answer
+    /// otherwise. Opens no file of a skill that did not change since the last time.
+    #[must_use]
+    pub fn stamp(&self, audience: Audience<'_>, ids: &[impl AsRef<str>]) -> u64 {
+        let snapshot = self.store.snapshot();
+        self.publisher.stamp(&self.store, &snapshot, seen_among(&snapshot, audience, ids))
     }
 
     /// Reads the file that a URI names whole.
@@ -221,6 +227,16 @@ fn published<'s>(
     audience: Audience<'s>,
 ) -> impl Iterator<Item = &'s Arc<Skill>> {
     snapshot.skills().iter().filter(move |skill| sees(snapshot, audience, skill))
+}
+
+/// Returns the skills of ids that clients of an audience see, in the order of the ids.
+fn seen_among<'s>(
+    snapshot: &'s Snapshot,
+    audience: Audience<'s>,
+    ids: &'s [impl AsRef<str>],
+) -> impl Iterator<Item = &'s Arc<Skill>> {
+    let found = ids.iter().filter_map(|id| snapshot.winner(id.as_ref()));
+    found.filter(move |skill| sees(snapshot, audience, skill))
 }
 
 /// Tells whether a skill is one that a model of this audience reads or its person invokes.

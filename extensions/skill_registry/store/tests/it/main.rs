@@ -54,6 +54,8 @@ mod polling;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]
+mod publish_strict;
+#[cfg(test)]
 mod reviewing;
 #[cfg(test)]
 mod roots;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_store::{
-    Audience, Digest, DirectoryChild, ErrorKind, FileContent, Manifest, PublishedFile, Publisher,
-    SkillEntry, Store, locate, published_directory, read_published,
+    Audience, Digest, DirectoryChild, ErrorKind, FileContent, Manifest, Publication, PublishedFile,
+    Publisher, SkillEntry, Store, locate, published_directory, read_published,
 };
 
 use crate::scene::{Scene, tick};
@@ -148,22 +148,21 @@ fn the_last_segment_of_the_path_is_the_name() {
     let plain = |uri: &str, name: &str| (uri.to_owned(), json!(name), None);
     assert_eq!(seen("dir"), plain("skill://dir/other/SKILL.md", "other"));
     assert_eq!(seen("low"), plain("skill://low/SKILL.md", "low"));
-    assert_eq!(seen("nameless"), plain("skill://nameless/SKILL.md", "nameless"));
     let reason = |uri: &str, name: &str, reason: &str| {
         (uri.to_owned(), json!(name), Some(reason.to_owned()))
     };
+    let invalid = |name: &str| {
+        format!(
+            "the name `{name}` is not lower-case letters, digits and single hyphens, at most 64"
+        )
+    };
     assert_eq!(
-        seen("spaced"),
-        reason("skill://spaced/SKILL.md", "My Skill", "the name `My Skill` cannot stand in a URI")
+        seen("nameless"),
+        reason("skill://nameless/SKILL.md", "nameless", "`name` is missing")
     );
-    assert_eq!(
-        seen("typed"),
-        reason("skill://typed/7/SKILL.md", "7", "the name in SKILL.md is not the text `7`")
-    );
-    assert_eq!(
-        seen("ü b"),
-        reason("skill://%C3%BC%20b/SKILL.md", "ü b", "the name `ü b` cannot stand in a URI")
-    );
+    assert_eq!(seen("spaced"), reason("skill://spaced/SKILL.md", "My Skill", &invalid("My Skill")));
+    assert_eq!(seen("typed"), reason("skill://typed/7/SKILL.md", "7", "`name` is not a text"));
+    assert_eq!(seen("ü b"), reason("skill://%C3%BC%20b/SKILL.md", "ü b", &invalid("ü b")));
     // The directory's own name is no detour around the skill's.
     assert_eq!(read_uri(&store, "skill://dir/SKILL.md").unwrap_err(), ErrorKind::NotFound);
     assert_eq!(read_uri(&store, "skill://dir/x/y.md").unwrap_err(), ErrorKind::NotFound);
@@ -311,19 +310,26 @@ fn what_is_over_the_limits_has_no_manifest_and_is_still_read() {
     scene.write(&format!("skills/deep/{}x", "d/".repeat(9)), "x");
     let text = scene.skill("skills/full", "Body.");
     let own = fs::metadata(scene.path("skills/full/SKILL.md")).unwrap().len();
-    let big = scene.write("skills/full/big", "");
-    fs::File::options().write(true).open(&big).unwrap().set_len((16 << 20) - own).unwrap();
+    // Base64 of six MiB is as much as an answer may have.
+    for (name, size) in [("a", 6 << 20), ("b", 6 << 20)] {
+        let part = scene.write(&format!("skills/full/{name}"), "");
+        fs::File::options().write(true).open(&part).unwrap().set_len(size).unwrap();
+    }
+    let big = scene.write("skills/full/c", "");
+    fs::File::options().write(true).open(&big).unwrap().set_len((4 << 20) - own).unwrap();
     scene.skill("skills/large", "Body.");
     let over = scene.write("skills/large/big", "");
-    fs::File::options().write(true).open(&over).unwrap().set_len((16 << 20) + 1).unwrap();
+    fs::File::options().write(true).open(&over).unwrap().set_len((6 << 20) + 1).unwrap();
+    scene.skill("skills/wordy", "Body.");
+    scene.write("skills/wordy/fits.txt", "x".repeat(8 << 20));
     let store = scene.open();
 
     let files = |id: &str| match &fresh(&store, id).resources {
         Manifest::Files(files) => Some(files.len()),
         Manifest::Dynamic => None,
     };
-    let counted = ["fits", "many", "deep", "full", "large"].map(files);
-    assert_eq!(counted, [Some(512), None, None, Some(2), None]);
+    let counted = ["fits", "many", "deep", "full", "large", "wordy"].map(files);
+    assert_eq!(counted, [Some(512), None, None, Some(4), None, Some(2)]);
     assert_eq!(wire(&fresh(&store, "many"))["resources"], json!("dynamic"));
     assert_eq!(
         Digest::of(read_uri(&store, "skill://full/SKILL.md").unwrap().content.bytes()),
@@ -331,8 +337,12 @@ fn what_is_over_the_limits_has_no_manifest_and_is_still_read() {
     );
     assert!(read_uri(&store, "skill://many/f/512").is_ok());
     assert_eq!(read_uri(&store, "skill://large/big").unwrap_err(), ErrorKind::TooLarge);
+    assert!(read_uri(&store, "skill://wordy/fits.txt").is_ok());
+    scene.write("skills/wordy/fits.txt", "\"".repeat((4 << 20) + 1));
+    assert_eq!(read_uri(&store, "skill://wordy/fits.txt").unwrap_err(), ErrorKind::TooLarge);
+    assert_eq!(files("wordy"), None);
     // One byte more, and the skill that just fitted does not.
-    fs::File::options().write(true).open(&big).unwrap().set_len((16 << 20) - own + 1).unwrap();
+    fs::File::options().write(true).open(&big).unwrap().set_len((4 << 20) - own + 1).unwrap();
     assert_eq!(files("full"), None);
 }
 
@@ -358,6 +368,28 @@ fn unchanged_files_are_not_read_again() {
     let last = entry(&publisher, &store, "demo");
     assert_eq!(wire(&last)["resources"][1]["path"], json!("b.md"));
     assert_verified(&store, &last);
+}
+
+#[test]
+fn stamp_follows_every_file_of_the_skills() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "Body.");
+    scene.skill("skills/other", "Body.");
+    let path = scene.write("skills/demo/a.md", "one");
+    let store = Arc::new(scene.open());
+    let publication = Publication::new(Arc::clone(&store));
+    let stamp = |ids: &[&str]| publication.stamp(Audience::Model, ids);
+    let (both, other) = (stamp(&["demo", "other"]), stamp(&["other"]));
+    assert_eq!(stamp(&["demo", "other"]), both);
+    assert_ne!(both, other);
+    tick(&path);
+    fs::write(&path, "two").unwrap();
+    let changed = stamp(&["demo", "other"]);
+    assert_ne!(changed, both);
+    assert_eq!(stamp(&["demo", "other"]), changed);
+    assert_eq!(stamp(&["other"]), other);
+    fs::remove_dir_all(scene.path("skills/demo")).unwrap();
+    assert_ne!(stamp(&["demo", "other"]), changed);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use skill_rules::{
 };
 use skill_store::{
     Audience, Found, FoundSkill, Problem, Resource, SharedCatalog, Skill, SkillState, Snapshot,
-    Trust, find_skills,
+    Trust, explain_unlisted, find_skills,
 };
 
 /// What keeps a directory that is meant to be a skill from being one; other findings of a scan are
@@ -63,6 +63,10 @@ pub(super) struct Row {
     pub(super) missing: Vec<Reason>,
     /// Required tools nobody looked for: which tools there are depends on the agent.
     pub(super) unchecked_tools: Vec<String>,
+    /// Why models behind MCP clients do not find it in `skills/list`; they have it from tools and
+    /// resources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unlisted: Option<String>,
     pub(super) notes: Vec<String>,
 }
 
@@ -175,6 +179,8 @@ impl Examiner<'_> {
         let mut row = self.parsed(skill);
         let state = self.snapshot.state(skill);
         row.visible = state <= SkillState::NameOnly;
+        // What models are not offered is not meant to be listed.
+        row.unlisted = row.unlisted.filter(|_| row.visible);
         let line = self.lines.get(skill.id().as_str());
         row.in_l1 = line.is_some();
         if !row.visible {
@@ -213,7 +219,7 @@ impl Examiner<'_> {
 
     /// A skill whose id another one has.
     fn other(&self, skill: &Skill, rule: &'static str, defect: bool, more: &str) -> Row {
-        let mut row = self.parsed(skill);
+        let mut row = Row { unlisted: None, ..self.parsed(skill) };
         let winner = self.snapshot.get(skill.id().as_str());
         let winner = winner.map_or_else(String::new, |winner| {
             format!("{} in root `{}`", winner.location().display(), winner.source())
@@ -259,6 +265,7 @@ impl Examiner<'_> {
         };
         let report = skill_rules::check(&input, options);
         row.valid = Some(report.is_valid());
+        row.unlisted = explain_unlisted(&files.bytes);
         if let Some(error) = report.of(Severity::Error).next() {
             row.stop(Stage::Valid, true, error.clone());
         }
@@ -308,6 +315,7 @@ impl Row {
             eligible: None,
             missing: Vec::new(),
             unchecked_tools: Vec::new(),
+            unlisted: None,
             notes: Vec::new(),
         }
     }

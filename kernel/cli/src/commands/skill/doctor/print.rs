@@ -71,6 +71,7 @@ fn details(output: Output, row: &Row) -> Result<(), CliError> {
     let quiet = row.reason.is_none()
         && row.missing.is_empty()
         && row.unchecked_tools.is_empty()
+        && row.unlisted.is_none()
         && row.notes.is_empty();
     if quiet {
         return Ok(());
@@ -102,6 +103,10 @@ fn details(output: Output, row: &Row) -> Result<(), CliError> {
     if !row.unchecked_tools.is_empty() {
         let tools = show(&row.unchecked_tools.join(", "));
         output.line(format!("  note: it needs tools, which depend on the agent: {tools}"))?;
+    }
+    if let Some(reason) = &row.unlisted {
+        let reason = show(reason);
+        output.line(format!("  {YELLOW}not in skills/list{YELLOW:#} for MCP clients: {reason}"))?;
     }
     for note in &row.notes {
         output.line(format!("  note: {}", show(note)))?;
