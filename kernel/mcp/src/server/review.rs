@@ -117,22 +117,40 @@ async fn decide(
     output: &mut ToolOutput,
 ) {
     let Some((approve, reason)) = decision(answer) else { return };
-    let added = match session.backend().decide(client, offer, approve, reason).await {
-        Ok(text) => text,
-        Err(error) => format!("A person decided, but it could not be done: {error}"),
-    };
-    add(output, &added);
+    match session.backend().decide(client, offer, approve, reason).await {
+        Ok(text) => settle(output, &text, Some(if approve { "applied" } else { "rejected" })),
+        Err(error) => {
+            let text = format!("A person decided, but it could not be done: {error}");
+            settle(output, &text, None);
+        }
+    }
 }
 
-/// Adds what a person decided to the text, and to the value as its `review`.
-fn add(output: &mut ToolOutput, decided: &str) {
-    output.text.push('\n');
-    output.text.push_str(decided);
+/// Makes a call's output say what came of the decision instead of what was to come: the text that it
+/// announced as `next` gives way, and so does its state.
+fn settle(output: &mut ToolOutput, decided: &str, state: Option<&str>) {
     let value = output.structured.as_ref().and_then(|text| serde_json::from_str(text.get()).ok());
-    if let Some(Value::Object(mut value)) = value {
-        value.insert("review".to_owned(), decided.into());
-        output.structured = serde_json::value::to_raw_value(&value).ok();
+    let Some(Value::Object(mut value)) = value else {
+        append(&mut output.text, decided);
+        return;
+    };
+    let announced = value.get("next").and_then(Value::as_str).filter(|next| !next.is_empty());
+    match announced.filter(|next| output.text.contains(*next)) {
+        Some(next) => output.text = output.text.replacen(next, decided, 1),
+        None => append(&mut output.text, decided),
     }
+    for (key, text) in [("next", Some(decided)), ("state", state)] {
+        if let (Some(known), Some(text)) = (value.get_mut(key), text) {
+            *known = text.into();
+        }
+    }
+    value.insert("review".to_owned(), decided.into());
+    output.structured = serde_json::value::to_raw_value(&value).ok();
+}
+
+fn append(text: &mut String, line: &str) {
+    text.push('\n');
+    text.push_str(line);
 }
 
 fn question(text: &str) -> Result<ElicitRequestParams, ErrorData> {
@@ -193,6 +211,35 @@ mod tests {
             assert_eq!(decided(Accept, content.clone()), None, "{content}");
         }
         assert_eq!(decision(&ElicitResult::new(Accept)), None);
+    }
+
+    fn settled(text: &str, value: &Value, state: Option<&str>) -> (String, Value) {
+        let structured = serde_json::value::to_raw_value(value).ok();
+        let text = text.to_owned();
+        let mut output = ToolOutput { text, structured, is_error: false, skill: None };
+        settle(&mut output, "Approved.", state);
+        (output.text, serde_json::from_str(output.structured.unwrap().get()).unwrap())
+    }
+
+    #[test]
+    fn decision_replaces_the_announcement() {
+        let value = json!({ "proposal": "p", "state": "open", "next": "A person decides." });
+        let (text, value) =
+            settled("Recorded. A person decides.\nNote: n.", &value, Some("applied"));
+        assert_eq!(text, "Recorded. Approved.\nNote: n.");
+        let expected = json!({
+            "proposal": "p", "state": "applied", "next": "Approved.", "review": "Approved.",
+        });
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn decision_without_announcement_is_appended() {
+        let (text, value) = settled("Recorded.", &json!({ "state": "open" }), None);
+        assert_eq!(text, "Recorded.\nApproved.");
+        assert_eq!(value, json!({ "state": "open", "review": "Approved." }));
+        let (text, value) = settled("Recorded.", &json!([1]), Some("applied"));
+        assert_eq!((&*text, value), ("Recorded.\nApproved.", json!([1])));
     }
 
     #[test]

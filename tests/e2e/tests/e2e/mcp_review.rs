@@ -65,6 +65,8 @@ fn a_client_may_ask_its_human_only_where_the_settings_say_so() {
     assert!(shown.contains("Why: Politer."), "{shown}");
     assert!(shown.contains("\n-Say hello to them.\n+Bow first."), "{shown}");
     assert!(text.contains("A person approved it"), "{text}");
+    // It is not waiting for anybody any more.
+    assert!(!text.contains("Nothing is changed") && !text.contains("decides"), "{text}");
     assert!(skill_of(&home).contains("Bow first."));
     let read = client.call("read_skill", json!({ "skill_id": "greet" })).to_string();
     assert!(read.contains("Bow first."), "{read}");
@@ -132,6 +134,9 @@ fn the_newest_version_carries_the_question_and_the_answer() {
     // It was not proposed a second time.
     assert_eq!((&value["number"], &value["count"]), (&json!(2), &json!(1)));
     assert!(value["review"].as_str().unwrap().starts_with("A person approved it"), "{value}");
+    assert_eq!((&value["state"], &value["next"]), (&json!("applied"), &value["review"]));
+    let told = done["content"][0]["text"].as_str().unwrap();
+    assert!(!told.contains("Nothing is changed") && !told.contains("open"), "{told}");
     assert!(text().contains("Bow first."));
     // And the answer counts once.
     assert_eq!(client.refusal("tools/call", again(&call, state, approve)).0, -32602);

@@ -88,7 +88,7 @@ fn the_same_proposal_is_counted() {
     assert_eq!(again["structured"]["merged"], true);
     assert_eq!(again["structured"]["count"], 2);
     let text = again["text"].as_str().unwrap();
-    assert!(text.starts_with("The same proposal is open already: number 1 ("), "{text}");
+    assert!(text.starts_with("The same proposal was made before: number 1 ("), "{text}");
     assert_eq!(files(&home).len(), 1);
     let other = propose(&home, &wish("Say hey.")).success().json();
     assert_eq!(other["structured"]["merged"], false);

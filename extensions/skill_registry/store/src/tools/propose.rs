@@ -62,7 +62,7 @@ fn answer(made: &Proposed) -> Answer {
     let (number, id) = (proposal.seq, &proposal.id);
     let mut text = if made.merged {
         format!(
-            "The same proposal is open already: number {number} ({id}), now made {} times.",
+            "The same proposal was made before: number {number} ({id}), now {} times.",
             proposal.count
         )
     } else {
