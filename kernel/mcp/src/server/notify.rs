@@ -134,23 +134,29 @@ pub(super) async fn to_a_subscription(
     context: &SubscriptionContext,
 ) -> Result<(), ErrorData> {
     let client = session.client(context.request_context());
-    let watched = Arc::new(Watched::default());
-    let limits = &session.shared.limits;
-    for uri in context.accepted().resource_subscriptions.iter().flatten() {
-        let seen = look(&session.shared, &client, uri).await;
-        watched.remember(uri.clone(), seen, limits.watched);
-    }
-    let teller = Teller {
-        client,
-        shared: Arc::clone(&session.shared),
-        watched,
-        changes: session.changes.clone(),
-        way: Way::Subscription(context.sink().clone()),
+    let tell = async {
+        let watched = Arc::new(Watched::default());
+        let limits = &session.shared.limits;
+        for uri in context.accepted().resource_subscriptions.iter().flatten() {
+            let seen = look(&session.shared, &client, uri).await;
+            watched.remember(uri.clone(), seen, limits.watched);
+        }
+        let teller = Teller {
+            client: client.clone(),
+            shared: Arc::clone(&session.shared),
+            watched,
+            changes: session.changes.clone(),
+            way: Way::Subscription(context.sink().clone()),
+        };
+        teller.tell().await;
     };
     tokio::select! {
-        () = context.cancelled() => Ok(()),
-        () = teller.tell() => Ok(()),
+        () = context.cancelled() => {}
+        // Else the library would wait for this one, although nobody reads what it says.
+        () = session.left.cancelled() => {}
+        () = tell => {}
     }
+    Ok(())
 }
 
 /// Begins to watch a resource for a session of the older versions.
