@@ -59,6 +59,8 @@ pub mod skill_interface {
     pub const LIST_PUBLISHED: &str = "list_published";
     /// [`super::PublishedDetailsRequest`] → a list of [`super::PublishedDetails`].
     pub const PUBLISHED_DETAILS: &str = "published_details";
+    /// [`super::PublishedDetailsRequest`] → a number that changes with those details, or nothing.
+    pub const PUBLISHED_STAMP: &str = "published_stamp";
     /// [`super::PublishedUriRequest`] → [`super::PublishedBody`].
     pub const READ_PUBLISHED: &str = "read_published";
     /// [`super::PublishedUriRequest`] → a list of [`super::PublishedEntry`].

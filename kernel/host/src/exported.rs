@@ -111,6 +111,14 @@ impl Published<'_> {
         call(self.kernel, skill_interface::PUBLISHED_DETAILS, &request).await
     }
 
+    /// Returns a number that changes whenever the details of these skills may; `None` from a provider
+    /// that has none.
+    pub async fn stamp(self, skill_ids: Vec<String>) -> Option<u64> {
+        let request = PublishedDetailsRequest { context: self.context, skill_ids };
+        // One that was built before there were stamps does not know the method.
+        call(self.kernel, skill_interface::PUBLISHED_STAMP, &request).await.unwrap_or_default()
+    }
+
     /// Reads a file of a skill.
     ///
     /// # Errors

@@ -86,6 +86,12 @@ pub trait Backend: Send + Sync + 'static {
         skill_ids: &[&str],
     ) -> Result<Vec<PublishedDetails>, BackendError>;
 
+    /// Returns a number that changes whenever [`Backend::details`] of these skills may answer
+    /// otherwise, and costs less; by default `None`, and the details are asked for every time.
+    async fn stamp(&self, _session: &ClientSession, _skill_ids: &[&str]) -> Option<u64> {
+        None
+    }
+
     /// Reads a whole file of a skill.
     async fn read(&self, session: &ClientSession, uri: &str)
     -> Result<PublishedBody, BackendError>;

@@ -12,6 +12,8 @@ pub mod http;
 mod limits;
 mod server;
 mod stdio;
+#[cfg(test)]
+mod stub;
 
 pub use backend::{
     Backend, BackendError, Change, ClientSession, KernelBackend, PromptArguments, ScopeError,

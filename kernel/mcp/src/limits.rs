@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes of one message that comes in.
     pub message: usize,
+    /// Bytes of a resource's content as it stands in an answer.
+    pub resource: usize,
     /// Requests of one session that are worked on at the same time; more wait.
     pub running: usize,
     /// Requests of one session that wait; more are refused.
@@ -29,6 +31,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message: 4 * 1024 * 1024,
+            resource: 8 * 1024 * 1024,
             running: 64,
             waiting: 4096,
             page: 100,

@@ -10,6 +10,8 @@ mod prompts;
 mod resources;
 mod review;
 mod skills;
+#[cfg(test)]
+mod tests;
 mod tools;
 
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use rmcp::model::{
     ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams,
     ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-    SubscriptionFilter, UnsubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use skillhost_contract::payload::ErrorKind;
@@ -36,7 +38,8 @@ use asked::Asked;
 use gate::Gate;
 use listed::Listed;
 use notify::Watched;
-use tools::Declared;
+use skills::SkillPages;
+use tools::KnownTools;
 
 /// Serves a backend to any number of clients; cheap to clone.
 #[derive(Clone)]
@@ -49,7 +52,8 @@ struct Shared {
     limits: Limits,
     version: String,
     listed: Listed,
-    declared: Declared,
+    pages: SkillPages,
+    known_tools: KnownTools,
     asked: Asked,
 }
 
@@ -70,8 +74,16 @@ impl Server {
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: Limits, version: &str) -> Self {
         let version = version.to_owned();
-        let (listed, declared, asked) = Default::default();
-        Self { shared: Arc::new(Shared { backend, limits, version, listed, declared, asked }) }
+        let shared = Shared {
+            backend,
+            limits,
+            version,
+            listed: Listed::default(),
+            pages: SkillPages::default(),
+            known_tools: KnownTools::default(),
+            asked: Asked::default(),
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -159,6 +171,21 @@ fn refused(error: &BackendError) -> ErrorData {
     ErrorData::new(code, error.message.clone(), Some(data))
 }
 
+/// As [`refused`], for what was addressed as a resource: an unknown one has a code of its own, which
+/// the library replaces for clients of the newest version.
+fn resource_error(error: &BackendError) -> ErrorData {
+    let data = refused(error);
+    match error.kind {
+        ErrorKind::NotFound => ErrorData { code: ErrorCode::RESOURCE_NOT_FOUND, ..data },
+        _ => data,
+    }
+}
+
+/// A resource that does not exist, or not for this client.
+fn unknown_resource(uri: &str) -> ErrorData {
+    ErrorData { code: ErrorCode::RESOURCE_NOT_FOUND, ..unknown("resource", uri) }
+}
+
 /// A parameter that names nothing, or nothing for this client.
 fn unknown(what: &str, name: &str) -> ErrorData {
     let shown: String = name.chars().take(256).collect();
@@ -206,6 +233,10 @@ impl ServerHandler for Session {
         context: Context,
     ) -> Result<CallToolResponse, ErrorData> {
         self.answer(&context, tools::call(self, &context, request)).await
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shared.known_tool(name)
     }
 
     async fn list_skills(

@@ -53,6 +53,10 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 let request: PublishedDetailsRequest = from_bytes(payload)?;
                 to_bytes(&self.0.published_details(&request.context, &request.skill_ids).await?)
             }
+            skill_interface::PUBLISHED_STAMP => {
+                let request: PublishedDetailsRequest = from_bytes(payload)?;
+                to_bytes(&self.0.published_stamp(&request.context, &request.skill_ids).await?)
+            }
             skill_interface::READ_PUBLISHED => {
                 let PublishedUriRequest { context, uri } = from_bytes(payload)?;
                 to_bytes(&self.0.read_published(&context, &uri).await?)

@@ -154,6 +154,20 @@ pub trait SkillProvider: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// Returns a number that changes whenever [`SkillProvider::published_details`] of these skills may
+    /// answer otherwise, and costs less. By default there is none, and the details are asked for
+    /// every time.
+    ///
+    /// # Errors
+    /// Are taken for none.
+    async fn published_stamp(
+        &self,
+        _cx: &CallContext,
+        _skill_ids: &[String],
+    ) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Reads a whole file of a published skill. The address comes from a stranger.
     ///
     /// # Errors

@@ -151,6 +151,10 @@ impl SkillProvider for SkillRegistry {
         shaped(&found.details)
     }
 
+    async fn published_stamp(&self, cx: &CallContext, ids: &[String]) -> Result<Option<u64>> {
+        Ok(Some(blocking(|| self.publication.stamp(audience(cx), ids))))
+    }
+
     async fn read_published(&self, cx: &CallContext, uri: &str) -> Result<PublishedBody> {
         self.handed_out(cx, blocking(|| self.publication.read(audience(cx), uri)))
     }

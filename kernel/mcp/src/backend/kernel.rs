@@ -146,6 +146,11 @@ impl Backend for KernelBackend {
         Ok(self.kernel.published(self.context(session)).details(skill_ids).await?)
     }
 
+    async fn stamp(&self, session: &ClientSession, skill_ids: &[&str]) -> Option<u64> {
+        let skill_ids = skill_ids.iter().map(|&id| id.to_owned()).collect();
+        self.kernel.published(self.context(session)).stamp(skill_ids).await
+    }
+
     async fn read(
         &self,
         session: &ClientSession,

@@ -5,11 +5,11 @@ use rmcp::model::{
     PaginatedRequestParams, ReadResourceDirectoryRequestParams, ReadResourceResponse,
     ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
 };
-use skillhost_contract::payload::{PublishedContent, PublishedSkill};
+use skillhost_contract::payload::{ErrorKind, PublishedContent, PublishedSkill};
 
 use super::page::page;
 use super::skills::find;
-use super::{Context, Session, refused};
+use super::{Context, Session, resource_error};
 
 /// The template of the files' addresses.
 pub(super) const TEMPLATE: &str = "skill://{skill_id}/{+path}";
@@ -59,7 +59,12 @@ pub(super) async fn read(
 ) -> Result<ReadResourceResponse, ErrorData> {
     let client = session.client(context);
     find(&session.shared, &client, uri).await?;
-    let body = session.backend().read(&client, uri).await.map_err(|e| refused(&e))?;
+    let body = session.backend().read(&client, uri).await.map_err(|e| resource_error(&e))?;
+    let (PublishedContent::Text(content) | PublishedContent::Base64(content)) = &body.content;
+    let limit = session.shared.limits.resource;
+    if content.len() > limit {
+        return Err(too_large(uri, content.len(), limit));
+    }
     let contents = match body.content {
         PublishedContent::Text(text) => ResourceContents::text(text, uri),
         PublishedContent::Base64(blob) => ResourceContents::blob(blob, uri),
@@ -67,6 +72,13 @@ pub(super) async fn read(
     let (ttl, scope) = session.freshness();
     let result = ReadResourceResult::new(vec![contents.with_mime_type(body.mime_type)]);
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope).into())
+}
+
+/// A resource that clients could not take: theirs have limits, too.
+fn too_large(uri: &str, size: usize, limit: usize) -> ErrorData {
+    let message = format!("{uri} takes {size} bytes in an answer, more than {limit}");
+    let kind = serde_json::json!({ "kind": ErrorKind::TooLarge });
+    ErrorData::invalid_params(message, Some(kind))
 }
 
 pub(super) async fn directory(
@@ -78,7 +90,8 @@ pub(super) async fn directory(
     // The address of a directory may end with a slash.
     let uri = request.uri.strip_suffix('/').unwrap_or(&request.uri);
     find(&session.shared, &client, uri).await?;
-    let entries = session.backend().directory(&client, uri).await.map_err(|e| refused(&e))?;
+    let entries =
+        session.backend().directory(&client, uri).await.map_err(|e| resource_error(&e))?;
     let paging = PaginatedRequestParams::default().with_cursor(request.cursor);
     let size = session.shared.limits.page;
     let (entries, next) = page(&entries, |entry| &entry.name, Some(&paging), size)?;

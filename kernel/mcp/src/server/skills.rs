@@ -1,16 +1,60 @@
 //! The Skills extension, `io.modelcontextprotocol/skills` (SEP-2640).
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
     ErrorData, GetSkillResult, ListSkillsResult, PaginatedRequestParams, Skill, SkillFrontmatter,
     SkillResource, SkillResources,
 };
-use skillhost_contract::payload::{PublishedDetails, PublishedSkill};
+use skillhost_contract::payload::{PublishedDetails, PublishedSkill, PublishedSkills};
 
 use super::page::page;
-use super::{Context, Session, Shared, refused, unknown};
+use super::{Context, Session, Shared, refused, unknown, unknown_resource};
 use crate::backend::ClientSession;
+
+/// Pages of `skills/list` that are kept; where there are more, all of them are made anew.
+const MAX_PAGES: usize = 64;
+
+/// The pages that were made, by the id of their first skill.
+#[derive(Default)]
+pub(super) struct SkillPages(Mutex<HashMap<String, SkillPage>>);
+
+/// The entries of a page, and what they were made of.
+struct SkillPage {
+    list: Arc<PublishedSkills>,
+    skill_ids: Vec<String>,
+    stamp: u64,
+    entries: Arc<Vec<Skill>>,
+}
+
+impl SkillPages {
+    /// Returns the entries of a page of a list, if they were made of the same.
+    fn find(
+        &self,
+        list: &Arc<PublishedSkills>,
+        skill_ids: &[&str],
+        stamp: u64,
+    ) -> Option<Arc<Vec<Skill>>> {
+        let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let page = pages.get(*skill_ids.first()?)?;
+        let is_same = Arc::ptr_eq(&page.list, list)
+            && page.stamp == stamp
+            && page.skill_ids.iter().eq(skill_ids);
+        is_same.then(|| Arc::clone(&page.entries))
+    }
+
+    /// Keeps a page; those of an earlier list are dropped.
+    fn insert(&self, page: SkillPage) {
+        let Some(first) = page.skill_ids.first().cloned() else { return };
+        let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.retain(|_, kept| Arc::ptr_eq(&kept.list, &page.list));
+        if pages.len() >= MAX_PAGES {
+            pages.clear();
+        }
+        pages.insert(first, page);
+    }
+}
 
 pub(super) async fn list(
     session: &Session,
@@ -22,7 +66,8 @@ pub(super) async fn list(
     let offered: Vec<_> = all.skills.iter().filter(|skill| skill.model_invocable).collect();
     let size = session.shared.limits.page;
     let (page, next) = page(&offered, |skill| &skill.id, request.as_ref(), size)?;
-    let mut result = ListSkillsResult::with_all_items(entries(session, &client, page).await?);
+    let entries = page_entries(session, &client, &all, page).await?;
+    let mut result = ListSkillsResult::with_all_items(Vec::clone(&entries));
     result.next_cursor = next;
     let (ttl, scope) = session.freshness();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
@@ -34,7 +79,8 @@ pub(super) async fn get(
     uri: &str,
 ) -> Result<GetSkillResult, ErrorData> {
     let client = session.client(context);
-    let skill = find(&session.shared, &client, uri).await?;
+    // A skill is not a resource: one that does not exist is a wrong parameter to every version.
+    let skill = find(&session.shared, &client, uri).await.map_err(|_| unknown("skill", uri))?;
     let found = entries(session, &client, &[&skill]).await?;
     let found = found.into_iter().find(|found| found.uri == uri);
     let (ttl, scope) = session.freshness();
@@ -42,6 +88,32 @@ pub(super) async fn get(
         Some(found) => Ok(GetSkillResult::new(found).with_ttl_ms(ttl).with_cache_scope(scope)),
         None => Err(unknown("skill", uri)),
     }
+}
+
+/// The entries of a page of a list, made anew only if one of them may have changed.
+async fn page_entries(
+    session: &Session,
+    client: &ClientSession,
+    list: &Arc<PublishedSkills>,
+    page: &[&PublishedSkill],
+) -> Result<Arc<Vec<Skill>>, ErrorData> {
+    let skill_ids: Vec<_> = page.iter().map(|skill| &*skill.id).collect();
+    // Taken first: what changes while the entries are made shows the next time.
+    let stamp = match skill_ids.is_empty() {
+        true => None,
+        false => session.backend().stamp(client, &skill_ids).await,
+    };
+    let pages = &session.shared.pages;
+    if let Some(entries) = stamp.and_then(|stamp| pages.find(list, &skill_ids, stamp)) {
+        return Ok(entries);
+    }
+    let entries = Arc::new(entries(session, client, page).await?);
+    if let Some(stamp) = stamp {
+        let skill_ids = skill_ids.into_iter().map(str::to_owned).collect();
+        let (list, entries) = (Arc::clone(list), Arc::clone(&entries));
+        pages.insert(SkillPage { list, skill_ids, stamp, entries });
+    }
+    Ok(entries)
 }
 
 /// Finds the skill that an address belongs to.
@@ -58,7 +130,7 @@ pub(super) async fn find(
         uri.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let found = all.skills.iter().find(|skill| skill.model_invocable && below(&skill.root));
-    found.cloned().ok_or_else(|| unknown("resource", uri))
+    found.cloned().ok_or_else(|| unknown_resource(uri))
 }
 
 /// The entries of skills; one that the extension has no form for is left out and logged.

@@ -1,6 +1,6 @@
 //! Tools: what there is to call, and calls.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
@@ -14,32 +14,65 @@ use skillhost_contract::payload::{ToolOutput, ToolSpec};
 use super::asked::CallHash;
 use super::page::page;
 use super::review::Reviewed;
-use super::{Context, Session, refused, review, unknown};
+use super::{Context, Server, Session, Shared, refused, review, unknown};
 use crate::backend::{BackendError, Change, ClientSession};
 
 /// Where in the `_meta` of a result programs find a value that is not structured content.
 const STRUCTURED: &str = "skillhost/structured";
 
-/// The tools whose value is structured content, and of which state of the backend that is true.
+/// The exported tools by name, and of which state of the backend that is true.
 #[derive(Default)]
-pub(super) struct Declared(Mutex<Option<(Change, Arc<BTreeSet<String>>)>>);
+pub(super) struct KnownTools(Mutex<Option<(Change, ToolsByName)>>);
+
+type ToolsByName = Arc<BTreeMap<String, Tool>>;
+
+impl Shared {
+    /// Returns the exported tools, of which only a change of the backend makes others.
+    async fn known_tools(
+        &self,
+        client: &ClientSession,
+        now: Change,
+    ) -> Result<ToolsByName, BackendError> {
+        let KnownTools(kept) = &self.known_tools;
+        let known = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, tools)) = known.filter(|(of, _)| *of == now) {
+            return Ok(tools);
+        }
+        let specs = self.backend.tools(client).await?;
+        let tools = specs.iter().map(|spec| (spec.name.clone(), tool(spec)));
+        let tools: ToolsByName = Arc::new(tools.collect());
+        let kept = &mut *kept.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some((now, Arc::clone(&tools)));
+        Ok(tools)
+    }
+
+    /// Returns an exported tool as it was when the tools were looked at last.
+    pub(super) fn known_tool(&self, name: &str) -> Option<Tool> {
+        let KnownTools(kept) = &self.known_tools;
+        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().and_then(|(_, tools)| tools.get(name).cloned())
+    }
+}
+
+impl Server {
+    /// Looks at the exported tools if they may have changed; [`Session::get_tool`] cannot wait.
+    pub(crate) async fn refresh_tools(&self) {
+        // Taken first: what changes while the tools are listed shows the next time.
+        let now = *self.shared.backend.changes().borrow();
+        let client = ClientSession { id: "mcp-http".to_owned(), client: "http".to_owned() };
+        if let Err(error) = self.shared.known_tools(&client, now).await {
+            tracing::warn!(%error, "the exported tools are not known");
+        }
+    }
+}
 
 impl Session {
     /// Tells whether a tool has declared what its value looks like.
     async fn declares(&self, client: &ClientSession, name: &str) -> Result<bool, BackendError> {
-        let Declared(kept) = &self.shared.declared;
-        // Asked first: what changes while the tools are listed shows the next time.
+        // Taken first: what changes while the tools are listed shows the next time.
         let now = *self.changes.borrow();
-        let known = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, declared)) = known.filter(|(of, _)| *of == now) {
-            return Ok(declared.contains(name));
-        }
-        let specs = self.backend().tools(client).await?;
-        let declared = specs.iter().filter(|spec| declared(spec).is_some());
-        let declared: Arc<BTreeSet<_>> = Arc::new(declared.map(|spec| spec.name.clone()).collect());
-        let is_one = declared.contains(name);
-        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, declared));
-        Ok(is_one)
+        let tools = self.shared.known_tools(client, now).await?;
+        Ok(tools.get(name).is_some_and(|tool| tool.output_schema.is_some()))
     }
 }
 

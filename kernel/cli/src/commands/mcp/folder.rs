@@ -149,6 +149,10 @@ impl Backend for FolderBackend {
         shaped(&found.details)
     }
 
+    async fn stamp(&self, _session: &ClientSession, skill_ids: &[&str]) -> Option<u64> {
+        Some(block_in_place(|| self.publication.stamp(Audience::Model, skill_ids)))
+    }
+
     async fn read(
         &self,
         _session: &ClientSession,
