@@ -1,53 +1,64 @@
 //! Many clients over streamable HTTP, at one path.
 //!
-//! Who may speak to the server is decided in this order: only so many connections; the `Host` and
-//! `Origin` of the request, so that no web page reaches a server on loopback under another name; the
-//! bearer token, where there is one. Off loopback there has to be one.
+//! A request is decided about by its head alone: the `Host` and `Origin`, so that no web page reaches
+//! a server on loopback under another name; then the bearer token, where there is one. Off loopback
+//! there has to be one. Of a request that is refused no byte of the body is read. Connections that
+//! have not come that far have places of their own and five seconds for a head, so that they keep no
+//! client waiting.
 
+mod connections;
+mod guard;
+mod sessions;
 mod token;
 
+#[cfg(test)]
+mod tests;
+
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, WWW_AUTHENTICATE};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::header::{CONTENT_LENGTH, HeaderName, WWW_AUTHENTICATE};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use hyper_util::rt::TokioIo;
+use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use token::{Token, TokenError};
 
 use crate::server::{Server, Session};
+use connections::{Connection, ConnectionLimits, Connections, WatchedBody, WatchedStream};
+use guard::{HeadError, HeadGuard};
+use sessions::Sessions;
 
 /// Where the protocol is spoken.
 pub const PATH: &str = "/mcp";
-
-/// Connections at the same time; more wait in the system's queue.
-const CONNECTIONS: usize = 256;
-
-/// Sessions at the same time; a client that begins one more is told to come back later.
-const SESSIONS: usize = 512;
-
-/// How long a connection may be silent before a request, and while sending its head.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// How long a request's body may take.
 const BODY: Duration = Duration::from_secs(30);
 
 /// How long connections may go on once the server is to end.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// The header that names a client's session.
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// The header that names the version of the protocol.
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// The header that names the method of a message.
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 type Body = BoxBody<Bytes, Infallible>;
 
@@ -80,16 +91,9 @@ impl Access {
     }
 
     fn config(&self, address: SocketAddr, server: &Server) -> StreamableHttpServerConfig {
-        let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
-        if !address.ip().is_unspecified() {
-            hosts.push(address.ip().to_string());
-        }
-        hosts.extend(self.hosts.iter().cloned());
-        let loopback = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
-        let origins = loopback.map(str::to_owned).into_iter().chain(self.origins.iter().cloned());
         let mut config = StreamableHttpServerConfig::default()
-            .with_allowed_hosts(hosts)
-            .with_allowed_origins(origins)
+            .with_allowed_hosts(guard::allowed_hosts(self, address))
+            .with_allowed_origins(guard::allowed_origins(self))
             .enforce_origin_validation();
         config.max_request_body_bytes = server.limits().message;
         config
@@ -108,28 +112,20 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     access.check(address).map_err(std::io::Error::other)?;
-    let mut config = access.config(address, server);
-    config.cancellation_token = stop.child_token();
-    let sessions = Arc::<LocalSessionManager>::default();
-    let template = server.clone();
-    let service =
-        StreamableHttpService::new(move || Ok(template.session()), Arc::clone(&sessions), config);
-    let door = Arc::new(Door { service, sessions, access, message: server.limits().message });
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let door = Arc::new(Door::new(server, &access, address, &stop));
+    let open = Connections::new(ConnectionLimits::default());
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener) => accepted,
             // Whatever has ended is taken out, so that the set does not grow.
             Some(_) = connections.join_next() => continue,
         };
-        let Some((stream, place)) = accepted else { continue };
-        let (door, stop) = (Arc::clone(&door), stop.clone());
-        connections.spawn(async move {
-            let _place = place;
-            connection(stream, door, stop).await;
-        });
+        let Some(stream) = accepted else { continue };
+        // Answers are small and waited for.
+        let _ = stream.set_nodelay(true);
+        connections.spawn(serve_connection(stream, open.open(), Arc::clone(&door), stop.clone()));
     }
     let ended = async { while connections.join_next().await.is_some() {} };
     // Dropping the set ends the others.
@@ -137,13 +133,10 @@ pub async fn serve(
     Ok(())
 }
 
-type Place = tokio::sync::OwnedSemaphorePermit;
-
-/// Waits for a connection and a place for it; nothing if it went away again.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Option<(TcpStream, Place)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+/// Waits for a connection; nothing if it went away again.
+async fn accept(listener: &TcpListener) -> Option<TcpStream> {
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, _)) => Some(stream),
         Err(error) => {
             tracing::warn!(%error, "a connection was not accepted");
             // Such as too many open files: trying again at once would not help.
@@ -153,21 +146,38 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Option<(TcpS
     }
 }
 
-async fn connection(stream: TcpStream, door: Arc<Door>, stop: CancellationToken) {
-    // Answers are small and waited for.
-    let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request| {
-        let door = Arc::clone(&door);
-        async move { Ok::<_, Infallible>(door.enter(request).await) }
+/// Serves one connection until it ends, its time is up or it has to give way to another one.
+async fn serve_connection<S>(
+    stream: S,
+    connection: Connection,
+    door: Arc<Door>,
+    stop: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let service = service_fn(|request| {
+        let (door, connection) = (Arc::clone(&door), connection.clone());
+        async move {
+            let guard = connection.serve();
+            let answer = door.enter(request, &connection).await;
+            Ok::<_, Infallible>(answer.map(|body| WatchedBody { body, _guard: guard }))
+        }
     });
+    let stream = WatchedStream { stream, connection: connection.clone() };
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_headers(64);
+    // How long a head may take is the connection's to say.
+    builder.header_read_timeout(None).max_headers(64);
     let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut expired = std::pin::pin!(connection.expired());
     let outcome = tokio::select! {
         outcome = served.as_mut() => outcome,
+        () = expired.as_mut() => return,
         () = stop.cancelled() => {
             served.as_mut().graceful_shutdown();
-            served.await
+            tokio::select! {
+                outcome = served => outcome,
+                () = expired => return,
+            }
         }
     };
     if let Err(error) = outcome {
@@ -177,27 +187,60 @@ async fn connection(stream: TcpStream, door: Arc<Door>, stop: CancellationToken)
 
 /// What every request passes on its way in.
 struct Door {
-    service: StreamableHttpService<Session, LocalSessionManager>,
-    sessions: Arc<LocalSessionManager>,
-    access: Access,
+    server: Server,
+    service: StreamableHttpService<Session, Sessions>,
+    sessions: Arc<Sessions>,
+    guard: HeadGuard,
     message: usize,
 }
 
 impl Door {
-    async fn enter(&self, request: Request<Incoming>) -> Response<Body> {
+    fn new(
+        server: &Server,
+        access: &Access,
+        address: SocketAddr,
+        stop: &CancellationToken,
+    ) -> Self {
+        Self::with_sessions(server, access, address, stop, Sessions::default())
+    }
+
+    fn with_sessions(
+        server: &Server,
+        access: &Access,
+        address: SocketAddr,
+        stop: &CancellationToken,
+        sessions: Sessions,
+    ) -> Self {
+        let mut config = access.config(address, server);
+        config.cancellation_token = stop.child_token();
+        let sessions = Arc::new(sessions);
+        let template = server.clone();
+        let service = StreamableHttpService::new(
+            move || Ok(template.session()),
+            Arc::clone(&sessions),
+            config,
+        );
+        let guard = HeadGuard::new(access, address);
+        let message = server.limits().message;
+        Self { server: server.clone(), service, sessions, guard, message }
+    }
+
+    /// Answers a request. Only of one that its head lets in, the body is read.
+    async fn enter<B>(&self, request: Request<B>, connection: &Connection) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Display,
+    {
+        if let Err(error) = self.guard.check(request.uri(), request.headers()) {
+            return head_refusal(error);
+        }
+        if !connection.admit() {
+            return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many connections");
+        }
         if request.uri().path() != PATH {
             return refusal(StatusCode::NOT_FOUND, "MCP is spoken at /mcp");
         }
-        if let Some(token) = &self.access.token
-            && !bearer(request.headers()).is_some_and(|given| token.is(given))
-        {
-            let mut refusal = refusal(StatusCode::UNAUTHORIZED, "a bearer token is needed");
-            let scheme = http::HeaderValue::from_static("Bearer realm=\"skillhost\"");
-            refusal.headers_mut().insert(WWW_AUTHENTICATE, scheme);
-            return refusal;
-        }
-        let begins = !request.headers().contains_key("mcp-session-id");
-        if begins && self.sessions.sessions.read().await.len() >= SESSIONS {
+        if may_begin_session(&request) && !self.sessions.has_room() {
             return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
         }
         let (head, body) = request.into_parts();
@@ -214,6 +257,10 @@ impl Door {
             }
             Ok(Err(_)) => refusal(StatusCode::BAD_REQUEST, "the message was cut off"),
             Ok(Ok(body)) => {
+                if head.headers.get(METHOD).is_some_and(|method| method == "tools/call") {
+                    // The library compares the headers of arguments with the tool's schema.
+                    self.server.refresh_tools().await;
+                }
                 let request = Request::from_parts(head, Full::new(body.to_bytes()));
                 self.service.handle(request).await
             }
@@ -221,47 +268,25 @@ impl Door {
     }
 }
 
-/// What a request says after `Bearer`.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+/// Tells whether a request may be one that begins a session; the newest versions have none.
+fn may_begin_session<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    let version = headers.get(VERSION).and_then(|version| version.to_str().ok());
+    let newest = version.is_some_and(|v| v >= ProtocolVersion::V_2026_07_28.as_str());
+    request.method() == http::Method::POST && !headers.contains_key(SESSION) && !newest
+}
+
+fn head_refusal(error: HeadError) -> Response<Body> {
+    let mut response = refusal(error.status, error.text);
+    if error.status == StatusCode::UNAUTHORIZED {
+        let scheme = HeaderValue::from_static("Bearer realm=\"skillhost\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+    }
+    response
 }
 
 fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
     *response.status_mut() = status;
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn other_machines_need_a_token() {
-        let open = Access::default();
-        let guarded =
-            Access { token: Some(Token::new("0123456789abcdef").unwrap()), ..open.clone() };
-        for (address, alone) in
-            [("127.0.0.1:1", true), ("[::1]:1", true), ("0.0.0.0:1", false), ("10.0.0.1:1", false)]
-        {
-            let address = address.parse().unwrap();
-            assert_eq!(open.check(address).is_ok(), alone, "{address}");
-            assert!(guarded.check(address).is_ok());
-        }
-    }
-
-    #[test]
-    fn a_bearer_token_is_found_where_it_belongs() {
-        let found = |value: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(AUTHORIZATION, value.parse().unwrap());
-            bearer(&headers).map(str::to_owned)
-        };
-        assert_eq!(found("Bearer abc").as_deref(), Some("abc"));
-        assert_eq!(found("bearer  abc ").as_deref(), Some("abc"));
-        assert_eq!(found("Basic abc"), None);
-        assert_eq!(found("Bearer"), None);
-        assert_eq!(bearer(&HeaderMap::new()), None);
-    }
 }
