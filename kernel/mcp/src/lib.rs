@@ -20,4 +20,4 @@ pub use backend::{
 };
 pub use limits::Limits;
 pub use server::Server;
-pub use stdio::{ServeError, serve, serve_stdio};
+pub use stdio::{Refusal, ServeError, refuse, refuse_stdio, serve, serve_stdio};

@@ -1,5 +1,7 @@
 //! One client on standard input and output.
 
+mod refusal;
+
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
+
+pub use refusal::{Refusal, refuse, refuse_stdio};
 
 /// Why serving ended other than by the client's or the operator's will.
 #[derive(Debug, thiserror::Error)]

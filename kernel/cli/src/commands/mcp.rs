@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use skillhost_kernel::{BootOptions, Home, Installation, Kernel, Settings, discover};
 use skillhost_mcp::http::{self, Access, Token};
-use skillhost_mcp::{Backend, KernelBackend, Limits, Server, serve_stdio};
+use skillhost_mcp::{Backend, KernelBackend, Limits, Refusal, Server, refuse_stdio, serve_stdio};
 use skillhost_process::Processes;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,16 +30,49 @@ pub(super) fn mcp(session: &Session, args: &McpArgs) -> Outcome {
     if let Some(McpCommand::Install(args)) = &args.command {
         return install::install(session, args);
     }
-    match session.trusted_home_if_any()? {
-        Some(home) => serve_home(session, home, args),
-        None => serve_folders(session, args),
+    match prepare(session, args) {
+        Ok(Served::Home(home, settings)) => serve_home(session, home, *settings, args),
+        Ok(Served::Folders(roots)) => serve_folders(session, roots, args),
+        Err(error) => refuse(session, args, error),
     }
 }
 
+/// What is to be served.
+enum Served {
+    /// A home, with its settings.
+    Home(Home, Box<Settings>),
+    /// The skills that lie where clients look for them, and those of more roots.
+    Folders(Vec<skill_store::Root>),
+}
+
+/// Finds what is to be served.
+fn prepare(session: &Session, args: &McpArgs) -> Result<Served, CliError> {
+    match session.trusted_home_if_any()? {
+        Some(home) => {
+            let mut settings = session.settings(&home)?.settings;
+            add_roots(session, &home, &mut settings, &args.roots)?;
+            Ok(Served::Home(home, Box::new(settings)))
+        }
+        None => Ok(Served::Folders(labelled(session, &args.roots)?)),
+    }
+}
+
+/// Ends with an error, which a client that waits on the other side is answered with first.
+fn refuse(session: &Session, args: &McpArgs, error: CliError) -> Outcome {
+    if args.http.is_none() && !std::io::stdin().is_terminal() {
+        let hint = error.hints().join("\n");
+        let refusal = Refusal { message: error.message().to_owned(), hint };
+        session.block_on(async {
+            if let Ok(stop) = stop_on_signal() {
+                refuse_stdio(&refusal, stop).await;
+            }
+        })?;
+    }
+    Err(error)
+}
+
 /// Serves what the extensions of a home export, and its skills.
-fn serve_home(session: &Session, home: Home, args: &McpArgs) -> Outcome {
-    let mut settings = session.settings(&home)?.settings;
-    add_roots(session, &home, &mut settings, &args.roots)?;
+fn serve_home(session: &Session, home: Home, settings: Settings, args: &McpArgs) -> Outcome {
     let clients = settings.mcp.clone();
     let models = Arc::new(session.models(&home, &settings));
     let processes = Arc::new(Processes::default());
@@ -66,8 +99,7 @@ fn serve_home(session: &Session, home: Home, args: &McpArgs) -> Outcome {
 }
 
 /// Serves the skills that lie where clients look for them.
-fn serve_folders(session: &Session, args: &McpArgs) -> Outcome {
-    let roots = labelled(session, &args.roots)?;
+fn serve_folders(session: &Session, roots: Vec<skill_store::Root>, args: &McpArgs) -> Outcome {
     session.block_on(async {
         let stop = stop_on_signal()?;
         let backend = FolderBackend::open(&session.environment, roots)?;

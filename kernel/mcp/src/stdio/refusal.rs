@@ -1,0 +1,145 @@
+//! A server that cannot serve, and says so to its client.
+
+use rmcp::transport::io::stdio_pipes;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::Limits;
+
+/// The code of the refusal; from the range that JSON-RPC leaves to servers.
+const UNAVAILABLE: i64 = -32000;
+
+/// The code of a message that is not one.
+const PARSE_ERROR: i64 = -32700;
+
+/// The reason why nothing is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: String,
+}
+
+/// Answers every request on standard input with an error until the client goes away or `stop` is
+/// cancelled. A client whose server ends before that reports a closed connection, and not why.
+pub async fn refuse_stdio(refusal: &Refusal, stop: CancellationToken) {
+    let (read, write) = stdio_pipes();
+    refuse(refusal, read, write, stop).await;
+}
+
+/// Answers every request at the other end of two streams with an error, one message a line, as
+/// [`refuse_stdio`] does.
+pub async fn refuse(
+    refusal: &Refusal,
+    read: impl AsyncRead + Unpin,
+    write: impl AsyncWrite + Unpin,
+    stop: CancellationToken,
+) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        outcome = answer_each(refusal, read, write) => if let Err(error) = outcome {
+            tracing::debug!(%error, "the client was not answered");
+        },
+    }
+}
+
+async fn answer_each(
+    refusal: &Refusal,
+    read: impl AsyncRead + Unpin,
+    mut write: impl AsyncWrite + Unpin,
+) -> std::io::Result<()> {
+    let limit = Limits::default().message;
+    let mut read = BufReader::new(read);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let most = u64::try_from(limit).unwrap_or(u64::MAX);
+        let length = (&mut read).take(most).read_until(b'\n', &mut line).await?;
+        let Some(answer) = answer(refusal, &line) else {
+            if length == 0 || length == limit {
+                return Ok(());
+            }
+            continue;
+        };
+        write.write_all(format!("{answer}\n").as_bytes()).await?;
+        write.flush().await?;
+    }
+}
+
+/// Makes the answer to a line; `None` to one that is not a request.
+fn answer(refusal: &Refusal, line: &[u8]) -> Option<Value> {
+    if line.trim_ascii().is_empty() {
+        return None;
+    }
+    let message: Value = match serde_json::from_slice(line) {
+        Ok(message) => message,
+        Err(_) => {
+            let error = json!({ "code": PARSE_ERROR, "message": "the message is not JSON" });
+            return Some(json!({ "jsonrpc": "2.0", "id": null, "error": error }));
+        }
+    };
+    let id = message.get("id").filter(|id| id.is_string() || id.is_number())?;
+    message.get("method")?;
+    let Refusal { message, hint } = refusal;
+    // Few clients show anything but the message.
+    let text = match hint.is_empty() {
+        true => message.clone(),
+        false => format!("{message}; {hint}"),
+    };
+    let error = json!({ "code": UNAVAILABLE, "message": text, "data": { "hint": hint } });
+    Some(json!({ "jsonrpc": "2.0", "id": id, "error": error }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answers(input: &[u8]) -> Vec<Value> {
+        let refusal =
+            Refusal { message: "not trusted".to_owned(), hint: "skillhost trust".to_owned() };
+        let mut output = Vec::new();
+        refuse(&refusal, input, &mut output, CancellationToken::new()).await;
+        let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn every_request_is_refused() {
+        let input = b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{}}\n\
+            {\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n\n\
+            nonsense\n[1]\n{\"id\":\"a\",\"method\":\"ping\"}";
+        let error = json!({
+            "code": -32000, "message": "not trusted; skillhost trust",
+            "data": { "hint": "skillhost trust" },
+        });
+        let parse = json!({ "code": -32700, "message": "the message is not JSON" });
+        assert_eq!(
+            answers(input).await,
+            [
+                json!({ "jsonrpc": "2.0", "id": 0, "error": error }),
+                json!({ "jsonrpc": "2.0", "id": null, "error": parse }),
+                json!({ "jsonrpc": "2.0", "id": "a", "error": error }),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn endless_line_is_cut() {
+        let input = vec![b'x'; Limits::default().message + 10];
+        assert_eq!(answers(&input).await.len(), 2);
+        assert_eq!(answers(&b"[".repeat(100_000)).await.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn stop_ends_the_refusal() {
+        let (_client, server) = tokio::io::duplex(64);
+        let (read, write) = tokio::io::split(server);
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let refusal = Refusal { message: String::new(), hint: String::new() };
+        refuse(&refusal, read, write, stop).await;
+    }
+}
