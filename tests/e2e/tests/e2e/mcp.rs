@@ -7,9 +7,19 @@ use test_support::TestHome;
 use crate::mcp_client::{Client, VERSION, texts};
 use crate::scene::{home, skill, untrusted_home};
 
+/// A SKILL.md that strict clients take, in a directory of the same name.
+pub(crate) fn named(name: &str, body: &str) -> String {
+    format!("---\nname: {name}\ndescription: Use for {name}.\n---\n{body}\n")
+}
+
+/// As [`home`], with a greeting that is in `skills/list`.
+pub(crate) fn listed_home() -> TestHome {
+    home().skill("greet", &named("greet", "Say hello to them."))
+}
+
 /// A home with a skill that has everything an entry can have.
 pub(crate) fn furnished() -> TestHome {
-    home()
+    listed_home()
         .skill(
             "review",
             "---\nname: code-review\ndescription: Reviews code.\nversion: 1.2.3\nx-unknown: \
@@ -172,15 +182,17 @@ fn directories_are_read_like_resources() {
     assert_eq!(read("skill://review/code-review/references"), owned(&references));
     for uri in ["skill://review/code-review/SKILL.md", "skill://review/code-review/none"] {
         let refused = client.refusal("resources/directory/read", json!({ "uri": uri }));
-        assert_eq!(refused.0, -32602, "{uri}");
+        let expected = if uri.ends_with("none") { -32002 } else { -32602 };
+        assert_eq!(refused.0, expected, "{uri}");
     }
 }
 
 #[test]
 fn long_lists_come_in_pages() {
-    let mut home = home();
+    let mut home = listed_home();
     for number in 0..250 {
-        home = home.skill(&format!("s{number:03}"), &skill("Does something.", "Do it."));
+        let name = format!("s{number:03}");
+        home = home.skill(&name, &named(&name, "Do it."));
     }
     let mut client = Client::of(&home);
     let methods =
@@ -216,6 +228,127 @@ fn an_untrusted_home_is_not_served() {
 }
 
 #[test]
+fn untrusted_home_answers_initialize() {
+    let home = untrusted_home();
+    for (method, params) in [
+        ("initialize", json!({ "protocolVersion": VERSION, "capabilities": {} })),
+        ("server/discover", json!({})),
+    ] {
+        let mut client = Client::start(home.command().arg("mcp"));
+        let (code, message) = client.refusal(method, params);
+        assert_eq!(code, -32000);
+        assert!(message.contains("this home is not trusted"), "{message}");
+        assert!(message.contains("skillhost trust "), "{message}");
+        // Another try on the same connection is answered, too.
+        assert_eq!(client.refusal("ping", json!({})).0, -32000);
+        let output = client.end();
+        assert_eq!(output.status, 5);
+        assert!(output.stderr.contains("this home is not trusted"), "{}", output.stderr);
+    }
+    // So is one with settings that cannot be read.
+    let home = untrusted_home().trusted().settings("nonsense: [");
+    let mut client = Client::start(home.command().arg("mcp"));
+    let (_, message) = client.refusal("initialize", json!({}));
+    assert!(message.contains("skillhost.yaml"), "{message}");
+    assert_ne!(client.end().status, 0);
+}
+
+#[test]
+fn strict_clients_get_a_list_without_doubts() {
+    let long = "x".repeat(1_025);
+    let home = listed_home()
+        .skill("odd", "---\nname: Odd Name\ndescription: D.\n---\nOdd.\n")
+        .skill("alias", "---\nname: alias\nx: &x D.\ndescription: *x\n---\nAlias.\n")
+        .skill("repaired", "---\nname: repaired\ndescription: Use: when.\n---\nRepaired.\n")
+        .skill("long", &format!("---\nname: long\ndescription: {long}\n---\nLong.\n"));
+    let mut client = Client::of(&home);
+    let listed = client.result("skills/list", json!({}));
+    assert_eq!(texts(&listed["skills"], "/uri"), ["skill://greet/SKILL.md"]);
+    // Everything else has them.
+    let all = ["alias", "greet", "long", "odd", "repaired"];
+    let resources = client.result("resources/list", json!({}));
+    assert_eq!(texts(&resources["resources"], "/name"), all);
+    let prompts = client.result("prompts/list", json!({}));
+    assert_eq!(texts(&prompts["prompts"], "/name"), all);
+    for id in all {
+        let read = client.call("read_skill", json!({ "skill_id": id }));
+        assert_eq!(read["isError"], false, "{id}");
+    }
+    let uri = json!({ "uri": "skill://repaired/SKILL.md" });
+    client.result("resources/read", uri.clone());
+    assert_eq!(client.refusal("skills/get", uri).0, -32602);
+    let doctor = home.skillhost(["skill", "doctor", "--json"]).exits(1).json();
+    let unlisted: Vec<_> = doctor["skills"].as_array().unwrap().iter().collect();
+    let unlisted: Vec<_> = unlisted
+        .iter()
+        .filter(|row| row["unlisted"].is_string())
+        .map(|row| &row["skill_id"])
+        .collect();
+    assert_eq!(unlisted, ["alias", "long", "odd", "repaired"]);
+    let shown = home.skillhost(["skill", "doctor"]).exits(1).stdout;
+    let line = "not in skills/list for MCP clients: `description` has 1025 characters";
+    assert!(shown.contains(line), "{shown}");
+}
+
+#[test]
+fn repeated_list_shows_every_change() {
+    let home = furnished();
+    let mut client = Client::of(&home);
+    let review = |client: &mut Client| {
+        client.result("skills/list", json!({}))["skills"][1]["resources"].take()
+    };
+    let first = review(&mut client);
+    assert_eq!(review(&mut client), first);
+    // No poll sees a change of a file beside a SKILL.md.
+    home.write("sandbox/skills/review/references/a b.md", "# Changed\n");
+    let second = review(&mut client);
+    assert_ne!(second, first);
+    let bytes = b"# Changed\n";
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(second[2]["digest"], format!("sha256:{hex}"));
+    home.write("sandbox/skills/review/new.md", "New.\n");
+    assert_eq!(review(&mut client).as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn large_resource_is_refused() {
+    let text = "x".repeat((8 << 20) + 1);
+    let home = listed_home()
+        .file("sandbox/skills/greet/fits.txt", &text[1..])
+        .file("sandbox/skills/greet/large.txt", &text);
+    let mut client = Client::of(&home);
+    let read = client.result("resources/read", json!({ "uri": "skill://greet/fits.txt" }));
+    assert_eq!(read["contents"][0]["text"].as_str().unwrap().len(), 8 << 20);
+    let uri = json!({ "uri": "skill://greet/large.txt" });
+    let (code, message) = client.refusal("resources/read", uri);
+    assert_eq!(code, -32602);
+    assert!(message.contains("large.txt has 8388609 bytes"), "{message}");
+    // A manifest lists what can be read.
+    let listed = client.result("skills/list", json!({}));
+    assert_eq!(listed["skills"][0]["resources"], "dynamic");
+}
+
+#[test]
+fn open_subscription_does_not_delay_the_end() {
+    let home = home();
+    let mut client = Client::start(home.command().arg("mcp"));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let filter = json!({
+        "toolsListChanged": true, "resourceSubscriptions": ["skill://greet/SKILL.md"],
+    });
+    client.ask("subscriptions/listen", json!({ "_meta": meta, "notifications": filter }));
+    client.told("notifications/subscriptions/acknowledged");
+    let left = std::time::Instant::now();
+    assert_eq!(client.end().status, 0);
+    // The library alone would wait for five seconds.
+    assert!(left.elapsed() < std::time::Duration::from_secs(4), "{:?}", left.elapsed());
+}
+
+#[test]
 fn prompts_are_the_skills_that_people_invoke() {
     let home = furnished()
         .skill("hidden", "---\ndescription: Hidden.\nuser-invocable: false\n---\nHidden.\n")
@@ -247,7 +380,7 @@ fn prompts_are_the_skills_that_people_invoke() {
     });
     assert_eq!(client.refusal("completion/complete", complete), unknown);
     let uri = json!({ "uri": "skill://deploy/SKILL.md" });
-    assert_eq!(client.refusal("resources/read", uri.clone()).0, -32602);
+    assert_eq!(client.refusal("resources/read", uri.clone()).0, -32002);
     assert_eq!(client.refusal("skills/get", uri).0, -32602);
     let number = json!({ "name": "review", "arguments": { "file": 1 } });
     assert_eq!(client.refusal("prompts/get", number).0, -32602);
@@ -303,7 +436,7 @@ fn clients_of_every_version_get_tools_and_resources() {
 
 #[test]
 fn the_newest_version_needs_no_beginning() {
-    let home = home();
+    let home = listed_home();
     let mut client = Client::start(home.command().arg("mcp"));
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -339,11 +472,11 @@ fn the_settings_say_what_clients_see() {
         assert_eq!(client.result(method, json!({}))[key].as_array().unwrap().len(), 1, "{method}");
     }
     let uri = "skill://review/code-review/SKILL.md";
-    assert_eq!(client.refusal("resources/read", json!({ "uri": uri })).0, -32602);
+    assert_eq!(client.refusal("resources/read", json!({ "uri": uri })).0, -32002);
     assert_eq!(client.refusal("skills/get", json!({ "uri": uri })).0, -32602);
     assert_eq!(client.refusal("prompts/get", json!({ "name": "review" })).0, -32602);
     let directory = json!({ "uri": "skill://review/code-review" });
-    assert_eq!(client.refusal("resources/directory/read", directory).0, -32602);
+    assert_eq!(client.refusal("resources/directory/read", directory).0, -32002);
     // To a model behind the client what is hidden is not there.
     let tools = client.result("tools/list", json!({}));
     let read = &tools["tools"][2];
@@ -377,7 +510,7 @@ fn a_skill_for_people_is_a_prompt_and_nothing_else() {
     assert_eq!(client.result("skills/list", json!({}))["skills"], json!([]));
     assert_eq!(client.result("resources/list", json!({}))["resources"], json!([]));
     for uri in ["skill://review/code-review/SKILL.md", "skill://greet/SKILL.md"] {
-        assert_eq!(client.refusal("resources/read", json!({ "uri": uri })).0, -32602, "{uri}");
+        assert_eq!(client.refusal("resources/read", json!({ "uri": uri })).0, -32002, "{uri}");
     }
 }
 
@@ -423,10 +556,10 @@ fn without_a_home_the_skills_that_lie_around_are_served() {
 
 #[test]
 fn a_home_can_have_more_roots_for_one_call() {
-    let home = home();
+    let home = listed_home();
     let team = home.outside().join("team");
     std::fs::create_dir_all(team.join("shared")).unwrap();
-    std::fs::write(team.join("shared/SKILL.md"), skill("Shared.", "Shared.")).unwrap();
+    std::fs::write(team.join("shared/SKILL.md"), named("shared", "Shared.")).unwrap();
     let root = format!("team={}", team.display());
     let mut client = Client::begin(home.command().args(["mcp", "--root", &root]));
     let listed = client.result("skills/list", json!({}));

@@ -3,12 +3,12 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use test_support::{Background, TestHome};
 
-use crate::mcp::furnished;
+use crate::mcp::{furnished, listed_home};
 use crate::mcp_client::{VERSION, texts};
 use crate::scene::{home, skill};
 
@@ -198,14 +198,14 @@ fn everything_is_served_over_http_too() {
     let read = client.request("resources/read", &json!({ "uri": uris[0] }));
     assert_eq!(read["result"]["contents"][0]["uri"], uris[0]);
     let unknown = client.request("resources/read", &json!({ "uri": "skill://nobody/SKILL.md" }));
-    assert_eq!(unknown["error"]["code"], -32602);
+    assert_eq!(unknown["error"]["code"], -32002);
     let output = server.process.interrupt();
     assert_eq!((output.status, &*output.stderr), (0, ""));
 }
 
 #[test]
 fn the_newest_version_needs_no_session() {
-    let home = home();
+    let home = listed_home();
     let server = Server::of(&home);
     let message = json!({
         "jsonrpc": "2.0", "id": 1, "method": "skills/list",
@@ -287,6 +287,49 @@ fn a_token_is_asked_for_and_needed_off_loopback() {
     assert_eq!(server.post(&[("Authorization", &right)], &begin).status, 200);
     let output = server.process.interrupt();
     assert!(!output.stderr.contains(TOKEN) && !output.stdout.contains(TOKEN));
+}
+
+#[test]
+fn half_open_connections_delay_no_client() {
+    let home = home();
+    let mut command = home.command();
+    let server = Server::start(
+        &home,
+        command.env("SKILLHOST_MCP_TOKEN", TOKEN).args(["mcp", "--http", "127.0.0.1:0"]),
+    );
+    let half_open: Vec<_> = (0..300)
+        .map(|_| {
+            let mut stream = server.connect();
+            // The oldest may have had to give way already.
+            let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n");
+            stream
+        })
+        .collect();
+    let begun = Instant::now();
+    let right = format!("Bearer {TOKEN}");
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let answer = server.post(&[("Authorization", &right)], &ping);
+    assert!((200..500).contains(&answer.status), "{}", answer.head);
+    // Before, it waited for as long as the others were let wait: a minute.
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    drop(half_open);
+    assert_eq!(server.process.interrupt().status, 0);
+}
+
+#[test]
+fn initialize_flood_locks_out_nobody() {
+    let home = home();
+    let server = Server::of(&home);
+    let mut client = HttpClient::of(&server);
+    for _ in 0..520 {
+        HttpClient::of(&server);
+    }
+    // It had been idle longest, and begins another session.
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    assert_eq!(client.post(&ping).status, 404);
+    client = HttpClient::of(&server);
+    assert!(client.request("ping", &json!({}))["result"].is_object());
+    assert_eq!(server.process.interrupt().status, 0);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::json;
 use test_support::TestHome;
 
+use crate::mcp::{listed_home, named};
 use crate::mcp_client::{Client, texts};
 use crate::scene::{home, skill};
 
@@ -14,11 +15,11 @@ fn quick(home: &TestHome) -> Client {
 
 #[test]
 fn a_new_skill_changes_every_list() {
-    let home = home();
+    let home = listed_home();
     let mut client = quick(&home);
     // Once it answers, it listens.
     client.result("ping", json!({}));
-    home.write("sandbox/skills/new/SKILL.md", skill("New.", "New."));
+    home.write("sandbox/skills/new/SKILL.md", named("new", "New."));
     for list in ["tools", "resources", "prompts"] {
         client.told(&format!("notifications/{list}/list_changed"));
     }
@@ -62,7 +63,7 @@ fn only_watched_resources_are_reported_and_only_when_they_change() {
     let mut client = quick(&home);
     let uri = json!({ "uri": "skill://greet/SKILL.md" });
     client.result("resources/subscribe", uri.clone());
-    assert_eq!(client.refusal("resources/subscribe", json!({ "uri": "skill://no/x" })).0, -32602);
+    assert_eq!(client.refusal("resources/subscribe", json!({ "uri": "skill://no/x" })).0, -32002);
     // What is not watched changes first, so that its news would have come.
     home.write("sandbox/skills/other/SKILL.md", skill("Other.", "Changed."));
     client.told("notifications/resources/list_changed");
@@ -74,7 +75,7 @@ fn only_watched_resources_are_reported_and_only_when_they_change() {
     assert!(!client.untold().contains(&"notifications/resources/updated"));
     client.result("resources/unsubscribe", uri);
     home.write("sandbox/skills/greet/SKILL.md", skill("Greets people.", "Changed again."));
-    home.write("sandbox/skills/last/SKILL.md", skill("Last.", "Last."));
+    home.write("sandbox/skills/last/SKILL.md", named("last", "Last."));
     // The change of the one that was watched is in by the time the later one is seen.
     while !texts(&client.result("skills/list", json!({}))["skills"], "/uri")
         .iter()
