@@ -2,33 +2,59 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Tells the time in milliseconds since 1970.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
+pub struct Clock {
+    wall: Arc<dyn Fn() -> u64 + Send + Sync>,
+    steady: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
 
 impl Clock {
     /// The clock of the machine.
     #[must_use]
     pub fn system() -> Self {
-        Self::new(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
+        let (began, began_ms) = (Instant::now(), wall_ms());
+        let steady = move || {
+            let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            began_ms.saturating_add(elapsed)
+        };
+        Self::with_steady(wall_ms, steady)
     }
 
     /// A clock that says what a function says.
     #[must_use]
     pub fn new(now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now_ms))
+        let wall: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(now_ms);
+        Self { steady: Arc::clone(&wall), wall }
     }
 
-    /// Milliseconds since 1970.
+    /// A clock whose wall time may jump while its steady time does not.
+    #[must_use]
+    pub fn with_steady(
+        wall_ms: impl Fn() -> u64 + Send + Sync + 'static,
+        steady_ms: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        Self { wall: Arc::new(wall_ms), steady: Arc::new(steady_ms) }
+    }
+
+    /// Milliseconds since 1970, as people read them.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
-        (self.0)()
+        (self.wall)()
     }
+
+    /// Milliseconds since 1970 as if nobody had set the clock since this one was made: for waits.
+    #[must_use]
+    pub fn steady_ms(&self) -> u64 {
+        (self.steady)()
+    }
+}
+
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Clock {

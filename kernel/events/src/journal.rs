@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -138,8 +139,8 @@ impl Journal {
     /// # Errors
     /// When the file or its disk fails.
     pub async fn claim_due(&self) -> Result<Claim> {
-        let now = self.now_ms();
-        self.with(move |store, list| store.claim_due(list, now)).await
+        let (now, steady) = (self.now_ms(), self.steady_ms());
+        self.with(move |store, list| store.claim_due(list, now, steady)).await
     }
 
     /// Whether another process changed the journal since this was last asked; true at first.
@@ -158,8 +159,8 @@ impl Journal {
         self.look(move |store| store.ack(delivery)).await
     }
 
-    /// Notes that the attempt at a claimed delivery failed. There is another one at `retry_at`, in
-    /// milliseconds since 1970; without it the delivery is dead.
+    /// Notes that the attempt at a claimed delivery failed. There is another one at `retry_at`, a time
+    /// of [`Journal::steady_ms`]; without it the delivery is dead.
     ///
     /// # Errors
     /// When the file or its disk fails.
@@ -178,15 +179,18 @@ impl Journal {
     }
 
     /// Makes due again what a process that is gone had claimed or released. What it had tried
-    /// `attempts` times is dead from now on, and returned. Examines the whole file.
+    /// `attempts` times is dead from now on, and returned. No retry waits longer than `longest` after
+    /// this, however the clock was set meanwhile. Examines the whole file.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn recover(&self, attempts: u32) -> Result<Vec<DeadLetter>> {
-        let now = self.now_ms();
+    pub async fn recover(&self, attempts: u32, longest: Duration) -> Result<Vec<DeadLetter>> {
+        let (now, steady) = (self.now_ms(), self.steady_ms());
+        let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        let latest = steady.saturating_add(longest);
         self.job(move |desk| {
             desk.open(true)?;
-            desk.try_twice(|store, _| store.recover(attempts, now))
+            desk.try_twice(|store, _| store.recover(attempts, latest, now))
         })
         .await
     }
@@ -266,6 +270,12 @@ impl Journal {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.shared.clock.now_ms()
+    }
+
+    /// The time that retries wait by: as [`Journal::now_ms`], but nobody sets it.
+    #[must_use]
+    pub fn steady_ms(&self) -> u64 {
+        self.shared.clock.steady_ms()
     }
 
     fn desk(&self) -> std::sync::MutexGuard<'_, Option<mpsc::Sender<Job>>> {

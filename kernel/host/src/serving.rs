@@ -1,89 +1,127 @@
 //! Delivers durable events to their handlers, as long as the kernel runs.
 //!
 //! One process per home does, behind a lock file; the others only append. Deliveries of one lane are
-//! made one after the other. What came of an attempt is in the journal before the next one begins.
+//! made one after the other. The outcome of an attempt is in the journal before the next one begins;
+//! one that cannot be recorded is kept and recorded as soon as the journal works again.
 
-use std::collections::HashMap;
 use std::fs::{File, TryLockError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::json;
 use skillhost_contract::payload::{ErrorKind, Event};
-use skillhost_events::{DeadLetter, Delivery, Journal, KeepLimits};
-use tokio::task::{Id, JoinHandle, JoinSet};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
+use skillhost_events::DeadLetter;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::bus::Handled;
 use crate::error::CallError;
 use crate::events::topic;
 use crate::journal::private_folder;
 use crate::kernel::{Kernel, State};
 
+mod delivering;
 mod handlers;
 mod templates;
 
+use delivering::Delivering;
 use handlers::Handlers;
 
-/// How often the kernel looks for events of other processes.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// How often what is old is dropped.
-const PRUNE_EVERY: Duration = Duration::from_secs(60 * 60);
-
-/// What is there while events are delivered.
+/// The delivery of events in this process, and its state.
 #[derive(Default)]
-pub(crate) struct Serving(Mutex<Option<Service>>);
+pub(crate) struct Serving {
+    service: Mutex<Option<Service>>,
+    state: Mutex<DeliveryState>,
+}
 
 struct Service {
     handlers: Arc<ArcSwap<Handlers>>,
     cancel: CancellationToken,
     task: JoinHandle<()>,
-    /// Held as long as this lives.
-    _alone: File,
+}
+
+/// Whether events can be delivered just now.
+#[derive(Default)]
+struct DeliveryState {
+    /// What was left behind is taken over, and every subscriber is known to the journal.
+    prepared: bool,
+    /// The subscribers in the journal are those of what is loaded.
+    current: bool,
+    /// The last error, until everything works again.
+    problem: Option<CallError>,
 }
 
 impl Serving {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Service>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Service>> {
+        self.service.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, DeliveryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, error: &CallError) {
+        let known = self.state().problem.replace(error.clone());
+        if known.is_none_or(|known| known.message != error.message) {
+            let hint = error.hint.as_str();
+            tracing::error!(%error, hint, "events are not delivered; it is tried again");
+        }
+    }
+
+    fn succeed(&self) {
+        if self.state().problem.take().is_some() {
+            tracing::warn!("events are delivered again");
+        }
     }
 }
 
 impl Kernel {
     /// Delivers events from now on, first of all what an earlier process left; a second call does
-    /// nothing. Ends with [`Kernel::shutdown`].
+    /// nothing. Where the journal cannot be used, it is tried again until it can be; until then
+    /// [`Kernel::delivery_problem`] has the reason. Ends with [`Kernel::shutdown`].
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] where another process delivers the events of this home; of another
-    /// kind where the journal cannot be used.
+    /// [`ErrorKind::Conflict`] where another process delivers the events of this home.
     pub async fn serve_events(&self) -> Result<(), CallError> {
         let _changes = self.shared.changes.lock().await;
         if self.shared.serving.lock().is_some() {
             return Ok(());
         }
-        let alone = self.serve_alone()?;
-        let journal = self.shared.events.journal().clone();
-        let attempts = u32::try_from(self.event_retries().len() + 1).unwrap_or(u32::MAX);
-        let lost = journal.recover(attempts).await?;
-        let found = Handlers::of(&self.shared.state.load());
-        journal.set_subscribers(found.subscribers()).await?;
-        let handlers = Arc::new(ArcSwap::from_pointee(found));
-        let cancel = CancellationToken::new();
-        let delivering = Delivering {
-            kernel: self.clone(),
-            journal,
-            handlers: Arc::clone(&handlers),
-            running: JoinSet::new(),
-            under_way: HashMap::new(),
-        };
-        let task = tokio::spawn(delivering.run(cancel.clone()));
-        *self.shared.serving.lock() = Some(Service { handlers, cancel, task, _alone: alone });
-        for letter in &lost {
-            self.publish_dead(letter).await;
+        let handlers = Arc::new(ArcSwap::from_pointee(Handlers::of(&self.shared.state.load())));
+        let mut delivering = Delivering::new(self.clone(), Arc::clone(&handlers));
+        match delivering.prepare().await {
+            Ok(()) => {}
+            Err(error) if error.kind == ErrorKind::Conflict => return Err(error),
+            Err(error) => self.shared.serving.fail(&error),
         }
+        let cancel = CancellationToken::new();
+        let task = tokio::spawn(delivering.run(cancel.clone()));
+        *self.shared.serving.lock() = Some(Service { handlers, cancel, task });
         Ok(())
+    }
+
+    /// The reason why events are not delivered just now; `None` where they are, and where this
+    /// process is not the one that delivers.
+    #[must_use]
+    pub fn delivery_problem(&self) -> Option<CallError> {
+        let serving = self.shared.serving.lock().is_some();
+        serving.then(|| self.shared.serving.state().problem.clone()).flatten()
+    }
+
+    /// Refuses what would wait for a delivery that may never come: before every subscriber is known
+    /// to the journal, an event is nobody's.
+    pub(crate) fn check_delivery(&self) -> Result<(), CallError> {
+        if self.shared.serving.lock().is_none() {
+            return Ok(());
+        }
+        let state = self.shared.serving.state();
+        match &state.problem {
+            Some(error) if !state.prepared => {
+                let message = format!("the kernel does not accept messages yet: {}", error.message);
+                Err(CallError::new(error.kind, message).with_hint(error.hint.clone()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Lets deliveries follow what is loaded now.
@@ -96,7 +134,9 @@ impl Kernel {
             None => return,
         }
         if let Err(error) = self.shared.events.journal().set_subscribers(subscribers).await {
-            tracing::error!(%error, "the new subscriptions are not in force");
+            tracing::error!(%error, "the new subscriptions are not in force yet");
+            // The loop that delivers tries again.
+            self.shared.serving.state().current = false;
         }
     }
 
@@ -166,163 +206,4 @@ impl Kernel {
             tracing::error!(%error, "an event was not kept");
         }
     }
-}
-
-/// The loop that delivers.
-struct Delivering {
-    kernel: Kernel,
-    journal: Journal,
-    handlers: Arc<ArcSwap<Handlers>>,
-    running: JoinSet<()>,
-    /// Which delivery each task makes.
-    under_way: HashMap<Id, i64>,
-}
-
-impl Delivering {
-    async fn run(mut self, cancel: CancellationToken) {
-        let mut look = interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut prune_at = Instant::now();
-        while !cancel.is_cancelled() {
-            if Instant::now() >= prune_at {
-                prune_at += PRUNE_EVERY;
-                self.prune().await;
-            }
-            let next = self.begin_due().await;
-            self.wait(&cancel, next, &mut look).await;
-        }
-        self.end().await;
-    }
-
-    /// Begins every delivery that is due; returns how long it is until another one is.
-    async fn begin_due(&mut self) -> Option<Duration> {
-        let claim = match self.journal.claim_due().await {
-            Ok(claim) => claim,
-            Err(error) => {
-                tracing::error!(%error, "no events are delivered");
-                return None;
-            }
-        };
-        for delivery in claim.deliveries {
-            let id = delivery.id;
-            let attempt = attempt(self.kernel.clone(), Arc::clone(&self.handlers), delivery);
-            let task = self.running.spawn(attempt);
-            self.under_way.insert(task.id(), id);
-        }
-        claim.next_ms.map(Duration::from_millis)
-    }
-
-    /// Waits until there may be something to deliver.
-    async fn wait(
-        &mut self,
-        cancel: &CancellationToken,
-        next: Option<Duration>,
-        look: &mut Interval,
-    ) {
-        let due = async {
-            match next {
-                Some(next) => sleep(next).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::pin!(due);
-        loop {
-            tokio::select! {
-                () = cancel.cancelled() => return,
-                () = self.kernel.shared.events.appended.notified() => return,
-                Some(ended) = self.running.join_next_with_id() => {
-                    self.under_way.remove(&task_of(&ended));
-                    return;
-                }
-                () = &mut due => return,
-                _ = look.tick() => {
-                    if self.journal.changed_elsewhere().await.unwrap_or(false) {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    async fn prune(&self) {
-        match self.journal.prune(KeepLimits::default()).await {
-            Ok(pruned) if pruned.undelivered > 0 => tracing::error!(
-                undelivered = pruned.undelivered,
-                "too many events: some were dropped before they were delivered"
-            ),
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "old events are not dropped"),
-        }
-    }
-
-    async fn end(mut self) {
-        let drained = async {
-            while let Some(ended) = self.running.join_next_with_id().await {
-                self.under_way.remove(&task_of(&ended));
-            }
-        };
-        if tokio::time::timeout(self.kernel.shared.limits.drain, drained).await.is_ok() {
-            return;
-        }
-        self.running.shutdown().await;
-        for delivery in self.under_way.into_values() {
-            // False where it had come to its end.
-            if let Err(error) = self.journal.release(delivery).await {
-                tracing::warn!(delivery, %error, "a delivery was not put back");
-            }
-        }
-    }
-}
-
-fn task_of(ended: &Result<(Id, ()), tokio::task::JoinError>) -> Id {
-    ended.as_ref().map_or_else(tokio::task::JoinError::id, |(id, ())| *id)
-}
-
-/// Makes one attempt, and notes what came of it.
-async fn attempt(kernel: Kernel, handlers: Arc<ArcSwap<Handlers>>, delivery: Delivery) {
-    let handled = handlers.load_full().handle(&kernel, &delivery).await;
-    let journal = kernel.shared.events.journal();
-    let noted = match handled {
-        Handled::Done => journal.ack(delivery.id).await,
-        Handled::Released => journal.release(delivery.id).await,
-        Handled::Failed(error) => failed(&kernel, journal, &delivery, &error).await,
-    };
-    if let Err(error) = noted {
-        // It stays claimed, and is made again after the next start.
-        tracing::error!(delivery = delivery.id, %error, "what came of an event was not noted");
-    }
-}
-
-async fn failed(
-    kernel: &Kernel,
-    journal: &Journal,
-    delivery: &Delivery,
-    error: &CallError,
-) -> Result<bool, skillhost_events::JournalError> {
-    let retries = kernel.event_retries();
-    let tried = usize::try_from(delivery.attempt).unwrap_or(usize::MAX);
-    let text = error.to_string();
-    let (subscriber, topic) = (&delivery.subscriber, &delivery.event.topic);
-    if let Some(wait) = retries.get(tried.saturating_sub(1)) {
-        tracing::warn!(
-            subscriber,
-            topic,
-            attempt = tried,
-            error = text,
-            "an event was not handled"
-        );
-        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        return journal.fail(delivery.id, &text, Some(journal.now_ms().saturating_add(wait))).await;
-    }
-    let noted = journal.fail(delivery.id, &text, None).await?;
-    let letter = DeadLetter {
-        id: delivery.id,
-        subscriber: subscriber.clone(),
-        attempts: delivery.attempt,
-        error: text,
-        at_ms: journal.now_ms(),
-        event: delivery.event.clone(),
-    };
-    kernel.publish_dead(&letter).await;
-    Ok(noted)
 }

@@ -49,7 +49,8 @@ impl Kernel {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] for an unknown agent, [`ErrorKind::InvalidArgument`] for a message id
-    /// that is none, [`ErrorKind::TooLarge`] and [`ErrorKind::Io`] where it cannot be kept.
+    /// that is none, [`ErrorKind::TooLarge`] and [`ErrorKind::Io`] where it cannot be kept, and the
+    /// kind of [`Kernel::delivery_problem`] while nothing could be delivered yet.
     pub(crate) async fn hear(&self, said: TalkRequest) -> Result<Arc<Conversation>, CallError> {
         let id = said.message_id.clone();
         if id.is_empty()
@@ -61,6 +62,7 @@ impl Kernel {
                 format!("`{}` is not the id of a message", id.escape_debug()),
             ));
         }
+        self.check_delivery()?;
         let conversation = self.shared.conversations.about(&said);
         match self.keep(said).await {
             Ok(Some(reply)) => self.shared.conversations.end(&id, reply.into()),

@@ -80,6 +80,9 @@ fn print(output: Output, event: &StoredEvent) -> Result<(), CliError> {
 async fn dead(output: Output, journal: &Journal) -> Outcome {
     let letters = journal.dead().await.map_err(told)?;
     if output.json {
+        if letters.is_empty() {
+            output.object(&json!({ "dead": [] }))?;
+        }
         for letter in &letters {
             output.object(letter)?;
         }

@@ -94,7 +94,14 @@ fn doctor(session: &Session) -> Outcome {
         output.object(&Diagnosed { diagnosis: &diagnosis, review: review.as_ref() })?;
         return Ok(code);
     }
-    let Diagnosis { report, health, .. } = diagnosis;
+    let Diagnosis { report, health, delivery, .. } = diagnosis;
+    if let Some(error) = delivery {
+        output.line(format!(
+            "{RED}unhealthy{RED:#} {BOLD}events{BOLD:#}: not delivered: {}",
+            show(&error.message)
+        ))?;
+        hint(output, &error.hint)?;
+    }
     for extension in &report.loaded {
         let opened = extension.timings;
         match health.get(&extension.id).and_then(|health| health.error.as_ref()) {

@@ -29,12 +29,18 @@ JOIN subscribers s ON s.id = d.subscriber AND s.gone_ms IS NULL
 WHERE d.state = 'waiting' AND d.due_ms > ?1";
 
 impl Store {
-    /// Takes what is due, at most one delivery per lane. The attempt counts from here on.
-    pub(crate) fn claim_due(&mut self, list: &[Subscriber], now: u64) -> Result<Claim> {
+    /// Takes what is due at a steady time, at most one delivery per lane. The attempt counts from here
+    /// on.
+    pub(crate) fn claim_due(
+        &mut self,
+        list: &[Subscriber],
+        now: u64,
+        steady: u64,
+    ) -> Result<Claim> {
         self.note(|tx| {
             planning::plan(tx, list, now)?;
             let mut statement = tx.prepare_cached(DUE)?;
-            let due = statement.query_map([signed(now)], |row| row.get::<_, i64>(2))?;
+            let due = statement.query_map([signed(steady)], |row| row.get::<_, i64>(2))?;
             let due = due.collect::<rusqlite::Result<Vec<_>>>()?;
             let claim = "UPDATE deliveries SET state = 'claimed', attempts = attempts + 1, \
                          changed_ms = ?2 WHERE id = ?1";
@@ -48,8 +54,8 @@ impl Store {
             };
             let deliveries = due.into_iter().map(take).collect::<Result<_>>()?;
             let next: Option<i64> =
-                tx.prepare_cached(NEXT)?.query_row([signed(now)], |row| row.get(0))?;
-            let next_ms = next.map(|next| unsigned(next).saturating_sub(now));
+                tx.prepare_cached(NEXT)?.query_row([signed(steady)], |row| row.get(0))?;
+            let next_ms = next.map(|next| unsigned(next).saturating_sub(steady));
             Ok(Claim { deliveries, next_ms })
         })
     }
@@ -84,8 +90,13 @@ impl Store {
     }
 
     /// Makes due again what a process that is gone had claimed or released; what it had tried
-    /// `attempts` times is dead, and returned.
-    pub(crate) fn recover(&mut self, attempts: u32, now: u64) -> Result<Vec<DeadLetter>> {
+    /// `attempts` times is dead, and returned. What waits is due at a steady time at the latest.
+    pub(crate) fn recover(
+        &mut self,
+        attempts: u32,
+        latest: u64,
+        now: u64,
+    ) -> Result<Vec<DeadLetter>> {
         self.note(|tx| {
             let lost = "SELECT id FROM deliveries WHERE state = 'claimed' AND attempts >= ?1";
             let lost = tx
@@ -96,9 +107,13 @@ impl Store {
                         error = 'the process ended during the last attempt' \
                         WHERE state = 'claimed' AND attempts >= ?1";
             tx.execute(bury, params![attempts, signed(now)])?;
-            let again = "UPDATE deliveries SET state = 'waiting', due_ms = ?1, changed_ms = ?1 \
+            let again = "UPDATE deliveries SET state = 'waiting', due_ms = 0, changed_ms = ?1 \
                          WHERE state IN ('claimed', 'released')";
             tx.execute(again, [signed(now)])?;
+            // The clock may have been set back since it was written.
+            let sooner =
+                "UPDATE deliveries SET due_ms = ?1 WHERE state = 'waiting' AND due_ms > ?1";
+            tx.execute(sooner, [signed(latest)])?;
             let select = letters("d.id = ?1");
             let letter = |id: i64| Ok(tx.prepare_cached(&select)?.query_row([id], letter_of)?);
             lost.into_iter().map(letter).collect()
@@ -116,7 +131,8 @@ impl Store {
     pub(crate) fn retry(&mut self, id: i64, now: u64) -> Result<DeadLetter> {
         let select = letters("d.state = 'dead' AND d.id = ?1");
         let alive = "SELECT EXISTS (SELECT 1 FROM subscribers WHERE id = ?1 AND gone_ms IS NULL)";
-        let update = "UPDATE deliveries SET state = 'waiting', attempts = 0, due_ms = ?2, \
+        // At once, whatever the clock of the process that delivers says.
+        let update = "UPDATE deliveries SET state = 'waiting', attempts = 0, due_ms = 0, \
                       changed_ms = ?2 WHERE id = ?1";
         self.write(|tx| {
             let letter = tx.query_row(&select, [id], letter_of).optional()?;

@@ -54,7 +54,7 @@ pub(super) fn plan(tx: &Transaction<'_>, list: &[Subscriber], now: u64) -> Resul
     let select = format!("SELECT {EVENT} FROM events e WHERE e.id > ?1 ORDER BY e.id LIMIT ?2");
     let insert = "INSERT OR IGNORE INTO deliveries \
                   (event, subscriber, lane, state, attempts, due_ms, changed_ms) \
-                  VALUES (?1, ?2, ?3, 'waiting', 0, ?4, ?4)";
+                  VALUES (?1, ?2, ?3, 'waiting', 0, 0, ?4)";
     while from < last {
         let mut statement = tx.prepare_cached(&select)?;
         let events = statement.query_map([from, PAGE], event_of)?;

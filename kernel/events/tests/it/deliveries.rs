@@ -1,10 +1,14 @@
 //! Who gets what, when, and how often.
 
-use skillhost_events::Subscriber;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::rig::{Rig, subscriber};
+use skillhost_events::{Clock, Journal, Subscriber};
+
+use crate::rig::{LONGEST, Rig, event, subscriber};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
+const HOUR: u64 = 60 * 60 * 1000;
 
 fn by_parity(id: &str, topic: &str) -> Subscriber {
     Subscriber::new(id, topic).with_lanes(|event| {
@@ -131,7 +135,7 @@ async fn a_handler_that_ends_the_process_is_not_tried_for_ever() {
         }
     }
     rig.journal = rig.other();
-    let lost = rig.journal.recover(4).await.unwrap();
+    let lost = rig.journal.recover(4, LONGEST).await.unwrap();
     assert_eq!((lost.len(), lost[0].attempts), (1, 4));
     assert_eq!(lost[0].error, "the process ended during the last attempt");
     rig.journal.set_subscribers(list.to_vec()).await.unwrap();
@@ -159,4 +163,68 @@ async fn a_subscriber_that_was_away_for_a_day_at_most_gets_what_it_missed() {
     assert_eq!(rig.claimed().await, [], "it was away for too long");
     rig.append("a", 3).await;
     assert_eq!(rig.claimed().await, [of("s", 3, 1)]);
+}
+
+/// A journal whose wall clock can be set while time goes on steadily.
+fn with_clocks(rig: &Rig) -> (Journal, Arc<AtomicU64>, Arc<AtomicU64>) {
+    let clock = || Arc::new(AtomicU64::new(100 * HOUR));
+    let (wall, steady) = (clock(), clock());
+    let (shown, waited) = (Arc::clone(&wall), Arc::clone(&steady));
+    let clock = Clock::with_steady(
+        move || shown.load(Ordering::SeqCst),
+        move || waited.load(Ordering::SeqCst),
+    );
+    (Journal::new(rig.path(), clock), wall, steady)
+}
+
+#[tokio::test]
+async fn retry_waits_by_steady_time() {
+    let rig = Rig::new();
+    let (journal, wall, steady) = with_clocks(&rig);
+    journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
+    journal.append(event("a", 1)).await.unwrap();
+    let first = journal.claim_due().await.unwrap().deliveries.remove(0);
+    let retry_at = journal.steady_ms() + 1000;
+    journal.fail(first.id, "no", Some(retry_at)).await.unwrap();
+    // Set forward: no attempt comes early.
+    wall.store(103 * HOUR, Ordering::SeqCst);
+    let claim = journal.claim_due().await.unwrap();
+    assert_eq!((claim.deliveries.len(), claim.next_ms), (0, Some(1000)));
+    // Set back: none comes late.
+    wall.store(97 * HOUR, Ordering::SeqCst);
+    steady.fetch_add(1000, Ordering::SeqCst);
+    assert_eq!(journal.claim_due().await.unwrap().deliveries.len(), 1);
+}
+
+#[tokio::test]
+async fn event_is_due_after_clock_change() {
+    let rig = Rig::new();
+    let (journal, wall, _) = with_clocks(&rig);
+    journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
+    wall.store(103 * HOUR, Ordering::SeqCst);
+    journal.append(event("a", 1)).await.unwrap();
+    let first = journal.claim_due().await.unwrap().deliveries.remove(0);
+    journal.fail(first.id, "no", None).await.unwrap();
+    // Another process, by the wall clock.
+    let other = Journal::new(rig.path(), Clock::new(|| 103 * HOUR));
+    other.retry(first.id).await.unwrap();
+    assert_eq!(journal.claim_due().await.unwrap().deliveries.len(), 1);
+}
+
+#[tokio::test]
+async fn recovery_shortens_waits_of_later_clocks() {
+    let rig = Rig::new();
+    let (journal, ..) = with_clocks(&rig);
+    let list = vec![subscriber("s", "a")];
+    journal.set_subscribers(list.clone()).await.unwrap();
+    journal.append(event("a", 1)).await.unwrap();
+    let first = journal.claim_due().await.unwrap().deliveries.remove(0);
+    journal.fail(first.id, "no", Some(100 * HOUR + 1000)).await.unwrap();
+    journal.close().await;
+    // The next process finds the clock three hours earlier.
+    let next = Journal::new(rig.path(), Clock::new(|| 97 * HOUR));
+    next.recover(4, LONGEST).await.unwrap();
+    next.set_subscribers(list).await.unwrap();
+    let longest = u64::try_from(LONGEST.as_millis()).unwrap();
+    assert_eq!(next.claim_due().await.unwrap().next_ms, Some(longest));
 }

@@ -43,7 +43,7 @@ async fn a_page_that_was_overwritten_is_found_at_the_start() {
     let (from, to) = (bytes.len() - 8192, bytes.len() - 4096);
     bytes[from..to].fill(0xa5);
     fs::write(rig.path(), bytes).unwrap();
-    assert_eq!(rig.journal.recover(4).await.unwrap().len(), 0);
+    assert_eq!(rig.journal.recover(4, crate::rig::LONGEST).await.unwrap().len(), 0);
     assert_eq!(rig.journal.put_aside().await, [rig.path().with_extension("db.corrupt-1")]);
     assert_eq!(rig.journal.put_aside().await.len(), 0, "it is told once");
     assert_eq!(rig.append("a", 1).await.id, 1);

@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::value::to_raw_value;
 use skillhost_events::{Clock, Delivery, Journal, NewEvent, StoredEvent, Subscriber, Tail};
 use tempfile::TempDir;
+
+/// The longest wait between two attempts.
+pub(crate) const LONGEST: Duration = Duration::from_secs(25);
 
 pub(crate) struct Rig {
     folder: TempDir,
@@ -38,7 +42,7 @@ impl Rig {
     /// The process ends without a word, and another one takes its place.
     pub(crate) async fn crash(&mut self, subscribers: &[Subscriber]) {
         self.journal = self.other();
-        self.journal.recover(4).await.unwrap();
+        self.journal.recover(4, LONGEST).await.unwrap();
         self.journal.set_subscribers(subscribers.to_vec()).await.unwrap();
     }
 

@@ -83,12 +83,15 @@ pub struct AgentDetails {
 /// What is loaded, and whether it can work.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Diagnosis {
-    /// Whether nothing was rejected and every library is well.
+    /// Whether nothing was rejected, every library is well and events are delivered.
     pub healthy: bool,
     /// What happened at the start, and since then at reloads.
     pub report: LoadReport,
     /// What each library says about itself.
     pub health: BTreeMap<ExtensionId, Health>,
+    /// Why the running kernel does not deliver events just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<CallError>,
 }
 
 /// What a library says about itself.
@@ -158,6 +161,8 @@ pub(super) async fn diagnosis(kernel: &Kernel) -> Diagnosis {
         .map(|(id, result)| (id, Health { ok: result.is_ok(), error: result.err() }))
         .collect();
     let report = LoadReport::clone(&kernel.report());
-    let healthy = report.rejected.is_empty() && health.values().all(|health| health.ok);
-    Diagnosis { healthy, report, health }
+    let delivery = kernel.delivery_problem();
+    let healthy =
+        report.rejected.is_empty() && delivery.is_none() && health.values().all(|health| health.ok);
+    Diagnosis { healthy, report, health, delivery }
 }

@@ -39,6 +39,9 @@ impl Kernel {
                 wrong.push(entry(&format!("`{id}` is not well"), &error.message, &error.hint));
             }
         }
+        if let Some(error) = self.delivery_problem() {
+            wrong.push(entry("Events are not delivered", &error.message, &error.hint));
+        }
         let mut text = match wrong.len() {
             0 => "Everything is in order.\n".to_owned(),
             1 => format!("One thing is wrong:\n{}", wrong.concat()),

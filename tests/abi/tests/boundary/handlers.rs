@@ -50,6 +50,81 @@ async fn a_handler_that_fails_is_tried_four_times_then_the_event_is_dead_until_i
     assert_eq!(theirs.dead().await.unwrap().len(), 0);
 }
 
+/// Lets a statement about deliveries fail, as a disk does, until what is returned is run.
+fn fault(rig: &Rig, statement: &str) -> impl FnOnce() + use<> {
+    let journal = rig.home.path("sandbox/data/kernel/events.db");
+    let trigger = format!(
+        "CREATE TRIGGER fault BEFORE {statement} ON deliveries BEGIN SELECT RAISE(ABORT, 'no'); END"
+    );
+    rusqlite::Connection::open(&journal).unwrap().execute_batch(&trigger).unwrap();
+    move || {
+        let repaired = rusqlite::Connection::open(&journal).unwrap();
+        repaired.execute_batch("DROP TRIGGER fault").unwrap();
+    }
+}
+
+/// Waits until the kernel says whether it delivers.
+async fn until_delivery_fails(rig: &Rig, fails: bool) {
+    let minute = Duration::from_secs(60);
+    let waiting = async {
+        while rig.kernel.delivery_problem().is_some() != fails {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(minute, waiting).await.expect("the kernel looks twice a second");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unrecorded_outcome_is_recorded_later() {
+    let rig = Rig::boot(home_with("a", CUSTOM)).await;
+    rig.kernel.serve_events().await.unwrap();
+    let mut events = rig.kernel.events().listen();
+    let repair = fault(&rig, "DELETE");
+    rig.emit("work", json!({"then": "first"})).await;
+    next(&mut events, "first").await;
+    rig.emit("work", json!({"then": "second"})).await;
+    until_delivery_fails(&rig, true).await;
+    repair();
+    // Without a restart, and the first one is not handled again.
+    next(&mut events, "second").await;
+    until_delivery_fails(&rig, false).await;
+    let expected = [r#"a event work {"then":"first"}"#, r#"a event work {"then":"second"}"#];
+    assert_eq!(rig.handled(), expected);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_claim_is_made_again() {
+    let rig = Rig::boot(home_with("a", CUSTOM)).await;
+    rig.kernel.serve_events().await.unwrap();
+    let mut events = rig.kernel.events().listen();
+    let repair = fault(&rig, "UPDATE");
+    rig.emit("work", json!({"then": "late"})).await;
+    until_delivery_fails(&rig, true).await;
+    repair();
+    next(&mut events, "late").await;
+    assert_eq!(rig.handled().len(), 1);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delivery_begins_once_the_journal_can_be_made() {
+    let home = home_with("a", CUSTOM);
+    // Stands where a file has to be, as a full disk does.
+    let obstacle = home.path("sandbox/data/kernel/events.db.lock");
+    std::fs::create_dir_all(&obstacle).unwrap();
+    let rig = Rig::boot(home).await;
+    rig.kernel.serve_events().await.unwrap();
+    let problem = rig.kernel.delivery_problem().expect("nothing can be delivered");
+    assert_eq!(problem.kind, ErrorKind::Io);
+    std::fs::remove_dir(&obstacle).unwrap();
+    until_delivery_fails(&rig, false).await;
+    let mut events = rig.kernel.events().listen();
+    rig.emit("work", json!({"then": "delivered"})).await;
+    next(&mut events, "delivered").await;
+    rig.kernel.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_does_not_end_in_time_is_given_up_and_panics_are_failures() {
     let rest = "events: {subscribes: [{topic: work, handler: custom, timeout_ms: 20}]}\n";

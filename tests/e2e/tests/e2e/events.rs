@@ -86,6 +86,8 @@ fn a_handler_that_always_fails_ends_in_the_dead_letters_and_is_tried_again_on_de
         (none.stdout.as_str(), none.stderr.as_str()),
         ("", "note: no delivery was given up\n")
     );
+    let none = home.skillhost(["events", "dead", "--json"]).success().json();
+    assert_eq!(none, json!({"schema_version": 1, "dead": []}));
     let unknown = home.skillhost(["events", "retry", &id.to_string()]);
     let said = unknown.exits(3).stderr;
     assert!(said.starts_with(&format!("error: no dead delivery {id}\n")), "{said}");
