@@ -5,12 +5,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::state::{Change, State};
 use super::{Thread, ThreadError, ThreadSkill, VERSION, new_id};
 use crate::error::similar;
 use crate::home::Home;
 use crate::journal::{Journal, for_appending, now, private_folder, whole_lines};
+use crate::loader::hex;
 use crate::model::Message;
 
 /// The threads of a home.
@@ -51,6 +53,9 @@ pub struct ThreadContents {
     /// The skills that are active.
     pub skills: Vec<ThreadSkill>,
 }
+
+/// What is wrong with a line whose checksum differs.
+const ALTERED: &str = "it is not what was written: its checksum differs";
 
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]
@@ -105,8 +110,8 @@ impl Threads {
         private_folder(&self.folder).map_err(failed)?;
         let header =
             Header { thread: id.clone(), version: VERSION, agent: agent.to_owned(), at: now() };
-        let mut line = serde_json::to_vec(&header).map_err(io::Error::from).map_err(failed)?;
-        line.push(b'\n');
+        let line = serde_json::to_vec(&header).map_err(io::Error::from).map_err(failed)?;
+        let line = with_checksum(line);
         // Locked and whole before it has its name: nobody sees a thread that is half begun.
         let temporary = self.folder.join(format!(".{id}.tmp"));
         let began = || {
@@ -258,9 +263,37 @@ fn is_id(id: &str) -> bool {
 
 /// Adds a line to what will be written.
 pub(super) fn write_line(lines: &mut Vec<u8>, at: u64, change: &Change) {
-    serde_json::to_writer(&mut *lines, &LineRef { at, change })
+    let line = serde_json::to_vec(&LineRef { at, change })
         .expect("a change has text keys only, and a vector takes every byte");
-    lines.push(b'\n');
+    lines.extend(with_checksum(line));
+}
+
+/// The last field of a line, up to its value.
+const CHECKSUM: &[u8] = b",\"sum\":\"";
+
+/// Hexadecimal digits of a checksum.
+const CHECKSUM_LENGTH: usize = 16;
+
+/// The checksum of a line: the beginning of the SHA-256 of every byte before it.
+fn checksum(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes)[..CHECKSUM_LENGTH / 2])
+}
+
+/// Ends a JSON object with its checksum and a line break.
+fn with_checksum(mut line: Vec<u8>) -> Vec<u8> {
+    line.pop();
+    let sum = checksum(&line);
+    line.extend_from_slice(CHECKSUM);
+    line.extend_from_slice(sum.as_bytes());
+    line.extend_from_slice(b"\"}\n");
+    line
+}
+
+/// Whether a line is what was written; `None` for one of a version that wrote no checksums.
+fn is_intact(line: &[u8]) -> Option<bool> {
+    let (bytes, sum) = line.strip_suffix(b"\"}")?.split_last_chunk::<CHECKSUM_LENGTH>()?;
+    let bytes = bytes.strip_suffix(CHECKSUM)?;
+    Some(checksum(bytes).as_bytes() == sum)
 }
 
 fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
@@ -270,6 +303,9 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
         return Err(damaged(1, "the journal has no first line".to_owned()));
     };
     let header = header(path, first)?;
+    if is_intact(first) == Some(false) {
+        return Err(damaged(1, ALTERED.to_owned()));
+    }
     let mut read = Read {
         changed: header.at,
         header,
@@ -280,6 +316,10 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
     };
     for (index, line) in changes.iter().enumerate() {
         let last = index + 1 == changes.len();
+        // A line that ends as it should was written to its end.
+        if is_intact(line) == Some(false) && !(last && line.contains(&0)) {
+            return Err(damaged(index + 2, ALTERED.to_owned()));
+        }
         match serde_json::from_slice::<Line>(line) {
             Ok(Line { at, change }) if read.state.takes(&change) => {
                 if let (true, Change::Message { message: Message::User { text }, .. }) =

@@ -128,6 +128,38 @@ fn an_entry_that_was_cut_anywhere_is_dropped_and_the_thread_goes_on() {
 }
 
 #[test]
+fn flipped_bit_is_damage_with_line() {
+    let disk = SmallDisk::with_room(usize::MAX);
+    let mut thread = on_disk(&disk);
+    for text in ["first", "second", "third"] {
+        thread.push(user(text)).unwrap();
+    }
+    let whole = disk.text();
+    // In the middle and at the end, and in what is JSON all the same.
+    for (text, line) in [("second", 3), ("third", 4)] {
+        let flipped = whole.replacen(text, &text.replacen('d', "e", 1), 1);
+        let error = reread(flipped.as_bytes()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("journal:{line}: it is not what was written: its checksum differs")
+        );
+    }
+    assert_eq!(reread(whole.as_bytes()).unwrap().messages().len(), 3);
+}
+
+#[test]
+fn line_without_checksum_is_read() {
+    let disk = SmallDisk::with_room(usize::MAX);
+    let mut thread = on_disk(&disk);
+    thread.push(user("new")).unwrap();
+    let old = r#"{"at":1,"entry":"message","message":{"role":"user","text":"old"}}"#;
+    let message = serde_json::to_string(&user("old")).unwrap();
+    let old = old.replace(r#"{"role":"user","text":"old"}"#, &message);
+    let journal = disk.text() + &old + "\n";
+    assert_eq!(reread(journal.as_bytes()).unwrap().messages(), [user("new"), user("old")]);
+}
+
+#[test]
 fn a_last_line_whose_bytes_never_came_is_dropped() {
     let mut journal = first_line("t", "worker");
     let disk = SmallDisk::with_room(usize::MAX);
