@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use abi_stable::sabi_trait::TD_Opaque;
-use abi_stable::std_types::{RErr, ROk, RResult, RStr, RString, RVec};
+use abi_stable::std_types::{RErr, ROk, ROption, RResult, RStr, RString, RVec};
 use async_ffi::FutureExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -92,14 +92,19 @@ impl Remote {
         self.context.as_ref().map(|context| back(context.context_priority())).transpose()
     }
 
-    pub(crate) async fn get_context(
+    pub(crate) fn has_context(&self) -> bool {
+        self.context.is_some()
+    }
+
+    /// Asks for a block. Blocks while the author's `ready_context` runs; what is returned waits for
+    /// the rest.
+    pub(crate) fn ask_context(
         &self,
         context: &CallContext,
         prompt: &str,
-    ) -> Result<Option<String>, CallError> {
-        let Some(provider) = &self.context else { return Ok(None) };
-        let reply = provider.get_context(to_json(context)?, prompt.into());
-        Ok(back(reply.await)?.into_option().map(RString::into_string))
+    ) -> Result<ContextReply, CallError> {
+        let Some(provider) = &self.context else { return Err(absent("context")) };
+        Ok(ContextReply(provider.get_context(to_json(context)?, prompt.into())))
     }
 
     /// Starts the service; the future ends with it.
@@ -133,6 +138,15 @@ impl Remote {
     /// Ends the extension's runtime. Blocks for at most `timeout_ms`: not for an async worker.
     pub(crate) fn shutdown_runtime(&self, timeout_ms: u64) {
         self.extension.shutdown_runtime(timeout_ms);
+    }
+}
+
+/// A block of context that is on its way.
+pub(crate) struct ContextReply(FfiFut<ROption<RString>>);
+
+impl ContextReply {
+    pub(crate) async fn block(self) -> Result<Option<String>, CallError> {
+        Ok(back(self.0.await)?.into_option().map(RString::into_string))
     }
 }
 

@@ -308,10 +308,18 @@ impl Kernel {
         let library = loader::find(entrypoint, found.folder()).map_err(opening)?;
         let copies = self.shared.home.data_dir("kernel");
         let (path, pin) = (library.clone(), manifest.sha256);
-        let module = blocking(move || loader::open(&path, &copies, pin.as_ref()))
-            .await
-            .map_err(|error| LoadFailure::call(Phase::Open, error))?
-            .map_err(opening)?;
+        // Its constructors run, and may never return.
+        let open = blocking(move || loader::open(&path, &copies, pin.as_ref()));
+        let module = match tokio::time::timeout(limits.start, open).await {
+            Ok(opened) => {
+                opened.map_err(|error| LoadFailure::call(Phase::Open, error))?.map_err(opening)?
+            }
+            Err(_) => {
+                let reason = format!("was not opened within {} ms", limits.start.as_millis());
+                let hint = "its constructors must not wait".to_owned();
+                return Err(LoadFailure { phase: Phase::Open, reason, hint });
+            }
+        };
         let init = self.init_of(found, settings);
         let callbacks = Callbacks::new(manifest, Arc::downgrade(&self.shared));
         let runtime = tokio::runtime::Handle::current();

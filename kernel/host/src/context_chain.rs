@@ -5,14 +5,20 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde::Serialize;
-use skillhost_contract::payload::CallContext;
+use skillhost_contract::payload::{CallContext, ErrorKind};
 use skillhost_manifest::ExtensionId;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 
 use crate::error::CallError;
 use crate::instance::{Instance, Pinned};
 
 /// What stands between two blocks of a prompt.
 pub(crate) const SEPARATOR: &str = "\n\n---\n\n";
+
+/// The time in which a provider that keeps to its limit tells that it ran into it.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// What one provider contributed to a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,25 +73,37 @@ pub(crate) struct PinnedChain {
 }
 
 impl PinnedChain {
-    /// Asks every provider at once; the result is in chain order.
+    /// Asks every provider at once, each in a task of its own: one that blocks its thread is skipped,
+    /// and the others answer. The result is in chain order.
     pub(crate) async fn blocks(
-        &self,
+        self,
         next_context: impl Fn() -> CallContext,
         prompt: &str,
         limit: Duration,
     ) -> Vec<Block> {
-        join_all(self.providers.iter().map(|(priority, instance)| {
+        let prompt: Arc<str> = prompt.into();
+        join_all(self.providers.into_iter().map(|(priority, instance)| {
             let context = CallContext {
                 deadline_ms: u64::try_from(limit.as_millis()).ok(),
                 ..next_context()
             };
+            let (extension, late) = (instance.manifest.id.clone(), instance.timed_out(limit));
+            let prompt = Arc::clone(&prompt);
+            let asked = async move { instance.get_context(&context, &prompt, limit).await };
+            // Given up with the turn.
+            let task = AbortOnDropHandle::new(tokio::spawn(asked.in_current_span()));
             async move {
-                let outcome = match instance.get_context(&context, prompt, limit).await {
+                let panicked = |_| Err(CallError::new(ErrorKind::Panicked, "the request panicked"));
+                let outcome = match timeout(limit.saturating_add(GRACE), task).await {
+                    Ok(asked) => asked.unwrap_or_else(panicked),
+                    Err(_) => Err(late),
+                };
+                let outcome = match outcome {
                     Ok(Some(text)) if !text.trim().is_empty() => Outcome::Text(text),
                     Ok(_) => Outcome::Nothing,
                     Err(error) => Outcome::Skipped(error),
                 };
-                Block { extension: instance.manifest.id.clone(), priority: *priority, outcome }
+                Block { extension, priority, outcome }
             }
         }))
         .await

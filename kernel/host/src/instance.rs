@@ -14,10 +14,12 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::abi::lifecycle;
+use crate::boot::blocking;
+use crate::context_guard::ContextGuard;
 use crate::error::CallError;
 use crate::kernel::Limits;
 use crate::loader::LoadTimings;
-use crate::remote::Remote;
+use crate::remote::{Remote, RemoteOwner};
 use crate::report::LoadedExtension;
 
 /// A loaded extension. Calls in flight hold it alive, so a new build can take its place at once.
@@ -31,7 +33,8 @@ pub(crate) struct Instance {
     /// Names and audiences as they were when the extension was wired.
     pub(crate) specs: Vec<ToolSpec>,
     pub(crate) priority: Option<i32>,
-    remote: Remote,
+    remote: RemoteOwner,
+    context: Arc<ContextGuard>,
     calls: TaskTracker,
     service: Mutex<Option<JoinHandle<()>>>,
     service_failure: Arc<Mutex<Option<CallError>>>,
@@ -69,7 +72,8 @@ impl Instance {
             timings,
             specs: Vec::new(),
             priority: None,
-            remote,
+            remote: RemoteOwner::new(remote),
+            context: Arc::default(),
             calls: TaskTracker::new(),
             service: Mutex::default(),
             service_failure: Arc::default(),
@@ -122,7 +126,10 @@ impl Instance {
             ..CallContext::default()
         };
         self.specs = self.limited(limits.start, self.remote.tools(&context)).await?;
-        self.priority = self.remote.context_priority()?;
+        // The author's code, and not asynchronous.
+        let remote = self.remote.share();
+        let priority = async { blocking(move || remote.context_priority()).await? };
+        self.priority = self.limited(limits.start, priority).await?;
         Ok(())
     }
 
@@ -161,7 +168,39 @@ impl Instance {
         prompt: &str,
         limit: Duration,
     ) -> Result<Option<String>, CallError> {
-        self.limited(limit, self.remote.get_context(context, prompt)).await
+        if self.context.is_stuck(limit) {
+            let message =
+                format!("`{}` has not returned from an earlier request", self.manifest.id);
+            return Err(CallError::new(ErrorKind::Unavailable, message)
+                .with_hint("its `ready_context` blocks; move what waits to `get_context`"));
+        }
+        self.limited(limit, self.ask_context(context, prompt)).await
+    }
+
+    async fn ask_context(
+        &self,
+        context: &CallContext,
+        prompt: &str,
+    ) -> Result<Option<String>, CallError> {
+        let library = self.remote.library().filter(|library| library.has_context());
+        let Some(library) = library else { return Ok(None) };
+        let reply = match self.context.begin_in_place() {
+            Some(_call) => Some(library.ask_context(context, prompt)?),
+            None => {
+                let (guard, remote) = (Arc::clone(&self.context), self.remote.share());
+                let (context, prompt) = (context.clone(), prompt.to_owned());
+                let asked = blocking(move || {
+                    let _call = guard.begin_elsewhere();
+                    let library = remote.library();
+                    library.map(|library| library.ask_context(&context, &prompt)).transpose()
+                });
+                asked.await??
+            }
+        };
+        match reply {
+            Some(reply) => reply.block().await,
+            None => Ok(None),
+        }
     }
 
     pub(crate) async fn call(
@@ -219,12 +258,16 @@ impl Instance {
             Err(_) => tracing::warn!(id = %self.manifest.id, "did not stop in time"),
         }
         let timeout = u64::try_from(limits.stop.as_millis()).unwrap_or(u64::MAX);
+        let (id, remote) = (self.manifest.id.clone(), self.remote.share());
+        drop(self);
         // Ending a runtime blocks, and so may the author's Drop.
-        let ended = tokio::task::spawn_blocking(move || {
-            self.remote.shutdown_runtime(timeout);
-            drop(self);
+        let ended = blocking(move || {
+            remote.shutdown_runtime(timeout);
+            drop(remote);
         });
-        let _ = ended.await;
+        if tokio::time::timeout(limits.stop.saturating_mul(2), ended).await.is_err() {
+            tracing::warn!(%id, "does not end, and is left behind");
+        }
     }
 
     async fn limited<T>(
@@ -234,10 +277,13 @@ impl Instance {
     ) -> Result<T, CallError> {
         match tokio::time::timeout(limit, call).await {
             Ok(result) => result,
-            Err(_) => Err(CallError::new(
-                ErrorKind::Timeout,
-                format!("`{}` did not answer within {} ms", self.manifest.id, limit.as_millis()),
-            )),
+            Err(_) => Err(self.timed_out(limit)),
         }
+    }
+
+    /// The error for what took longer than a limit.
+    pub(crate) fn timed_out(&self, limit: Duration) -> CallError {
+        let (id, ms) = (&self.manifest.id, limit.as_millis());
+        CallError::new(ErrorKind::Timeout, format!("`{id}` did not answer within {ms} ms"))
     }
 }

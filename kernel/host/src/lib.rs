@@ -15,6 +15,7 @@ mod bus;
 mod callbacks;
 mod channel;
 mod context_chain;
+mod context_guard;
 #[cfg(unix)]
 pub mod control;
 mod conversations;

@@ -1,5 +1,6 @@
 //! One loaded extension as the kernel talks to it, whatever it is made of.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use skillhost_contract::payload::{CallContext, ErrorKind, ToolOutput, ToolSpec};
@@ -7,6 +8,38 @@ use skillhost_contract::payload::{CallContext, ErrorKind, ToolOutput, ToolSpec};
 use crate::abi::{self, lifecycle};
 use crate::error::CallError;
 use crate::process::{PrivateFolder, ProcessExtension};
+
+/// The owner of a [`Remote`] that lets it go without waiting: the destructor of a library is its
+/// author's code, and may block.
+pub(crate) struct RemoteOwner(Option<Arc<Remote>>);
+
+impl RemoteOwner {
+    pub(crate) fn new(remote: Remote) -> Self {
+        Self(Some(Arc::new(remote)))
+    }
+
+    /// Another owner, who waits for the destructor if it is the last one.
+    pub(crate) fn share(&self) -> Arc<Remote> {
+        Arc::clone(self.0.as_ref().expect("taken only by drop"))
+    }
+}
+
+impl Deref for RemoteOwner {
+    type Target = Remote;
+
+    fn deref(&self) -> &Remote {
+        self.0.as_ref().expect("taken only by drop")
+    }
+}
+
+impl Drop for RemoteOwner {
+    fn drop(&mut self) {
+        if let Some(last @ Remote::Library(_)) = self.0.take().and_then(Arc::into_inner) {
+            // Where no thread can be started, it is dropped here.
+            let _ = std::thread::Builder::new().name("drop".to_owned()).spawn(move || drop(last));
+        }
+    }
+}
 
 /// What does an extension's work.
 pub(crate) enum Remote {
@@ -74,17 +107,6 @@ impl Remote {
         self.library().map_or(Ok(None), abi::Remote::context_priority)
     }
 
-    pub(crate) async fn get_context(
-        &self,
-        context: &CallContext,
-        prompt: &str,
-    ) -> Result<Option<String>, CallError> {
-        match self {
-            Self::Library(library) => library.get_context(context, prompt).await,
-            Self::Process { .. } => Ok(None),
-        }
-    }
-
     /// Starts the service; the future ends with it.
     pub(crate) fn run_background(
         &self,
@@ -126,7 +148,7 @@ impl Remote {
         }
     }
 
-    fn library(&self) -> Option<&abi::Remote> {
+    pub(crate) fn library(&self) -> Option<&abi::Remote> {
         match self {
             Self::Library(library) => Some(library),
             Self::Process { .. } => None,

@@ -104,3 +104,66 @@ async fn a_turn_of_an_unknown_agent_names_those_that_look_like_it() {
     assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no agent `guid`"));
     assert_eq!(error.hint(), "did you mean guide?\nsee: skillhost agent list");
 }
+
+/// Asks until a provider answers again.
+async fn answered_again(rig: &Rig) -> Vec<(i32, String)> {
+    let minute = std::time::Duration::from_secs(60);
+    let asking = async {
+        loop {
+            let turn = rig.kernel.turn(&ask("hello")).await.unwrap();
+            let blocks = outcomes(&turn.blocks);
+            if blocks.iter().all(|(_, _, text)| !text.contains("has not returned")) {
+                return blocks.into_iter().map(|(_, priority, text)| (priority, text)).collect();
+            }
+        }
+    };
+    tokio::time::timeout(minute, asking).await.expect("the provider is let go")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocking_provider_is_skipped_from_the_start() {
+    let home = misbehaving(home(), "blocks", "config: {priority: 1, parts: {ready: block}}");
+    let home = misbehaving(home, "works", "config: {priority: 2, block: here}");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, Limits { context: SOON, ..patient() }, false).await;
+    let request = ask("hello");
+    let (turn, held) = tokio::join!(rig.kernel.turn(&request), gate.reached("blocks ready"));
+    let text = |text: &str| text.to_owned();
+    let works = ("works", 2, text("here"));
+    assert_eq!(
+        outcomes(&turn.unwrap().blocks),
+        [("blocks", 1, text("timeout: `blocks` did not answer within 2000 ms")), works.clone()]
+    );
+    // Nobody waits for it a second time.
+    let turn = rig.kernel.turn(&request).await.unwrap();
+    let refused = text("unavailable: `blocks` has not returned from an earlier request");
+    assert_eq!(outcomes(&turn.blocks), [("blocks", 1, refused), works]);
+    rig.done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "fail"})).await;
+    drop(held);
+    assert_eq!(answered_again(&rig).await, [(1, text("nothing")), (2, text("here"))]);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn provider_that_blocks_later_is_skipped() {
+    let home = misbehaving(home(), "blocks", "config: {priority: 1, block: asked}");
+    let home = misbehaving(home, "works", "config: {priority: 2, block: here}");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, Limits { context: SOON, ..patient() }, false).await;
+    // It is known to be quick, and asked on the thread of the turn from here on.
+    for _ in 0..3 {
+        rig.kernel.turn(&ask("hello")).await.unwrap();
+    }
+    rig.done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "block"})).await;
+    let request = ask("hello");
+    let (turn, held) = tokio::join!(rig.kernel.turn(&request), gate.reached("blocks ready"));
+    let late = "timeout: `blocks` did not answer within 2000 ms".to_owned();
+    assert_eq!(
+        outcomes(&turn.unwrap().blocks),
+        [("blocks", 1, late), ("works", 2, "here".to_owned())]
+    );
+    // What else it does goes on.
+    assert_eq!(rig.build("blocks").await, "misbehave");
+    drop(held);
+    rig.kernel.shutdown().await;
+}

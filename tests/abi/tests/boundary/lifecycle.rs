@@ -178,3 +178,45 @@ async fn a_kernel_that_is_just_dropped_waits_for_nobody() {
     drop(rig);
     drop(held);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocking_priority_rejects_the_extension() {
+    let home = misbehaving(TestHome::new(), "blocks", "config: {parts: {priority: block}}");
+    let home = misbehaving(home, "works", "");
+    let gate = Gate::open(&home);
+    let limits = Limits { start: SOON, ..impatient() };
+    let (rig, held) =
+        tokio::join!(Rig::boot_with(home, limits, true), gate.reached("blocks priority"));
+    assert_eq!(rig.loaded(), ["works"]);
+    let said = rig.rejection("blocks");
+    assert!(said.contains("`blocks` did not answer within 2000 ms"), "{said}");
+    assert_eq!(rig.build("works").await, "misbehave");
+    rig.kernel.shutdown().await;
+    drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocking_drop_does_not_hold_up_the_end() {
+    let home = misbehaving(
+        TestHome::new(),
+        "blocks",
+        "depends_on: [base]\nconfig: {parts: {drop: block}}",
+    );
+    let home = misbehaving(home, "base", "");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, impatient(), true).await;
+    let ((), held) = tokio::join!(rig.kernel.shutdown(), gate.reached("blocks drop"));
+    assert_eq!(rig.record().last().map(String::as_str), Some("base drop"));
+    drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocking_drop_does_not_hold_up_a_reload() {
+    let home = home_with("a", "config: {parts: {drop: block}}");
+    let gate = Gate::open(&home);
+    let rig = Rig::boot_with(home, impatient(), true).await;
+    let (reloaded, held) = tokio::join!(rig.kernel.reload("a"), gate.reached("a drop"));
+    assert_eq!(reloaded.unwrap().id, "a");
+    assert_eq!(rig.build("a").await, "misbehave");
+    drop(held);
+}
