@@ -1,14 +1,15 @@
 //! What a command works on: the home, its settings, a kernel.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_build::Builder;
-use skillhost_kernel::control::{self, Reply, Request, socket_path};
+use skillhost_kernel::control::{self, Reply, Request, RequestError, socket_path};
+use skillhost_kernel::supervision::SupervisorLock;
 use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
 };
@@ -85,13 +86,7 @@ impl Session {
         let Some(path) = socket_path(home, &self.environment).filter(|path| path.exists()) else {
             return Ok(None);
         };
-        match self.block_on(control::request(&path, request))? {
-            Ok(Reply::Done(value)) => parsed(&value).map(Some),
-            Ok(Reply::Failed(error)) => Err(error.into()),
-            // Left behind by a kernel that was killed.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
-            Err(error) => Err(CliError::io(&path, &error)),
-        }
+        self.block_on(ask_kernel(&path, home, request, false))?
     }
 
     pub(crate) fn settings(&self, home: &Home) -> Result<LoadedSettings, CliError> {
@@ -145,6 +140,67 @@ impl Session {
         runtime.shutdown_timeout(Duration::from_millis(100));
         Ok(result)
     }
+}
+
+/// How long a kernel that is gone is waited for.
+pub(crate) const KERNEL_WAIT: Duration = Duration::from_secs(60);
+
+/// Between two attempts to reach it.
+pub(crate) const KERNEL_PAUSE: Duration = Duration::from_millis(50);
+
+/// Has the kernel that listens at a socket answer a request; nothing where none does. Where it ends
+/// before it answers, a request that may be repeated goes to the kernel that comes next. One that was
+/// `seen` a moment ago and is about to be started again is waited for.
+pub(crate) async fn ask_kernel<T: DeserializeOwned>(
+    socket: &Path,
+    home: &Home,
+    request: &Request,
+    seen: bool,
+) -> Result<Option<T>, CliError> {
+    let mut lost: Option<Instant> = seen.then(Instant::now);
+    loop {
+        let error = match control::request(socket, request).await {
+            Ok(Reply::Done(value)) => return parsed(&value).map(Some),
+            Ok(Reply::Failed(error)) => return Err(error.into()),
+            Err(error) => error,
+        };
+        let waits = |lost: Instant| lost.elapsed() < KERNEL_WAIT;
+        match (error, lost) {
+            // It was there, and its supervisor starts it again.
+            (error, Some(since))
+                if error.is_gone() && SupervisorLock::is_held(home) && waits(since) => {}
+            (error, _) if error.is_gone() => return Ok(None),
+            (RequestError::NoAnswer(_), since)
+                if request.is_repeatable() && since.is_none_or(waits) =>
+            {
+                lost.get_or_insert_with(Instant::now);
+            }
+            (RequestError::NoAnswer(_), _) => return Err(unanswered(request)),
+            (RequestError::NotSent(error), _) => return Err(CliError::io(socket, &error)),
+            (RequestError::Unreadable(error), _) => {
+                let message = format!("the answer of the kernel is not readable: {error}");
+                return Err(CliError::new(exit::IO, message)
+                    .hint("start `skillhost run` again if it is of another version"));
+            }
+        }
+        tokio::time::sleep(KERNEL_PAUSE).await;
+    }
+}
+
+/// The error for a request that a kernel took with it.
+fn unanswered(request: &Request) -> CliError {
+    let what = match request {
+        Request::Invoke { tool, .. } | Request::InvokeFor { tool, .. } => {
+            format!("the call of `{tool}` may have happened")
+        }
+        Request::Reload { id } => format!("`{id}` may have been reloaded"),
+        Request::Build { id, .. } => format!("`{id}` may have been built and installed"),
+        Request::RollBack { id } => format!("`{id}` may have been rolled back"),
+        Request::RunSchedule { id } => format!("`{id}` may have run"),
+        _ => return CliError::new(exit::FINDINGS, "the kernel ended before it answered"),
+    };
+    CliError::new(exit::FINDINGS, format!("the kernel ended before it answered; {what}"))
+        .hint("look whether it has before you do it again")
 }
 
 fn parsed<T: DeserializeOwned>(answer: &RawValue) -> Result<T, CliError> {

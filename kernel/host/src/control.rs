@@ -6,6 +6,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -14,6 +16,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use skillhost_contract::payload::{CallContext, ErrorKind};
 
@@ -137,6 +140,15 @@ pub enum Reply {
 /// A request or reply is one line of at most this many bytes: a skill's text, escaped, fits.
 const LINE_LIMIT: u64 = 32 * 1024 * 1024;
 
+/// Connections that have not sent their request yet.
+const SILENT_CONNECTIONS: usize = 32;
+
+/// The wait after a connection could not be accepted; it doubles with every other one.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
+
+/// The longest such wait.
+const LONGEST_ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
+
 /// The socket of a home.
 #[must_use]
 pub fn socket_path(home: &Home, environment: &Environment) -> Option<PathBuf> {
@@ -171,25 +183,39 @@ impl ControlServer {
         Ok(Self { listener: UnixListener::bind(path)?, path: path.to_owned() })
     }
 
-    /// Answers requests until dropped.
+    /// Answers requests until dropped. Connections that do not send one are limited in number and
+    /// in time; those that come meanwhile wait.
     pub async fn serve(self, kernel: Kernel) {
+        let silent = Arc::new(Semaphore::new(SILENT_CONNECTIONS));
+        let mut failed = 0;
         loop {
+            // Nobody closes it.
+            let Ok(permit) = Arc::clone(&silent).acquire_owned().await else { return };
             match self.listener.accept().await {
                 Ok((stream, _)) => {
+                    failed = 0;
                     let kernel = kernel.clone();
                     tokio::spawn(async move {
-                        if let Err(error) = answer(stream, &kernel).await {
+                        if let Err(error) = answer(stream, &kernel, permit).await {
                             tracing::debug!(%error, "a control connection ended early");
                         }
                     });
                 }
+                // Such as too many open files. The client waits in the queue of the socket.
                 Err(error) => {
-                    tracing::warn!(%error, "the control socket failed");
-                    return;
+                    let wait = accept_backoff(failed);
+                    failed += 1;
+                    tracing::warn!(%error, ?wait, "the control socket cannot accept; trying again");
+                    tokio::time::sleep(wait).await;
                 }
             }
         }
     }
+}
+
+/// How long to wait after so many failures in a row and one more.
+fn accept_backoff(failed: u32) -> Duration {
+    ACCEPT_BACKOFF.saturating_mul(1 << failed.min(8)).min(LONGEST_ACCEPT_BACKOFF)
 }
 
 impl Drop for ControlServer {
@@ -199,11 +225,21 @@ impl Drop for ControlServer {
     }
 }
 
-async fn answer(stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
+async fn answer(
+    stream: UnixStream,
+    kernel: &Kernel,
+    silent: OwnedSemaphorePermit,
+) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut request = String::new();
-    (&mut read).take(LINE_LIMIT).read_line(&mut request).await?;
+    let limit = kernel.shared.limits.control;
+    within(limit, (&mut read).take(LINE_LIMIT).read_line(&mut request)).await?;
+    drop(silent);
+    if !request.ends_with('\n') && (request.len() as u64) < LINE_LIMIT {
+        // Whoever asked is gone, and would take what is done now for not done.
+        return Ok(());
+    }
     let reply = match serde_json::from_str::<Request>(&request) {
         Ok(Request::Talk(said)) => {
             return talk::serve(kernel, Talked::Talk(said), read, write).await;
@@ -222,7 +258,12 @@ async fn answer(stream: UnixStream, kernel: &Kernel) -> io::Result<()> {
                 .with_hint("start `skillhost run` again if it is of another version"),
         ),
     };
-    write_line(&mut write, &reply).await
+    within(limit, write_line(&mut write, &reply)).await
+}
+
+/// Limits the time in which the other end has to send or to read something.
+async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 fn reply(done: Result<Box<RawValue>, KernelError>) -> Reply {
@@ -287,21 +328,87 @@ fn json<T: Serialize>(value: &T) -> Result<Box<RawValue>, KernelError> {
     serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol(&error).into())
 }
 
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// No kernel was reached, or the request did not get there as a whole: nothing was done.
+    #[error("{0}")]
+    NotSent(io::Error),
+    /// The connection broke after the request was sent: it may have been done.
+    #[error("the kernel ended before it answered: {0}")]
+    NoAnswer(io::Error),
+    /// What came is not an answer.
+    #[error("{0}")]
+    Unreadable(serde_json::Error),
+}
+
+impl RequestError {
+    /// Whether no kernel listens, or none that can be reached just now.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::NotSent(error) if is_gone(error))
+    }
+}
+
+/// Whether an error of a connection means that no kernel is at its other end, or none any more.
+#[must_use]
+pub fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::NotFound
+            | Kind::ConnectionRefused
+            | Kind::ConnectionReset
+            | Kind::ConnectionAborted
+            | Kind::NotConnected
+            | Kind::BrokenPipe
+            | Kind::UnexpectedEof
+    )
+}
+
+impl Request {
+    /// Whether nothing happens twice where it is sent twice.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Self::PreviewBuild { .. }
+            | Self::Turn { .. }
+            | Self::Tools { .. }
+            | Self::Agents
+            | Self::Agent { .. }
+            | Self::Talk(_)
+            | Self::Attach { .. }
+            | Self::Activate { .. }
+            | Self::Report
+            | Self::Diagnose
+            | Self::Schedules => true,
+            Self::Reload { .. }
+            | Self::Build { .. }
+            | Self::RollBack { .. }
+            | Self::InvokeFor { .. }
+            | Self::Invoke { .. }
+            | Self::RunSchedule { .. } => false,
+        }
+    }
+}
+
 /// Sends a request to the kernel that runs for a home.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when none runs.
-pub async fn request(path: &Path, request: &Request) -> io::Result<Reply> {
-    let mut stream = UnixStream::connect(path).await?;
-    write_line(&mut stream, request).await?;
-    let reply = read_line(&mut stream).await?;
-    serde_json::from_str(&reply).map_err(io::Error::from)
-}
-
-async fn read_line(stream: &mut UnixStream) -> io::Result<String> {
+/// [`RequestError`]; [`RequestError::is_gone`] when none runs.
+pub async fn request(path: &Path, request: &Request) -> Result<Reply, RequestError> {
+    let mut stream = UnixStream::connect(path).await.map_err(RequestError::NotSent)?;
+    // A kernel does nothing about a line that is not whole.
+    write_line(&mut stream, request).await.map_err(RequestError::NotSent)?;
     let mut line = String::new();
-    BufReader::new(stream.take(LINE_LIMIT)).read_line(&mut line).await?;
-    Ok(line)
+    let read = BufReader::new(stream.take(LINE_LIMIT)).read_line(&mut line).await;
+    match read {
+        Ok(_) if line.ends_with('\n') => {
+            serde_json::from_str(&line).map_err(RequestError::Unreadable)
+        }
+        Ok(_) => Err(RequestError::NoAnswer(io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => Err(RequestError::NoAnswer(error)),
+    }
 }
 
 async fn write_line<T: Serialize>(

@@ -59,6 +59,9 @@ pub struct Limits {
     /// Conversations that come to rest before a restart, the agents included that they have handed
     /// tasks to.
     pub rest: Duration,
+    /// The request of a client that has connected to the control socket, and every line that it is
+    /// to read.
+    pub control: Duration,
 }
 
 impl Default for Limits {
@@ -77,6 +80,7 @@ impl Default for Limits {
             event_retries: vec![seconds(1), seconds(5), seconds(25)],
             stop: seconds(5),
             rest: seconds(600),
+            control: seconds(10),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use skillhost_kernel::control::{self, AgentDetails, Reply, Request, TalkRequest};
+use skillhost_kernel::control::{self, AgentDetails, Request, TalkRequest};
 use skillhost_kernel::{
     DEFAULT_AGENT, Kernel, LoadReport, RunOutcome, SkillRef, ThreadSkill, Threads,
 };
@@ -24,7 +24,7 @@ use crate::cli::TalkArgs;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{DIM, show};
-use crate::session::Session;
+use crate::session::{Session, ask_kernel};
 use own::Own;
 pub(super) use person::Person;
 pub(super) use question::shown_details;
@@ -103,7 +103,7 @@ impl<'a> Talk<'a> {
             }
             None => {
                 let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-                let agent = known_agent(&socket, agent).await?;
+                let agent = known_agent(session, &socket, agent).await?;
                 (threads.create(&agent)?.id().to_owned(), agent)
             }
         };
@@ -203,7 +203,7 @@ impl<'a> Talk<'a> {
         match &mut self.end {
             End::Own(own) => own.switch(agent).await?,
             End::Running(running) => {
-                running.agent = known_agent(&running.socket, agent).await?;
+                running.agent = known_agent(self.session, &running.socket, agent).await?;
                 running.thread = running.threads.create(&running.agent)?.id().to_owned();
             }
         }
@@ -242,7 +242,7 @@ impl<'a> Talk<'a> {
                 let answer = control::perform(own.kernel, request).await?;
                 Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
             }
-            End::Running(running) => answer_of(&running.socket, &request).await,
+            End::Running(running) => answer_of(self.session, &running.socket, &request).await,
         }
     }
 
@@ -279,22 +279,23 @@ fn counted(number: u64, what: &str) -> String {
 }
 
 /// Nothing is begun with an agent that is not there.
-async fn known_agent(socket: &std::path::Path, id: &str) -> Result<String, CliError> {
-    let details: AgentDetails = answer_of(socket, &Request::Agent { id: id.to_owned() }).await?;
+async fn known_agent(
+    session: &Session,
+    socket: &std::path::Path,
+    id: &str,
+) -> Result<String, CliError> {
+    let request = Request::Agent { id: id.to_owned() };
+    let details: AgentDetails = answer_of(session, socket, &request).await?;
     Ok(details.summary.id.to_string())
 }
 
 async fn answer_of<T: DeserializeOwned>(
+    session: &Session,
     socket: &std::path::Path,
     request: &Request,
 ) -> Result<T, CliError> {
-    match control::request(socket, request).await {
-        Ok(Reply::Done(value)) => {
-            Ok(serde_json::from_str(value.get()).map_err(std::io::Error::from)?)
-        }
-        Ok(Reply::Failed(error)) => Err(error.into()),
-        Err(error) => Err(CliError::io(socket, &error)),
-    }
+    let answer = ask_kernel(socket, &session.home()?, request, true).await?;
+    answer.ok_or_else(running::kernel_gone)
 }
 
 /// A thread stays with its agent.

@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-use super::{LINE_LIMIT, Request, write_line};
+use super::{LINE_LIMIT, Request, within, write_line};
 use crate::channel::{ApprovalRequest, Decision, RunEvent, SecretAsk, SecretReply};
 use crate::error::CallError;
 use crate::kernel::Kernel;
@@ -188,11 +188,13 @@ pub(super) async fn serve(
         }
     };
     let (mut news, mut said) = (conversation.attach(), lines::<Spoken>(read));
+    let limit = kernel.shared.limits.control;
     loop {
         tokio::select! {
             biased;
             line = news.recv() => match line {
-                Some(line) => write_line(&mut write, &line).await?,
+                // Who does not read comes back, and hears the reply from its beginning.
+                Some(line) => within(limit, write_line(&mut write, &line)).await?,
                 None => return Ok(()),
             },
             said = said.recv() => match said.transpose()? {

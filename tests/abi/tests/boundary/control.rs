@@ -4,12 +4,12 @@ use std::io::ErrorKind as Io;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use skillhost_kernel::ErrorKind;
 use skillhost_kernel::control::{ControlServer, Reply, Request, request};
+use skillhost_kernel::{ErrorKind, Limits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use crate::rig::{Rig, home_with, operator};
+use crate::rig::{Rig, SOON, home_with, operator, patient};
 
 /// A kernel that serves its socket.
 async fn serving() -> (Rig, PathBuf) {
@@ -71,13 +71,56 @@ async fn one_kernel_serves_a_socket_and_a_dead_ones_is_taken_over() {
     let left = path.with_file_name("left.sock");
     drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
     let reload = Request::Reload { id: "a".into() };
-    let refused = request(&left, &reload).await.map(drop).map_err(|error| error.kind());
-    assert_eq!(refused, Err(Io::ConnectionRefused));
+    assert!(request(&left, &reload).await.unwrap_err().is_gone());
     let server = ControlServer::bind(&left).await.unwrap();
     drop(server);
     assert!(!left.exists());
     // The folder is the owner's alone.
     let mode = std::fs::metadata(path.parent().unwrap()).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_clients_are_let_go() {
+    let limits = Limits { control: SOON, ..patient() };
+    let rig = Rig::boot_with(home_with("a", ""), limits, true).await;
+    let path = rig.home.outside().join("run/skillhost/control.sock");
+    let server = ControlServer::bind(&path).await.expect("a new socket in a new folder");
+    tokio::spawn(server.serve(rig.kernel.clone()));
+    // More than may be silent at once.
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(UnixStream::connect(&path).await.unwrap());
+    }
+    // It comes last, and is answered when the first ones were let go.
+    let Reply::Done(_) = request(&path, &Request::Report).await.unwrap() else {
+        panic!("the report is always there");
+    };
+    let mut end = [0];
+    assert_eq!(silent[0].read(&mut end).await.unwrap(), 0);
+    rig.kernel.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn incomplete_request_is_not_performed() {
+    let (rig, path) = serving().await;
+    let (context, tool) = (operator(), "a".to_owned());
+    let deed = json!({"do": "emit", "topic": "done", "payload": {}}).to_string();
+    let mut line =
+        serde_json::to_string(&Request::Invoke { context, tool, arguments: deed }).unwrap();
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    stream.write_all(line.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await.unwrap();
+    assert_eq!(reply, "");
+    assert!(!rig.home.path("sandbox/data/kernel/events.db").exists());
+    // With its end it is.
+    line.push('\n');
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    stream.write_all(line.as_bytes()).await.unwrap();
+    stream.read_to_string(&mut reply).await.unwrap();
+    assert!(rig.home.path("sandbox/data/kernel/events.db").exists(), "{reply}");
     rig.kernel.shutdown().await;
 }

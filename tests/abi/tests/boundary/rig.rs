@@ -121,6 +121,7 @@ pub(crate) fn patient() -> Limits {
         health: minute,
         drain: minute,
         rest: minute,
+        control: minute,
         event: minute,
         event_agent: minute,
         event_retries: vec![Duration::from_millis(1); 3],

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use skillhost_kernel::control::{Connection, FromKernel, Request, Spoken};
+use skillhost_kernel::control::{Connection, FromKernel, Request, Spoken, is_gone};
 use skillhost_kernel::supervision::SupervisorLock;
 use skillhost_kernel::{Channel, Home, LoadReport, RunOutcome, Threads};
 use tokio::signal::unix::Signal;
@@ -15,13 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::Person;
 use crate::error::CliError;
 use crate::exit;
-use crate::session::Session;
-
-/// How long a kernel that is gone is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Between two attempts to reach it.
-const PAUSE: Duration = Duration::from_millis(50);
+use crate::session::{KERNEL_PAUSE, KERNEL_WAIT, Session};
 
 /// The report of the kernel that runs for a home. One that is about to be started again is waited
 /// for: a kernel of this process would only be in its way.
@@ -32,10 +26,10 @@ pub(super) fn report(session: &Session, home: &Home) -> Result<Option<LoadReport
         if running.is_some() || !SupervisorLock::is_held(home) {
             return Ok(running);
         }
-        if began.elapsed() > PATIENCE {
-            return Err(never_came(false));
+        if began.elapsed() > KERNEL_WAIT {
+            return Err(never_came(Said::Not));
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(KERNEL_PAUSE);
     }
 }
 
@@ -54,14 +48,23 @@ enum Over {
     Lost,
 }
 
+/// Whether a kernel has what was said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Not,
+    /// It was sent, and nobody has said that it arrived.
+    Maybe,
+    /// A kernel has kept it.
+    Kept,
+}
+
 /// One conversation, over however many connections.
 struct Conversation<'a> {
     person: &'a Arc<Person>,
     interrupted: &'a mut Signal,
     /// What is sent when it begins, and when it begins again.
     request: Request,
-    /// A kernel has kept it.
-    heard: bool,
+    said: Said,
     cancelled: bool,
 }
 
@@ -75,7 +78,7 @@ impl Running {
         interrupted: &mut Signal,
     ) -> Result<RunOutcome, CliError> {
         let mut talked =
-            Conversation { person, interrupted, request, heard: false, cancelled: false };
+            Conversation { person, interrupted, request, said: Said::Not, cancelled: false };
         let mut lost: Option<Instant> = None;
         loop {
             let over = match Connection::open(&self.socket, &talked.request).await {
@@ -83,20 +86,22 @@ impl Running {
                     lost = None;
                     talked.follow(connection).await?
                 }
-                Err(error) if is_gone(&error) => Over::Lost,
+                Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::WouldBlock => {
+                    Over::Lost
+                }
                 Err(error) => return Err(CliError::io(&self.socket, &error)),
             };
             if let Over::Done(outcome) = over {
                 return Ok(outcome);
             }
-            if lost.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                return Err(never_came(talked.heard));
+            if lost.get_or_insert_with(Instant::now).elapsed() > KERNEL_WAIT {
+                return Err(never_came(talked.said));
             }
             person.wait_for_the_kernel();
             tokio::select! {
                 biased;
                 _ = talked.interrupted.recv() => return Err(interrupted_error()),
-                () = tokio::time::sleep(PAUSE) => {}
+                () = tokio::time::sleep(KERNEL_PAUSE) => {}
             }
         }
     }
@@ -104,6 +109,9 @@ impl Running {
 
 impl Conversation<'_> {
     async fn follow(&mut self, mut connection: Connection) -> Result<Over, CliError> {
+        if self.said == Said::Not {
+            self.said = Said::Maybe;
+        }
         let mut questions = JoinSet::new();
         let mut open: HashMap<u64, AbortHandle> = HashMap::new();
         if self.cancelled && connection.say(&Spoken::Cancel).await.is_err() {
@@ -129,7 +137,7 @@ impl Conversation<'_> {
                     match line {
                         FromKernel::Hears(said) => {
                             self.person.begin_again();
-                            self.heard = true;
+                            self.said = Said::Kept;
                             self.request = Request::Talk(said);
                         }
                         FromKernel::RunEvent(event) => self.person.notice(&event),
@@ -167,14 +175,6 @@ impl Conversation<'_> {
     }
 }
 
-fn is_gone(error: &io::Error) -> bool {
-    use io::ErrorKind as Kind;
-    matches!(
-        error.kind(),
-        Kind::NotFound | Kind::ConnectionRefused | Kind::ConnectionReset | Kind::BrokenPipe
-    )
-}
-
 fn interrupted_error() -> CliError {
     CliError::new(exit::INTERRUPTED, "interrupted; the kernel has been told to give the run up")
 }
@@ -185,11 +185,19 @@ fn ended() -> CliError {
     CliError::new(exit::FINDINGS, "the kernel was ended before the answer came").hint(KEPT)
 }
 
-fn never_came(heard: bool) -> CliError {
-    let seconds = PATIENCE.as_secs();
+fn never_came(said: Said) -> CliError {
+    let seconds = KERNEL_WAIT.as_secs();
     let message = format!("the kernel has gone, and did not come back within {seconds} s");
-    CliError::new(exit::FINDINGS, message).hint(match heard {
-        true => KEPT,
-        false => "it was not said: begin again, or start a kernel first: skillhost run",
+    CliError::new(exit::FINDINGS, message).hint(match said {
+        Said::Kept => KEPT,
+        Said::Maybe => {
+            "what was said may be kept: if it is, the next `skillhost run` goes on with it"
+        }
+        Said::Not => "it was not said: begin again, or start a kernel first: skillhost run",
     })
+}
+
+/// The error for a kernel that was there a moment ago.
+pub(super) fn kernel_gone() -> CliError {
+    CliError::new(exit::FINDINGS, "the kernel has gone").hint("start it again: skillhost run")
 }
