@@ -27,6 +27,7 @@ mod trust;
 use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::EnvFilter;
@@ -34,9 +35,13 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::{Cli, Command, CompletionsArgs, Global};
 use crate::error::CliError;
 use crate::exit;
+use crate::output::queue::{self, LogWriter};
 use crate::output::{Outcome, Output};
 use crate::session::Session;
 pub(crate) use supervise::is_supervised;
+
+/// How long a process that ends waits for whoever reads its output.
+const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs the command named on the command line.
 pub(crate) fn main() -> ExitCode {
@@ -65,6 +70,7 @@ fn ended(outcome: Outcome, output: Output) -> ExitCode {
         output.error(&error);
         error.code()
     });
+    queue::flush(OUTPUT_LIMIT);
     ExitCode::from(code)
 }
 
@@ -117,7 +123,7 @@ fn log_to_stderr(global: &Global) -> Result<(), CliError> {
             CliError::usage(format!("--log {}: {error}", global.log))
                 .hint("such as `info`, or `warn,extension=debug`")
         })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| LogWriter);
     if global.log_json {
         builder.json().init();
     } else {

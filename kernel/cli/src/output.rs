@@ -12,6 +12,8 @@ use crate::error::CliError;
 use crate::exit;
 use crate::sanitise::{escaped_in_json, sanitise};
 
+pub(crate) mod queue;
+
 /// Version of every `--json` object.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
@@ -33,7 +35,11 @@ pub(crate) struct Output {
 impl Output {
     /// Prints a line of a result. Untrusted text in it must have gone through [`show`].
     pub(crate) fn line(self, line: impl Display) -> Result<(), CliError> {
-        written(writeln!(anstream::stdout(), "{line}"))
+        match queue::stdout_queue() {
+            Some(queue) => queue.push(format!("{line}\n").into_bytes()),
+            None => written(writeln!(anstream::stdout(), "{line}"))?,
+        }
+        Ok(())
     }
 
     /// Whether standard output shows colours.
@@ -76,8 +82,7 @@ impl Output {
     /// through [`show`].
     pub(crate) fn aside(self, lines: impl Display) {
         if !self.json {
-            // A closed stderr must not end a command that works.
-            let _ = writeln!(anstream::stderr(), "{lines}");
+            to_stderr(format!("{lines}\n"));
         }
     }
 
@@ -101,7 +106,11 @@ impl Output {
         // The parser may keep fields as they were written; what is printed has one order.
         object.sort_all_objects();
         let text = json_text(&object)?;
-        written(writeln!(io::stdout().lock(), "{text}"))
+        match queue::stdout_queue() {
+            Some(queue) => queue.push(format!("{text}\n").into_bytes()),
+            None => written(writeln!(io::stdout().lock(), "{text}"))?,
+        }
+        Ok(())
     }
 
     /// Prints rows under a header, columns aligned.
@@ -126,8 +135,7 @@ impl Output {
     pub(crate) fn note(self, text: impl Display) {
         if !self.json {
             let text = text.to_string();
-            // A closed stderr must not end a command that works.
-            let _ = writeln!(anstream::stderr(), "{YELLOW}note{YELLOW:#}: {}", sanitise(&text));
+            to_stderr(format!("{YELLOW}note{YELLOW:#}: {}\n", sanitise(&text)));
         }
     }
 
@@ -144,13 +152,22 @@ impl Output {
         if self.json {
             let mut object = json!({ "schema_version": SCHEMA_VERSION, "error": error.to_json() });
             object.sort_all_objects();
-            let _ = writeln!(io::stderr().lock(), "{object}");
-            return;
+            return to_stderr(format!("{object}\n"));
         }
-        let mut stderr = anstream::stderr();
-        let _ = writeln!(stderr, "{RED}error{RED:#}: {}", sanitise(error.message()));
+        let mut lines = format!("{RED}error{RED:#}: {}\n", sanitise(error.message()));
         for hint in error.hints() {
-            let _ = writeln!(stderr, "{GREEN}hint{GREEN:#}: {}", sanitise(hint));
+            lines.push_str(&format!("{GREEN}hint{GREEN:#}: {}\n", sanitise(hint)));
+        }
+        to_stderr(lines);
+    }
+}
+
+/// A closed stderr must not end a command that works.
+fn to_stderr(text: String) {
+    match queue::stderr_queue() {
+        Some(queue) => queue.push(text.into_bytes()),
+        None => {
+            let _ = anstream::stderr().write_all(text.as_bytes());
         }
     }
 }

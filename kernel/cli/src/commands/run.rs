@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlServer, socket_path};
-use skillhost_kernel::{ErrorKind, Event, Kernel, topic};
+use skillhost_kernel::{Event, Kernel, topic};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::ext::summary;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome, Output, show};
+use crate::output::{DIM, Outcome, Output, queue, show};
 use crate::session::Session;
 
 /// Characters of a field that are shown.
 const SHOWN: usize = 200;
 
 pub(super) fn run(session: &Session) -> Outcome {
+    // Whoever reads the output, or does not, must not keep the kernel from its work.
+    queue::install(session.output.json);
     session.with_kernel(async |kernel| {
         let output = session.output;
         // Before the services begin: no event is missed, and two kernels never serve one home.
@@ -30,7 +32,7 @@ pub(super) fn run(session: &Session) -> Outcome {
         kernel.announce_restart().await;
         // What was given up is known before anybody asks for it, and what services publish has its
         // subscribers.
-        serve_events(output, kernel).await?;
+        kernel.serve_events().await?;
         let control = tokio::spawn(control.serve(kernel.clone()));
         kernel.start_services().await;
         kernel.start_schedules();
@@ -75,18 +77,6 @@ async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, Cli
         _ => CliError::io(&path, &error)
             .hint("XDG_RUNTIME_DIR has to name a directory of yours that may be written to"),
     })
-}
-
-/// A journal that cannot be used does not keep the rest from running; another kernel does.
-async fn serve_events(output: Output, kernel: &Kernel) -> Result<(), CliError> {
-    match kernel.serve_events().await {
-        Err(error) if error.kind == ErrorKind::Conflict => Err(error.into()),
-        Err(error) => {
-            output.error(&error.into());
-            Ok(())
-        }
-        Ok(()) => Ok(()),
-    }
 }
 
 fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {

@@ -14,10 +14,12 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome, Output};
+use crate::output::{DIM, Outcome, Output, queue};
 use crate::session::Session;
 
 pub(super) fn supervise(session: &Session) -> Outcome {
+    // What the supervisor says must not keep it from its work.
+    queue::install(session.output.json);
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings.supervisor;
     let _lock = SupervisorLock::take(&home)?;

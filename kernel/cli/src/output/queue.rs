@@ -1,0 +1,336 @@
+//! Output that nobody has to wait for: a bounded queue, and a thread that writes.
+//!
+//! A kernel that runs for days must not stop because a terminal is paused, a pipe has no reader or a
+//! log has no room. What does not fit is dropped and counted, and the count is printed as soon as
+//! that is possible. Whoever runs one command waits for its output instead: there nothing is queued.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::SCHEMA_VERSION;
+
+/// Texts that wait to be written.
+const MAX_TEXTS: usize = 4096;
+/// Bytes of them.
+const MAX_BYTES: usize = 4 << 20;
+
+static QUEUES: OnceLock<OutputQueues> = OnceLock::new();
+
+/// The queues of this process.
+struct OutputQueues {
+    stdout: OutputQueue,
+    stderr: OutputQueue,
+}
+
+/// Texts on their way to a stream. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct OutputQueue(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    texts: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Since the last time that the count was printed.
+    dropped: u64,
+    /// A text is being written.
+    writing: bool,
+    /// The last write failed.
+    failing: bool,
+    /// Nobody will ever read the stream again.
+    gone: bool,
+}
+
+/// Queues everything that this process prints from now on, its log included; a second call does
+/// nothing. Where no thread can be started, output stays as it was.
+pub(crate) fn install(json: bool) {
+    if QUEUES.get().is_some() {
+        return;
+    }
+    let stdout = OutputQueue::start("stdout", anstream::stdout(), move |count| match json {
+        true => dropped_event(count),
+        false => dropped_note(count),
+    });
+    let stderr = OutputQueue::start("stderr", anstream::stderr(), move |count| match json {
+        true => dropped_event(count),
+        false => dropped_note(count),
+    });
+    let (Ok(stdout), Ok(stderr)) = (stdout, stderr) else { return };
+    if QUEUES.set(OutputQueues { stdout, stderr }).is_ok() {
+        // The usual hook would wait for whoever does not read.
+        std::panic::set_hook(Box::new(|panic| {
+            let thread = std::thread::current();
+            let name = thread.name().unwrap_or("unnamed");
+            if let Some(queue) = stderr_queue() {
+                queue.push(format!("thread `{name}`: {panic}\n").into_bytes());
+            }
+        }));
+    }
+}
+
+fn dropped_note(count: u64) -> String {
+    format!("note: {count} lines were dropped: they could not be written\n")
+}
+
+fn dropped_event(count: u64) -> String {
+    let payload = json!({ "lines": count });
+    let mut event = json!({
+        "schema_version": SCHEMA_VERSION,
+        "event": "output.dropped",
+        "source": "output",
+        "payload": payload,
+    });
+    event.sort_all_objects();
+    format!("{event}\n")
+}
+
+/// The queue of standard output, where there is one.
+pub(crate) fn stdout_queue() -> Option<&'static OutputQueue> {
+    QUEUES.get().map(|queues| &queues.stdout)
+}
+
+/// The queue of standard error, where there is one.
+pub(crate) fn stderr_queue() -> Option<&'static OutputQueue> {
+    QUEUES.get().map(|queues| &queues.stderr)
+}
+
+/// Waits until everything that is queued is written, for a limited time in all.
+pub(crate) fn flush(limit: Duration) {
+    let end = Instant::now() + limit;
+    for queue in [stdout_queue(), stderr_queue()].into_iter().flatten() {
+        queue.flush(end);
+    }
+}
+
+impl OutputQueue {
+    /// Starts the thread that writes; `note` is printed where texts were dropped.
+    fn start(
+        name: &str,
+        mut stream: impl Write + Send + 'static,
+        note: impl Fn(u64) -> String + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        let queue = Self(Arc::clone(&shared));
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || while shared.write_next(&mut stream, &note) {})?;
+        Ok(queue)
+    }
+
+    /// Queues a text, or drops it where there is no room.
+    pub(crate) fn push(&self, text: Vec<u8>) {
+        let mut state = self.0.lock();
+        if state.gone {
+            return;
+        }
+        if state.texts.len() >= MAX_TEXTS || state.bytes + text.len() > MAX_BYTES {
+            state.dropped += 1;
+            return;
+        }
+        state.bytes += text.len();
+        state.texts.push_back(text);
+        drop(state);
+        self.0.changed.notify_all();
+    }
+
+    fn flush(&self, end: Instant) {
+        let mut state = self.0.lock();
+        let pending = |state: &QueueState| {
+            state.writing || !state.texts.is_empty() || (state.dropped > 0 && !state.failing)
+        };
+        while !state.gone && pending(&state) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.0.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a text, or for a count that can be printed, and writes it; false where nobody will
+    /// read another one.
+    fn write_next(&self, stream: &mut impl Write, note: &impl Fn(u64) -> String) -> bool {
+        let mut state = self.lock();
+        let text = loop {
+            if let Some(text) = state.texts.pop_front() {
+                state.bytes -= text.len();
+                break text;
+            }
+            if state.dropped > 0 && !state.failing {
+                break Vec::new();
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        // Texts were dropped after those that are queued, unless writing itself fails.
+        let dropped = match state.failing || state.texts.is_empty() {
+            true => std::mem::take(&mut state.dropped),
+            false => 0,
+        };
+        state.writing = true;
+        let failing = state.failing;
+        drop(state);
+        let count = if dropped > 0 { note(dropped) } else { String::new() };
+        let (first, second) = match failing {
+            true => (count.as_bytes(), text.as_slice()),
+            false => (text.as_slice(), count.as_bytes()),
+        };
+        let written = stream
+            .write_all(first)
+            .and_then(|()| stream.write_all(second))
+            .and_then(|()| stream.flush());
+        let mut state = self.lock();
+        state.writing = false;
+        state.failing = written.is_err();
+        match written {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                state.gone = true;
+                state.texts = VecDeque::new();
+            }
+            Err(_) => state.dropped += dropped + u64::from(!text.is_empty()),
+        }
+        let goes_on = !state.gone;
+        drop(state);
+        self.changed.notify_all();
+        goes_on
+    }
+}
+
+/// Where the log goes. That it cannot be written is nobody's failure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogWriter;
+
+impl Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match stderr_queue() {
+            Some(queue) => queue.push(bytes.to_vec()),
+            None => {
+                let _ = io::stderr().lock().write_all(bytes);
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A stream that answers each write as the test says, and shows what was written.
+    struct Stream {
+        answers: mpsc::Receiver<io::Result<()>>,
+        written: mpsc::Sender<String>,
+    }
+
+    impl Write for Stream {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // A test that has ended lets everything go.
+            self.answers.recv().unwrap_or(Ok(()))?;
+            let _ = self.written.send(String::from_utf8(bytes.to_vec()).unwrap());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Rig {
+        queue: OutputQueue,
+        answers: mpsc::Sender<io::Result<()>>,
+        written: mpsc::Receiver<String>,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let (answers, answered) = mpsc::channel();
+            let (sender, written) = mpsc::channel();
+            let stream = Stream { answers: answered, written: sender };
+            let queue = OutputQueue::start("rig", stream, |n| format!("{n} dropped\n")).unwrap();
+            Self { queue, answers, written }
+        }
+
+        fn push(&self, text: &str) {
+            self.queue.push(text.as_bytes().to_vec());
+        }
+
+        fn allow(&self) -> String {
+            self.answers.send(Ok(())).unwrap();
+            self.written.recv_timeout(Duration::from_secs(60)).unwrap()
+        }
+
+        fn fail(&self, kind: io::ErrorKind) {
+            self.answers.send(Err(kind.into())).unwrap();
+            self.queue.flush(Instant::now() + Duration::from_secs(60));
+        }
+    }
+
+    #[test]
+    fn full_queue_drops_and_counts() {
+        let rig = Rig::new();
+        for number in 0..=MAX_TEXTS + 2 {
+            rig.push(&format!("{number}\n"));
+        }
+        let first = rig.allow();
+        assert_eq!(first, "0\n");
+        let mut last = String::new();
+        for _ in 0..MAX_TEXTS {
+            last = rig.allow();
+            if last.ends_with("dropped\n") {
+                break;
+            }
+        }
+        if !last.ends_with("dropped\n") {
+            last = rig.allow();
+        }
+        // The thread may or may not have taken the first text before the queue was full.
+        assert!(["2 dropped\n", "3 dropped\n"].contains(&last.as_str()), "{last}");
+    }
+
+    #[test]
+    fn failed_write_is_counted_and_told() {
+        let rig = Rig::new();
+        rig.push("lost\n");
+        rig.fail(io::ErrorKind::StorageFull);
+        rig.push("kept\n");
+        assert_eq!([rig.allow(), rig.allow()], ["1 dropped\n", "kept\n"]);
+    }
+
+    #[test]
+    fn closed_stream_silences_output_only() {
+        let rig = Rig::new();
+        rig.push("lost\n");
+        rig.fail(io::ErrorKind::BrokenPipe);
+        rig.push("ignored\n");
+        assert_eq!(rig.queue.0.lock().texts.len(), 0);
+    }
+
+    #[test]
+    fn flush_gives_up_on_stuck_stream() {
+        let rig = Rig::new();
+        rig.push("stuck\n");
+        rig.queue.flush(Instant::now());
+        assert!(rig.written.try_recv().is_err());
+    }
+}
