@@ -38,7 +38,7 @@ use crate::exit;
 use crate::output::queue::{self, LogWriter};
 use crate::output::{Outcome, Output};
 use crate::session::Session;
-pub(crate) use supervise::is_supervised;
+pub(crate) use supervise::{SupervisorLink, is_supervised};
 
 /// How long a process that ends waits for whoever reads its output.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
@@ -71,6 +71,9 @@ fn ended(outcome: Outcome, output: Output) -> ExitCode {
         error.code()
     });
     queue::flush(OUTPUT_LIMIT);
+    if let Some(supervisor) = SupervisorLink::of_this_process() {
+        supervisor.ended(code);
+    }
     ExitCode::from(code)
 }
 

@@ -17,7 +17,7 @@ use skillhost_models::{Models, keys_of};
 use skillhost_process::Processes;
 
 use crate::cli::Global;
-use crate::commands::is_supervised;
+use crate::commands::{SupervisorLink, is_supervised};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::Output;
@@ -113,6 +113,10 @@ impl Session {
         let settings_file = Some(home.settings_file());
         let models = Arc::new(self.models(&home, &settings));
         let supervised = is_supervised();
+        let supervisor = SupervisorLink::of_this_process();
+        if let Some(supervisor) = supervisor {
+            supervisor.alive();
+        }
         let processes = Arc::new(Processes::default());
         let build = settings.build.clone();
         let options = BootOptions::new(home, settings);
@@ -121,9 +125,14 @@ impl Session {
         let options =
             BootOptions { settings_file, models, processes, supervised, builder, ..options };
         let result = self.block_on(async {
+            // On a thread of the runtime: it stops when those are all blocked.
+            let signs = supervisor.map(|link| tokio::spawn(link.stay_alive()));
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;
             kernel.shutdown().await;
+            if let Some(signs) = signs {
+                signs.abort();
+            }
             result
         });
         result?

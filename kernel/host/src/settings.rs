@@ -361,6 +361,7 @@ mod tests {
             ("processes.memory_limit_mib", "1024".to_owned()),
             ("supervisor.crashes", "5".to_owned()),
             ("supervisor.delay_ms", "1000".to_owned()),
+            ("supervisor.silence_ms", "30000".to_owned()),
             ("supervisor.within_ms", "300000".to_owned()),
         ];
         assert_eq!(keys, expected);

@@ -113,11 +113,14 @@ pub struct SupervisorSettings {
     pub within_ms: u64,
     /// The wait after the first crash, milliseconds; it doubles with every other one that counts.
     pub delay_ms: u64,
+    /// A kernel that gives no sign of life for this long is killed, which counts as a crash;
+    /// milliseconds, at least 3000.
+    pub silence_ms: u64,
 }
 
 impl Default for SupervisorSettings {
     fn default() -> Self {
-        Self { crashes: 5, within_ms: 300_000, delay_ms: 1000 }
+        Self { crashes: 5, within_ms: 300_000, delay_ms: 1000, silence_ms: 30_000 }
     }
 }
 
@@ -246,7 +249,12 @@ mod tests {
 
     #[test]
     fn settings_say_how_many_and_how_long() {
-        let settings = SupervisorSettings { crashes: 40, within_ms: 1000, delay_ms: 30_000 };
+        let settings = SupervisorSettings {
+            crashes: 40,
+            within_ms: 1000,
+            delay_ms: 30_000,
+            ..SupervisorSettings::default()
+        };
         let mut backoff = Backoff::new(settings);
         let mut ended = |at| backoff.ended(Ended::Crashed, Duration::from_millis(at));
         assert_eq!([ended(0), ended(1), ended(2)], [again(30), again(60), again(60)]);

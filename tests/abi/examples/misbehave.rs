@@ -141,6 +141,8 @@ enum Deed {
         #[serde(default)]
         pad: usize,
     },
+    /// Ends the process.
+    Exit { code: i32 },
     /// Gives an agent a task.
     Run { agent: String, task: String },
 }
@@ -361,6 +363,7 @@ impl ToolProvider for Misbehave {
                 return Ok(ToolOutput::text("x".repeat(pad) + &text).with_skill(id, digest));
             }
             Deed::Run { agent, task } => self.cx.run_agent(cx, &agent, &task).await?.text,
+            Deed::Exit { code } => std::process::exit(code),
             Deed::BadAnswer => {
                 let by_pair = HashMap::from([((1, 2), 3)]);
                 return ToolOutput::text("").with_structured(&by_pair);

@@ -2,7 +2,9 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlServer, socket_path};
 use skillhost_kernel::{Event, Kernel, topic};
@@ -15,6 +17,9 @@ use crate::exit;
 use crate::output::{DIM, Outcome, Output, queue, show};
 use crate::session::Session;
 
+/// How long a kernel that was told to end may take in all.
+const END_LIMIT: Duration = Duration::from_secs(60);
+
 /// Characters of a field that are shown.
 const SHOWN: usize = 200;
 
@@ -25,7 +30,9 @@ pub(super) fn run(session: &Session) -> Outcome {
         let output = session.output;
         // Before the services begin: no event is missed, and two kernels never serve one home.
         let mut events = kernel.events().listen();
-        // Before anything is announced: from the first line on, a signal ends it in order.
+        // Before anything is announced: from the first line on, a signal ends it in order. Until here
+        // one ends it at once.
+        guard_end()?;
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
         let control = listen(session, kernel).await?;
@@ -61,6 +68,30 @@ pub(super) fn run(session: &Session) -> Outcome {
         control.abort();
         Ok(if restart { exit::RESTART } else { exit::OK })
     })
+}
+
+/// Kills this process where it was told to end and does not: code of an extension that never returns
+/// cannot be ended otherwise. On a thread and a runtime of its own, which nothing else can block.
+fn guard_end() -> Result<(), CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let guard = async {
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let mut terminated = signal(SignalKind::terminate())?;
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
+        }
+        tokio::time::sleep(END_LIMIT).await;
+        tracing::error!("the kernel did not end within {} s; it is killed", END_LIMIT.as_secs());
+        queue::flush(Duration::from_millis(100));
+        rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)?;
+        Ok::<_, std::io::Error>(())
+    };
+    std::thread::Builder::new().name("end".to_owned()).spawn(move || {
+        // Without signals nobody can tell it to end.
+        let _ = runtime.block_on(guard);
+    })?;
+    Ok(())
 }
 
 /// Another `run` for the same home would poll and write beside this one.

@@ -1,5 +1,7 @@
 //! `skillhost run --supervised`: a parent that starts the kernel again.
 
+mod link;
+
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -11,11 +13,20 @@ use serde_json::{Value, json};
 use skillhost_kernel::supervision::{Backoff, Ended, Next, SUPERVISED, SupervisorLock};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::time::sleep_until;
 
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{DIM, Outcome, Output, queue};
 use crate::session::Session;
+pub(crate) use link::SupervisorLink;
+use link::{KernelLink, KernelSign};
+
+/// How long a kernel that was told to end may take. It gives itself less.
+const END_LIMIT: Duration = Duration::from_secs(70);
+
+/// The shortest silence that counts: a kernel gives a sign of life every second.
+const MIN_SILENCE: Duration = Duration::from_secs(3);
 
 pub(super) fn supervise(session: &Session) -> Outcome {
     // What the supervisor says must not keep it from its work.
@@ -31,12 +42,14 @@ pub(super) fn supervise(session: &Session) -> Outcome {
             Told { int: signal(SignalKind::interrupt())?, term: signal(SignalKind::terminate())? };
         let (began, mut backoff) = (Instant::now(), Backoff::new(settings));
         loop {
-            let (status, ending) = run(&kernel, &mut told).await?;
-            if ending || status.code() == Some(0) {
-                return Ok(code(status).unwrap_or(exit::OK));
+            let silence = Duration::from_millis(settings.silence_ms).max(MIN_SILENCE);
+            let end = run(&kernel, &mut told, silence).await?;
+            let code = code(end.status);
+            if end.told || (code == Some(exit::OK) && end.in_order()) {
+                return Ok(code.unwrap_or(exit::OK));
             }
-            let Some(wait) = after(session.output, &mut backoff, began.elapsed(), status)? else {
-                return Ok(code(status).unwrap_or(exit::IO));
+            let Some(wait) = after(session.output, &mut backoff, began.elapsed(), &end)? else {
+                return Ok(code.unwrap_or(exit::IO));
             };
             tokio::select! {
                 biased;
@@ -50,16 +63,19 @@ pub(super) fn supervise(session: &Session) -> Outcome {
 /// Whether the process that started this one supervises it. From then on this one is told to end
 /// when that one is gone.
 pub(crate) fn is_supervised() -> bool {
-    let id = std::env::var(SUPERVISED).ok().and_then(|id| id.parse().ok());
-    let Some(supervisor) = id.and_then(Pid::from_raw) else { return false };
-    let is_parent = || rustix::process::getppid() == Some(supervisor);
-    if !is_parent() {
-        // Inherited by way of somebody else.
+    if supervisor().is_none() {
         return false;
     }
     end_with_parent();
     // It may have gone just before.
-    is_parent()
+    supervisor().is_some()
+}
+
+/// The process that supervises this one: its parent, unless the variable was inherited by way of
+/// another process.
+fn supervisor() -> Option<Pid> {
+    let id = std::env::var(SUPERVISED).ok().and_then(|id| id.parse().ok());
+    id.and_then(Pid::from_raw).filter(|id| rustix::process::getppid() == Some(*id))
 }
 
 #[cfg(target_os = "linux")]
@@ -78,12 +94,16 @@ struct Program {
 }
 
 impl Program {
-    fn start(&self) -> Result<Child, CliError> {
-        Command::new(&self.path)
+    fn start(&self) -> Result<(Child, KernelLink), CliError> {
+        let (link, stdin) = KernelLink::pair()?;
+        let child = Command::new(&self.path)
             .args(&self.arguments)
             .env(SUPERVISED, std::process::id().to_string())
+            .env(link::SUPERVISOR_LINK, link::STDIN)
+            .stdin(stdin)
             .spawn()
-            .map_err(|error| CliError::io(&self.path, &error))
+            .map_err(|error| CliError::io(&self.path, &error))?;
+        Ok((child, link))
     }
 }
 
@@ -107,23 +127,96 @@ impl Told {
     }
 }
 
-/// Runs the kernel to its end, and says whether it was told to end.
-async fn run(program: &Program, told: &mut Told) -> Result<(ExitStatus, bool), CliError> {
-    let mut child = program.start()?;
-    let mut ending = false;
+/// How a kernel ended.
+struct KernelEnd {
+    status: ExitStatus,
+    /// It was told to end.
+    told: bool,
+    /// It gave a sign of life; one that never does is of an earlier version.
+    heard: bool,
+    /// The code that it reported, last of all.
+    reported: Option<u8>,
+    /// It gave no sign of life for this long, and was killed.
+    silent: Option<Duration>,
+}
+
+impl KernelEnd {
+    /// Whether the kernel itself chose to end with its exit code. Native code in it may end the
+    /// process, too, and reports nothing.
+    fn in_order(&self) -> bool {
+        let code = code(self.status);
+        code.is_some() && (self.reported == code || !self.heard)
+    }
+}
+
+/// Runs the kernel to its end. It is killed where it gives no sign of life for `silence`, and where
+/// it was told to end and does not.
+async fn run(program: &Program, told: &mut Told, silence: Duration) -> Result<KernelEnd, CliError> {
+    let (mut child, mut link) = program.start()?;
+    let (mut silent_at, mut end_at) = (None, None);
+    let mut end = KernelEnd {
+        status: ExitStatus::default(),
+        told: false,
+        heard: false,
+        reported: None,
+        silent: None,
+    };
     loop {
-        tokio::select! {
+        let deadline = [silent_at, end_at].into_iter().flatten().min();
+        let sign = tokio::select! {
             biased;
-            status = child.wait() => return Ok((status?, ending)),
-            signal = told.next() => {
-                ending = true;
-                let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-                if let Some(id) = id {
-                    // It may have ended just now.
-                    let _ = kill_process(id, signal);
+            status = child.wait() => {
+                end.status = status?;
+                while let Some(sign) = link.take() {
+                    end.hear(sign);
                 }
+                return Ok(end);
             }
+            signal = told.next() => {
+                end.told = true;
+                end_at.get_or_insert_with(|| tokio::time::Instant::now() + END_LIMIT);
+                send(&child, signal);
+                continue;
+            }
+            sign = link.next() => sign,
+            () = past(deadline) => {
+                if silent_at.is_some() && silent_at == deadline {
+                    end.silent = Some(silence);
+                }
+                (silent_at, end_at) = (None, None);
+                send(&child, Signal::KILL);
+                continue;
+            }
+        };
+        end.hear(sign);
+        if end.silent.is_none() {
+            silent_at = Some(tokio::time::Instant::now() + silence);
         }
+    }
+}
+
+impl KernelEnd {
+    fn hear(&mut self, sign: KernelSign) {
+        self.heard = true;
+        if let KernelSign::Ended(code) = sign {
+            self.reported = Some(code);
+        }
+    }
+}
+
+/// Waits for a time, or for ever where there is none.
+async fn past(time: Option<tokio::time::Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn send(child: &Child, signal: Signal) {
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    if let Some(id) = id {
+        // It may have ended just now.
+        let _ = kill_process(id, signal);
     }
 }
 
@@ -137,18 +230,25 @@ fn after(
     output: Output,
     backoff: &mut Backoff,
     now: Duration,
-    status: ExitStatus,
+    end: &KernelEnd,
 ) -> Result<Option<Duration>, CliError> {
-    let how = match code(status) {
+    let chosen = code(end.status).filter(|_| end.in_order());
+    let how = match chosen {
         // The kernel has said what is wrong: with its settings, its home, another one that runs.
         Some(exit::USAGE | exit::NOT_FOUND | exit::CONFLICT) => return Ok(None),
         Some(exit::RESTART) => Ended::Asked,
         _ => Ended::Crashed,
     };
-    let what = match (code(status), status.signal()) {
-        (Some(exit::RESTART), _) => "asked to be started again".to_owned(),
-        (Some(code), _) => format!("ended with exit code {code}"),
-        (None, signal) => format!("was killed by signal {}", signal.unwrap_or_default()),
+    let what = match (chosen, code(end.status), end.silent) {
+        (Some(exit::RESTART), ..) => "asked to be started again".to_owned(),
+        (Some(code), ..) => format!("ended with exit code {code}"),
+        (None, Some(code), _) => format!("ended out of order with exit code {code}"),
+        (None, None, Some(silence)) => {
+            format!("gave no sign of life for {} s and was killed", silence.as_secs())
+        }
+        (None, None, None) => {
+            format!("was killed by signal {}", end.status.signal().unwrap_or_default())
+        }
     };
     match backoff.ended(how, now) {
         Next::Again(wait) if wait.is_zero() => {

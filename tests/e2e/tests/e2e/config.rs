@@ -36,6 +36,7 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     processes.memory_limit_mib                  1024                                                             skillhost.yaml
     supervisor.crashes                          5                                                                skillhost.yaml
     supervisor.delay_ms                         1000                                                             skillhost.yaml
+    supervisor.silence_ms                       30000                                                            skillhost.yaml
     supervisor.within_ms                        300000                                                           skillhost.yaml
     "#);
 }
@@ -142,6 +143,11 @@ fn without_settings_the_manifests_and_defaults_are_in_force() {
           "key": "supervisor.delay_ms",
           "source": "default",
           "value": 1000
+        },
+        {
+          "key": "supervisor.silence_ms",
+          "source": "default",
+          "value": 30000
         },
         {
           "key": "supervisor.within_ms",

@@ -23,6 +23,7 @@ mod doctor;
 mod events;
 mod export;
 mod ext;
+mod faults;
 mod graph;
 mod improvement;
 mod install;

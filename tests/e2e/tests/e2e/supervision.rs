@@ -308,3 +308,55 @@ fn a_restart_needs_consent_whoever_is_asked() {
     assert!(output.stderr.contains("this tool asks every time"), "{output}");
     assert!(!kernel.interrupt().success().stdout.contains("asks for a restart"));
 }
+
+#[test]
+fn native_exit_is_a_crash() {
+    let mock = MockModel::new();
+    let home = with_misbehaving(&mock);
+    let kernel = supervised(&home);
+    for code in [0, 2, 75] {
+        let deed = format!(r#"{{"do":"exit","code":{code}}}"#);
+        let output = home.skillhost(["tool", "call", "bad", &deed]).exits(1);
+        assert_eq!(
+            output.stderr,
+            "error: the kernel ended before it answered; the call of `bad` may have happened\n\
+             hint: look whether it has before you do it again\n"
+        );
+        let said = kernel.line_with("supervisor the kernel ended");
+        assert!(said.contains(&format!("ended out of order with exit code {code}; ")), "{said}");
+        kernel.line_with("running; Ctrl-C ends it");
+    }
+    kernel.interrupt().success();
+}
+
+#[test]
+fn silent_kernel_is_killed_and_started_again() {
+    let home = home();
+    let mut command = home.command();
+    command.env("SKILLHOST_SUPERVISOR__DELAY_MS", "1");
+    command.env("SKILLHOST_SUPERVISOR__SILENCE_MS", "5000");
+    let supervisor = home.start(command.args(["run", "--supervised", "--json"]));
+    // Nothing in it runs any more, as if every thread were blocked.
+    let kernel = started(&supervisor);
+    kill_process(kernel, Signal::STOP).unwrap();
+    let restarting: Value =
+        serde_json::from_str(&supervisor.line_with("supervisor.restarting")).unwrap();
+    let reason = "gave no sign of life for 5 s and was killed";
+    assert_eq!(restarting["payload"]["reason"], reason);
+    assert_ne!(started(&supervisor), kernel);
+    supervisor.interrupt().success();
+}
+
+#[test]
+fn kernel_ends_while_a_destructor_blocks() {
+    let bad = "id: bad\nname: Bad\nentrypoint: misbehave\nconfig: {parts: {drop: block}}\n";
+    let home = TestHome::new()
+        .manifest("bad", bad)
+        .library("bad", "misbehave", &test_support::example_library("misbehave"))
+        .trusted();
+    let gate = std::os::unix::net::UnixListener::bind(home.path("gate")).unwrap();
+    let kernel = supervised(&home);
+    let output = kernel.interrupt().success();
+    assert!(output.stderr.contains("does not end, and is left behind"), "{output}");
+    drop(gate);
+}

@@ -1,0 +1,192 @@
+//! A running kernel when the machine fails it: no room, no descriptors, nobody who reads its output.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use mock_model::{MockModel, Step, Wire};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use skillhost_kernel::control::socket_path;
+use skillhost_kernel::{Environment, Home, HomeSource};
+use test_support::{Background, TestHome, binary};
+
+use crate::scene::shipped;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A trusted home with the shipped echo alone.
+fn home() -> TestHome {
+    TestHome::new().manifest("echo", &shipped("echo")).trusted()
+}
+
+/// Starts `skillhost run` by way of a shell, its log on standard output.
+fn run_in_shell(home: &TestHome, before: &str) -> Background {
+    let script = format!("{before}exec \"$0\" run 2>&1");
+    let mut command = home.command_of("sh".as_ref());
+    home.start(command.args(["-c", &script]).arg(binary()))
+}
+
+fn pid_of(id: u32) -> Pid {
+    Pid::from_raw(id.try_into().unwrap()).unwrap()
+}
+
+/// Waits until a kernel answers.
+fn until_reachable(home: &TestHome) {
+    let began = Instant::now();
+    while home.skillhost(["ext", "reload", "echo"]).status != 0 {
+        assert!(began.elapsed() < MINUTE, "no kernel answers");
+    }
+}
+
+/// Ends a kernel by SIGTERM, and fails where it does not end.
+fn terminate(mut child: Child) -> ExitStatus {
+    let id = pid_of(child.id());
+    kill_process(id, Signal::TERM).unwrap();
+    let (sender, ended) = channel();
+    std::thread::spawn(move || sender.send(child.wait().unwrap()));
+    ended.recv_timeout(MINUTE).unwrap_or_else(|_| {
+        kill_process(id, Signal::KILL).unwrap();
+        panic!("the kernel does not end");
+    })
+}
+
+fn with_output(mut command: Command, output: &std::io::PipeWriter) -> Child {
+    command
+        .stdout(Stdio::from(output.try_clone().unwrap()))
+        .stderr(Stdio::from(output.try_clone().unwrap()));
+    command.spawn().unwrap()
+}
+
+#[test]
+fn kernel_runs_on_without_a_reader() {
+    let home = home();
+    for args in [&["run"][..], &["run", "--supervised"], &["run", "--json"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = home.command();
+        command.args(args);
+        let kernel = with_output(command, &writer);
+        until_reachable(&home);
+        // What it has to say about this goes nowhere.
+        home.skillhost(["ext", "reload", "echo"]).success();
+        assert_eq!(terminate(kernel).code(), Some(0), "{args:?}");
+    }
+}
+
+#[test]
+fn kernel_ends_while_its_output_is_stuck() {
+    let home = home();
+    for args in [&["run"][..], &["run", "--supervised"]] {
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let flags = fcntl_getfl(&writer).unwrap();
+        fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+        let full = loop {
+            if let Err(error) = writer.write(&[b'x'; 4096]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::WouldBlock);
+        fcntl_setfl(&writer, flags).unwrap();
+        let mut command = home.command();
+        command.args(args);
+        let kernel = with_output(command, &writer);
+        until_reachable(&home);
+        assert_eq!(terminate(kernel).code(), Some(0), "{args:?}");
+        drop(writer);
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).unwrap();
+        assert!(rest.starts_with(b"xxxx"));
+    }
+}
+
+#[test]
+fn control_socket_survives_too_many_open_files() {
+    let home = home();
+    let kernel = run_in_shell(&home, "");
+    kernel.line_with("running; Ctrl-C ends it");
+    let usual = getrlimit(Resource::Nofile);
+    let limit = |current| {
+        let limit = Rlimit { current, maximum: usual.maximum };
+        prlimit(Some(pid_of(kernel.id())), Resource::Nofile, limit).unwrap();
+    };
+    limit(Some(3));
+    let waiting = home.spawn(["ext", "reload", "echo"]);
+    kernel.line_with("the control socket cannot accept");
+    limit(usual.current);
+    waiting.finish().success();
+    kernel.interrupt().success();
+}
+
+#[test]
+fn kernel_on_a_full_disk_refuses_messages_until_there_is_room() {
+    let mock = MockModel::with([Step::text("Tea.")]);
+    let home = TestHome::new()
+        .manifest("plain", "id: plain\nname: Plain\nagent: {instructions: You answer.}\n")
+        .settings(&mock.settings(Wire::Openai))
+        .trusted();
+    // No file may grow: SIGXFSZ is ignored, so that writing fails.
+    let kernel = run_in_shell(&home, "trap '' 25; ulimit -S -f 0; ");
+    kernel.line_with("running; Ctrl-C ends it");
+    let refused = home.skillhost(["ask", "--agent", "plain", "What is it?"]).exits(5);
+    assert!(refused.stderr.contains("the kernel does not accept messages yet: "), "{refused}");
+    let doctor = home.skillhost(["ext", "doctor"]).exits(1);
+    assert!(doctor.stdout.contains("unhealthy events: not delivered: "), "{doctor}");
+    let doctor = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
+    assert_eq!((&doctor["healthy"], &doctor["delivery"]["kind"]), (&false.into(), &"io".into()));
+
+    let usual = getrlimit(Resource::Fsize);
+    prlimit(Some(pid_of(kernel.id())), Resource::Fsize, usual).unwrap();
+    kernel.line_with("events are delivered again");
+    let answered = home.skillhost(["ask", "--agent", "plain", "What is it?"]).success();
+    assert_eq!(answered.stdout, "Tea.\n");
+    assert_eq!(mock.requests().len(), 1);
+    home.skillhost(["ext", "doctor"]).success();
+    kernel.interrupt().success();
+}
+
+/// A socket where a kernel would listen, whose connections end after the request.
+fn dying_kernel(home: &TestHome) -> std::thread::JoinHandle<()> {
+    let environment = Environment {
+        runtime_dir: Some(home.outside().join("run").into()),
+        ..Environment::read().unwrap()
+    };
+    let found = Home::at(&home.root(), HomeSource::Argument).unwrap();
+    let path = socket_path(&found, &environment).unwrap();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut byte = [0];
+        while stream.read(&mut byte).unwrap() > 0 && byte != *b"\n" {}
+        std::fs::remove_file(&path).unwrap();
+    })
+}
+
+#[test]
+fn question_to_a_dying_kernel_is_asked_again() {
+    let home = home();
+    let kernel = dying_kernel(&home);
+    let listed = home.skillhost(["tool", "list"]).success();
+    assert!(listed.stdout.contains("echo"), "{listed}");
+    kernel.join().unwrap();
+}
+
+#[test]
+fn act_of_a_dying_kernel_may_have_happened() {
+    let home = home();
+    let cases: [(&[&str], &str); 3] = [
+        (&["tool", "call", "echo", r#"{"text":"x"}"#], "the call of `echo` may have happened"),
+        (&["ext", "reload", "echo"], "`echo` may have been reloaded"),
+        (&["ext", "rollback", "echo"], "`echo` may have been rolled back"),
+    ];
+    for (args, what) in cases {
+        let kernel = dying_kernel(&home);
+        let output = home.skillhost(args).exits(1);
+        let expected = format!("error: the kernel ended before it answered; {what}\n");
+        assert!(output.stderr.starts_with(&expected), "{output}");
+        kernel.join().unwrap();
+    }
+}
