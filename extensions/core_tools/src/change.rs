@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind as IoKind, Write as _};
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 use skillhost_sdk::{ErrorKind, ExtError};
@@ -11,6 +10,7 @@ use crate::jail::{self, Fault, Made, Sandbox, Spot};
 use crate::path::SandboxPath;
 use crate::read::{self, Current};
 use crate::skill;
+use crate::temporary::{sweep, temporary_name};
 use crate::text::{self, FILE_LIMIT};
 
 /// What one file is to say.
@@ -176,6 +176,8 @@ fn changed(path: &SandboxPath) -> ExtError {
 
 /// Writes a text beside its place and brings it to the disk.
 fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<String> {
+    // A leftover that stays is in nobody's way.
+    let _ = sweep(dir);
     let name = temporary_name();
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -194,13 +196,6 @@ fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<Strin
             Err(error)
         }
     }
-}
-
-/// A name that no other write of this or another process uses.
-pub(crate) fn temporary_name() -> String {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!(".core-tools-{}-{number}.tmp", std::process::id())
 }
 
 /// Gives an entry another name that nothing has yet.

@@ -16,6 +16,7 @@ mod paths;
 mod read;
 mod skill;
 mod spec;
+mod temporary;
 mod text;
 mod write;
 

@@ -6,10 +6,11 @@ use std::sync::PoisonError;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtError, json};
 
-use crate::change::{rename_new, temporary_name};
+use crate::change::rename_new;
 use crate::jail::{self, Fault, Kind, Made, Sandbox, Spot, kind_of, part_of_skill};
 use crate::path::SandboxPath;
 use crate::skill::{Holds, holds, new_skill};
+use crate::temporary::temporary_name;
 use crate::{Act, Done, Plan};
 
 /// Folders of the sandbox that stay where they are.

@@ -3,6 +3,7 @@
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::error::StoreError;
+use crate::temporary::is_temporary;
 
 /// Directories that never hold skills of their own.
 const ALWAYS: [&str; 2] = [".git", "node_modules"];
@@ -27,7 +28,7 @@ impl Ignore {
 
     /// Tells whether the directory `name`, whose path below its root is `rel`, is left out.
     pub(crate) fn matches(&self, name: &str, rel: &str) -> bool {
-        ALWAYS.contains(&name) || (!self.0.is_empty() && self.0.is_match(rel))
+        ALWAYS.contains(&name) || is_temporary(name) || (!self.0.is_empty() && self.0.is_match(rel))
     }
 }
 
@@ -50,8 +51,15 @@ mod tests {
         let patterns = ["draft-*", "vendor/*/old/", "/top/only"].map(str::to_owned);
         let ignore = Ignore::new(&patterns).unwrap();
         let matched = |rel: &str| ignore.matches(rel.rsplit('/').next().unwrap(), rel);
-        for rel in ["draft-1", "a/b/draft-x", "vendor/a/old", "top/only", "x/.git", "node_modules"]
-        {
+        for rel in [
+            "draft-1",
+            "a/b/draft-x",
+            "vendor/a/old",
+            "top/only",
+            "x/.git",
+            "node_modules",
+            "a/.skillhost-tmp-1-0",
+        ] {
             assert!(matched(rel), "{rel}");
         }
         for rel in ["drafts", "vendor/a/b/old", "a/vendor/b/old", "a/top/only", "git"] {

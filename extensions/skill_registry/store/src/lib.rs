@@ -74,6 +74,7 @@ mod snapshot;
 mod source;
 mod state;
 mod store;
+mod temporary;
 mod tools;
 mod tree;
 mod view;
@@ -120,6 +121,7 @@ pub use snapshot::Snapshot;
 pub use source::{SkillSource, SourceState};
 pub use state::{SkillState, Unmatched};
 pub use store::{PollReport, Store};
+pub use temporary::{TEMPORARY_PREFIX, is_temporary, sweep_directory, temporary_name};
 pub use tools::{
     Activated, Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
     ToolDescription, activate_skill, list_skills, matching, propose_skill_update, proposed,

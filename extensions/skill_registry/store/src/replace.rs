@@ -1,6 +1,6 @@
 //! How `fmt` and `lint --fix` write: the whole file or nothing, and only over what was read.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+
+use crate::temporary;
 
 /// Says why a file was not replaced; it is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +89,9 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), Refusal> {
     if before.permissions().readonly() {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
     }
-    let temporary = temporary_name(name);
+    // A leftover that stays is in nobody's way.
+    let _ = temporary::sweep(&dir, false);
+    let temporary = temporary_name();
     let written = write(&dir, &temporary, &before, new).map_err(Refusal::Io).and_then(|()| {
         if !same(&before, &dir.symlink_metadata(name)?)? {
             return Err(Refusal::Changed);
@@ -117,16 +121,13 @@ fn open(dir: &Dir, name: &OsStr) -> Result<(File, Metadata), Refusal> {
 }
 
 /// A name that no other write of this or another process uses.
-fn temporary_name(name: &OsStr) -> OsString {
+fn temporary_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let mut temporary = OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}-{number}.tmp", std::process::id()));
-    temporary
+    temporary::temporary_name(&number.to_string())
 }
 
-fn write(dir: &Dir, temporary: &OsStr, old: &Metadata, new: &[u8]) -> io::Result<()> {
+fn write(dir: &Dir, temporary: &str, old: &Metadata, new: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     let mut file = dir.open_with(temporary, &options)?;
@@ -152,6 +153,7 @@ fn same(read: &Metadata, now: &Metadata) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
     use std::fs;
 
     use super::*;

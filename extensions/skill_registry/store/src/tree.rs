@@ -7,6 +7,7 @@ use cap_std::fs::{Dir, Metadata};
 
 use crate::jail::{self, RelPath};
 use crate::skill::Skill;
+use crate::temporary::{is_leftover, is_temporary};
 
 /// How many entries of a skill's directory are looked at.
 const MAX_ENTRIES: usize = 5_000;
@@ -29,7 +30,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Lists a tree. Links are not followed; `.git` and `node_modules` are not entered.
+    /// Lists a tree. Links are not followed; `.git` and `node_modules` are not entered. Temporary
+    /// files of this program and of editors are left out.
     pub(crate) fn list(dir: &Dir) -> io::Result<Self> {
         let mut tree = Self::default();
         let mut seen = 0;
@@ -51,6 +53,9 @@ impl Tree {
                 continue;
             };
             let kind = entry.file_type()?;
+            if is_temporary(&name) || !kind.is_dir() && is_leftover(&name) {
+                continue;
+            }
             let path = format!("{prefix}{name}");
             if kind.is_file() {
                 self.files.push(path);

@@ -9,6 +9,7 @@ use cap_std::fs::Dir;
 use skill_rules::{EntryKind, FileEntry};
 
 use super::FoundProblem;
+use crate::temporary::{is_leftover, is_temporary};
 
 /// How many entries are listed.
 const MAX_ENTRIES: usize = 5_000;
@@ -17,7 +18,8 @@ const MAX_ENTRIES: usize = 5_000;
 const MAX_DEPTH: usize = 8;
 
 /// Lists the files of a directory, sorted by path. Links are not followed; `.git` and
-/// `node_modules` are not entered. Beyond 5,000 entries or 8 levels nothing is listed.
+/// `node_modules` are not entered. Temporary files of this program and of editors are left out. Beyond
+/// 5,000 entries or 8 levels nothing is listed.
 pub(super) fn list(dir: &Path) -> Result<Vec<FileEntry>, FoundProblem> {
     let open = Dir::open_ambient_dir(dir, ambient_authority())
         .map_err(|error| FoundProblem::io(dir, &error))?;
@@ -36,6 +38,9 @@ fn enter(dir: &Dir, shown: &Path, prefix: &str, depth: usize, entries: &mut Vec<
         }
         let Ok(name) = entry.file_name().into_string() else { continue };
         let Ok(metadata) = dir.symlink_metadata(&name) else { continue };
+        if is_temporary(&name) || !metadata.is_dir() && is_leftover(&name) {
+            continue;
+        }
         let path = format!("{prefix}{name}");
         let kind = if metadata.is_symlink() {
             EntryKind::Symlink { escapes: escapes(shown, &path) }

@@ -59,6 +59,7 @@ impl Session<'_> {
     /// Makes a recorded change and records that it is made. If it cannot be made, it is taken back;
     /// a proposal is stale then, or open again.
     pub(super) fn execute(&mut self, intent: &Intent) -> Result<Finished, LedgerError> {
+        self.sweep(intent);
         let (error, conflict) = match self.write_files(intent) {
             Ok(None) => {
                 let written = "; the files are written, which is recorded at the next use";

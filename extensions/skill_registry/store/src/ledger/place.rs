@@ -6,11 +6,11 @@ use cap_std::fs::Dir;
 
 use crate::jail::{self, JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
-use crate::ledger::swap::TEMPORARY;
 use crate::options::Trust;
 use crate::scope::Audience;
 use crate::skill::{Skill, SkillFile};
 use crate::snapshot::Snapshot;
+use crate::temporary::{is_leftover_path, is_temporary};
 
 /// A skill's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn is_free(dir: &Dir) -> Result<bool, LedgerError> {
     let entries = dir.entries().map_err(|error| jail_error(&error.into(), Path::new(".")))?;
     for entry in entries {
         let name = entry.map(|entry| entry.file_name());
-        if !name.is_ok_and(|name| name.to_str().is_some_and(|name| name.starts_with(TEMPORARY))) {
+        if !name.is_ok_and(|name| name.to_str().is_some_and(is_temporary)) {
             return Ok(false);
         }
     }
@@ -197,11 +197,9 @@ fn writable(path: &str) -> Result<RelPath, LedgerError> {
         Ok(path) => path,
         Err(error) => return refuse(error.to_string()),
     };
-    let hidden = |part: &str| {
-        [".git", "node_modules"].iter().any(|name| part.eq_ignore_ascii_case(name))
-            || part.starts_with(TEMPORARY)
-    };
-    if path.as_str().split('/').any(hidden) {
+    let hidden =
+        |part: &str| [".git", "node_modules"].iter().any(|name| part.eq_ignore_ascii_case(name));
+    if path.as_str().split('/').any(hidden) || is_leftover_path(path.as_str()) {
         return refuse(format!("{path} is not part of the skill"));
     }
     Ok(path)
@@ -250,6 +248,9 @@ mod tests {
             "a/.GIT/x",
             "node_modules/x",
             ".skillhost-tmp-1",
+            ".skillhost-tmp-1/x",
+            "SKILL.md~",
+            "references/.a.md.swp",
             "",
             "a\\b",
         ] {

@@ -14,9 +14,7 @@ use skill_format::Digest;
 use crate::fault;
 use crate::jail::{self, JailError, RelPath};
 use crate::ledger::tree;
-
-/// How the name of a file in the making begins.
-pub(super) const TEMPORARY: &str = ".skillhost-tmp-";
+use crate::temporary::{self, TEMPORARY_PREFIX};
 
 /// What a file is to become.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +66,7 @@ impl Swap<'_> {
             Err(error) => return Err(error),
         };
         let parent = inner.as_ref().unwrap_or(self.dir);
-        let temporary = format!("{TEMPORARY}{}", self.token);
+        let temporary = format!("{TEMPORARY_PREFIX}{}", self.token);
         if let Some(outcome) = self.resume(parent, name, &temporary)? {
             return Ok(outcome);
         }
@@ -201,19 +199,13 @@ impl Swap<'_> {
     }
 }
 
-/// Removes every temporary file beside the given files; returns how many there were.
+/// Removes the temporary files beside the given files whose writers are gone; returns their number.
 pub(super) fn sweep<'p>(dir: &Dir, paths: impl Iterator<Item = &'p RelPath>) -> io::Result<usize> {
     let mut swept = 0;
     for path in paths {
         let Ok((inner, _)) = jail::open_parent(dir, path, false) else { continue };
         let parent = inner.as_ref().unwrap_or(dir);
-        for entry in parent.entries()? {
-            let name = entry?.file_name();
-            if name.to_str().is_some_and(|name| name.starts_with(TEMPORARY)) {
-                parent.remove_file(&name)?;
-                swept += 1;
-            }
-        }
+        swept += temporary::sweep(parent, true)?;
     }
     Ok(swept)
 }

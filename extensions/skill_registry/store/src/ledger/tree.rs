@@ -8,7 +8,6 @@ use cap_std::fs::{Dir, Metadata};
 use skill_format::Digest;
 
 use crate::jail::{self, JailError, RelPath};
-use crate::ledger::swap::TEMPORARY;
 use crate::ledger::version::VersionFile;
 use crate::skill::SkillFile;
 use crate::tree::Tree;
@@ -38,10 +37,6 @@ impl Captured {
             tree.files.into_iter().partition(|path| own.contains(&path.as_str()));
         let mut left = MAX_BYTES;
         for path in first.into_iter().chain(rest) {
-            let name = path.rsplit('/').next().unwrap_or(&path);
-            if name.starts_with(TEMPORARY) {
-                continue;
-            }
             let Ok(rel) = RelPath::new(&path) else {
                 captured.complete = false;
                 continue;

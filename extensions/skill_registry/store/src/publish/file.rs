@@ -19,6 +19,7 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::source::bytes_now;
 use crate::store::Store;
+use crate::temporary::{is_leftover, is_leftover_path, is_temporary};
 use crate::tools;
 
 use super::listed::{HIDDEN, SKILL_MD, signature};
@@ -231,7 +232,11 @@ pub fn published_directory(
             continue;
         };
         let directory = kind.is_dir();
-        if !directory && !kind.is_file() || directory && HIDDEN.contains(&name.as_str()) {
+        let hidden = match directory {
+            true => HIDDEN.contains(&name.as_str()) || is_temporary(&name),
+            false => !kind.is_file() || is_leftover(&name),
+        };
+        if hidden {
             continue;
         }
         if path.is_empty() && name == skill.file.name() {
@@ -309,7 +314,7 @@ fn read_up_to(file: &mut File, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
 
 fn checked(skill: &Skill, path: &str) -> Result<RelPath, RegistryError> {
     let checked = RelPath::new(path).map_err(tools::refused)?;
-    if path.split('/').any(|component| HIDDEN.contains(&component)) {
+    if path.split('/').any(|component| HIDDEN.contains(&component)) || is_leftover_path(path) {
         return Err(failed(JailError::NotFound, skill, path));
     }
     Ok(checked)

@@ -8,6 +8,7 @@ use cap_std::fs::{Dir, Metadata};
 use crate::jail::RelPath;
 use crate::signature::Signature;
 use crate::skill::SkillFile;
+use crate::temporary::{is_leftover, is_temporary};
 
 use super::Kept;
 
@@ -67,6 +68,9 @@ impl Listing {
             }
             let Ok(name) = entry.file_name().into_string() else { continue };
             let kind = entry.file_type()?;
+            if is_temporary(&name) || !kind.is_dir() && is_leftover(&name) {
+                continue;
+            }
             let path = format!("{prefix}{name}");
             if kind.is_file() {
                 // What is gone again was not there.

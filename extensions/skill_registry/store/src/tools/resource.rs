@@ -12,6 +12,7 @@ use crate::error::{ErrorKind, RegistryError};
 use crate::jail::{self, JailError, RelPath, RelPathError};
 use crate::scope::Audience;
 use crate::snapshot::{Snapshot, similar};
+use crate::temporary::is_leftover_path;
 use crate::tree::Tree;
 
 use super::{Answer, ResourceArgs, find};
@@ -45,9 +46,15 @@ pub fn read_skill_resource(
 ) -> Result<Answer, RegistryError> {
     let skill = find(snapshot, &args.skill_id, audience)?;
     let path = RelPath::new(&args.path).map_err(refused)?;
-    let opened = jail::open_skill(skill).and_then(|dir| match jail::open_file(&dir, &path) {
-        Err(JailError::NotFound) => Ok(Err(dir)),
-        opened => opened.map(Ok),
+    let opened = jail::open_skill(skill).and_then(|dir| {
+        // No version, digest or approval has it, so nobody is served it.
+        if is_leftover_path(path.as_str()) {
+            return Ok(Err(dir));
+        }
+        match jail::open_file(&dir, &path) {
+            Err(JailError::NotFound) => Ok(Err(dir)),
+            opened => opened.map(Ok),
+        }
     });
     let (mut file, metadata) = match opened {
         Ok(Ok((file, metadata))) => (file.into_std(), metadata),

@@ -160,7 +160,9 @@ fn refusals_name_their_kind_and_what_to_do() {
 #[test]
 fn every_legal_path_is_read() {
     let (scene, store) = scene();
-    let paths = legal_paths("tab\there");
+    let mut paths = legal_paths("tab\there");
+    // What editors call a backup is no file of the skill.
+    paths.retain(|path| !path.ends_with('~'));
     assert!(paths.len() >= 200, "{}", paths.len());
     for path in &paths {
         scene.write(&format!("skills/demo/{path}"), format!("content of {path}"));

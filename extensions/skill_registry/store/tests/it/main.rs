@@ -50,6 +50,8 @@ mod links;
 #[cfg(test)]
 mod permissions;
 #[cfg(test)]
+mod leftovers;
+#[cfg(test)]
 mod polling;
 #[cfg(test)]
 mod publish;
