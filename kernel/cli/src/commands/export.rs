@@ -161,8 +161,8 @@ fn choose<'s>(
             return None;
         }
         if let Some(standing) = standing.get(skill.id()).filter(|standing| !standing.approved) {
-            let agent = &standing.author.agent_id;
-            return Some(format!("created by agent `{agent}` and not approved as it is"));
+            let author = standing.author.name();
+            return Some(format!("created by {author} and not approved as it is"));
         }
         (skill.trust() == Trust::Untrusted)
             .then(|| format!("in the untrusted root `{}`", skill.source()))

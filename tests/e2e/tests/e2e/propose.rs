@@ -232,3 +232,13 @@ fn a_ledger_that_cannot_be_used_stops_proposals_alone() {
     assert!(doctor.stdout.contains("skill_registry"), "{doctor}");
     assert!(terminal(&home).0.proposals(ProposalFilter::default()).is_err());
 }
+
+#[test]
+fn operator_proposals_name_the_operator() {
+    let home = home();
+    propose(&home, &wish("Say hello warmly.")).success();
+    let listed = home.skillhost(["skill", "proposals"]).success();
+    assert!(listed.stdout.contains(" the operator It is warmer."), "{listed}");
+    let shown = home.skillhost(["skill", "review", "1"]).success();
+    assert!(shown.stdout.contains(" by the operator"), "{shown}");
+}

@@ -22,6 +22,19 @@ pub struct Author {
     pub origin: String,
 }
 
+impl Author {
+    /// Names the author in a sentence.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match (self.agent_id.as_str(), self.origin.as_str()) {
+            ("", "operator") => "the operator".to_owned(),
+            ("", "mcp") => "an MCP client".to_owned(),
+            ("", _) => "an unknown agent".to_owned(),
+            (id, _) => format!("agent `{id}`"),
+        }
+    }
+}
+
 /// Tells which person decided something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Actor {

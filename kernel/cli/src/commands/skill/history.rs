@@ -44,6 +44,7 @@ fn row(version: &Version) -> Vec<String> {
 fn author(author: &VersionAuthor) -> String {
     match author {
         VersionAuthor::External => "(edited directly)".to_owned(),
+        VersionAuthor::Agent(author) if author.agent_id.is_empty() => author.name(),
         VersionAuthor::Agent(author) => format!("agent {}", author.agent_id),
         VersionAuthor::Person { name } => name.clone(),
     }

@@ -104,7 +104,7 @@ pub(super) fn of_tree(id: &str, author: &Author, tree: &VersionTree) -> Page {
 }
 
 fn who(author: &Author) -> String {
-    let mut text = format!("agent `{}`", author.agent_id);
+    let mut text = author.name();
     for (label, id) in [("session", &author.session_id), ("turn", &author.turn_id)] {
         if !id.is_empty() {
             text.push_str(&format!(", {label} {id}"));

@@ -44,7 +44,10 @@ pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
                 summary.path.clone(),
                 format!("+{} -{}", summary.added, summary.removed),
                 short_time(summary.created_ms),
-                summary.author.agent_id.clone(),
+                match summary.author.agent_id.as_str() {
+                    "" => summary.author.name(),
+                    agent => agent.to_owned(),
+                },
                 why,
             ]
         })

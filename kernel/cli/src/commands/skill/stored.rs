@@ -316,12 +316,12 @@ fn trust_name(skill: &Skill) -> &'static str {
 
 /// What is said of a skill that an agent created.
 fn told(standing: &Standing) -> Vec<String> {
-    let agent = &standing.author.agent_id;
+    let author = standing.author.name();
     if standing.approved {
-        return vec![format!("created by agent `{agent}`, approved as it is")];
+        return vec![format!("created by {author}, approved as it is")];
     }
     vec![
-        format!("unapproved: created by agent `{agent}`, cannot be bound and grants nothing"),
+        format!("unapproved: created by {author}, cannot be bound and grants nothing"),
         format!("`skillhost skill approve` takes the digest {} for all of it", standing.digest),
     ]
 }
