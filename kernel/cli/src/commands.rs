@@ -4,6 +4,7 @@ mod agent;
 mod ask;
 mod chat;
 mod config;
+mod durable;
 mod events;
 mod export;
 mod ext;

@@ -9,8 +9,8 @@ pub(crate) struct ExportArgs {
     /// The skills [default: all that models are offered]
     #[arg(value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Where they go: `claude` is .claude/skills, `codex` and `gemini` are .agents/skills; anything
-    /// else is a folder of skills
+    /// Where they go: `claude` is .claude/skills, `codex` and `gemini` are .agents/skills; else a
+    /// folder of skills, which is made if it is written as a path (`./out`)
     #[arg(long, value_name = "claude|codex|gemini|DIR")]
     pub(crate) to: String,
     /// Into the user's folder of that client, not into the working directory's

@@ -120,7 +120,17 @@ fn target(session: &Session, args: &ExportArgs) -> Result<PathBuf, CliError> {
             return Err(CliError::usage("--user goes with claude, codex or gemini")
                 .hint("a folder is named whole: --to DIR"));
         }
-        dir => return Ok(environment.current_dir.join(dir)),
+        dir => {
+            // `./out` is shown as `out`.
+            let folder: PathBuf = environment.current_dir.join(dir).components().collect();
+            if is_bare_name(dir) && !folder.is_dir() {
+                return Err(CliError::usage(format!("`{dir}` is neither a client nor a folder"))
+                    .hint(format!(
+                        "the clients are claude, codex and gemini; a new folder is --to ./{dir}"
+                    )));
+            }
+            return Ok(folder);
+        }
     };
     if !args.user {
         return Ok(environment.current_dir.join(below));
@@ -129,6 +139,11 @@ fn target(session: &Session, args: &ExportArgs) -> Result<PathBuf, CliError> {
         CliError::new(exit::NOT_FOUND, "HOME is not set").hint("name the folder: --to DIR")
     })?;
     Ok(PathBuf::from(home).join(below))
+}
+
+/// Tells whether this is one name, as that of a client is.
+fn is_bare_name(dir: &str) -> bool {
+    !dir.contains(std::path::is_separator) && !matches!(dir, "" | "." | "..")
 }
 
 /// Asks the ledger whose the skills are; in roots named on the command line, nobody's but the

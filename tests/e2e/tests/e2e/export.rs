@@ -108,11 +108,37 @@ fn every_client_has_its_folder() {
 }
 
 #[test]
+fn unknown_clients_get_no_folder() {
+    let home = skills();
+    insta::assert_snapshot!(home.skillhost(["export", "--to", "nope_client"]), @"
+    exit 2
+    --- stderr
+    error: `nope_client` is neither a client nor a folder
+    hint: the clients are claude, codex and gemini; a new folder is --to ./nope_client
+    ");
+    assert!(!home.path("nope_client").exists());
+    fs::create_dir(home.path("there")).unwrap();
+    export(&home, &["--to", "there", "greet"]).success();
+}
+
+#[test]
+fn killed_exports_are_cleared_away() {
+    let home = skills();
+    home.write("out/.skillhost-tmp-2147483646-new-greet/SKILL.md", "half");
+    home.write("out/.skillhost-tmp-2147483646-old-brew/SKILL.md", "mine");
+    home.write("sandbox/skills/greet/.SKILL.md.2147483646-0.tmp", "half");
+    export(&home, &["--to", "out", "greet"]).success();
+    let kept = [".skillhost-tmp-2147483646-old-brew", "greet"];
+    assert_eq!(names(&home.path("out")), [OURS[0], OURS[1], kept[0], kept[1]]);
+    assert_eq!(names(&home.path("out/greet")), ["SKILL.md"]);
+}
+
+#[test]
 fn nothing_is_written_over_what_is_not_ours() {
     let home = skills();
     let mine = "---\nname: brew\ndescription: Mine.\n---\nMine.\n";
     home.write("out/brew/SKILL.md", mine);
-    let output = home.skillhost(["export", "--to", "out"]);
+    let output = home.skillhost(["export", "--to", "./out"]);
     insta::assert_snapshot!(output, @"
     exit 4
     --- stdout
@@ -124,23 +150,23 @@ fn nothing_is_written_over_what_is_not_ours() {
 
     // What was exported and then changed by hand is somebody's work, too.
     home.write("out/greet/SKILL.md", mine);
-    let refused = export(&home, &["--to", "out"]).exits(4);
+    let refused = export(&home, &["--to", "./out"]).exits(4);
     assert_eq!(told(&refused), pairs(&[("brew", "foreign"), ("greet", "edited")]));
     assert_eq!(fs::read_to_string(home.path("out/greet/SKILL.md")).unwrap(), mine);
     fs::remove_dir_all(home.path("out/greet")).unwrap();
     home.write("out/greet", "a file");
-    export(&home, &["--to", "out", "greet"]).exits(4);
+    export(&home, &["--to", "./out", "greet"]).exits(4);
     fs::remove_file(home.path("out/greet")).unwrap();
     symlink(home.path("sandbox"), home.path("out/greet")).unwrap();
-    export(&home, &["--to", "out", "greet"]).exits(4);
+    export(&home, &["--to", "./out", "greet"]).exits(4);
     assert!(home.path("sandbox/skills/brew/SKILL.md").is_file());
     fs::remove_file(home.path("out/greet")).unwrap();
-    let written = export(&home, &["--to", "out", "greet"]).success();
+    let written = export(&home, &["--to", "./out", "greet"]).success();
     assert_eq!(told(&written), pairs(&[("greet", "written")]));
 
     // A copy with one file more is no longer the copy.
     home.write("out/greet/more.md", "more");
-    let checked = export(&home, &["--to", "out", "--check", "greet"]).exits(1).json();
+    let checked = export(&home, &["--to", "./out", "--check", "greet"]).exits(1).json();
     let changes = json!([{"path": "more.md", "kind": "extra"}]);
     assert_eq!(
         (&checked["skills"][0]["status"], &checked["skills"][0]["changes"]),
@@ -148,7 +174,7 @@ fn nothing_is_written_over_what_is_not_ours() {
     );
 
     home.write("out/.skillhost-export.json", "{}");
-    export(&home, &["--to", "out", "greet"]).exits(4);
+    export(&home, &["--to", "./out", "greet"]).exits(4);
 }
 
 #[test]
@@ -156,48 +182,48 @@ fn what_is_the_same_already_is_left_alone() {
     let home = skills();
     let text = fs::read(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
     home.write("out/greet/SKILL.md", text);
-    let same = export(&home, &["--to", "out", "greet"]).success();
+    let same = export(&home, &["--to", "./out", "greet"]).success();
     assert_eq!(told(&same), pairs(&[("greet", "current")]));
     // It still is not ours.
     home.write("sandbox/skills/greet/SKILL.md", "---\nname: greet\ndescription: New.\n---\nNew.\n");
-    let moved = export(&home, &["--to", "out", "greet"]).exits(4);
+    let moved = export(&home, &["--to", "./out", "greet"]).exits(4);
     assert_eq!(told(&moved), pairs(&[("greet", "foreign")]));
 }
 
 #[test]
 fn links_lead_to_the_skill_and_can_become_copies() {
     let home = skills();
-    let linked = export(&home, &["--to", "out", "--link", "greet"]).success();
+    let linked = export(&home, &["--to", "./out", "--link", "greet"]).success();
     assert_eq!(told(&linked), pairs(&[("greet", "written")]));
     let link = home.path("out/greet");
     assert_eq!(fs::read_link(&link).unwrap(), home.path("sandbox/skills/greet"));
-    export(&home, &["--to", "out", "--link", "--check", "greet"]).success();
-    let copied = export(&home, &["--to", "out", "greet"]).success();
+    export(&home, &["--to", "./out", "--link", "--check", "greet"]).success();
+    let copied = export(&home, &["--to", "./out", "greet"]).success();
     assert_eq!(told(&copied), pairs(&[("greet", "updated")]));
     assert!(!link.is_symlink() && link.join("SKILL.md").is_file());
-    let back = export(&home, &["--to", "out", "--link", "greet"]).success();
+    let back = export(&home, &["--to", "./out", "--link", "greet"]).success();
     assert_eq!(told(&back), pairs(&[("greet", "updated")]));
     assert!(link.is_symlink() && home.path("sandbox/skills/greet/SKILL.md").is_file());
     fs::remove_file(&link).unwrap();
     symlink("/", &link).unwrap();
-    export(&home, &["--to", "out", "--link", "greet"]).exits(4);
+    export(&home, &["--to", "./out", "--link", "greet"]).exits(4);
 }
 
 #[test]
 fn a_check_writes_nothing_and_knows_what_is_gone() {
     let home = skills();
-    let missing = export(&home, &["--to", "out", "--check"]).exits(1);
+    let missing = export(&home, &["--to", "./out", "--check"]).exits(1);
     assert_eq!(told(&missing), pairs(&[("brew", "missing"), ("greet", "missing")]));
     assert!(!home.path("out").exists());
-    export(&home, &["--to", "out"]).success();
+    export(&home, &["--to", "./out"]).success();
     fs::remove_dir_all(home.path("sandbox/skills/brew")).unwrap();
-    let leftover = export(&home, &["--to", "out", "--check"]).exits(1);
+    let leftover = export(&home, &["--to", "./out", "--check"]).exits(1);
     assert_eq!(told(&leftover), pairs(&[("greet", "current"), ("brew", "leftover")]));
-    let written = export(&home, &["--to", "out"]).success();
+    let written = export(&home, &["--to", "./out"]).success();
     assert_eq!(told(&written), pairs(&[("greet", "current"), ("brew", "leftover")]));
     assert!(home.path("out/brew/SKILL.md").is_file());
     fs::remove_dir_all(home.path("out/brew")).unwrap();
-    export(&home, &["--to", "out", "--check"]).success();
+    export(&home, &["--to", "./out", "--check"]).success();
 }
 
 #[test]
@@ -208,7 +234,7 @@ fn only_skills_that_somebody_answers_for_are_exported() {
             "extensions:\n  skill_registry:\n    roots:\n    - {label: sandbox, path: \
              sandbox/skills, trust: operator}\n    - {label: other, path: other}\n",
         );
-    let all = home.skillhost(["export", "--to", "out"]).success();
+    let all = home.skillhost(["export", "--to", "./out"]).success();
     insta::assert_snapshot!(all, @"
     exit 0
     --- stdout
@@ -218,18 +244,18 @@ fn only_skills_that_somebody_answers_for_are_exported() {
     --- stderr
     note: `found` is left out: it is in the untrusted root `other`; --allow found exports it
     ");
-    insta::assert_snapshot!(home.skillhost(["export", "--to", "out", "found"]), @"
+    insta::assert_snapshot!(home.skillhost(["export", "--to", "./out", "found"]), @"
     exit 5
     --- stderr
     error: `found` is in the untrusted root `other`
     hint: look at its files; then, if you answer for them: --allow found
     ");
-    let allowed = export(&home, &["--to", "out", "found", "--allow", "found"]).success();
+    let allowed = export(&home, &["--to", "./out", "found", "--allow", "found"]).success();
     assert_eq!(told(&allowed), pairs(&[("found", "written")]));
     // Skills for users alone are exported where they are named.
-    let named = export(&home, &["--to", "out", "own"]).success();
+    let named = export(&home, &["--to", "./out", "own"]).success();
     assert_eq!(told(&named), pairs(&[("own", "written")]));
-    insta::assert_snapshot!(home.skillhost(["export", "--to", "out", "grete"]), @"
+    insta::assert_snapshot!(home.skillhost(["export", "--to", "./out", "grete"]), @"
     exit 3
     --- stderr
     error: there is no skill `grete`

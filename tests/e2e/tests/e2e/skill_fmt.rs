@@ -1,10 +1,14 @@
 //! `skillhost skill fmt` and `skillhost skill new`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use test_support::TestHome;
+
+use crate::scene::repository;
 
 /// A home with skills that are in canonical form, out of it, and beyond it.
 fn skills() -> TestHome {
@@ -182,4 +186,37 @@ fn a_new_skill_goes_into_the_home_and_never_over_another() {
     hint: script: instructions around a script
     hint: reference: answers out of references
     ");
+}
+
+#[test]
+fn skill_new_leaves_no_half() {
+    let home = TestHome::new().file("sandbox/skills/.skillhost-tmp-2147483646-new-x/SKILL.md", "x");
+    let ago = SystemTime::now() - Duration::from_secs(7_200);
+    let left = home.path("sandbox/skills/.skillhost-tmp-2147483646-new-x");
+    fs::File::open(&left).unwrap().set_modified(ago).unwrap();
+    // A file stands where the directory would go.
+    home.write("sandbox/skills/tea", "mine");
+    home.skillhost(["skill", "new", "tea", "--template", "full"]).exits(4);
+    home.skillhost(["skill", "new", "coffee", "--template", "script"]).success();
+    let mut names: Vec<_> = fs::read_dir(home.path("sandbox/skills"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["coffee", "tea"]);
+    let script = home.path("sandbox/skills/coffee/scripts/run.sh");
+    assert_ne!(fs::metadata(script).unwrap().permissions().mode() & 0o100, 0);
+}
+
+#[test]
+fn shipped_skills_are_formatted() {
+    let shipped = repository().join("sandbox/skills");
+    let home = TestHome::new();
+    home.skillhost([
+        OsStr::new("skill"),
+        OsStr::new("fmt"),
+        OsStr::new("--check"),
+        shipped.as_ref(),
+    ])
+    .success();
 }

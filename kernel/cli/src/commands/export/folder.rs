@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use skill_store::{Audience, Digest, Snapshot, Store, read_published};
+use skill_store::{
+    Audience, Digest, Snapshot, Store, TEMPORARY_PREFIX, read_published, temporary_name,
+};
 
 use super::tree::{self, Files, Found, Source};
+use crate::commands::durable::{sync_directory, sync_tree, write_new};
 use crate::error::CliError;
 use crate::exit;
 
@@ -91,6 +94,9 @@ impl Folder {
     /// Opens a folder, made if it is to be written and is not there.
     pub(super) fn open(path: PathBuf, check: bool) -> Result<Self, CliError> {
         let lock = if check { None } else { Some(alone(&path)?) };
+        if lock.is_some() {
+            sweep(&path);
+        }
         let file = path.join(RECORD);
         let empty = || Recorded { schema_version: VERSION, skills: BTreeMap::new() };
         let recorded = match fs::read(&file) {
@@ -179,6 +185,7 @@ impl Folder {
         text.push(b'\n');
         let written = write_new(&temporary, &text, false)
             .and_then(|()| fs::rename(&temporary, &file))
+            .and_then(|()| sync_directory(&self.path))
             .map_err(|error| CliError::io(&file, &error));
         if written.is_err() {
             // The error is told; a leftover would only add to it.
@@ -212,6 +219,7 @@ impl Folder {
             }
             write_new(&to, bytes, *executable).map_err(failed)
         });
+        let written = written.and_then(|()| sync_tree(&temporary).map_err(failed));
         let placed = written.and_then(|()| self.put(&temporary, id, found));
         if placed.is_err() {
             // The error is told; a leftover would only add to it.
@@ -237,7 +245,8 @@ impl Folder {
         let (place, old) = (self.path(id), self.beside(id, "old"));
         let failed = |error: io::Error| CliError::io(&place, &error);
         if *found == Found::Nothing {
-            return fs::rename(new, &place).map_err(failed);
+            let placed = fs::rename(new, &place).and_then(|()| sync_directory(&self.path));
+            return placed.map_err(failed);
         }
         fs::rename(&place, &old).map_err(failed)?;
         // Somebody may have changed it since it was looked at.
@@ -253,6 +262,7 @@ impl Folder {
             let _ = fs::rename(&old, &place);
             return moved;
         }
+        sync_directory(&self.path).map_err(failed)?;
         let removed = if matches!(found, Found::Link(_)) {
             fs::remove_file(&old)
         } else {
@@ -263,7 +273,25 @@ impl Folder {
 
     /// Names a place beside a skill that no client takes for one.
     fn beside(&self, id: &str, what: &str) -> PathBuf {
-        self.path.join(format!(".{id}.{}.{what}", std::process::id()))
+        self.path.join(temporary_name(&format!("{what}-{id}")))
+    }
+}
+
+/// Removes the copies and links that killed exports were making; the folder's lock keeps other exports
+/// out. What one had moved away stays: it may be all that is left of an edit.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY_PREFIX));
+        let token = rest.and_then(|rest| rest.split_once('-'));
+        if !token.is_some_and(|(_, rest)| rest.starts_with("new-")) {
+            continue;
+        }
+        // A leftover that stays is in nobody's way.
+        let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            true => fs::remove_dir_all(entry.path()),
+            false => fs::remove_file(entry.path()),
+        };
     }
 }
 
@@ -275,21 +303,6 @@ fn alone(path: &Path) -> Result<File, CliError> {
     let lock = lock.map_err(|error| CliError::io(&file, &error))?;
     lock.lock().map_err(|error| CliError::io(&file, &error))?;
     Ok(lock)
-}
-
-fn write_new(path: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    if executable {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o777);
-    }
-    #[cfg(not(unix))]
-    let _ = executable;
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(unix)]

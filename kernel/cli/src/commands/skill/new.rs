@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 use skill_format::Severity;
 use skill_rules::{Options, Profile, Scope, SkillInput, check};
-use skillhost_kernel::write_atomically;
+use skill_store::{sweep_directory, temporary_name};
 
 use crate::cli::NewArgs;
+use crate::commands::durable::{sync_directory, sync_tree, write_new};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{Outcome, show};
@@ -135,40 +136,40 @@ fn fill(template: &str, id: &str) -> String {
     template.replace("{{id}}", id).replace("{{words}}", &words).replace("{{title}}", &title)
 }
 
-/// Makes the skill whole or not at all.
+/// Makes the skill whole or not at all: it is written under a name that no scan takes up and gets its
+/// own when it is on the disk.
 fn make(parent: &Path, folder: &Path, files: &[(&str, String)]) -> Result<(), CliError> {
     fs::create_dir_all(parent).map_err(|error| CliError::io(parent, &error))?;
-    fs::create_dir(folder).map_err(|error| {
+    // A leftover that stays is in nobody's way.
+    let _ = sweep_directory(parent);
+    let id = folder.file_name().unwrap_or_default().to_string_lossy();
+    let staged = parent.join(temporary_name(&format!("new-{id}")));
+    let failed = |error: io::Error| {
         let failed = CliError::io(folder, &error);
         if failed.code() == exit::CONFLICT { failed.hint("choose another id") } else { failed }
-    })?;
-    let written = files.iter().try_for_each(|(path, text)| write(&folder.join(path), text));
-    if written.is_err() {
+    };
+    let made = write_tree(&staged, files).and_then(|()| place(&staged, folder, parent));
+    if made.is_err() {
         // The original error is the one worth reporting.
-        let _ = fs::remove_dir_all(folder);
+        let _ = fs::remove_dir_all(&staged);
     }
-    written
+    made.map_err(failed)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    let folder: PathBuf = path.parent().unwrap_or(Path::new(".")).to_owned();
-    fs::create_dir_all(&folder)
-        .and_then(|()| write_atomically(path, text.as_bytes()))
-        .and_then(|()| if text.starts_with("#!") { make_executable(path) } else { Ok(()) })
-        .map_err(|error| CliError::io(path, &error))
+fn write_tree(folder: &Path, files: &[(&str, String)]) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    for (path, text) in files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        write_new(&path, text.as_bytes(), text.starts_with("#!"))?;
+    }
+    sync_tree(folder)
 }
 
-/// Lets everybody run a script who can read it.
-#[cfg(unix)]
-fn make_executable(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mut permissions = fs::metadata(path)?.permissions();
-    let mode = permissions.mode();
-    permissions.set_mode(mode | (mode & 0o444) >> 2);
-    fs::set_permissions(path, permissions)
-}
-
-#[cfg(not(unix))]
-fn make_executable(_path: &Path) -> io::Result<()> {
-    Ok(())
+fn place(staged: &Path, folder: &Path, parent: &Path) -> io::Result<()> {
+    if folder.symlink_metadata().is_ok() {
+        // It fails in the system's words.
+        return fs::create_dir(folder);
+    }
+    fs::rename(staged, folder).and_then(|()| sync_directory(parent))
 }

@@ -1,0 +1,41 @@
+//! New files and directories that are on the disk before they get their names.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Writes a file that is not there yet and brings its content to the disk.
+pub(super) fn write_new(path: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if executable {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o777);
+    }
+    #[cfg(not(unix))]
+    let _ = executable;
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Brings the names that a directory lists to the disk.
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    File::open(path)?.sync_all()?;
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+/// Brings the names in a directory and in every directory below it to the disk.
+pub(super) fn sync_tree(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        }
+    }
+    sync_directory(path)
+}
