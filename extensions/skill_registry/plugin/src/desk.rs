@@ -67,8 +67,9 @@ impl Desk {
     pub(crate) async fn propose(&self, cx: &CallContext, args: Args<'_>) -> Result<ToolOutput> {
         let (author, request) = (author(cx), args.parse()?);
         let snapshot = self.store.snapshot();
+        let policy = self.finder.config().review.policy;
         let (made, kept) =
-            blocking(|| proposed(&self.ledger, &snapshot, audience(cx), &author, &request));
+            blocking(|| proposed(&self.ledger, &snapshot, audience(cx), &author, &request, policy));
         self.tell_for(Some(cx), kept).await;
         tools::output(made.map_err(refused)?)
     }

@@ -150,7 +150,7 @@ fn what_is_wrong_with_a_proposal_is_said_so_that_a_model_can_act() {
     ");
     insta::assert_snapshot!(refused(json!({ "new_content": "x", "justification": " " })), @"
     invalid_argument: the justification is empty
-    hint: say why the change is good: a person decides by it
+    hint: say why the change is good: it is decided by that
     ");
     insta::assert_snapshot!(refused(json!({ "new_content": "x", "approve": true })), @"
     invalid_argument: arguments: unknown field `approve`, expected one of `skill_id`, `path`, `diff`, `new_content`, `justification`, `evidence`

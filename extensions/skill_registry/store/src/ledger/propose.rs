@@ -112,7 +112,7 @@ fn check(request: &ProposeRequest) -> Result<(), LedgerError> {
     if request.justification.trim().is_empty() {
         return argument(
             "the justification is empty".to_owned(),
-            "say why the change is good: a person decides by it",
+            "say why the change is good: it is decided by that",
         );
     }
     check_reason("the justification", &request.justification)?;

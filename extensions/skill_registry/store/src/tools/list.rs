@@ -80,7 +80,10 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs)
     });
     if let Some(partial) = snapshot.partial() {
         structured["partial"] = json!(partial);
-        answer.push_str("(the list may not be complete: a directory could not be searched)\n");
+        answer.push_str(&format!(
+            "(the list is not complete: {})\n",
+            sanitise_line(&partial.to_string())
+        ));
     }
     answer.truncate(answer.trim_end().len());
     Answer { text: answer, structured, read: None }

@@ -7,12 +7,13 @@ use crate::error::RegistryError;
 use crate::ledger::{
     Author, Kept, Ledger, LedgerErrorKind, LedgerEvent, ProposeRequest, Proposed, unknown_to,
 };
+use crate::reviewing::ReviewPolicy;
 use crate::scope::Audience;
 use crate::snapshot::Snapshot;
 
 use super::{Answer, find};
 
-/// Records what an agent proposes and says what became of it; the event is for everybody else, and
+/// Records what an agent proposes and says what became of it, and who decides by the policy; the event is for everybody else, and
 /// there is none where the same proposal was waiting already.
 ///
 /// # Errors
@@ -23,6 +24,7 @@ pub fn propose_skill_update(
     audience: Audience<'_>,
     author: &Author,
     request: &ProposeRequest,
+    policy: ReviewPolicy,
 ) -> Result<(Answer, Option<LedgerEvent>), RegistryError> {
     let id = &*request.skill_id;
     let exists = snapshot.get(id).is_some();
@@ -34,11 +36,21 @@ pub fn propose_skill_update(
         LedgerErrorKind::NotFound if !exists => unknown_to(audience, snapshot, id),
         _ => error,
     })?;
-    Ok((answer(&made), (!made.merged).then_some(made.event)))
+    Ok((answer(&made, policy), (!made.merged).then_some(made.event)))
 }
 
-/// What a proposal means for whoever made it.
-const NEXT: &str = "Nothing is changed: a person decides. Go on with the skill as it is.";
+/// Returns what a proposal means for its author.
+fn next_step(policy: ReviewPolicy) -> &'static str {
+    match policy {
+        ReviewPolicy::Human | ReviewPolicy::AgentRecommends => {
+            "Nothing is changed: a person decides. Go on with the skill as it is."
+        }
+        ReviewPolicy::AgentApproves => {
+            "Nothing is changed yet: a reviewing agent or a person decides. Go on with the skill as \
+             it is."
+        }
+    }
+}
 
 /// Does what [`propose_skill_update`] does, with everything that others are to hear of it.
 pub fn proposed(
@@ -47,8 +59,9 @@ pub fn proposed(
     audience: Audience<'_>,
     author: &Author,
     request: &ProposeRequest,
+    policy: ReviewPolicy,
 ) -> (Result<Answer, RegistryError>, Kept) {
-    let made = propose_skill_update(ledger, snapshot, audience, author, request);
+    let made = propose_skill_update(ledger, snapshot, audience, author, request, policy);
     let (answer, event) = match made {
         Ok((answer, event)) => (Ok(answer), event),
         Err(error) => (Err(error), None),
@@ -57,7 +70,8 @@ pub fn proposed(
     (answer, Kept { events, notes: ledger.take_notes(), ..Kept::default() })
 }
 
-fn answer(made: &Proposed) -> Answer {
+fn answer(made: &Proposed, policy: ReviewPolicy) -> Answer {
+    let next = next_step(policy);
     let proposal = &made.proposal;
     let (number, id) = (proposal.seq, &proposal.id);
     let mut text = if made.merged {
@@ -75,7 +89,7 @@ fn answer(made: &Proposed) -> Answer {
         )
     };
     text.push(' ');
-    text.push_str(NEXT);
+    text.push_str(next);
     for note in &made.fuzz {
         text.push_str(&format!("\nNote: {note}."));
     }
@@ -100,7 +114,7 @@ fn answer(made: &Proposed) -> Answer {
         "flags": proposal.flags,
         "fuzz": made.fuzz,
         "lint": made.lint,
-        "next": NEXT,
+        "next": next,
     });
     Answer { text, structured, read: None }
 }

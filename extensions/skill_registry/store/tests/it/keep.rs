@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use skill_store::{
     ActivationLog, Audience, ErrorKind, LedgerErrorKind, LedgerKeeper, ListArgs, ProposalState,
-    ReadArgs, Scope, Store, list_skills, propose_skill_update, read_skill, skill_content,
+    ReadArgs, ReviewPolicy, Scope, Store, list_skills, propose_skill_update, read_skill,
+    skill_content,
 };
 
 use crate::desk::{Desk, agent, person, reading, text, wish};
@@ -201,14 +202,44 @@ fn a_proposal_is_answered_with_all_that_was_overlooked() {
     let mut request = wish("beads", "");
     request.new_content = None;
     request.diff = Some("```diff\n@@ -9,9 +9,9 @@\n one\n-two\n+2\n three\n```\n".to_owned());
-    let (answer, event) =
-        propose_skill_update(&desk.ledger, &snapshot, Audience::Model, &agent(), &request).unwrap();
+    let (answer, event) = propose_skill_update(
+        &desk.ledger,
+        &snapshot,
+        Audience::Model,
+        &agent(),
+        &request,
+        ReviewPolicy::Human,
+    )
+    .unwrap();
     assert_eq!(event.unwrap().topic(), "skill.proposal.created");
     for note in ["marks around the diff were dropped", "its header had wrong line counts"] {
         assert!(answer.text.contains(note), "{}", answer.text);
     }
     assert!(answer.structured["fuzz"].as_array().unwrap().len() >= 2, "{answer:?}");
-    let again =
-        propose_skill_update(&desk.ledger, &snapshot, Audience::Model, &agent(), &request).unwrap();
+    let again = propose_skill_update(
+        &desk.ledger,
+        &snapshot,
+        Audience::Model,
+        &agent(),
+        &request,
+        ReviewPolicy::Human,
+    )
+    .unwrap();
     assert_eq!((again.1, &again.0.structured["count"]), (None, &json!(2)));
 }
+    for (policy, decides) in [
+        (ReviewPolicy::Human, "a person decides"),
+        (ReviewPolicy::AgentRecommends, "a person decides"),
+        (ReviewPolicy::AgentApproves, "a reviewing agent or a person decides"),
+    ] {
+        let made = propose_skill_update(
+            &desk.ledger,
+            &snapshot,
+            Audience::Model,
+            &agent(),
+            &request,
+            policy,
+        );
+        let next = made.unwrap().0.structured["next"].to_string();
+        assert!(next.contains(decides), "{next}");
+    }
