@@ -59,7 +59,7 @@ fn the_first_no_has_its_reason() {
     skill    root    discovered parsed valid visible in L1
     brew     sandbox yes        yes    yes   yes     yes
     copied   sandbox yes        yes    yes   yes     yes
-    copied   team    yes        yes    yes   no      no
+    copied   team    yes        yes    yes   copy    copy
     greet    sandbox yes        yes    yes   yes     yes
     mute     sandbox yes        no     -     -       -
     odd`name sandbox no         -      -     -       -
@@ -71,8 +71,7 @@ fn the_first_no_has_its_reason() {
     brew  [HOME]/sandbox/skills/brew/SKILL.md
       ineligible: the required skill `ghost` is missing
     copied  [HOME]/team/copied/SKILL.md
-      not visible: its id is taken by [HOME]/sandbox/skills/copied/SKILL.md in root `sandbox`; both are the same in every file [id.copy]
-      hint: remove one of them
+      note: the same in every file as [HOME]/sandbox/skills/copied/SKILL.md, which is used
       note: untrusted: it is listed with its origin, cannot be bound and grants nothing
     greet  [HOME]/sandbox/skills/greet/SKILL.md
       not in skills/list for MCP clients: `name` is missing
@@ -177,6 +176,7 @@ fn the_first_no_has_its_reason() {
           "visible": true
         },
         {
+          "copy_of": "[HOME]/sandbox/skills/copied/SKILL.md",
           "defect": false,
           "discovered": true,
           "eligible": true,
@@ -397,15 +397,14 @@ fn what_is_no_defect_ends_well() {
     skill root    discovered parsed valid visible in L1
     stir  team    yes        yes    yes   yes     yes
     wipe  sandbox yes        yes    yes   no      no
-    wipe  team    yes        yes    yes   no      no
+    wipe  team    yes        yes    yes   copy    copy
 
     stir  [HOME]/team/stir/SKILL.md
       note: untrusted: it is listed with its origin, cannot be bound and grants nothing
     wipe  [HOME]/sandbox/skills/wipe/SKILL.md
       not visible: it is for users only: it sets `disable-model-invocation` [disable-model-invocation]
     wipe  [HOME]/team/wipe/SKILL.md
-      not visible: its id is taken by [HOME]/sandbox/skills/wipe/SKILL.md in root `sandbox`; both are the same in every file [id.copy]
-      hint: remove one of them
+      note: the same in every file as [HOME]/sandbox/skills/wipe/SKILL.md, which is used
       note: untrusted: it is listed with its origin, cannot be bound and grants nothing
     3 skills, 1 visible, 1 in L1; the catalog has 132 of 8000 characters
     --- stderr

@@ -57,6 +57,9 @@ pub(super) struct Row {
     /// Whether that is a defect; that a skill is for users only, or a copy, is none.
     pub(super) defect: bool,
     pub(super) reason: Option<Diagnostic>,
+    /// The SKILL.md of the skill that is the same in every file and is used instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) copy_of: Option<String>,
     pub(super) trust: Option<Trust>,
     /// Whether all it needs is there, as far as that is known without an agent.
     pub(super) eligible: Option<bool>,
@@ -100,7 +103,10 @@ pub(super) fn examine(
         rows.push(examiner.other(&shadowed.skill, "id.duplicate", true, &reachable));
     }
     for copy in snapshot.copies() {
-        rows.push(examiner.other(copy, "id.copy", false, "; both are the same in every file"));
+        let mut row = examiner.other(copy, "id.copy", false, "; both are the same in every file");
+        let used = snapshot.get(copy.id().as_str());
+        row.copy_of = used.map(|used| used.location().display().to_string());
+        rows.push(row);
     }
     rows.sort_by(|a, b| (&a.skill_id, &a.path).cmp(&(&b.skill_id, &b.path)));
     (rows, remarks)
@@ -311,6 +317,7 @@ impl Row {
             stopped_at: None,
             defect: false,
             reason: None,
+            copy_of: None,
             trust: None,
             eligible: None,
             missing: Vec::new(),
@@ -318,6 +325,11 @@ impl Row {
             unlisted: None,
             notes: Vec::new(),
         }
+    }
+
+    /// Tells whether another skill, the same in every file, is used instead.
+    pub(super) fn is_copy(&self) -> bool {
+        self.copy_of.is_some()
     }
 
     /// Notes why a stage is not reached, if an earlier one did not end the chain already.

@@ -50,6 +50,12 @@ pub(super) fn print(output: Output, examination: &Examination) -> Result<(), Cli
 }
 
 fn cells(row: &Row) -> Vec<String> {
+    if row.is_copy() {
+        // The other one has its place in the prompt.
+        let name = [row.skill_id.as_str(), row.root.as_deref().unwrap_or("-")];
+        let cells = ["yes", "yes", row.valid.map_or("-", |valid| if valid { "yes" } else { "no" })];
+        return name.into_iter().chain(cells).chain(["copy"; 2]).map(str::to_owned).collect();
+    }
     let word = |reached: bool| if reached { "yes" } else { "no" };
     // Of what was not parsed nothing else is known.
     let known = |reached: bool| if row.parsed { word(reached) } else { "-" };
@@ -77,7 +83,9 @@ fn details(output: Output, row: &Row) -> Result<(), CliError> {
         return Ok(());
     }
     output.line(format!("{}  {}", show(&row.skill_id), show(&row.path)))?;
-    if let (Some(stage), Some(reason)) = (row.stopped_at, &row.reason) {
+    if let Some(used) = row.copy_of.as_ref().filter(|_| row.stopped_at == Some(Stage::Visible)) {
+        output.line(format!("  note: the same in every file as {}, which is used", show(used)))?;
+    } else if let (Some(stage), Some(reason)) = (row.stopped_at, &row.reason) {
         let colour = if row.defect { RED } else { YELLOW };
         let not = match stage {
             Stage::Discovered => "not a skill",
