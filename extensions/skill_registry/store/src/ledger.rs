@@ -44,6 +44,7 @@ mod swap;
 mod tree;
 mod version;
 
+mod texts;
 pub use activation::{Activation, ActivationKind, SkillStats};
 pub use activation_log::ActivationLog;
 pub(crate) use catalog::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};

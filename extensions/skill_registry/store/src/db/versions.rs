@@ -1,6 +1,5 @@
 //! Versions of skills: trees of digests, and the contents the digests stand for.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Row};
@@ -45,7 +44,10 @@ impl Tx<'_> {
         &self,
         blobs: impl IntoIterator<Item = (Digest, &'b [u8])>,
     ) -> Result<()> {
-        let sql = "INSERT OR IGNORE INTO blobs (digest, content) VALUES (?1, ?2)";
+        // A content that was damaged on the disk is repaired by the same content.
+        let sql = "INSERT INTO blobs (digest, content) VALUES (?1, ?2)
+             ON CONFLICT (digest) DO UPDATE SET content = excluded.content
+             WHERE content <> excluded.content";
         let mut statement = self.tx.prepare(sql)?;
         for (digest, content) in blobs {
             statement.execute((Hash(digest), content))?;
@@ -53,13 +55,14 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Returns a content.
+    /// Returns a content, or `None` if it is not kept or no longer has its digest.
     pub(crate) fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>> {
         let sql = "SELECT content FROM blobs WHERE digest = ?1";
         let mut statement = self.tx.prepare_cached(sql)?;
-        let content =
-            statement.query_row([Hash(digest)], |row| Ok(Arc::from(row.get_ref(0)?.as_blob()?)));
-        Ok(content.optional()?)
+        let content: Option<Arc<[u8]>> = statement
+            .query_row([Hash(digest)], |row| Ok(Arc::from(row.get_ref(0)?.as_blob()?)))
+            .optional()?;
+        Ok(content.filter(|content| Digest::of(content) == digest))
     }
 
     /// Records a version; returns its number in the skill and the one in the database.
@@ -151,30 +154,20 @@ impl Tx<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Returns the files of a version, sorted by path.
-    pub(crate) fn version_files(&self, seq: u64) -> Result<Vec<VersionFile>> {
-        let mut statement = self.tx.prepare(
-            "SELECT path, mode, size, files.digest, content
-             FROM version_files AS files JOIN blobs ON blobs.digest = files.digest
-             WHERE version = ?1 ORDER BY path",
-        )?;
-        let mut contents: HashMap<Digest, Arc<[u8]>> = HashMap::new();
-        let rows = statement.query_map([seq as i64], |row| {
-            let digest = row.get::<_, Hash>(3)?.0;
-            let content = match contents.get(&digest) {
-                Some(known) => Arc::clone(known),
-                None => Arc::from(row.get_ref(4)?.as_blob()?),
-            };
-            contents.insert(digest, Arc::clone(&content));
-            Ok(VersionFile {
-                path: row.get(0)?,
-                mode: row.get(1)?,
-                size: row.get::<_, i64>(2)? as u64,
-                digest,
-                content,
-            })
-        })?;
+    /// Returns the ids of the proposals whose text has a digest.
+    pub(crate) fn proposals_making(&self, new: Digest) -> Result<Vec<String>> {
+        let sql = "SELECT id FROM proposals WHERE new = ?1 ORDER BY seq DESC LIMIT 16";
+        let mut statement = self.tx.prepare(sql)?;
+        let rows = statement.query_map([Hash(new)], |row| row.get(0))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the number of the version before one.
+    pub(crate) fn number_before(&self, skill_id: &str, number: u64) -> Result<Option<u64>> {
+        let sql = "SELECT max(number) FROM versions WHERE skill_id = ?1 AND number < ?2";
+        let before: Option<i64> =
+            self.tx.query_row(sql, (skill_id, number as i64), |row| row.get(0))?;
+        Ok(before.map(|number| number as u64))
     }
 
     /// Returns the ids of the skills that have a version, sorted, that look for a similar one.

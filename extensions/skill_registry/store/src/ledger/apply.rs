@@ -119,6 +119,9 @@ impl Session<'_> {
         let files = steps(intent, &contents, &dir)?;
         for (file, step) in intent.files.iter().zip(&files).rev() {
             let location = place.path().join(&file.path);
+            if let (None, Some(digest)) = (step.old, file.old) {
+                return Err(damaged(intent, &step.path, digest));
+            }
             let mode = modes.get(&file.path).copied().unwrap_or(0);
             step.backward(mode).run().map_err(|error| jail_error(&error, &location))?;
         }
@@ -144,7 +147,7 @@ impl Session<'_> {
             let mut contents = Contents::new();
             for file in &intent.files {
                 for digest in [file.old, file.new].into_iter().flatten() {
-                    if let Some(content) = work.blob(digest)? {
+                    if let Some(content) = work.verified(digest, None)? {
                         contents.insert(digest, content);
                     }
                 }
@@ -217,6 +220,12 @@ impl Session<'_> {
     }
 }
 
+fn damaged(intent: &Intent, path: &RelPath, digest: Digest) -> LedgerError {
+    let (what, location) =
+        (format!("a change of `{}`", intent.skill_id), intent.place().path().join(path.as_str()));
+    LedgerError::damaged_text(&what, &location, digest, "go on with the file as it is")
+}
+
 /// One file of a change with its contents.
 struct Step<'a> {
     dir: &'a Dir,
@@ -242,12 +251,8 @@ fn steps<'a>(
             )
         })?;
         let (old, new) = (content(file.old), content(file.new));
-        if new.is_none() && file.new.is_some() {
-            return Err(LedgerError::database(
-                LedgerErrorKind::Database,
-                format!("the database has lost a text of {path}"),
-                "report it with this message",
-            ));
+        if let (None, Some(digest)) = (new, file.new) {
+            return Err(damaged(intent, &path, digest));
         }
         let token = format!("{}-{position}", intent.id);
         Ok(Step { dir, path, file, old: old.map(|c| &**c), new: new.map(|c| &**c), token })
@@ -295,7 +300,7 @@ pub(super) fn record(
         None if captured.files.is_empty() => return Ok((None, None)),
         _ => {}
     }
-    work.add_blobs(captured.files.iter().map(|file| (file.digest, &*file.content)))?;
+    work.add_blobs(captured.contents())?;
     let version = NewVersion {
         skill_id,
         author,
@@ -353,7 +358,12 @@ fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError>
         .collect();
     for IntentFile { path, new, mode, .. } in &intent.files {
         let Some(digest) = *new else { continue };
-        let content = work.blob(digest)?.unwrap_or_default();
+        let Some(content) = work.verified(digest, None)? else {
+            let location = intent.place().path().join(path);
+            let what = format!("a change of `{}`", intent.skill_id);
+            let otherwise = "go on with the file as it is";
+            return Err(LedgerError::damaged_text(&what, &location, digest, otherwise));
+        };
         let (path, size) = (path.clone(), content.len() as u64);
         files.push(VersionFile { path, mode: *mode, size, digest, content });
     }

@@ -97,6 +97,7 @@ impl Session<'_> {
         let captured = capture(&subject.place)?;
         let summary = &stored.proposal.summary;
         let path = subject.path.to_string();
+        let (id, new_digest) = (summary.id.clone(), summary.new_digest);
         let now = captured.file(&path);
         let mut intent = Intent {
             seq: 0,
@@ -119,6 +120,14 @@ impl Session<'_> {
             }],
         };
         let mut events = self.change(|work| {
+            let Some(new) = work.verified(new_digest, Some(&captured))? else {
+                let otherwise = format!("`skill reject {id}` it");
+                let what = format!("proposal {id} of `{}`", subject.skill_id);
+                let path = subject.location();
+                return Err(LedgerError::damaged_text(&what, &path, new_digest, &otherwise));
+            };
+            work.add_blobs([(new_digest, &*new)])?;
+            work.add_blobs(captured.contents())?;
             let external = VersionAuthor::External;
             let (before, edited) =
                 record(work, &subject.skill_id, &subject.place, &captured, &external)?;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use skill_format::Digest;
+
 use crate::error::{ErrorKind, RegistryError};
 
 /// Tells what the ledger refused for, more finely than [`ErrorKind`].
@@ -37,6 +39,8 @@ pub enum LedgerErrorKind {
     Locked,
     /// A newer version of the program wrote the database.
     Newer,
+    /// A stored text no longer has its digest.
+    Corrupt,
     /// The database failed.
     Database,
     /// The disk failed.
@@ -112,6 +116,16 @@ impl LedgerError {
         Self { database: Some(true), ..Self::new(LedgerErrorKind::Database, message, hint) }
     }
 
+    /// Makes an error about a stored text that no longer has its digest; `what` names whose it is.
+    pub(crate) fn damaged_text(what: &str, path: &Path, digest: Digest, otherwise: &str) -> Self {
+        let message = format!(
+            "{what}: the stored text of {} is damaged: it does not have the digest {digest}",
+            path.display()
+        );
+        let hint = format!("put a file with this digest at {}, or {otherwise}", path.display());
+        Self::new(LedgerErrorKind::Corrupt, message, hint)
+    }
+
     pub(crate) fn is_corrupt(&self) -> bool {
         self.database == Some(true)
     }
@@ -147,6 +161,7 @@ impl LedgerError {
             | LedgerErrorKind::Conflict => ErrorKind::Conflict,
             LedgerErrorKind::Locked
             | LedgerErrorKind::Newer
+            | LedgerErrorKind::Corrupt
             | LedgerErrorKind::Database
             | LedgerErrorKind::Io => ErrorKind::Io,
         }

@@ -1,5 +1,7 @@
 //! What a skill was, and going back to it.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::db::{Entry, Intent, IntentFile, StoredVersion};
@@ -43,12 +45,13 @@ impl Ledger {
     /// Returns a version of a skill with its files; the last one if no number is given.
     ///
     /// # Errors
-    /// [`LedgerErrorKind::NotFound`] if there is no such version; those of the disk and the database.
+    /// [`LedgerErrorKind::NotFound`] if there is no such version, [`LedgerErrorKind::Corrupt`] if a
+    /// stored text is damaged and no copy of it is found; those of the disk and the database.
     pub fn version(&self, skill_id: &str, number: Option<u64>) -> Result<VersionTree, LedgerError> {
         let found = self.with_existing(|session| {
             session.read(|work| {
                 let stored = find(work, skill_id, number)?;
-                let files = work.version_files(stored.seq)?;
+                let files = files_of(work, skill_id, &stored, None)?;
                 Ok(Some(VersionTree { version: stored.version, files }))
             })
         })?;
@@ -60,8 +63,9 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] for an unknown skill or version, [`LedgerErrorKind::State`] if
-    /// the skill is that already, [`LedgerErrorKind::Conflict`] if a file was changed meanwhile;
-    /// those of the disk and the database.
+    /// the skill is that already, [`LedgerErrorKind::Conflict`] if a file was changed meanwhile,
+    /// [`LedgerErrorKind::Corrupt`] if a stored text is damaged and no copy of it is found; those of
+    /// the disk and the database.
     pub fn rollback(
         &self,
         snapshot: &Snapshot,
@@ -82,7 +86,9 @@ impl Ledger {
                 let (before, edited) = record(work, skill_id, &place, &captured, &external)?;
                 events.extend(edited);
                 let target = target(work, skill_id, number)?;
-                let files = changes(&captured, &target, &work.version_files(target.seq)?);
+                let wanted = files_of(work, skill_id, &target, Some(&captured))?;
+                work.add_blobs(wanted.iter().map(|file| (file.digest, &*file.content)))?;
+                let files = changes(&captured, &target, &wanted);
                 if files.is_empty() {
                     return Err(LedgerError::new(
                         LedgerErrorKind::State,
@@ -146,6 +152,10 @@ impl Session<'_> {
             None => captured.files.is_empty(),
         };
         if known {
+            if !captured.files.is_empty() {
+                // What is stored may be damaged; the file is the text.
+                self.change(|work| work.add_blobs(captured.contents()))?;
+            }
             return Ok(None);
         }
         self.change(
@@ -189,6 +199,26 @@ fn find(
     Err(no_version(skill_id, number, similar))
 }
 
+/// Returns the files of a version with their contents, each with the digest it was recorded with.
+fn files_of(
+    work: &Work<'_, '_>,
+    skill_id: &str,
+    stored: &StoredVersion,
+    now: Option<&Captured>,
+) -> Result<Vec<VersionFile>, LedgerError> {
+    let mut files = work.version_listing(stored.seq)?;
+    for file in &mut files {
+        let Some(content) = work.verified(file.digest, now)? else {
+            let what = format!("version {} of `{skill_id}`", stored.version.number);
+            let path = Path::new(&stored.place).join(&file.path);
+            let otherwise = "go back to another version";
+            return Err(LedgerError::damaged_text(&what, &path, file.digest, otherwise));
+        };
+        file.content = content;
+    }
+    Ok(files)
+}
+
 fn no_version(skill_id: &str, number: Option<u64>, similar: Vec<String>) -> LedgerError {
     let shown: String = skill_id.chars().take(128).collect();
     let message = match number {
@@ -208,13 +238,13 @@ fn target(
         return find(work, skill_id, number);
     }
     let last = find(work, skill_id, None)?;
-    match last.version.number {
-        ..=1 => Err(LedgerError::new(
+    match work.number_before(skill_id, last.version.number)? {
+        None => Err(LedgerError::new(
             LedgerErrorKind::State,
             format!("`{skill_id}` has only one version"),
             "there is nothing to go back to",
         )),
-        number => find(work, skill_id, Some(number - 1)),
+        before => find(work, skill_id, before),
     }
 }
 

@@ -177,6 +177,11 @@ impl Work<'_, '_> {
     /// Finds a proposal by its id, the start of it, or its number.
     pub(super) fn find(&self, id: &str) -> Result<Stored, LedgerError> {
         let wanted = id.trim();
+    /// Returns the directory with the proposals' files.
+    pub(super) fn proposals_dir(&self) -> PathBuf {
+        self.ledger.proposals_dir()
+    }
+
         let found = match wanted.parse::<u64>() {
             Ok(seq) if wanted.len() < SHORTEST_PREFIX => self.proposal_numbered(seq)?,
             _ => self.whole_id(wanted)?,

@@ -71,6 +71,11 @@ impl Captured {
         Some(&self.files[at])
     }
 
+    /// Returns the contents by their digests.
+    pub(super) fn contents(&self) -> impl Iterator<Item = (Digest, &[u8])> {
+        self.files.iter().map(|file| (file.digest, &*file.content))
+    }
+
     /// Returns the digest of the tree.
     pub(super) fn digest(&self) -> Digest {
         digest(&self.files)

@@ -14,6 +14,8 @@ mod collisions;
 #[cfg(test)]
 mod crash_worker;
 #[cfg(test)]
+mod damaged_texts;
+#[cfg(test)]
 mod desk;
 #[cfg(test)]
 mod dice;

@@ -47,7 +47,8 @@ pub(super) fn diff(session: &Session, args: &DiffArgs) -> Outcome {
     let versions = desk.ask(|ledger, skills| ledger.history(skills, id))?;
     let last = versions.last().map_or(1, |version| version.number);
     let to = args.to.unwrap_or(last);
-    let from = args.from.unwrap_or_else(|| to.saturating_sub(1).max(1));
+    let before = versions.iter().map(|version| version.number).filter(|number| *number < to);
+    let from = args.from.unwrap_or_else(|| before.max().unwrap_or(to));
     let version = |number| desk.ask(|ledger, _| ledger.version(id, Some(number)));
     let (old, new) = (version(from)?, version(to)?);
     let files = compare(&old, &new);
