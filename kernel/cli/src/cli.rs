@@ -19,8 +19,8 @@ pub(crate) use export::ExportArgs;
 pub(crate) use mcp::{InstallArgs, McpClient, McpCommand};
 pub(crate) use models::{CheckArgs, ModelsCommand};
 pub(crate) use proposals::{
-    ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalsArgs, RebaseArgs,
-    RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
+    ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalsArgs, PruneArgs,
+    RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
 };
 pub(crate) use skill::{
     CostArgs, DisableArgs, DoctorArgs, EnableArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs,

@@ -25,6 +25,7 @@ mod catalog;
 mod created;
 mod intents;
 mod proposals;
+mod prune;
 mod schema;
 mod vectors;
 mod versions;
@@ -39,6 +40,9 @@ type Result<T, E = LedgerError> = std::result::Result<T, E>;
 
 /// The database file's name in the data directory.
 pub(crate) const FILE: &str = "registry.sqlite3";
+
+/// The value of `auto_vacuum` of a database that gives pages back.
+const INCREMENTAL: u64 = 2;
 
 /// An open database.
 #[derive(Debug)]
@@ -92,6 +96,10 @@ impl Db {
                 return Err(LedgerError::corrupt("the database is not the registry's".to_owned()));
             }
         }
+        if version == 0 {
+            // Before the first page: what is removed later can be given back piece by piece.
+            conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", true)?;
@@ -124,6 +132,56 @@ impl Db {
         step("db.commit")?;
         tx.tx.commit()?;
         Ok(done)
+    }
+
+    /// Removes something in a transaction and commits it; with `dry_run` it is taken back.
+    pub(crate) fn prune<T>(
+        &mut self,
+        stamp: &Stamp,
+        dry_run: bool,
+        work: impl FnOnce(&Tx<'_>) -> Result<T>,
+    ) -> Result<T> {
+        step("db.begin")?;
+        self.conn.pragma_update(None, "temp_store", "MEMORY")?;
+        // What is removed was found by the references to it; SQLite would look for each again, in
+        // tables without an index for that.
+        self.conn.pragma_update(None, "foreign_keys", false)?;
+        let done = {
+            let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let tx = Tx { tx, stamp };
+            let done = work(&tx)?;
+            if dry_run {
+                tx.tx.rollback()?;
+            } else {
+                step("db.commit")?;
+                tx.tx.commit()?;
+            }
+            done
+        };
+        self.conn.pragma_update(None, "foreign_keys", true)?;
+        Ok(done)
+    }
+
+    /// Gives free pages back to the file system, if they make so many bytes.
+    pub(crate) fn shrink(&mut self, min_free: u64) -> Result<()> {
+        let pragma = |name: &str| -> Result<u64> {
+            Ok(self.conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0))? as u64)
+        };
+        let free = pragma("freelist_count")?.saturating_mul(pragma("page_size")?);
+        if free == 0 || free < min_free {
+            return Ok(());
+        }
+        if pragma("auto_vacuum")? == INCREMENTAL {
+            let mut statement = self.conn.prepare("PRAGMA incremental_vacuum")?;
+            let mut rows = statement.query([])?;
+            while rows.next()?.is_some() {}
+        } else {
+            // Earlier versions made databases that have to be rewritten whole, once.
+            self.conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+            self.conn.execute_batch("VACUUM")?;
+        }
+        self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
     }
 
     /// Reads one consistent state.

@@ -36,6 +36,7 @@ mod recommend;
 mod recover;
 mod review;
 mod revise;
+mod retention;
 mod rollback;
 mod session;
 mod stamp;
@@ -60,6 +61,7 @@ pub use proposal::{
 };
 pub(crate) use review::shown;
 pub use review::{Offer, Verdict};
+pub use retention::{PruneReport, RetentionRule};
 pub use stamp::rfc3339;
 pub(crate) use standing::tree_digest;
 pub use version::{

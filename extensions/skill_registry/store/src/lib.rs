@@ -95,9 +95,9 @@ pub use ledger::{
     Activation, ActivationKind, ActivationLog, Actor, Advice, Applied, AuditEntry, AuditFilter,
     Author, Decision, Drift, FileState, Flag, Kept, Ledger, LedgerError, LedgerErrorKind,
     LedgerEvent, LedgerKeeper, LedgerNote, LintDelta, LintFinding, Offer, Proposal, ProposalEvent,
-    ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
-    Recommendation, SkillStats, Standing, Verdict, Version, VersionAuthor, VersionEvent,
-    VersionFile, VersionTree, rfc3339,
+    ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, PruneReport, Rebased,
+    Recommendation, RetentionRule, SkillStats, Standing, Verdict, Version, VersionAuthor,
+    VersionEvent, VersionFile, VersionTree, rfc3339,
 };
 pub use news::{News, NewsLine};
 pub use options::{RegistryConfig, Root, ScanLimits, SearchEmbeddings, StoreOptions, Trust};

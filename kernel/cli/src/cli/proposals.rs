@@ -20,6 +20,8 @@ pub(crate) enum LedgerCommand {
     Diff(DiffArgs),
     /// Make a skill what it was in an earlier version
     Rollback(RollbackArgs),
+    /// Remove old versions and readings and give their space back
+    Prune(PruneArgs),
     /// Print who did what to proposals and skills
     AuditLog(AuditLogArgs),
     /// Print how much skills are used
@@ -116,6 +118,24 @@ pub(crate) struct RollbackArgs {
     /// Why
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Kept in any case: the first version of each skill, versions that a person approved, and what open
+proposals need. Without options the rule is the one that `run` applies by itself: the newest 20
+versions, 100 of the last 30 days, the last one of each of the last 90 days; the texts of decided
+proposals for 30 days; 100,000 readings of the last 365 days.")]
+pub(crate) struct PruneArgs {
+    /// Remove nothing, print what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The newest versions of each skill to keep [default: 20]
+    #[arg(long, value_name = "VERSIONS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) keep: Option<u32>,
+    /// The days for which up to 100 versions of each skill are kept [default: 30, or 0 with --keep]
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) days: Option<u32>,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod loaded;
 mod new;
 mod page;
 mod proposals;
+mod prune;
 mod rebase;
 mod reference;
 mod reject;
@@ -74,6 +75,7 @@ fn ledger(session: &Session, command: &LedgerCommand) -> Outcome {
         LedgerCommand::Diff(args) => compare::diff(session, args),
         LedgerCommand::Rollback(args) => rollback::rollback(session, args),
         LedgerCommand::AuditLog(args) => audit_log::audit_log(session, args),
+        LedgerCommand::Prune(args) => prune::prune(session, args),
         LedgerCommand::Stats(args) => stats::stats(session, args),
     }
 }

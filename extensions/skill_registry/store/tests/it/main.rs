@@ -64,6 +64,8 @@ mod reviewing;
 #[cfg(test)]
 mod roots;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod scan;
 #[cfg(test)]
 mod scene;
