@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
-use skill_format::{Diagnostic, Severity, SkillId};
+use skill_format::{Diagnostic, Digest, Severity, SkillId};
 
 /// A finding about one file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,6 +50,16 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
+    /// Says that an earlier text is served.
+    pub(crate) fn last_good(digest: Option<Digest>) -> Self {
+        let version = digest.map_or_else(String::new, |digest| digest.short());
+        Self::warning(
+            "file.lastGood",
+            format!("the last good version {version} is served until the file is repaired"),
+            "repair the file; the next poll takes it up",
+        )
+    }
+
     pub(crate) fn error(rule: &'static str, message: String, help: &'static str) -> Self {
         Self { rule, severity: Severity::Error, message, help }
     }

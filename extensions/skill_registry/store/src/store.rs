@@ -22,7 +22,10 @@ use crate::snapshot::Snapshot;
 use crate::state::SkillStates;
 use crate::walk::{Mode, Setting, Walked, walk};
 
+mod last_good;
 mod quick;
+
+pub(crate) use last_good::{BrokenSkill, LastGoodText};
 
 /// Finds skills, notices what happens to them and serves what they say.
 ///

@@ -19,6 +19,7 @@ mod page;
 mod proposals;
 mod prune;
 mod rebase;
+mod recorded;
 mod reference;
 mod reject;
 mod render;
@@ -74,8 +75,8 @@ fn ledger(session: &Session, command: &LedgerCommand) -> Outcome {
         LedgerCommand::History(args) => history::history(session, args),
         LedgerCommand::Diff(args) => compare::diff(session, args),
         LedgerCommand::Rollback(args) => rollback::rollback(session, args),
-        LedgerCommand::AuditLog(args) => audit_log::audit_log(session, args),
         LedgerCommand::Prune(args) => prune::prune(session, args),
+        LedgerCommand::AuditLog(args) => audit_log::audit_log(session, args),
         LedgerCommand::Stats(args) => stats::stats(session, args),
     }
 }

@@ -66,3 +66,4 @@ mod triads;
 mod trust;
 mod validate;
 mod validate_hostile;
+mod versions;

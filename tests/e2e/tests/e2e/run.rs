@@ -135,8 +135,9 @@ fn a_skill_that_breaks_while_it_runs_is_served_from_its_last_good_text() {
     assert!(listed.stdout.contains("• `greet` — Greets people."), "{listed}");
     let output = kernel.interrupt().success();
     assert!(output.stderr.contains("[HOME]/sandbox/skills/greet/SKILL.md"), "{output}");
-    // A kernel of its own has never seen the good text.
-    home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).exits(3);
+    // A kernel of its own has it from the versions.
+    let alone = home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).success();
+    assert_eq!(alone.stdout, after.stdout);
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn what_is_listed_is_what_the_running_kernel_has() {
     let stranger = home.skillhost(["agent", "show", "greter"]).exits(3);
     assert!(stranger.stderr.contains("did you mean greeter?"), "{stranger}");
 
-    // Only a new kernel would reject this manifest and miss the last good text of the skill.
+    // Only a new kernel would reject this manifest.
     home.write("manifests/late/manifest.yaml", "id: late\nname: [\n");
     home.write("sandbox/skills/greet/SKILL.md", "---\ndescription: [\n");
     let_it_poll(&home, &kernel, "sandbox/skills", "known");
@@ -184,5 +185,5 @@ fn what_is_listed_is_what_the_running_kernel_has() {
     }
     kernel.interrupt().success();
     home.skillhost(["ext", "doctor"]).exits(1);
-    home.skillhost(["agent", "show", "greeter"]).exits(1);
+    home.skillhost(["agent", "show", "greeter"]).success();
 }

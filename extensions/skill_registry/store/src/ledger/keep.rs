@@ -1,6 +1,6 @@
 //! How a running registry keeps up with the ledger: what it tells it, and what it hears from it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,9 @@ use crate::ledger::activation_log::{ActivationLog, Written};
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::note::LedgerNote;
+use crate::ledger::retention::RetentionRule;
 use crate::news::NewsLine;
-use crate::store::Store;
+use crate::store::{BrokenSkill, Store};
 
 /// How long a look at the ledger waits for others. The next look makes up for one that is given up.
 const WAIT: Duration = Duration::from_secs(1);
@@ -46,6 +47,15 @@ struct State {
     stamp: Option<Stamp>,
     /// Skills whose change the ledger has not been told of.
     changed: BTreeSet<SkillId>,
+    /// The first versions could not be recorded yet.
+    unrecorded: bool,
+    /// The texts are to be compared with the last versions once all of them are read.
+    uncompared: bool,
+    /// Versions that were recorded since the retention rule was last applied, and when that was.
+    recorded: usize,
+    retained: Option<SystemTime>,
+    /// Broken skills whose last good text was looked for.
+    sought: HashSet<BrokenSkill>,
 }
 
 /// One state of the database's file.
@@ -92,26 +102,32 @@ impl LedgerKeeper {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tells a store which skills agents created, without opening the ledger where that can be
-    /// helped: before the first call.
+    /// Tells a store which skills agents created, and what broken skills said when they were last
+    /// good, without opening the ledger where that can be helped: before the first call.
     pub fn prepare(&self, store: &Store) -> Kept {
+        let sought = self.serve_last_good(&mut self.lock(), store);
         let snapshot = store.snapshot();
         let created = match self.ledger.created_skills_copied(&snapshot) {
             Some(created) => Ok(created),
             None => self.ledger.created_skills(&snapshot),
         };
-        self.kept(created.map(|created| {
+        self.kept(created.and_then(|created| {
             store.set_created(created);
-            Vec::new()
+            sought.map(|()| Vec::new())
         }))
     }
 
-    /// Begins: brings what was interrupted to its end and makes again what was lost. What others did
-    /// until now is no news.
+    /// Begins: brings what was interrupted to its end, makes again what was lost, records the first
+    /// version of every skill that has none and applies the retention rule. What others did until now
+    /// is no news.
     pub fn begin(&self, store: &Store) -> Kept {
         let mut state = self.lock();
-        let done = self.ledger.observe(&store.snapshot(), &[]).and_then(|events| {
+        (state.unrecorded, state.uncompared) = (true, true);
+        let done = self.ledger.observe(&store.snapshot(), &[]).and_then(|mut events| {
+            self.serve_last_good(&mut state, store)?;
             self.hear(&mut state, END)?;
+            events.extend(self.record_first(&mut state, store, false)?);
+            self.retain(&mut state)?;
             self.review(store)?;
             Ok(events)
         });
@@ -140,10 +156,10 @@ impl LedgerKeeper {
         }
         let stamp = stamp(self.ledger.data_dir());
         let moved = stamp != state.stamp || stamp.is_some_and(Stamp::is_racy);
-        if !moved && state.changed.is_empty() && !fully {
+        if !moved && state.changed.is_empty() && !fully && !state.unrecorded {
             return Kept::default();
         }
-        let done = self.catch_up(&mut state, store);
+        let done = self.catch_up(&mut state, store, fully);
         state.stamp = done.is_ok().then_some(stamp).flatten();
         self.kept(done)
     }
@@ -162,16 +178,71 @@ impl LedgerKeeper {
         }
     }
 
-    fn catch_up(&self, state: &mut State, store: &Store) -> Result<Vec<LedgerEvent>, LedgerError> {
+    fn catch_up(
+        &self,
+        state: &mut State,
+        store: &Store,
+        fully: bool,
+    ) -> Result<Vec<LedgerEvent>, LedgerError> {
+        if fully {
+            self.serve_last_good(state, store)?;
+        }
         let since = state.heard.unwrap_or(END);
         let mut events = self.hear(state, since)?;
+        events.extend(self.record_first(state, store, fully)?);
         if !state.changed.is_empty() {
             let changed: Vec<SkillId> = state.changed.iter().cloned().collect();
             events.extend(self.ledger.observe(&store.snapshot(), &changed)?);
             state.changed.clear();
         }
+        let is_version = |event: &&LedgerEvent| matches!(event, LedgerEvent::VersionCreated(_));
+        state.recorded += events.iter().filter(is_version).count();
+        let now = self.ledger.clock.now();
+        let is_due = state.retained.is_some_and(|then| {
+            now.duration_since(then).unwrap_or_default() >= RetentionRule::INTERVAL
+                || state.recorded >= RetentionRule::VERSIONS_BETWEEN
+        });
+        if is_due {
+            self.retain(state)?;
+        }
         self.review(store)?;
         Ok(events)
+    }
+
+    /// Records the first versions of skills where that is due; once all texts are read, also what was
+    /// edited while no registry ran.
+    fn record_first(
+        &self,
+        state: &mut State,
+        store: &Store,
+        fully: bool,
+    ) -> Result<Vec<LedgerEvent>, LedgerError> {
+        let compares = fully && state.uncompared;
+        if !state.unrecorded && !compares {
+            return Ok(Vec::new());
+        }
+        let events = self.ledger.record_first_versions(&store.snapshot())?;
+        state.unrecorded = false;
+        state.uncompared &= !compares;
+        Ok(events)
+    }
+
+    fn retain(&self, state: &mut State) -> Result<(), LedgerError> {
+        self.ledger.retain()?;
+        (state.recorded, state.retained) = (0, Some(self.ledger.clock.now()));
+        Ok(())
+    }
+
+    /// Gives a store the last good texts of skills that are broken and were not looked for yet.
+    fn serve_last_good(&self, state: &mut State, store: &Store) -> Result<(), LedgerError> {
+        let mut broken = store.broken_skills();
+        broken.retain(|skill| !state.sought.contains(skill));
+        if broken.is_empty() {
+            return Ok(());
+        }
+        store.serve_last_good(&self.ledger.last_good_texts(&broken)?);
+        state.sought.extend(broken);
+        Ok(())
     }
 
     fn hear(&self, state: &mut State, since: u64) -> Result<Vec<LedgerEvent>, LedgerError> {

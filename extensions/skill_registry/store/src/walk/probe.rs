@@ -186,12 +186,7 @@ impl Walk<'_> {
         let path = self.path_of(spot, Some(file));
         let mut problems = problems(&path, id, last_good.is_none(), diagnostics);
         if let Some(skill) = last_good {
-            let version = skill.digest().map_or_else(String::new, |digest| digest.short());
-            let finding = Finding::warning(
-                "file.lastGood",
-                format!("the last good version {version} is served until the file is repaired"),
-                "repair the file; the next poll takes it up",
-            );
+            let finding = Finding::last_good(skill.digest());
             problems.push(Problem::whole(path, Some(id.clone()), false, finding));
         }
         Entry {

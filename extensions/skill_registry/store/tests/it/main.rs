@@ -22,6 +22,8 @@ mod dice;
 #[cfg(test)]
 mod edits;
 #[cfg(test)]
+mod first_versions;
+#[cfg(test)]
 mod hostile_files;
 #[cfg(test)]
 mod jail;

@@ -10,6 +10,7 @@ use skill_rules::fmt::{FmtOptions, format};
 use skill_store::{FoundProblem, FoundSkill, ReplaceError, SkillFiles, replace_file};
 
 use super::batch::{self, Item, for_each, worse};
+use super::recorded::Recorder;
 use crate::cli::FmtArgs;
 use crate::error::CliError;
 use crate::exit;
@@ -74,6 +75,7 @@ pub(super) fn fmt(session: &Session, args: &FmtArgs) -> Outcome {
     let mut records = Vec::new();
     let mut summary = Summary::default();
     let mut code = exit::OK;
+    let recorder = Recorder::new(session);
     let batch = for_each(session, &args.paths, false, |item| {
         let record = match item {
             Item::Problem(found) if batch::code(found.kind) == exit::OK => {
@@ -83,7 +85,7 @@ pub(super) fn fmt(session: &Session, args: &FmtArgs) -> Outcome {
                 return Ok(());
             }
             Item::Problem(found) => unreadable(found),
-            Item::Skill(skill, files) => format_file(skill, &files, args),
+            Item::Skill(skill, files) => format_file(skill, &files, args, &recorder),
         };
         summary.count(record.status);
         code = worse(code, record.code());
@@ -114,7 +116,12 @@ fn unreadable(found: &FoundProblem) -> Record {
     Record::failed(found.path.display().to_string(), Status::Failed, problem)
 }
 
-fn format_file(skill: &FoundSkill, files: &SkillFiles, args: &FmtArgs) -> Record {
+fn format_file(
+    skill: &FoundSkill,
+    files: &SkillFiles,
+    args: &FmtArgs,
+    recorder: &Recorder<'_>,
+) -> Record {
     let path = skill.path();
     let shown = path.display().to_string();
     let text = match decode(&files.bytes) {
@@ -155,16 +162,29 @@ fn format_file(skill: &FoundSkill, files: &SkillFiles, args: &FmtArgs) -> Record
         return record;
     }
     record.status = Status::Formatted;
-    if let Err(error) = replace_file(&path, &files.bytes, formatted.text.as_bytes()) {
+    let text = formatted.text.as_bytes();
+    if let Err(error) = recorder.replacing(&path, || Ok(replace_file(&path, &files.bytes, text)?)) {
+        return Record::failed(record.path, Status::Failed, error);
+    }
+    record
+}
+
+impl From<ReplaceError> for Problem {
+    fn from(error: ReplaceError) -> Self {
         let code = match &error {
             ReplaceError::Changed { .. } => exit::CONFLICT,
             _ => exit::IO,
         };
         let help = "it is as it was; check who may write there, or try again".to_owned();
-        let problem = Problem { line: 0, message: error.to_string(), help, code };
-        return Record::failed(record.path, Status::Failed, problem);
+        Self { line: 0, message: error.to_string(), help, code }
     }
-    record
+}
+
+impl From<CliError> for Problem {
+    fn from(error: CliError) -> Self {
+        let help = "it is as it was: its text could not be recorded as a version".to_owned();
+        Self { line: 0, message: error.message().to_owned(), help, code: error.code() }
+    }
 }
 
 /// The frontmatter with its fences.

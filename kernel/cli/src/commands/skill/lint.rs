@@ -9,6 +9,7 @@ use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
 use self::catalog::Catalog;
 use self::mend::mended;
 use super::batch::{Item, for_each, worse};
+use super::recorded::Recorder;
 use super::report::{Beside, Checked, Report, format};
 use super::rules::explain;
 use crate::cli::{Format, LintArgs};
@@ -31,13 +32,14 @@ pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
     let mut report = Report::new(session.output, format, profile);
     let mut catalog = Catalog::default();
     let mut failed = exit::OK;
+    let recorder = Recorder::new(session);
     let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
         Item::Problem(problem) if report.is_per_skill() => catalog.hold_problem(problem),
         Item::Problem(problem) => report.problem(problem),
         Item::Skill(skill, mut files) => {
             let mut fixed = args.fix.then_some(0);
             if args.fix {
-                match fix(skill, &mut files, options) {
+                match fix(skill, &mut files, options, &recorder) {
                     Ok(count) => fixed = Some(count),
                     Err(error) => {
                         failed = worse(failed, error.code());
@@ -91,19 +93,23 @@ fn input<'a>(skill: &'a FoundSkill, files: &'a SkillFiles) -> SkillInput<'a> {
 
 /// Mends a skill's file on the disk; returns how many findings are gone. If it fails, nothing has
 /// changed.
-fn fix(skill: &FoundSkill, files: &mut SkillFiles, options: Options) -> Result<usize, CliError> {
+fn fix(
+    skill: &FoundSkill,
+    files: &mut SkillFiles,
+    options: Options,
+    recorder: &Recorder<'_>,
+) -> Result<usize, CliError> {
     let Some((bytes, fixed)) = mended(&input(skill, files), options) else { return Ok(0) };
-    match replace_file(&skill.path(), &files.bytes, &bytes) {
-        Ok(()) => {
-            files.bytes = bytes;
-            Ok(fixed)
-        }
-        Err(error) => {
+    let path = skill.path();
+    recorder.replacing(&path, || {
+        replace_file(&path, &files.bytes, &bytes).map_err(|error| {
             let code = match &error {
                 ReplaceError::Changed { .. } => exit::CONFLICT,
                 _ => exit::IO,
             };
-            Err(CliError::new(code, error.to_string()).hint("it is as it was"))
-        }
-    }
+            CliError::new(code, error.to_string()).hint("it is as it was")
+        })
+    })?;
+    files.bytes = bytes;
+    Ok(fixed)
 }

@@ -1,0 +1,128 @@
+//! The first version of every skill: its files as they were when it was first seen.
+//!
+//! It is recorded before anything changes, so that the first edit loses nothing.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use skill_format::{Digest, SkillId};
+
+use crate::db::{Entry, NewVersion};
+use crate::ledger::Ledger;
+use crate::ledger::apply::by_disk;
+use crate::ledger::approve::capture;
+use crate::ledger::error::LedgerError;
+use crate::ledger::event::LedgerEvent;
+use crate::ledger::place::Place;
+use crate::ledger::session::Session;
+use crate::ledger::tree::Captured;
+use crate::ledger::version::VersionAuthor;
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+
+/// The number of skills that one transaction records.
+const BATCH_SKILLS: usize = 256;
+
+/// The bytes of files after which a transaction is closed.
+const BATCH_BYTES: u64 = 32 << 20;
+
+/// A skill that has no version, and its files.
+struct Unrecorded<'s> {
+    skill: &'s Skill,
+    place: Place,
+    captured: Captured,
+}
+
+impl Ledger {
+    /// Records the files of every skill that has no version yet, and what was edited while no
+    /// registry was running. Returns what happened to skills that have versions; a first version is no
+    /// news.
+    ///
+    /// A skill whose files cannot be read is left out.
+    ///
+    /// # Errors
+    /// Those of the disk and the database; what was recorded before stays recorded.
+    pub fn record_first_versions(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<LedgerEvent>, LedgerError> {
+        if snapshot.skills().is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = self.with_existing(|session| session.read(|work| work.last_texts()))?;
+        let known: HashMap<String, Option<Digest>> = known.into_iter().collect();
+        let mut edited: Vec<SkillId> = Vec::new();
+        let mut batch: Vec<Unrecorded<'_>> = Vec::new();
+        let mut bytes = 0;
+        for skill in snapshot.skills() {
+            match known.get(skill.id().as_str()) {
+                None => {
+                    let place = Place::of(skill);
+                    let Ok(captured) = capture(&place) else { continue };
+                    bytes += captured.files.iter().map(|file| file.size).sum::<u64>();
+                    batch.push(Unrecorded { skill, place, captured });
+                }
+                // A text that was not read yet is compared when it was.
+                Some(text) if skill.digest().is_some_and(|now| *text != Some(now)) => {
+                    edited.push(skill.id().clone());
+                }
+                Some(_) => {}
+            }
+            if batch.len() == BATCH_SKILLS || bytes >= BATCH_BYTES {
+                self.with(|session| session.record_first(&batch))?;
+                (batch, bytes) = (Vec::new(), 0);
+            }
+        }
+        if !batch.is_empty() {
+            self.with(|session| session.record_first(&batch))?;
+        }
+        if edited.is_empty() { Ok(Vec::new()) } else { self.observe(snapshot, &edited) }
+    }
+}
+
+impl Session<'_> {
+    fn record_first(&mut self, batch: &[Unrecorded<'_>]) -> Result<(), LedgerError> {
+        self.change(|work| {
+            let mut new = Vec::new();
+            for unrecorded in batch {
+                let is_empty = unrecorded.captured.files.is_empty();
+                if !is_empty && work.version(unrecorded.skill.id().as_str(), None)?.is_none() {
+                    new.push(unrecorded);
+                }
+            }
+            if new.is_empty() {
+                return Ok(());
+            }
+            let changed = work.log(&Entry {
+                action: "versions.first",
+                detail: json!({ "skills": new.len() }),
+                ..by_disk()
+            })?;
+            for Unrecorded { skill, place, captured } in new {
+                let skill_id = skill.id().as_str();
+                // What an agent has announced and nobody has seen before is the agent's.
+                let author = match work.created(skill_id)? {
+                    Some(created) if created.approved.is_none() => {
+                        VersionAuthor::Agent(created.author)
+                    }
+                    _ => VersionAuthor::External,
+                };
+                work.add_blobs(captured.contents())?;
+                let version = NewVersion {
+                    skill_id,
+                    author: &author,
+                    approved_by: None,
+                    reason: Some("as first seen"),
+                    proposal: None,
+                    tree: captured.digest(),
+                    files: &captured.files,
+                    complete: captured.complete,
+                    root: &place.root,
+                    place: &place.rel,
+                };
+                work.add_version(&version, changed, 1)?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! Skills whose SKILL.md was broken when it was first read: what they said before is known elsewhere.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use skill_format::SkillId;
+
+use crate::entry::Subject;
+use crate::problem::{Finding, Problem};
+use crate::reading::{Reading, parse_whole};
+use crate::skill::{Place, Skill, join};
+use crate::walk::Mode;
+
+use super::Store;
+
+/// A skill that is not served because its SKILL.md is broken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BrokenSkill {
+    pub(crate) id: SkillId,
+    /// The label of the root its directory lies in.
+    pub(crate) root: String,
+    /// Its directory below that root.
+    pub(crate) place: String,
+}
+
+/// What a broken skill said when it was last good.
+#[derive(Clone, Debug)]
+pub(crate) struct LastGoodText {
+    pub(crate) skill: BrokenSkill,
+    /// The bytes of its SKILL.md.
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+impl Store {
+    /// Returns the skills that are not served because their SKILL.md is broken.
+    pub(crate) fn broken_skills(&self) -> Vec<BrokenSkill> {
+        let state = self.lock();
+        let mut broken = Vec::new();
+        for container in &state.containers {
+            for entry in &container.entries {
+                let Subject::Refused(name) = &entry.subject else { continue };
+                let Ok(id) = SkillId::new(name) else { continue };
+                let (root, place) = match &entry.link {
+                    Some(link) => (&link.root, link.rel.to_string()),
+                    None => (&self.roots[usize::from(container.root)], join(&container.rel, name)),
+                };
+                broken.push(BrokenSkill { id, root: root.label.clone(), place });
+            }
+        }
+        broken
+    }
+
+    /// Serves what broken skills said when they were last good, with the diagnostic, until their files
+    /// are repaired.
+    pub(crate) fn serve_last_good(&self, texts: &[LastGoodText]) {
+        if texts.is_empty() {
+            return;
+        }
+        let texts: HashMap<&BrokenSkill, &[u8]> =
+            texts.iter().map(|text| (&text.skill, &*text.bytes)).collect();
+        let mut state = self.lock();
+        for container in &mut state.containers {
+            for entry in &mut container.entries {
+                let Subject::Refused(name) = &entry.subject else { continue };
+                let Ok(id) = SkillId::new(name) else { continue };
+                let own = &self.roots[usize::from(container.root)];
+                let (root, place) = match &entry.link {
+                    Some(link) => (&link.root, link.rel.to_string()),
+                    None => (own, join(&container.rel, name)),
+                };
+                let key = BrokenSkill { id: id.clone(), root: root.label.clone(), place };
+                let Some(bytes) = texts.get(&key) else { continue };
+                let Reading::Good(good) = parse_whole(id.as_str(), bytes) else { continue };
+                let Some(whole) = good.whole else { continue };
+                let place = Place {
+                    root: Arc::clone(own),
+                    parent: Arc::clone(&container.rel),
+                    link: entry.link.clone(),
+                    file: entry.file,
+                };
+                let (size, known) = (bytes.len() as u64, Some(whole.known));
+                let skill =
+                    Skill::new(id.clone(), place, good.frontmatter, size, good.estimate, known);
+                self.cache.put(&skill.cache_key(), whole.good);
+                let finding = Finding::last_good(Some(whole.known.digest));
+                let served = Problem::whole(skill.location(), Some(id), false, finding);
+                let problems = entry.problems.iter();
+                entry.problems = problems
+                    .map(|problem| Arc::new(Problem { skipped: false, ..Problem::clone(problem) }))
+                    .chain([served])
+                    .collect();
+                entry.subject = Subject::Skill(Arc::new(skill));
+                entry.broken = true;
+            }
+        }
+        let opened = self.open_roots();
+        self.pass(&mut state, &opened, Mode::Changes, self.clock.now());
+    }
+}

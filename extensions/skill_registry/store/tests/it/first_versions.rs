@@ -1,0 +1,131 @@
+//! The first version of every skill, and the last good text of a broken one.
+
+use std::fs;
+
+use skill_store::{AuditFilter, LedgerEvent, LedgerKeeper, Store, VersionAuthor, VersionEvent};
+
+use crate::desk::{Desk, person, text};
+use crate::scene::{assert_quiet, body, findings, id, ids};
+
+/// Begins as a running registry does; nothing may be wrong.
+fn begin(desk: &Desk, store: &Store) -> LedgerKeeper {
+    let keeper = LedgerKeeper::new(&desk.ledger);
+    let prepared = keeper.prepare(store);
+    assert_eq!((prepared.notes, prepared.trouble), (Vec::new(), None));
+    let begun = keeper.begin(store);
+    assert_eq!((begun.notes, begun.trouble), (Vec::new(), None));
+    keeper
+}
+
+fn look(keeper: &LedgerKeeper, store: &Store) -> Vec<LedgerEvent> {
+    let report = store.poll();
+    let kept = keeper.keep_up(store, &report.events, report.changed);
+    assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
+    kept.events
+}
+
+fn numbers(desk: &Desk, skill: &str) -> Vec<u64> {
+    let history = desk.ledger.history(&desk.snapshot(), skill).unwrap();
+    history.into_iter().map(|version| version.number).collect()
+}
+
+#[test]
+fn first_edit_keeps_original() {
+    let desk = Desk::new();
+    desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
+    let store = desk.scene.open();
+    let keeper = begin(&desk, &store);
+    store.poll_everything();
+    let original = desk.file("beads/SKILL.md").unwrap();
+    desk.write("beads", &format!("{original}appended\n"));
+    look(&keeper, &store);
+    let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    assert_eq!(history.len(), 2);
+    assert_eq!(history[0].author, VersionAuthor::External);
+    assert_eq!((history[0].reason.as_deref(), history[0].files), (Some("as first seen"), 2));
+    desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None).unwrap();
+    assert_eq!(desk.file("beads/SKILL.md"), Some(original));
+}
+
+#[test]
+fn removed_skill_is_restored() {
+    let desk = Desk::new();
+    let store = desk.scene.open();
+    let keeper = begin(&desk, &store);
+    fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
+    look(&keeper, &store);
+    look(&keeper, &store);
+    assert_eq!(ids(&store), [""; 0]);
+    desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).unwrap();
+    assert_eq!(desk.body("beads"), "one\ntwo\nthree");
+}
+
+#[test]
+fn first_versions_are_recorded_in_batches() {
+    let desk = Desk::empty();
+    for number in 0..300 {
+        let name = format!("s{number}");
+        desk.write(&name, &text(&name, "same"));
+    }
+    let store = desk.scene.open();
+    let keeper = begin(&desk, &store);
+    let lines = || {
+        let lines = desk.ledger.audit(AuditFilter::default()).unwrap();
+        let first = lines.iter().filter(|line| line.action == "versions.first");
+        first.map(|line| line.detail["skills"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(), [256, 44]);
+    // Once is enough, also for the next start; a poll where nothing changed opens nothing.
+    store.poll_everything();
+    keeper.keep_up(&store, &[], true);
+    assert_quiet(&store);
+    begin(&desk, &desk.scene.open_warm());
+    assert_eq!(lines(), [256, 44]);
+}
+
+#[test]
+fn edits_between_runs_are_recorded() {
+    let desk = Desk::new();
+    begin(&desk, &desk.scene.open());
+    desk.write("beads", &text("beads", "edited while nothing ran"));
+    let store = desk.scene.open();
+    let keeper = begin(&desk, &store);
+    let report = store.poll_everything();
+    let kept = keeper.keep_up(&store, &report.events, true);
+    let [LedgerEvent::VersionCreated(VersionEvent { version: 2, .. })] = &kept.events[..] else {
+        panic!("{kept:?}");
+    };
+    desk.write("beads", &text("beads", "edited again"));
+    look(&keeper, &store);
+    assert_eq!(numbers(&desk, "beads"), [1, 2, 3]);
+}
+
+#[test]
+fn last_good_text_survives_restart() {
+    let desk = Desk::new();
+    desk.write("pdf", "never good");
+    begin(&desk, &desk.scene.open());
+    desk.write("beads", "---\nname: beads\n---\nno description\n");
+    // What is recorded of the broken text is passed over.
+    let snapshot = desk.snapshot();
+    assert_eq!(snapshot.skills().len(), 0);
+    desk.ledger.observe(&snapshot, &[id("beads")]).unwrap();
+
+    let store = desk.scene.open();
+    assert_eq!(ids(&store), [""; 0]);
+    let keeper = begin(&desk, &store);
+    assert_eq!(ids(&store), ["beads"]);
+    assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
+    let of_beads = findings(&store).into_iter().filter(|(.., skipped)| !skipped);
+    let rules: Vec<_> = of_beads.map(|(_, rule, _)| rule).collect();
+    assert_eq!(rules, ["description.required", "file.lastGood"]);
+    // It stays, whoever looks again.
+    assert_quiet(&store);
+    store.poll_everything();
+    keeper.keep_up(&store, &[], true);
+    assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
+    desk.write("beads", &text("beads", "repaired"));
+    look(&keeper, &store);
+    assert_eq!(body(&store, "beads"), ("repaired".to_owned(), false));
+    assert_eq!(ids(&store), ["beads"]);
+}

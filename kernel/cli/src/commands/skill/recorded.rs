@@ -1,0 +1,69 @@
+//! Versions of the skills that a command writes to.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::path::Path;
+
+use skill_store::{Ledger, SkillId, Store};
+
+use super::stored;
+use crate::cli::SkillRoots;
+use crate::error::CliError;
+use crate::session::Session;
+
+/// Records a skill's files before and after a command writes to them, if the skill is one of a trusted
+/// home. Skills elsewhere have no versions.
+pub(super) struct Recorder<'s> {
+    session: &'s Session,
+    /// Opened by the first write.
+    home: OnceCell<Option<(Ledger, Store)>>,
+}
+
+impl<'s> Recorder<'s> {
+    pub(super) fn new(session: &'s Session) -> Self {
+        Self { session, home: OnceCell::new() }
+    }
+
+    /// Replaces a SKILL.md; what it said before and what it says then are versions.
+    pub(super) fn replacing<E: From<CliError>>(
+        &self,
+        path: &Path,
+        replace: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.record(path)?;
+        replace()?;
+        if let Err(error) = self.record(path) {
+            // The next use of the ledger makes up for it.
+            self.session.output.note(format!("no version is recorded yet: {}", error.message()));
+        }
+        Ok(())
+    }
+
+    fn record(&self, path: &Path) -> Result<(), CliError> {
+        let home = self.home.get_or_init(|| {
+            let home = self.session.trusted_home_if_any().ok().flatten()?;
+            let store = stored::open(self.session, &SkillRoots { roots: Vec::new() }).ok()?;
+            Some((stored::ledger(&home), store))
+        });
+        let Some((ledger, store)) = home else { return Ok(()) };
+        let snapshot = store.snapshot();
+        let Some(id) = skill_at(&snapshot, path) else { return Ok(()) };
+        ledger.observe(&snapshot, &[id])?;
+        for note in ledger.take_notes() {
+            self.session.output.note(note);
+        }
+        Ok(())
+    }
+}
+
+/// Finds the skill whose SKILL.md lies at a path.
+fn skill_at(snapshot: &skill_store::Snapshot, path: &Path) -> Option<SkillId> {
+    let path = fs::canonicalize(path).ok()?;
+    let mut skills = snapshot.skills().iter();
+    let found = skills.find(|skill| {
+        // Most paths differ in their last names already.
+        path.parent().and_then(Path::file_name) == Some(skill.id().as_str().as_ref())
+            && fs::canonicalize(skill.location()).is_ok_and(|location| location == path)
+    });
+    found.map(|skill| skill.id().clone())
+}
