@@ -32,6 +32,7 @@ impl CreatedSkill {
     /// Says who created it, on one line.
     pub(crate) fn by(&self) -> String {
         match self.author.agent_id.as_str() {
+            "" if self.author == Author::default() => "an unknown author".to_owned(),
             "" => "an agent".to_owned(),
             id => format!("the agent {}", sanitise_line(id)),
         }

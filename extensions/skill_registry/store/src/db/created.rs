@@ -16,7 +16,29 @@ pub(crate) struct Created {
     pub(crate) approved_by: Option<String>,
 }
 
+impl Created {
+    /// Stands for every skill without a record: which of them agents created is not known, because the
+    /// records were lost.
+    ///
+    /// No skill has this id, so earlier versions of the program ignore it.
+    pub(crate) fn unknown_origins() -> Self {
+        let (author, approved, approved_by) = (Author::default(), None, None);
+        Self { skill_id: String::new(), author, approved, approved_by }
+    }
+
+    /// Tells whether this is [`Created::unknown_origins`].
+    pub(crate) fn is_unknown_origins(&self) -> bool {
+        self.skill_id.is_empty()
+    }
+}
+
 impl Tx<'_> {
+    /// Records that the origin of every skill is known again.
+    pub(crate) fn drop_unknown_origins(&self) -> Result<()> {
+        self.tx.execute("DELETE FROM created WHERE skill_id = ''", [])?;
+        Ok(())
+    }
+
     /// Records a skill that an agent created, in place of what was recorded before.
     pub(crate) fn put_created(&self, created: &Created, changed: u64) -> Result<()> {
         self.tx.execute(

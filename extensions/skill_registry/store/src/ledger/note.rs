@@ -19,6 +19,9 @@ pub enum LedgerNote {
         /// Files in the proposals' directory that could not be read.
         unreadable: Vec<PathBuf>,
     },
+    /// The records of which skills agents created were lost with the database and its copy: until
+    /// somebody approves them, no skill grants anything or can be bound.
+    OriginsLost,
     /// A change that was interrupted was brought to its end.
     Finished {
         /// The skill.
@@ -91,6 +94,10 @@ impl fmt::Display for LedgerNote {
                 }
                 Ok(())
             }
+            Self::OriginsLost => f.write_str(
+                "which skills agents created is no longer known: no skill grants anything or can be \
+                 bound until it is approved with `skillhost skill approve ID`",
+            ),
             Self::Finished { skill_id, .. } => {
                 write!(f, "an interrupted change of `{skill_id}` was brought to its end")
             }

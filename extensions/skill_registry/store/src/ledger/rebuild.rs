@@ -24,7 +24,7 @@ use crate::ledger::proposal::{FileState, LintDelta, Proposal, ProposalState, Pro
 use crate::ledger::propose::{first_line, told};
 use crate::ledger::revise::{reword, subject_of};
 use crate::ledger::session::{Session, Work};
-use crate::ledger::standing;
+use crate::ledger::standing::{self, Mirror};
 use crate::proposal_file::{self, Recovered};
 use crate::snapshot::Snapshot;
 
@@ -39,10 +39,20 @@ impl Session<'_> {
     /// Fills an unused database from the files beside it.
     pub(super) fn rebuild(&mut self, moved_to: Option<PathBuf>) -> Result<(), LedgerError> {
         let (found, unreadable) = read_files(&self.ledger.data_dir.join(PROPOSALS));
-        let created = standing::read_mirror(&self.ledger.data_dir);
-        if found.is_empty() && created.is_empty() && moved_to.is_none() {
+        let (created, lost) = match standing::read_mirror(&self.ledger.data_dir) {
+            Mirror::Lines(created) => (created, false),
+            // Every ledger has a copy of these records: without it, what was lost may have had some.
+            Mirror::Missing => (Vec::new(), moved_to.is_some()),
+            Mirror::Unreadable => (Vec::new(), true),
+        };
+        if found.is_empty() && created.is_empty() && moved_to.is_none() && !lost {
             return Ok(());
         }
+        if lost {
+            self.set_mirror_aside()?;
+        }
+        let created: Vec<Created> =
+            created.into_iter().chain(lost.then(Created::unknown_origins)).collect();
         let proposals = found.len();
         self.db.write(&self.stamp, |tx| {
             for found in found {
@@ -57,6 +67,9 @@ impl Session<'_> {
             created.iter().try_for_each(|created: &Created| tx.put_created(created, changed))
         })?;
         self.ledger.note(LedgerNote::Rebuilt { moved_to, proposals, unreadable });
+        if lost {
+            self.ledger.note(LedgerNote::OriginsLost);
+        }
         Ok(())
     }
 

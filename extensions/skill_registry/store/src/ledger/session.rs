@@ -82,6 +82,9 @@ impl Ledger {
             session.rebuild(moved_to)?;
         }
         session.recover(&held.left_by)?;
+        if unused || !session.is_mirrored() {
+            session.mirror_created()?;
+        }
         held.settle();
         work(&mut session)
     }
@@ -174,14 +177,14 @@ impl<'c> Deref for Work<'_, 'c> {
 }
 
 impl Work<'_, '_> {
-    /// Finds a proposal by its id, the start of it, or its number.
-    pub(super) fn find(&self, id: &str) -> Result<Stored, LedgerError> {
-        let wanted = id.trim();
     /// Returns the directory with the proposals' files.
     pub(super) fn proposals_dir(&self) -> PathBuf {
         self.ledger.proposals_dir()
     }
 
+    /// Finds a proposal by its id, the start of it, or its number.
+    pub(super) fn find(&self, id: &str) -> Result<Stored, LedgerError> {
+        let wanted = id.trim();
         let found = match wanted.parse::<u64>() {
             Ok(seq) if wanted.len() < SHORTEST_PREFIX => self.proposal_numbered(seq)?,
             _ => self.whole_id(wanted)?,

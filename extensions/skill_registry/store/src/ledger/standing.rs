@@ -19,13 +19,25 @@ use crate::ledger::note::LedgerNote;
 use crate::ledger::place::{Place, existing, required};
 use crate::ledger::proposal::{Actor, Author};
 use crate::ledger::session::{Session, write_file};
+use crate::ledger::stamp::compact;
 use crate::ledger::tree::Captured;
 use crate::ledger::version::{Standing, VersionAuthor};
+use crate::options::Trust;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 
 /// The copy of what the database knows, so that no skill becomes approved by losing the database.
 const MIRROR: &str = "created.json";
+
+/// What the copy says.
+pub(super) enum Mirror {
+    /// There is none.
+    Missing,
+    /// It cannot be read.
+    Unreadable,
+    /// The records.
+    Lines(Vec<Created>),
+}
 
 /// A line of the copy.
 #[derive(Serialize, Deserialize)]
@@ -108,7 +120,13 @@ impl Ledger {
             session.settle(snapshot)?;
             let captured = capture(&place)?;
             session.change(|work| {
-                let Some(mut created) = work.created(skill_id)? else {
+                let all = work.all_created()?;
+                let origins_unknown = all.iter().any(Created::is_unknown_origins);
+                let known = work.created(skill_id)?.or_else(|| {
+                    let skill_id = skill_id.to_owned();
+                    origins_unknown.then(|| Created { skill_id, ..Created::unknown_origins() })
+                });
+                let Some(mut created) = known else {
                     return Err(LedgerError::new(
                         LedgerErrorKind::State,
                         format!("`{skill_id}` was not created by an agent"),
@@ -127,7 +145,16 @@ impl Ledger {
                     detail: json!({"tree": digest}),
                     ..Entry::default()
                 })?;
-                work.put_created(&created, changed)
+                work.put_created(&created, changed)?;
+                let is_known = |skill: &Skill| {
+                    let id = skill.id().as_str();
+                    id == skill_id || all.iter().any(|created| created.skill_id == id)
+                };
+                let mut trusted = trusted_skills(snapshot);
+                if origins_unknown && trusted.all(is_known) {
+                    work.drop_unknown_origins()?;
+                }
+                Ok(())
             })?;
             session.mirror_created()?;
             self.announce();
@@ -144,6 +171,13 @@ impl Ledger {
         let created = |session: &mut Session<'_>| session.read(|work| work.all_created());
         let created = if mirrored { self.with(created)? } else { self.with_existing(created)? };
         let mut standing = HashMap::new();
+        if created.iter().any(Created::is_unknown_origins) {
+            for skill in trusted_skills(snapshot) {
+                let digest = capture(&Place::of(skill))?.digest();
+                let (author, approved) = (Author::default(), false);
+                standing.insert(skill.id().clone(), Standing { author, approved, digest });
+            }
+        }
         for Created { skill_id, author, approved, .. } in created {
             let Some(skill) = existing(snapshot, &skill_id)? else { continue };
             let digest = capture(&Place::of(skill))?.digest();
@@ -162,26 +196,41 @@ impl Ledger {
     /// Those of the disk and the database. Only where the copy beside the database cannot be read
     /// either, nothing is known of such skills then.
     pub fn created_skills(&self, snapshot: &Snapshot) -> Result<CreatedSkills, LedgerError> {
-        let created = |session: &mut Session<'_>| session.read(|work| work.all_created());
-        let created = match self.with_existing(created) {
-            Ok(created) if created.is_empty() => read_mirror(&self.data_dir),
-            created => created?,
+        let recorded = |session: &mut Session<'_>| session.read(|work| work.all_created());
+        let created = self.with_existing(recorded)?;
+        let created = match read_mirror(&self.data_dir) {
+            Mirror::Lines(lines) if created.is_empty() => lines,
+            // There was a ledger: making it again says what that means.
+            Mirror::Unreadable if created.is_empty() => self.with(recorded)?,
+            _ => created,
         };
         Ok(with_trees(created, snapshot))
     }
 
     /// Returns what [`Ledger::created_skills`] does as the copy beside the database says, which needs
-    /// neither the lock nor the database; nothing for a copy that cannot be read.
+    /// neither the lock nor the database; `None` for a copy that cannot be read, and where there is a
+    /// database without one.
     #[must_use]
     pub fn created_skills_copied(&self, snapshot: &Snapshot) -> Option<CreatedSkills> {
-        match fs::read_to_string(self.data_dir.join(MIRROR)) {
-            Ok(text) => Some(with_trees(lines(&text)?, snapshot)),
-            Err(error) => (error.kind() == io::ErrorKind::NotFound).then(CreatedSkills::new),
+        match read_mirror(&self.data_dir) {
+            Mirror::Lines(lines) => Some(with_trees(lines, snapshot)),
+            Mirror::Missing => (!self.database().exists()).then(CreatedSkills::new),
+            Mirror::Unreadable => None,
         }
     }
 }
 
+/// Returns the skills that count as the operator's unless there is a record of them.
+fn trusted_skills(snapshot: &Snapshot) -> impl Iterator<Item = &Skill> {
+    snapshot.skills().iter().map(|skill| &**skill).filter(|skill| skill.trust() == Trust::Operator)
+}
+
 fn with_trees(created: Vec<Created>, snapshot: &Snapshot) -> CreatedSkills {
+    let mut all = CreatedSkills::new();
+    if created.iter().any(Created::is_unknown_origins) {
+        let unknown = CreatedSkill { author: Author::default(), approved: None, tree: None };
+        all.extend(trusted_skills(snapshot).map(|skill| (skill.id().clone(), unknown.clone())));
+    }
     let with_tree = |Created { skill_id, author, approved, .. }: Created| {
         let id = SkillId::new(&skill_id).ok()?;
         let skill = snapshot.get(&skill_id).filter(|skill| *skill.id() == id);
@@ -190,7 +239,8 @@ fn with_trees(created: Vec<Created>, snapshot: &Snapshot) -> CreatedSkills {
         let tree = captured.filter(|tree| tree.complete).map(|tree| tree.digest());
         Some((id, CreatedSkill { author, approved, tree }))
     };
-    created.into_iter().filter_map(with_tree).collect()
+    all.extend(created.into_iter().filter_map(with_tree));
+    all
 }
 
 /// Returns the digest of a skill's tree and that of its SKILL.md, from one reading.
@@ -221,6 +271,23 @@ fn check_digest(skill_id: &str, captured: &Captured, digest: Digest) -> Result<(
 }
 
 impl Session<'_> {
+    /// Tells whether there is a copy beside the database.
+    pub(super) fn is_mirrored(&self) -> bool {
+        self.ledger.data_dir.join(MIRROR).exists()
+    }
+
+    /// Moves a copy that cannot be read out of the way; nothing of it is deleted.
+    pub(super) fn set_mirror_aside(&self) -> Result<(), LedgerError> {
+        let path = self.ledger.data_dir.join(MIRROR);
+        let aside = format!("{MIRROR}.corrupt-{}", compact(self.stamp.now_ms));
+        match fs::rename(&path, path.with_file_name(aside)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(LedgerError::io("moved aside", &path, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Copies what is known of created skills beside the database.
     pub(super) fn mirror_created(&mut self) -> Result<(), LedgerError> {
         let lines: Vec<Line> = self
@@ -236,7 +303,9 @@ impl Session<'_> {
         let path = self.ledger.data_dir.join(MIRROR);
         let text = json!(lines).to_string();
         // Where the database knows of none, a copy that cannot be read stays for a person to look at.
-        if lines.is_empty() || fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+        if lines.is_empty() && path.exists()
+            || fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes())
+        {
             return Ok(());
         }
         if let Err(error) = write_file(&path, &text) {
@@ -246,10 +315,13 @@ impl Session<'_> {
     }
 }
 
-/// Reads the copy back; nothing if there is none.
-pub(super) fn read_mirror(data_dir: &Path) -> Vec<Created> {
-    let text = fs::read_to_string(data_dir.join(MIRROR)).unwrap_or_default();
-    lines(&text).unwrap_or_default()
+/// Reads the copy back.
+pub(super) fn read_mirror(data_dir: &Path) -> Mirror {
+    match fs::read_to_string(data_dir.join(MIRROR)) {
+        Ok(text) => lines(&text).map_or(Mirror::Unreadable, Mirror::Lines),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Mirror::Missing,
+        Err(_) => Mirror::Unreadable,
+    }
 }
 
 fn lines(text: &str) -> Option<Vec<Created>> {

@@ -50,11 +50,13 @@ mod ledger_states;
 #[cfg(feature = "failpoints")]
 mod ledger_workflows;
 #[cfg(test)]
+mod leftovers;
+#[cfg(test)]
 mod links;
 #[cfg(test)]
-mod permissions;
+mod origins;
 #[cfg(test)]
-mod leftovers;
+mod permissions;
 #[cfg(test)]
 mod polling;
 #[cfg(test)]
@@ -62,11 +64,11 @@ mod publish;
 #[cfg(test)]
 mod publish_strict;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod reviewing;
 #[cfg(test)]
 mod roots;
-#[cfg(test)]
-mod retention;
 #[cfg(test)]
 mod scan;
 #[cfg(test)]
