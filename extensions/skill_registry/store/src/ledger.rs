@@ -1,4 +1,4 @@
-//! The ledger: what agents propose, what people decide, and every text a skill ever had.
+//! The ledger: what agents propose, what people decide, and the versions of skills.
 //!
 //! A call takes the lock of the data directory, opens the database, brings changes to their end that
 //! were interrupted, does its work and lets go of everything again; see [`session`]. A change of a
@@ -36,18 +36,18 @@ mod rebase;
 mod rebuild;
 mod recommend;
 mod recover;
+mod retention;
 mod review;
 mod revise;
-mod retention;
 mod rollback;
 mod session;
 mod stamp;
 mod standing;
 mod swap;
+mod texts;
 mod tree;
 mod version;
 
-mod texts;
 pub use activation::{Activation, ActivationKind, SkillStats};
 pub use activation_log::ActivationLog;
 pub(crate) use catalog::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
@@ -61,9 +61,9 @@ pub use proposal::{
     Proposal, ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
     Recommendation,
 };
+pub use retention::{PruneReport, RetentionRule};
 pub(crate) use review::shown;
 pub use review::{Offer, Verdict};
-pub use retention::{PruneReport, RetentionRule};
 pub use stamp::rfc3339;
 pub(crate) use standing::tree_digest;
 pub use version::{

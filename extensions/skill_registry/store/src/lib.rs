@@ -28,8 +28,8 @@
 //! - `tools` answers the registry's tools and the offline commands alike; `publish` makes what MCP
 //!   clients are given beside them.
 //!
-//! - [`Ledger`] keeps what agents propose, what people decide and every text a skill ever had; `db`
-//!   is the only place with SQL.
+//! - [`Ledger`] keeps what agents propose, what people decide and the versions of skills; `db` is the
+//!   only place with SQL.
 //!
 //! Only the ledger writes to a skill, and only what a person approved or rolled back to;
 //! [`replace_file`] does when a person's command tells it to. Beside that the data directory and the
