@@ -286,17 +286,17 @@ impl Publisher {
 
 /// Puts together what does not depend on a skill's other files.
 fn describe(skill: &Skill, text: &Text, resources: Manifest) -> SkillEntry {
-    let mut frontmatter = frontmatter::frontmatter(&text.decoded);
     let root = uri::root(skill);
     let name = skill.name().to_owned();
     let description = text.frontmatter.description.clone();
-    let unlisted = match strict::read_strictly(&text.bytes) {
-        Err(reason) => Some(reason),
-        // The index may be of an earlier text.
-        Ok(read) if read["name"] != *name => {
-            Some(format!("the name in SKILL.md is not `{}`", sanitise_line(&name)))
+    let (mut frontmatter, unlisted) = match strict::read_strictly(&text.bytes) {
+        Ok(read) => {
+            // The index may be of an earlier text.
+            let other = (read["name"] != *name)
+                .then(|| format!("the name in SKILL.md is not `{}`", sanitise_line(&name)));
+            (read, other)
         }
-        Ok(_) => None,
+        Err(reason) => (frontmatter::frontmatter(&text.decoded), Some(reason)),
     };
     frontmatter.insert("name".to_owned(), name.clone().into());
     if frontmatter.get("description").and_then(Value::as_str).is_none() {

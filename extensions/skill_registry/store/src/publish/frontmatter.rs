@@ -11,8 +11,13 @@ use skill_format::{Value, core_schema_type, fences};
 /// Reads the frontmatter of a text with every key; of a repeated key, the first.
 pub(super) fn frontmatter(text: &str) -> Map<String, Json> {
     let Some(fences) = fences(text) else { return Map::new() };
-    match tree::parse(&text[fences.yaml.clone()], fences.open_line + 1).root {
-        Value::Mapping(root) => object(&root),
+    from_tree(&tree::parse(&text[fences.yaml.clone()], fences.open_line + 1).root)
+}
+
+/// As [`frontmatter`], from what the text between the fences was parsed to.
+pub(super) fn from_tree(root: &Value) -> Map<String, Json> {
+    match root {
+        Value::Mapping(root) => object(root),
         Value::Scalar(_) | Value::Sequence(_) => Map::new(),
     }
 }

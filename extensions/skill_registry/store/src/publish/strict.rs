@@ -8,7 +8,7 @@
 use serde_json::{Map, Number, Value as Json};
 use serde_yaml::Value as Yaml;
 use skill_format::tree::{self, Style};
-use skill_format::{FRONTMATTER_LIMIT, Severity, Value, sanitise_line};
+use skill_format::{FRONTMATTER_LIMIT, Severity, Value, fences, sanitise_line};
 
 /// The longest `name` in bytes, which are its characters.
 const MAX_NAME: usize = 64;
@@ -32,6 +32,9 @@ pub fn explain_unlisted(bytes: &[u8]) -> Option<String> {
 pub(super) fn read_strictly(bytes: &[u8]) -> Result<Map<String, Json>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "SKILL.md is not UTF-8".to_owned())?;
     let yaml = between_fences(text)?;
+    if fences(text).is_none_or(|found| text[found.yaml] != *yaml) {
+        return Err("readers find different ends of the frontmatter".to_owned());
+    }
     let lenient = tree::parse(yaml, 2);
     // Before the strict parser, which expands aliases: what a stranger wrote stays small.
     let doubts = lenient.diagnostics.iter().filter(|found| found.severity <= Severity::Warning);
@@ -39,7 +42,7 @@ pub(super) fn read_strictly(bytes: &[u8]) -> Result<Map<String, Json>, String> {
         return Err(format!("{} (line {})", found.message, found.line));
     }
     let strict = parse_strictly(yaml)?;
-    if strict != super::frontmatter::frontmatter(text) {
+    if strict != super::frontmatter::from_tree(&lenient.root) {
         return Err("YAML parsers read the frontmatter differently".to_owned());
     }
     check_fields(&strict)?;
