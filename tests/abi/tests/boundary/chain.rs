@@ -110,7 +110,7 @@ async fn answered_again(rig: &Rig) -> Vec<(i32, String)> {
     let minute = std::time::Duration::from_secs(60);
     let asking = async {
         loop {
-            let turn = rig.kernel.turn(&ask("hello")).await.unwrap();
+            let turn = rig.kernel.turn(&ask("hello")).await.expect("the agent is ready");
             let blocks = outcomes(&turn.blocks);
             if blocks.iter().all(|(_, _, text)| !text.contains("has not returned")) {
                 return blocks.into_iter().map(|(_, priority, text)| (priority, text)).collect();

@@ -56,11 +56,12 @@ fn fault(rig: &Rig, statement: &str) -> impl FnOnce() + use<> {
     let trigger = format!(
         "CREATE TRIGGER fault BEFORE {statement} ON deliveries BEGIN SELECT RAISE(ABORT, 'no'); END"
     );
-    rusqlite::Connection::open(&journal).unwrap().execute_batch(&trigger).unwrap();
-    move || {
-        let repaired = rusqlite::Connection::open(&journal).unwrap();
-        repaired.execute_batch("DROP TRIGGER fault").unwrap();
-    }
+    let run = |statement: &str, journal: &std::path::Path| {
+        let journal = rusqlite::Connection::open(journal).expect("a journal");
+        journal.execute_batch(statement).expect("a journal that can be written");
+    };
+    run(&trigger, &journal);
+    move || run("DROP TRIGGER fault", &journal)
 }
 
 /// Waits until the kernel says whether it delivers.
