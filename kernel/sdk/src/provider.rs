@@ -74,8 +74,9 @@ pub trait ContextProvider: Send + Sync + 'static {
     /// Answers from what is at hand: without waiting, without locks, within microseconds.
     ///
     /// It runs on the kernel's thread, which spares the two thread switches that a call of
-    /// [`ContextProvider::get_context`] costs; blocking here stalls every agent. The outer `None`,
-    /// which is the default, means that nothing is at hand and `get_context` is to be asked.
+    /// [`ContextProvider::get_context`] costs. One that blocks takes that thread away: its block is left
+    /// out after two seconds, and until it returns it is not asked again. The outer `None`, which is
+    /// the default, means that nothing is at hand and `get_context` is to be asked.
     fn ready_context(&self, _cx: &CallContext, _prompt: &str) -> Option<Option<Arc<str>>> {
         None
     }
