@@ -27,7 +27,7 @@ pub(crate) struct Desk {
     pub(crate) cx: ExtensionContext,
     pub(crate) store: Arc<Store>,
     pub(crate) finder: Arc<Finder>,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     pub(crate) keeper: LedgerKeeper,
     log: ActivationLog,
     pub(crate) reviewer: Reviewer,

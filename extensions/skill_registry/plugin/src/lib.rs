@@ -125,8 +125,9 @@ impl SkillProvider for SkillRegistry {
     }
 
     async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
-        let Desk { store, cx: own, .. } = &*self.desk;
-        let made = blocking(|| activate_skill(store, &store.snapshot(), audience(cx), skill_id));
+        let Desk { store, ledger, cx: own, .. } = &*self.desk;
+        let who = audience(cx);
+        let made = blocking(|| activate_skill(store, &store.snapshot(), ledger, who, skill_id));
         let Activated { content, allowed_tools, grants } = made.map_err(refused)?;
         shaped(&Activated { content: content.below(own.home()), allowed_tools, grants })
     }

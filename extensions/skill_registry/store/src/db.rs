@@ -20,6 +20,7 @@ use crate::fault;
 use crate::ledger::{LedgerError, LedgerErrorKind};
 
 mod activations;
+mod approvals;
 mod audit;
 mod catalog;
 mod created;

@@ -96,8 +96,8 @@ pub use ledger::{
     Author, Decision, Drift, FileState, Flag, Kept, Ledger, LedgerError, LedgerErrorKind,
     LedgerEvent, LedgerKeeper, LedgerNote, LintDelta, LintFinding, Offer, Proposal, ProposalEvent,
     ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, PruneReport, Rebased,
-    Recommendation, RetentionRule, SkillStats, Standing, Verdict, Version, VersionAuthor,
-    VersionEvent, VersionFile, VersionTree, rfc3339,
+    Recommendation, RetentionRule, SkillStats, Standing, ToolGrant, Verdict, Version,
+    VersionAuthor, VersionEvent, VersionFile, VersionTree, rfc3339,
 };
 pub use news::{News, NewsLine};
 pub use options::{RegistryConfig, Root, ScanLimits, SearchEmbeddings, StoreOptions, Trust};

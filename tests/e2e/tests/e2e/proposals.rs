@@ -324,12 +324,6 @@ fn unknown_names_are_told_apart_and_similar_ones_named() {
     error: there is no proposal `99`
     hint: `skillhost skill proposals --all` lists them; give the id, the start of it or the number
     ");
-    insta::assert_snapshot!(skill(&home, &["approve", "beads"]), @"
-    exit 3
-    --- stderr
-    error: there is no proposal `beads`, and no agent created the skill `beads`
-    hint: `skillhost skill proposals --skill beads` lists what waits for it
-    ");
     insta::assert_snapshot!(skill(&home, &["history", "bead"]), @"
     exit 3
     --- stderr
@@ -495,4 +489,28 @@ fn a_skill_that_an_agent_created_waits_for_its_approval() {
     ");
     home.write("sandbox/skills/beads/SKILL.md", with("drei"));
     assert_eq!(json(&home, &["list"])["skills"][0]["unapproved"], true);
+}
+
+#[test]
+fn grant_of_typed_skill_needs_approval() {
+    let _steady = steady();
+    let home = home();
+    let text = BEADS.replacen("---\n", "---\nallowed-tools: move_path\n", 1);
+    home.write("sandbox/skills/beads/SKILL.md", &text);
+    let shown = json(&home, &["show", "beads"]);
+    assert_eq!(shown["tool_grant"]["allowed_tools"], serde_json::json!(["move_path"]));
+    assert_eq!(shown["tool_grant"]["approved"], false);
+    let digest = shown["tool_grant"]["digest"].as_str().unwrap();
+    let shown = skill(&home, &["show", "beads"]).success().stdout;
+    assert!(shown.contains("allowed      move_path (does not count)\n"), "{shown}");
+    assert!(shown.contains(&format!("takes the digest {digest}")), "{shown}");
+    let doctor = skill(&home, &["doctor"]).success();
+    let waits = "`allowed-tools` of `beads` (move_path) does not count until a person approves the \
+                 skill: skillhost skill approve beads";
+    assert!(doctor.stderr.contains(waits), "{doctor}");
+    skill(&home, &["approve", "beads", "--yes", "--digest", digest]).success();
+    assert_eq!(json(&home, &["show", "beads"])["tool_grant"]["approved"], true);
+    assert_eq!(json(&home, &["doctor"])["not_granted"], serde_json::json!([]));
+    home.write("sandbox/skills/beads/SKILL.md", text + "More.\n");
+    assert_eq!(json(&home, &["doctor"])["not_granted"][0]["skill_id"], "beads");
 }

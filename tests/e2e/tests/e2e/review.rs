@@ -194,3 +194,25 @@ fn an_editor_that_fails_changes_nothing_and_a_stale_proposal_is_rebased() {
     assert_eq!(state(&home, &id), "applied");
     assert_eq!(text_of(&home), with("THREE").replace("one", "ONE"));
 }
+
+#[test]
+fn doctor_offers_approval_of_grants() {
+    let home = home();
+    for id in ["first", "second"] {
+        let text = format!(
+            "---\nname: {id}\ndescription: Moves. Use when asked.\nallowed-tools: move_path\n---\nDo.\n"
+        );
+        home.write(format!("sandbox/skills/{id}/SKILL.md"), text);
+    }
+    let mut doctor = on_terminal(&home, 100, &["doctor"]);
+    doctor.wait_for("! with it agents call without a question: move_path");
+    doctor.wait_for("Approve the whole skill `first`");
+    doctor.send("n\r");
+    doctor.wait_for("Approve the whole skill `second`");
+    doctor.send("y\r");
+    doctor.wait_for("approved the skill `second` as it is");
+    assert_eq!(doctor.finish().output.status, 0);
+    let waiting = json(&home, &["doctor"])["not_granted"].clone();
+    assert_eq!(waiting.as_array().unwrap().len(), 1, "{waiting}");
+    assert_eq!(waiting[0]["skill_id"], "first");
+}

@@ -107,6 +107,7 @@ fn the_first_no_has_its_reason() {
       "ignored": [
         "attic"
       ],
+      "not_granted": [],
       "partial": null,
       "profile": "spec",
       "remarks": [],

@@ -3,7 +3,7 @@
 use rusqlite_migration::{M, Migrations};
 
 /// The steps, in order; `user_version` counts them.
-const STEPS: &[M<'static>] = &[M::up(FIRST), M::up(CATALOG), M::up(ADVICE)];
+const STEPS: &[M<'static>] = &[M::up(FIRST), M::up(CATALOG), M::up(ADVICE), M::up(APPROVALS)];
 
 /// The steps as the library takes them.
 pub(super) const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
@@ -183,6 +183,16 @@ CREATE TABLE recommendations (
     changed INTEGER NOT NULL,
     new BLOB NOT NULL CHECK (length(new) = 32),
     body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// Skills that no agent created, each with the tree that a person approved.
+const APPROVALS: &str = "
+CREATE TABLE approvals (
+    skill_id TEXT PRIMARY KEY NOT NULL,
+    changed INTEGER NOT NULL,
+    tree BLOB NOT NULL CHECK (length(tree) = 32),
+    approved_by TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 ";
 

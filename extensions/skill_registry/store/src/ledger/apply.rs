@@ -415,12 +415,19 @@ fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError>
         ..by_disk()
     })?;
     work.close_intent(intent.seq, "done", changed)?;
-    if let Some(mut created) = work.created(&intent.skill_id)?
-        && created.approved == Some(before_tree)
-    {
-        // What a person decides about an approved skill is approved with it.
-        created.approved = Some(tree);
-        work.put_created(&created, changed)?;
+    // What a person decides about an approved skill is approved with it. What `allowed-tools` grants
+    // is no agent's to decide, and no client's.
+    match work.created(&intent.skill_id)? {
+        Some(mut created) if created.approved == Some(before_tree) => {
+            created.approved = Some(tree);
+            work.put_created(&created, changed)?;
+        }
+        None if matches!(&*intent.via, "cli" | "review")
+            && work.approval(&intent.skill_id)? == Some(before_tree) =>
+        {
+            work.put_approval(&intent.skill_id, tree, &intent.by, changed)?;
+        }
+        Some(_) | None => {}
     }
     Ok(Finished { version: number, tree, events })
 }

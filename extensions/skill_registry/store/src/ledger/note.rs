@@ -74,6 +74,13 @@ pub enum LedgerNote {
         /// Why.
         reason: String,
     },
+    /// Whether a person approved a skill is not known: its `allowed-tools` does not count.
+    ApprovalUnknown {
+        /// The skill.
+        skill_id: String,
+        /// The reason.
+        reason: String,
+    },
 }
 
 impl fmt::Display for LedgerNote {
@@ -123,6 +130,9 @@ impl fmt::Display for LedgerNote {
             }
             Self::NotAnnounced { reason } => {
                 write!(f, "running registries see the change at their next poll: {reason}")
+            }
+            Self::ApprovalUnknown { skill_id, reason } => {
+                write!(f, "`allowed-tools` of `{skill_id}` does not count for now: {reason}")
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::ledger::Ledger;
 use crate::ledger::apply::record;
 use crate::ledger::approve::capture;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::grant::untrusted_root;
 use crate::ledger::note::LedgerNote;
 use crate::ledger::place::{Place, existing, required};
 use crate::ledger::proposal::{Actor, Author};
@@ -100,14 +101,13 @@ impl Ledger {
         })
     }
 
-    /// Approves a skill that an agent created, as it is now: `digest` is that of the tree the person
-    /// saw. A later edit of its files takes the approval away; what a person applies or rolls back
-    /// does not.
+    /// Approves a skill as it is now: `digest` is that of the tree the person saw. A later edit of
+    /// its files takes the approval away; a proposal or version that a person applies does not.
     ///
     /// # Errors
-    /// [`LedgerErrorKind::NotFound`] for an unknown skill, [`LedgerErrorKind::State`] for one that no
-    /// agent created, [`LedgerErrorKind::Digest`] if its files are not those that were seen; those
-    /// of the disk and the database.
+    /// [`LedgerErrorKind::NotFound`] for an unknown skill, [`LedgerErrorKind::State`] for one of an
+    /// untrusted root that no agent created, [`LedgerErrorKind::Digest`] if its files are not those
+    /// that were seen; those of the disk and the database.
     pub fn approve_skill(
         &self,
         snapshot: &Snapshot,
@@ -115,28 +115,23 @@ impl Ledger {
         skill_id: &str,
         digest: Digest,
     ) -> Result<(), LedgerError> {
-        let place = Place::of(required(snapshot, skill_id)?);
+        let skill = required(snapshot, skill_id)?;
+        let place = Place::of(skill);
         self.with(|session| {
             session.settle(snapshot)?;
             let captured = capture(&place)?;
             session.change(|work| {
                 let all = work.all_created()?;
                 let origins_unknown = all.iter().any(Created::is_unknown_origins);
-                let known = work.created(skill_id)?.or_else(|| {
+                let created = work.created(skill_id)?.or_else(|| {
                     let skill_id = skill_id.to_owned();
                     origins_unknown.then(|| Created { skill_id, ..Created::unknown_origins() })
                 });
-                let Some(mut created) = known else {
-                    return Err(LedgerError::new(
-                        LedgerErrorKind::State,
-                        format!("`{skill_id}` was not created by an agent"),
-                        "it needs no approval",
-                    ));
-                };
+                if created.is_none() && skill.trust() == Trust::Untrusted {
+                    return Err(untrusted_root(skill));
+                }
                 check_digest(skill_id, &captured, digest)?;
                 record(work, skill_id, &place, &captured, &VersionAuthor::External)?;
-                created.approved = Some(digest);
-                created.approved_by = Some(actor.name.clone());
                 let changed = work.log(&Entry {
                     action: "skill.approved",
                     by: &actor.name,
@@ -145,6 +140,11 @@ impl Ledger {
                     detail: json!({"tree": digest}),
                     ..Entry::default()
                 })?;
+                let Some(mut created) = created else {
+                    return work.put_approval(skill_id, digest, &actor.name, changed);
+                };
+                created.approved = Some(digest);
+                created.approved_by = Some(actor.name.clone());
                 work.put_created(&created, changed)?;
                 let is_known = |skill: &Skill| {
                     let id = skill.id().as_str();

@@ -4,6 +4,7 @@ use serde::Serialize;
 use skill_format::AllowedTools;
 
 use crate::error::{ErrorKind, RegistryError};
+use crate::ledger::Ledger;
 use crate::options::Trust;
 use crate::scope::Audience;
 use crate::snapshot::Snapshot;
@@ -21,13 +22,14 @@ pub struct Activated {
     /// statement, none of them where the field cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Whether a person answers for it as it is now: its root is an operator's and, if an agent
-    /// created it, somebody approved exactly these files.
+    /// Whether `allowed-tools` counts: its root is an operator's and a person approved exactly these
+    /// files.
     pub grants: bool,
 }
 
 /// Returns a skill that somebody wants an agent to work by: a model what it may read, a person what
-/// users may invoke.
+/// users may invoke. The ledger is asked only about skills that name tools and lie in an operator's
+/// root.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for an id that is unknown to the audience, [`ErrorKind::Denied`] where a
@@ -36,6 +38,7 @@ pub struct Activated {
 pub fn activate_skill(
     store: &Store,
     snapshot: &Snapshot,
+    ledger: &Ledger,
     audience: Audience<'_>,
     id: &str,
 ) -> Result<Activated, RegistryError> {
@@ -60,8 +63,12 @@ pub fn activate_skill(
         AllowedTools::List(tools) => Some(tools.clone()),
         AllowedTools::Unparsable => Some(Vec::new()),
     };
-    let created = snapshot.created().get(skill.id());
-    let grants = skill.trust() == Trust::Operator
-        && created.is_none_or(|created| check_approved(skill, created, &source).is_ok());
+    let names_tools = allowed_tools.as_ref().is_some_and(|tools| !tools.is_empty());
+    let grants = names_tools
+        && skill.trust() == Trust::Operator
+        && match snapshot.created().get(skill.id()) {
+            Some(created) => check_approved(skill, created, &source).is_ok(),
+            None => ledger.counts(skill, source.digest),
+        };
     Ok(Activated { content: content(id, skill, &source), allowed_tools, grants })
 }

@@ -1,10 +1,12 @@
 //! Skills that an agent works by.
 
 use std::fs;
+use std::sync::Arc;
 
 use skill_store::{
-    Activated, Audience, CatalogScope, Content, Digest, ErrorKind, LedgerKeeper, RegistryError,
-    Scope, SkillState, Store, TokenCount, Trust, activate_skill,
+    Activated, Actor, Audience, CatalogScope, Content, Digest, ErrorKind, Ledger, LedgerErrorKind,
+    LedgerKeeper, RegistryError, Scope, SkillState, Store, SystemClock, TokenCount, Trust,
+    activate_skill,
 };
 
 use crate::desk::{Desk, agent, person};
@@ -17,7 +19,9 @@ fn write(scene: &Scene, id: &str, fields: &str) -> Digest {
 }
 
 fn activate(store: &Store, audience: Audience<'_>, id: &str) -> Result<Activated, RegistryError> {
-    activate_skill(store, &store.snapshot(), audience, id)
+    // A directory that is not there: nobody approved anything.
+    let ledger = Ledger::new("/nonexistent/ledger".into(), Arc::new(SystemClock));
+    activate_skill(store, &store.snapshot(), &ledger, audience, id)
 }
 
 #[test]
@@ -44,7 +48,7 @@ fn a_skill_comes_as_it_is_bound_and_says_which_tools_it_names() {
         let made = activate(&store, Audience::Model, id).unwrap();
         let tools = made.allowed_tools.as_ref().map(|tools| tools.iter().map(|t| &**t).collect());
         assert_eq!(tools, expected.map(<[&str]>::to_vec), "{id}");
-        assert!(made.grants, "{id}");
+        assert!(!made.grants, "{id}");
     }
     let digest = store.snapshot().get("absent").unwrap().digest().unwrap();
     let text =
@@ -57,7 +61,7 @@ fn a_skill_comes_as_it_is_bound_and_says_which_tools_it_names() {
         root: "skills".to_owned(),
         location: scene.path("skills/absent/SKILL.md"),
     };
-    let expected = Activated { content, allowed_tools: None, grants: true };
+    let expected = Activated { content, allowed_tools: None, grants: false };
     assert_eq!(activate(&store, Audience::Operator, "absent"), Ok(expected));
     // What changed since the last look comes as it is now.
     let digest = write(&scene, "absent", "allowed-tools: echo\n");
@@ -103,11 +107,11 @@ fn nothing_is_granted_by_what_nobody_answers_for() {
     let made = activate(&scene.open_with(options), Audience::Model, "demo").unwrap();
     assert_eq!((made.allowed_tools, made.grants), (Some(vec!["delete_path".to_owned()]), false));
 
-    let desk = Desk::new();
+    let desk = Desk::empty();
+    write(&desk.scene, "beads", "allowed-tools: delete_path\n");
     let store = desk.scene.open_warm();
     let keeper = LedgerKeeper::new(&desk.ledger);
-    let grants = || activate(&store, Audience::Model, "beads").unwrap().grants;
-    assert!(grants());
+    let grants = || granted(&desk, &store, "beads");
     desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
     keeper.keep_up(&store, &[], false);
     assert!(!grants());
@@ -121,4 +125,91 @@ fn nothing_is_granted_by_what_nobody_answers_for() {
     assert!(!grants());
     fs::remove_file(desk.scene.path("skills/beads/run.sh")).unwrap();
     assert!(grants());
+}
+
+/// Tells whether `allowed-tools` of a skill counts, as the extension finds out.
+fn granted(desk: &Desk, store: &Store, id: &str) -> bool {
+    let made = activate_skill(store, &store.snapshot(), &desk.ledger, Audience::Model, id).unwrap();
+    assert_eq!(desk.ledger.take_notes(), []);
+    made.grants
+}
+
+#[test]
+fn allowed_tools_count_after_approval_only() {
+    let desk = Desk::empty();
+    write(&desk.scene, "typed", "allowed-tools: move_path\n");
+    let store = desk.scene.open_warm();
+    let grants = || granted(&desk, &store, "typed");
+    assert!(!grants(), "a person wrote it and did not approve it");
+    assert!(!desk.data("registry.sqlite3").exists(), "asking makes no database");
+    let approve = || {
+        let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
+        desk.other().approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();
+    };
+    approve();
+    assert!(grants());
+    let expected = [("typed".to_owned(), vec!["move_path".to_owned()], true)];
+    let listed = || {
+        let grants = desk.ledger.tool_grants(&store, &desk.snapshot()).unwrap();
+        grants.into_iter().map(|it| (it.skill_id.to_string(), it.allowed_tools, it.approved))
+    };
+    assert!(listed().eq(expected));
+    // Any edit takes it away, and so does any other file.
+    write(&desk.scene, "typed", "allowed-tools: move_path, write_file\n");
+    assert!(!grants());
+    assert!(listed().all(|(_, _, approved)| !approved));
+    approve();
+    desk.scene.write("skills/typed/references/more.md", "more");
+    assert!(!grants());
+    // It is the text that counts, not when it was approved.
+    fs::remove_file(desk.scene.path("skills/typed/references/more.md")).unwrap();
+    assert!(grants());
+}
+
+#[test]
+fn only_decisions_of_persons_keep_grants() {
+    let desk = Desk::empty();
+    write(&desk.scene, "typed", "allowed-tools: move_path\n");
+    let approved = || {
+        let (snapshot, text) = (desk.snapshot(), desk.file("typed/SKILL.md").unwrap());
+        let skill = snapshot.get("typed").unwrap();
+        desk.ledger.is_approved(skill, Digest::of(text.as_bytes())).unwrap()
+    };
+    let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
+    desk.ledger.approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();
+    let (id, digest) = desk.propose("typed", "Do it well.");
+    desk.approve(&id, digest).unwrap();
+    assert!(approved(), "a person approved the change");
+    let (id, digest) = desk.propose("typed", "Do it otherwise.");
+    let reviewer = Actor { name: "reviewer".to_owned(), via: "agent" };
+    desk.ledger.approve(&desk.snapshot(), &reviewer, &id, digest, None).unwrap();
+    assert!(!approved(), "an agent approved the change");
+}
+
+#[test]
+fn untrusted_skill_cannot_be_approved() {
+    let desk = Desk::empty();
+    write(&desk.scene, "foreign", "allowed-tools: move_path\n");
+    let mut options = desk.scene.options(&["skills"]);
+    options.roots[0].trust = Trust::Untrusted;
+    let snapshot = desk.scene.open_with(options).snapshot();
+    let tree = desk.ledger.tree_of(&snapshot, "foreign").unwrap();
+    let refused = desk.ledger.approve_skill(&snapshot, &person(), "foreign", tree).unwrap_err();
+    assert_eq!(refused.reason(), LedgerErrorKind::State);
+    assert_eq!(refused.to_string(), "`foreign` lies in the untrusted root `skills`");
+}
+
+#[test]
+fn broken_ledger_grants_nothing() {
+    let desk = Desk::empty();
+    write(&desk.scene, "typed", "allowed-tools: move_path\n");
+    let store = desk.scene.open_warm();
+    let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
+    desk.ledger.approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();
+    for name in ["registry.sqlite3", "registry.sqlite3-wal"] {
+        desk.scene.write(&format!("data/{name}"), &"no database ".repeat(1_000));
+    }
+    let made = activate_skill(&store, &store.snapshot(), &desk.ledger, Audience::Model, "typed");
+    assert!(!made.unwrap().grants);
+    assert!(!desk.ledger.take_notes().is_empty());
 }

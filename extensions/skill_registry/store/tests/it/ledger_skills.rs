@@ -146,7 +146,7 @@ fn a_skill_an_agent_created_waits_for_a_person() {
         desk.ledger.approve_skill(&desk.snapshot(), &person(), id, digest).map_err(|e| e.reason())
     };
     assert_eq!(approve("made", Digest::of(b"other")), Err(LedgerErrorKind::Digest));
-    assert_eq!(approve("beads", digest), Err(LedgerErrorKind::State));
+    assert_eq!(approve("beads", digest), Err(LedgerErrorKind::Digest));
     assert_eq!(approve("nothing", digest), Err(LedgerErrorKind::NotFound));
     standing(false);
     approve("made", digest).unwrap();

@@ -1,7 +1,7 @@
 //! `skillhost skill approve`.
 
 use serde_json::json;
-use skill_store::{LedgerErrorKind, SkillId};
+use skill_store::{LedgerErrorKind, SkillId, ToolGrant};
 
 use super::consent::Consent;
 use super::desk::{Desk, actor};
@@ -18,7 +18,8 @@ pub(super) fn approve(session: &Session, args: &ApproveArgs) -> Outcome {
     if let Some(skill) = skill
         && !names_proposal(&desk, &args.id)?
     {
-        return approve_skill(session, &desk, &skill, args);
+        approve_skill(session, &desk, &skill, args)?;
+        return Ok(exit::OK);
     }
     approve_proposal(session, &desk, args)
 }
@@ -71,32 +72,50 @@ fn approve_proposal(session: &Session, desk: &Desk, args: &ApproveArgs) -> Outco
     Ok(exit::OK)
 }
 
-fn approve_skill(session: &Session, desk: &Desk, skill: &SkillId, args: &ApproveArgs) -> Outcome {
+/// Approves a whole skill, after a person has seen its files.
+fn approve_skill(
+    session: &Session,
+    desk: &Desk,
+    skill: &SkillId,
+    args: &ApproveArgs,
+) -> Result<(), CliError> {
     let id = skill.as_str();
-    let standing = desk.ask(|ledger, skills| ledger.standing(skills))?.remove(skill);
-    let Some(standing) = standing else {
-        let message = format!("there is no proposal `{id}`, and no agent created the skill `{id}`");
-        return Err(CliError::new(exit::NOT_FOUND, message)
-            .hint(format!("`skillhost skill proposals --skill {id}` lists what waits for it")));
-    };
+    let created = desk.ask(|ledger, skills| ledger.standing(skills))?.remove(skill);
+    let author = created.map(|standing| standing.author);
+    let grant = desk.tool_grants()?.into_iter().find(|grant| grant.skill_id == *skill);
+    let digest = desk.ask(|ledger, skills| ledger.tree_of(skills, id))?;
     let consent = Consent {
         yes: args.yes,
         digest: args.digest.as_deref(),
         command: format!("skillhost skill approve {id}"),
         look: format!("skillhost skill show {id}"),
     };
-    let question = format!("Approve the whole skill `{id}` (digest {})?", standing.digest.short());
-    consent.obtain(session, standing.digest, &question, || {
+    let question = format!("Approve the whole skill `{id}` (digest {})?", digest.short());
+    consent.obtain(session, digest, &question, || {
         desk.ask(|ledger, skills| ledger.history(skills, id))?;
         let tree = desk.ask(|ledger, _| ledger.version(id, None))?;
-        page::print(session.output, &page::of_tree(id, &standing.author, &tree))
+        page::print(session.output, &page::of_tree(id, author.as_ref(), grant.as_ref(), &tree))
     })?;
-    desk.ask(|ledger, skills| ledger.approve_skill(skills, &actor("cli"), id, standing.digest))?;
+    desk.ask(|ledger, skills| ledger.approve_skill(skills, &actor("cli"), id, digest))?;
     if session.output.json {
-        let digest = standing.digest;
         session.output.object(&json!({ "skill_id": id, "approved": true, "digest": digest }))?;
     } else {
         session.output.line(format!("approved the skill `{}` as it is", show(id)))?;
     }
-    Ok(exit::OK)
+    Ok(())
+}
+
+/// Offers a person at a terminal to approve the skills whose `allowed-tools` does not count. A no
+/// leaves a skill as it is.
+pub(super) fn offer_approvals(session: &Session, waiting: &[ToolGrant]) -> Result<(), CliError> {
+    let desk = Desk::open(session)?;
+    let args =
+        |id: &SkillId| ApproveArgs { id: id.to_string(), yes: false, digest: None, reason: None };
+    for grant in waiting {
+        session.output.line("")?;
+        if let Err(error) = approve_skill(session, &desk, &grant.skill_id, &args(&grant.skill_id)) {
+            session.output.note(error.message());
+        }
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nix::unistd::{Uid, User};
 use skill_store::{
     Actor, Drift, Ledger, LedgerError, Proposal, ProposalFilter, ProposalSummary, SkillId,
-    Snapshot, Store,
+    Snapshot, Store, ToolGrant,
 };
 
 use super::stored;
@@ -79,6 +79,11 @@ impl Desk {
             self.output.note(format!("proposals may be out of date: {}", error.message()));
         }
         self.ask(|ledger, _| ledger.proposals(filter))
+    }
+
+    /// Returns what `allowed-tools` of the skills names, and whether it counts.
+    pub(super) fn tool_grants(&self) -> Result<Vec<ToolGrant>, CliError> {
+        self.ask(|ledger, skills| ledger.tool_grants(&self.store, skills))
     }
 
     /// Returns a proposal and how its file has moved since it was made.

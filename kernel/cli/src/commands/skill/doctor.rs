@@ -7,9 +7,11 @@ mod turn;
 use serde::Serialize;
 use skill_format::RenderReport;
 use skill_rules::Profile;
-use skill_store::{Audience, Partial, Root, Scope};
+use skill_store::{Audience, Partial, Root, Scope, ToolGrant};
 
 use self::chain::{Remark, Row};
+use super::approve::offer_approvals;
+use super::consent::interactive;
 use super::stored;
 use crate::cli::DoctorArgs;
 use crate::exit;
@@ -30,6 +32,8 @@ struct Examination {
     /// What the catalog cut; nothing if no skill is in it.
     catalog: Option<RenderReport>,
     skills: Vec<Row>,
+    /// The skills whose `allowed-tools` does not count, because nobody approved them as they are.
+    not_granted: Vec<ToolGrant>,
 }
 
 pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
@@ -49,6 +53,13 @@ pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
     };
     let catalog = catalog.filter(|catalog| !is_picked(&catalog.report));
     let (skills, remarks) = chain::examine(&snapshot, catalog.as_deref(), profile);
+    let not_granted = if args.roots.roots.is_empty() {
+        let mut grants = stored::tool_grants(session, &store, &snapshot);
+        grants.retain(|grant| !grant.approved);
+        grants
+    } else {
+        Vec::new()
+    };
     let examination = Examination {
         profile,
         roots: snapshot.roots().iter().map(|root| Root::clone(root)).collect(),
@@ -57,11 +68,15 @@ pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
         remarks,
         catalog: catalog.map(|catalog| catalog.report),
         skills,
+        not_granted,
     };
     if session.output.json {
         session.output.object(&examination)?;
     } else {
         print::print(session.output, &examination)?;
+        if interactive(session) {
+            offer_approvals(session, &examination.not_granted)?;
+        }
     }
     let sound = examination.partial.is_none() && !examination.skills.iter().any(|row| row.defect);
     Ok(if sound { exit::OK } else { exit::FINDINGS })

@@ -9,7 +9,7 @@ mod text;
 use std::io::Write as _;
 
 use skill_store::{
-    Author, Drift, FileState, Flag, Proposal, Recommendation, VersionTree,
+    Author, Drift, FileState, Flag, Proposal, Recommendation, ToolGrant, VersionTree,
     diff::{FuzzKind, FuzzNote},
     rfc3339,
 };
@@ -86,11 +86,22 @@ pub(super) fn of(proposal: &Proposal, drift: &Drift, columns: Option<usize>) -> 
     page
 }
 
-/// Makes the page of a whole skill that an agent created.
-pub(super) fn of_tree(id: &str, author: &Author, tree: &VersionTree) -> Page {
+/// Makes the page of a whole skill; `author` is the agent that created it, if one did.
+pub(super) fn of_tree(
+    id: &str,
+    author: Option<&Author>,
+    grant: Option<&ToolGrant>,
+    tree: &VersionTree,
+) -> Page {
     let mut page = Page::default();
     page.lines.push(vec![Span::new(BOLD, id)]);
-    page.field("created by", &who(author));
+    if let Some(author) = author {
+        page.field("created by", &who(author));
+    }
+    if let Some(grant) = grant {
+        let tools = grant.allowed_tools.join(", ");
+        page.warning(&format!("with it agents call without a question: {tools}"));
+    }
     page.field("digest", &tree.version.tree.to_string());
     for file in &tree.files {
         let runs = if file.mode & 0o111 == 0 { "" } else { ", can be run" };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use skill_store::{
     Answer, Audience, Ledger, ListArgs, Problem, ReadArgs, RegistryConfig, ResourceArgs, Root,
-    Skill, SkillId, SkillState, Snapshot, Standing, Store, StoreOptions, SystemClock, Trust,
-    list_skills, matching, read_skill, read_skill_resource,
+    Skill, SkillId, SkillState, Snapshot, Standing, Store, StoreOptions, SystemClock, ToolGrant,
+    Trust, list_skills, matching, read_skill, read_skill_resource,
 };
 use skillhost_kernel::{Home, Installation, discover};
 
@@ -40,7 +40,12 @@ pub(super) fn list(
 pub(super) fn show(session: &Session, id: &str, roots: &SkillRoots) -> Outcome {
     let store = open(session, roots)?;
     let snapshot = store.snapshot();
-    show_skill(session.output, &store, &snapshot, id, &standing(session, roots, &snapshot))?;
+    let standing = standing(session, roots, &snapshot);
+    let mut grants = Vec::new();
+    if roots.roots.is_empty() {
+        grants = tool_grants(session, &store, &snapshot);
+    }
+    show_skill(session.output, (&store, &snapshot), id, &standing, &grants)?;
     Ok(exit::OK)
 }
 
@@ -89,6 +94,20 @@ fn standing(
     standing.unwrap_or_else(|error| {
         session.output.note(format!("who created which skill is not known: {error}"));
         HashMap::new()
+    })
+}
+
+/// What `allowed-tools` of the home's skills names, and whether it counts.
+pub(super) fn tool_grants(session: &Session, store: &Store, snapshot: &Snapshot) -> Vec<ToolGrant> {
+    let Ok(home) = session.home() else { return Vec::new() };
+    let ledger = ledger(&home);
+    let grants = ledger.tool_grants(store, snapshot);
+    for note in ledger.take_notes() {
+        session.output.note(note);
+    }
+    grants.unwrap_or_else(|error| {
+        session.output.note(format!("which `allowed-tools` count is not known: {error}"));
+        Vec::new()
     })
 }
 
@@ -222,10 +241,10 @@ pub(super) fn report(output: Output, snapshot: &Snapshot) {
 
 fn show_skill(
     output: Output,
-    store: &Store,
-    snapshot: &Snapshot,
+    (store, snapshot): (&Store, &Snapshot),
     id: &str,
     standing: &HashMap<SkillId, Standing>,
+    grants: &[ToolGrant],
 ) -> Result<(), CliError> {
     let args = ReadArgs { skill_id: id.to_owned() };
     let read = read_skill(store, snapshot, Audience::Operator, &args)?.structured;
@@ -240,6 +259,9 @@ fn show_skill(
         .collect();
     let declared = declared::of(store, skill)?;
     let standing = standing.get(skill.id());
+    let winner =
+        snapshot.get(skill.id().as_str()).is_some_and(|winner| winner.dir() == skill.dir());
+    let grant = grants.iter().find(|grant| winner && grant.skill_id == *skill.id());
     if output.json {
         let mut object = describe(skill);
         object["skill_state"] = json!(snapshot.state(skill));
@@ -249,6 +271,9 @@ fn show_skill(
         }
         if let Some(standing) = standing {
             object["standing"] = json!(standing);
+        }
+        if let Some(grant) = grant {
+            object["tool_grant"] = json!(grant);
         }
         if let Some(reasons) = read.get("ineligible") {
             object["ineligible"] = reasons.clone();
@@ -277,6 +302,15 @@ fn show_skill(
     }
     for line in standing.map(told).into_iter().flatten() {
         output.line(format!("standing     {}", shown(&line)))?;
+    }
+    if let Some(ToolGrant { allowed_tools, approved, digest, .. }) = grant {
+        let tools = shown(&allowed_tools.join(", "));
+        let counts = if *approved { "calls need no question" } else { "does not count" };
+        output.line(format!("allowed      {tools} ({counts})"))?;
+        if !approved && standing.is_none() {
+            let how = "`skillhost skill approve` takes the digest";
+            output.line(format!("             {how} {digest} for all of it"))?;
+        }
     }
     output.line(format!("digest       sha256 {}", text("digest")))?;
     output.line(format!("tokens       approx. {}", read["tokens"]))?;

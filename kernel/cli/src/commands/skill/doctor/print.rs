@@ -43,6 +43,14 @@ pub(super) fn print(output: Output, examination: &Examination) -> Result<(), Cli
     for remark in &examination.remarks {
         output.note(format!("{}: {}", remark.path, remark.diagnostic));
     }
+    for grant in &examination.not_granted {
+        let id = grant.skill_id.as_str();
+        let tools = grant.allowed_tools.join(", ");
+        output.note(format!(
+            "`allowed-tools` of `{id}` ({tools}) does not count until a person approves the skill: \
+             skillhost skill approve {id}"
+        ));
+    }
     if !examination.ignored.is_empty() {
         output.note(format!("not searched: {}", examination.ignored.join(", ")));
     }

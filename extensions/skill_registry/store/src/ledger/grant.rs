@@ -1,0 +1,102 @@
+//! What `allowed-tools` of a skill grants: nothing until a person approved the skill as it is.
+
+use serde::Serialize;
+use skill_format::{AllowedTools, Digest, SkillId};
+
+use crate::ledger::Ledger;
+use crate::ledger::approve::capture;
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::note::LedgerNote;
+use crate::ledger::place::{Place, required};
+use crate::ledger::standing::tree_digest;
+use crate::options::Trust;
+use crate::skill::Skill;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+/// The `allowed-tools` of a skill in an operator's root, and whether it counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolGrant {
+    /// The skill.
+    pub skill_id: SkillId,
+    /// The tools, in the order written; at least one.
+    pub allowed_tools: Vec<String>,
+    /// Whether a person approved the tree as it is now.
+    pub approved: bool,
+    /// The digest of the tree now.
+    pub digest: Digest,
+}
+
+impl Ledger {
+    /// Tells whether a person approved the files of a skill as they are now, with a SKILL.md of the
+    /// digest `text`.
+    ///
+    /// # Errors
+    /// Those of the disk and the database.
+    pub fn is_approved(&self, skill: &Skill, text: Digest) -> Result<bool, LedgerError> {
+        let id = skill.id().as_str();
+        let approved = self.with_existing(|session| {
+            session.read(|work| match work.created(id)? {
+                Some(created) => Ok(created.approved),
+                None => work.approval(id),
+            })
+        })?;
+        let Some(approved) = approved else { return Ok(false) };
+        let (tree, read) = tree_digest(skill)?;
+        Ok(tree == approved && read == Some(text))
+    }
+
+    /// As [`Ledger::is_approved`], where what cannot be found out counts as no and is noted.
+    pub(crate) fn counts(&self, skill: &Skill, text: Digest) -> bool {
+        self.is_approved(skill, text).unwrap_or_else(|error| {
+            let (skill_id, reason) = (skill.id().to_string(), error.to_string());
+            self.note(LedgerNote::ApprovalUnknown { skill_id, reason });
+            false
+        })
+    }
+
+    /// Returns the skills of operators' roots whose `allowed-tools` names a tool, in the order of
+    /// ids. A skill that cannot be read grants nothing and is left out.
+    ///
+    /// # Errors
+    /// Those of the disk and the database.
+    pub fn tool_grants(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<ToolGrant>, LedgerError> {
+        let mut grants = Vec::new();
+        for skill in snapshot.skills().iter().filter(|skill| skill.trust() == Trust::Operator) {
+            let Ok(source) = store.read(skill) else { continue };
+            let AllowedTools::List(tools) = &source.frontmatter.allowed_tools else { continue };
+            if tools.is_empty() {
+                continue;
+            }
+            grants.push(ToolGrant {
+                skill_id: skill.id().clone(),
+                allowed_tools: tools.clone(),
+                approved: self.is_approved(skill, source.digest)?,
+                digest: capture(&Place::of(skill))?.digest(),
+            });
+        }
+        Ok(grants)
+    }
+
+    /// Returns the digest of a skill's tree as it is now.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::NotFound`] for an unknown skill; those of the disk.
+    pub fn tree_of(&self, snapshot: &Snapshot, skill_id: &str) -> Result<Digest, LedgerError> {
+        Ok(capture(&Place::of(required(snapshot, skill_id)?))?.digest())
+    }
+}
+
+/// Refuses to approve a skill of an untrusted root, whose approval would have no effect.
+pub(super) fn untrusted_root(skill: &Skill) -> LedgerError {
+    LedgerError::new(
+        LedgerErrorKind::State,
+        format!("`{}` lies in the untrusted root `{}`", skill.id(), skill.source()),
+        "an approval would grant nothing; set `trust: operator` for its root in skillhost.yaml if \
+         you answer for everything in it",
+    )
+}
