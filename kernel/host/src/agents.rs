@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use minijinja::{Environment, UndefinedBehavior, context, path_loader};
+use minijinja::context;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::{
@@ -16,12 +16,20 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::{AgentManifest, Catalog, ExtensionId, Manifest};
 
+use crate::agent_files::read_agent_file;
 use crate::discovery::FoundManifest;
 use crate::error::{CallError, KernelError, similar};
 use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::{ADDED, State};
 use crate::loader::hex;
+use crate::templates::render_template;
+
+/// The template of an agent's instructions, beside its manifest.
+const PROMPT: &str = "prompt.jinja2";
+
+/// Bytes of a rendered prompt at most.
+const PROMPT_LIMIT: usize = 1024 * 1024;
 
 /// Where a layer of instructions comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,13 +173,9 @@ impl Resolver<'_> {
         let agent = manifest.agent().expect("only agents are resolved");
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut layers = Vec::new();
-        let prompt = folder.join("prompt.jinja2");
-        if prompt.is_file() {
-            let text = self.render(folder, manifest).map_err(|error| AgentProblem {
-                reason: format!("{}: {}", prompt.display(), describe(&error)),
-                hint: "variables are home, sandbox, agent.id and agent.name; an unknown one is an error".into(),
-            })?;
-            layers.push(layer(LayerKind::Prompt, prompt.display().to_string(), text));
+        if let Some(text) = self.prompt(folder, manifest).await? {
+            let source = folder.join(PROMPT).display().to_string();
+            layers.push(layer(LayerKind::Prompt, source, text));
         }
         for skill in &agent.uses_skills {
             let place = format!("{}:{}:{}", path.display(), skill.line, skill.column);
@@ -203,16 +207,48 @@ impl Resolver<'_> {
         AgentProblem { reason, hint }
     }
 
-    /// Renders `prompt.jinja2`; templates are taken from the agent's own folder only.
-    fn render(&self, folder: &Path, manifest: &Manifest) -> Result<String, minijinja::Error> {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_loader(path_loader(folder));
-        environment.get_template("prompt.jinja2")?.render(context! {
+    /// Renders `prompt.jinja2`, where there is one; templates are taken from the agent's own folder
+    /// only.
+    async fn prompt(
+        &self,
+        folder: &Path,
+        manifest: &Manifest,
+    ) -> Result<Option<String>, AgentProblem> {
+        let problem = |reason: String, hint: &str| AgentProblem {
+            reason: format!("{}: {reason}", folder.join(PROMPT).display()),
+            hint: hint.to_owned(),
+        };
+        match read_agent_file(folder, PROMPT) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                let hint = "make it a regular file of at most 1 MiB in the agent's folder";
+                return Err(problem(error.to_string(), hint));
+            }
+        }
+        let variables = context! {
             home => self.home.root().display().to_string(),
             sandbox => self.home.sandbox().display().to_string(),
             agent => context! { id => manifest.id.as_str(), name => manifest.name.as_str() },
-        })
+        };
+        let own = folder.to_owned();
+        let loader = Box::new(move |name: &str| {
+            read_agent_file(&own, name).map_err(|error| {
+                let kind = minijinja::ErrorKind::InvalidOperation;
+                minijinja::Error::new(kind, format!("`{name}`: {error}"))
+            })
+        });
+        let rendered = render_template(loader, PROMPT, variables, PROMPT_LIMIT).await;
+        let rendered = rendered.map_err(|reason| {
+            let hint = "variables are home, sandbox, agent.id and agent.name; an unknown one is \
+                        an error";
+            problem(reason, hint)
+        })?;
+        if rendered.is_cut {
+            let reason = format!("it makes a prompt of more than {PROMPT_LIMIT} bytes");
+            return Err(problem(reason, "make it shorter"));
+        }
+        Ok(Some(rendered.text))
     }
 }
 
@@ -249,13 +285,6 @@ pub(crate) fn missing_tools(
 fn layer(kind: LayerKind, source: String, text: String) -> Layer {
     let digest = hex(&Sha256::digest(text.as_bytes()));
     Layer { kind, source, skill_id: None, digest, tokens: estimate_tokens(&text), text }
-}
-
-/// One line of a template error: what and where.
-fn describe(error: &minijinja::Error) -> String {
-    let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
-    let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
-    format!("{line}{}{detail}", error.kind())
 }
 
 /// Estimates tokens as a quarter of the characters, rounded up: the product's estimate everywhere.

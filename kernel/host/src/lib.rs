@@ -8,6 +8,7 @@
 //! `tools` and `agents` are what a turn is made of, `runtime` is what makes an agent run.
 
 mod abi;
+mod agent_files;
 mod agents;
 mod boot;
 mod builder;
@@ -44,6 +45,7 @@ mod secrets;
 mod serving;
 mod settings;
 pub mod supervision;
+mod templates;
 mod thread;
 mod tools;
 mod transcript;

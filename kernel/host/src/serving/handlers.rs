@@ -132,7 +132,9 @@ impl Subscribed {
         let limit = self.timeout_ms.map_or(usual, Duration::from_millis);
         let handled = async {
             match &self.handler {
-                Handler::NotifyUser { text } => self.notify(kernel, delivery, text.as_deref()),
+                Handler::NotifyUser { text } => {
+                    self.notify(kernel, delivery, text.as_deref()).await
+                }
                 Handler::InvokeAgent { agent, prompt } => {
                     let agent = agent.as_ref().unwrap_or(&self.owner);
                     self.invoke(kernel, delivery, agent, prompt, limit).await
@@ -147,14 +149,14 @@ impl Subscribed {
         })
     }
 
-    fn notify(
+    async fn notify(
         &self,
         kernel: &Kernel,
         delivery: &Delivery,
         text: Option<&str>,
     ) -> Result<(), CallError> {
         let text = match text {
-            Some(template) => render(template, &delivery.event)?,
+            Some(template) => render(template, &delivery.event).await?,
             None => line(&delivery.event),
         };
         let payload = serde_json::value::to_raw_value(&Notice { text })
@@ -171,7 +173,7 @@ impl Subscribed {
         prompt: &str,
         limit: Duration,
     ) -> Result<(), CallError> {
-        let task = render(prompt, &delivery.event)?;
+        let task = render(prompt, &delivery.event).await?;
         // Not an operator's: nobody wrote it, and nobody can be asked.
         let context = CallContext { origin: Origin::Agent, ..context(kernel, delivery, limit) };
         let task = AgentTask { context, agent_id: agent.to_string(), task };

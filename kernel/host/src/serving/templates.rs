@@ -3,16 +3,20 @@
 use std::fmt;
 use std::sync::Arc;
 
+use minijinja::context;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
-use minijinja::{Environment, UndefinedBehavior, context};
 use serde_json::Value;
 use skillhost_contract::payload::ErrorKind;
 use skillhost_events::StoredEvent;
 
 use crate::error::CallError;
+use crate::templates::render_template;
 
 /// Bytes of a rendered text that are used.
 const MOST: usize = 64 * 1024;
+
+/// The name of the only template.
+const NAME: &str = "template";
 
 /// Characters of a value in a line that nobody wrote a template for.
 const MOST_OF_A_VALUE: usize = 80;
@@ -21,9 +25,7 @@ const MOST_OF_A_VALUE: usize = 80;
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`], naming what the template wants and the event does not have.
-pub(super) fn render(template: &str, event: &StoredEvent) -> Result<String, CallError> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+pub(super) async fn render(template: &str, event: &StoredEvent) -> Result<String, CallError> {
     let about = context! {
         id => event.id,
         topic => event.topic.as_str(),
@@ -32,13 +34,14 @@ pub(super) fn render(template: &str, event: &StoredEvent) -> Result<String, Call
         correlation_id => event.correlation_id.as_str(),
     };
     let variables = context! { event => about, payload => variable(plain(payload_of(event))) };
-    let mut text = environment.render_str(template, variables).map_err(|error| {
-        let message = format!("the template failed: {error}");
-        CallError::new(ErrorKind::InvalidArgument, message)
+    let template = template.to_owned();
+    let loader = Box::new(move |name: &str| Ok((name == NAME).then(|| template.clone())));
+    let rendered = render_template(loader, NAME, variables, MOST).await.map_err(|reason| {
+        CallError::new(ErrorKind::InvalidArgument, format!("the template failed: {reason}"))
             .with_hint("correct the subscription in the manifest")
     })?;
-    if text.len() > MOST {
-        text.truncate(text.floor_char_boundary(MOST));
+    let mut text = rendered.text;
+    if rendered.is_cut {
         text.push('…');
     }
     Ok(text)
@@ -151,30 +154,42 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_template_sees_the_event_and_its_payload_without_control_characters() {
+    #[tokio::test]
+    async fn a_template_sees_the_event_and_its_payload_without_control_characters() {
         let event =
             event(&json!({"proposal": "p1", "why": "be\u{1b}[31m tidy", "list": ["a\u{7}"]}));
-        let text = render("{{ event.topic }} {{ payload.proposal }}: {{ payload.why }}", &event);
+        let text =
+            render("{{ event.topic }} {{ payload.proposal }}: {{ payload.why }}", &event).await;
         assert_eq!(text.unwrap(), "skill.proposal.created p1: be[31m tidy");
-        assert_eq!(render("{{ payload.list }} {{ event.id }}", &event).unwrap(), "[\"a\"] 7");
+        assert_eq!(render("{{ payload.list }} {{ event.id }}", &event).await.unwrap(), "[\"a\"] 7");
         let whole = super::tests::event(&json!({"b": {"n": 1.5, "m": [true, null, -3]}}));
-        let text = render("{{ payload }}", &whole).unwrap();
+        let text = render("{{ payload }}", &whole).await.unwrap();
         assert_eq!(text, r#"{"b":{"m":[true,null,-3],"n":1.5}}"#);
     }
 
-    #[test]
-    fn what_an_event_lacks_is_an_error_that_names_it() {
-        let error = render("{{ payload.no.such }}", &event(&json!({}))).unwrap_err();
+    #[tokio::test]
+    async fn what_an_event_lacks_is_an_error_that_names_it() {
+        let error = render("{{ payload.no.such }}", &event(&json!({}))).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
-        assert!(error.message.starts_with("the template failed: undefined value"), "{error}");
+        assert!(
+            error.message.starts_with("the template failed: line 1: undefined value"),
+            "{error}"
+        );
     }
 
-    #[test]
-    fn a_text_is_cut_at_its_limit() {
+    #[tokio::test]
+    async fn a_text_is_cut_at_its_limit() {
         let long = event(&json!({"text": "ä".repeat(MOST)}));
-        let text = render("{{ payload.text }}", &long).unwrap();
+        let text = render("{{ payload.text }}", &long).await.unwrap();
         assert_eq!(text.len(), MOST + '…'.len_utf8());
+    }
+
+    #[tokio::test]
+    async fn endless_template_fails_alone() {
+        let loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}\
+                     {% endfor %}";
+        let error = render(loops, &event(&json!({}))).await.unwrap_err();
+        assert_eq!(error.message, "the template failed: line 1: engine ran out of fuel");
     }
 
     #[test]

@@ -263,3 +263,36 @@ fn an_unknown_agent_is_named_with_the_nearest() {
     AGENT STATE TOKENS SKILLS NAME
     ");
 }
+
+#[test]
+fn linked_prompt_stops_its_agent_alone() {
+    let home = with_agents();
+    home.write(".env", "TOKEN=canary-7f3a9c\n");
+    std::fs::remove_file(home.path("manifests/greeter/prompt.jinja2")).unwrap();
+    std::os::unix::fs::symlink(home.path(".env"), home.path("manifests/greeter/prompt.jinja2"))
+        .unwrap();
+    let shown = home.skillhost(["agent", "show", "greeter"]);
+    let text = format!("{shown}");
+    assert!(text.contains("prompt.jinja2: is a symbolic link, which is not followed"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
+    // What a template includes is read in the same way.
+    std::fs::remove_file(home.path("manifests/greeter/prompt.jinja2")).unwrap();
+    home.write("manifests/greeter/prompt.jinja2", "{% include 'part' %}");
+    std::os::unix::fs::symlink(home.path(".env"), home.path("manifests/greeter/part")).unwrap();
+    let text = format!("{}", home.skillhost(["agent", "show", "greeter"]));
+    assert!(text.contains("is a symbolic link, which is not followed"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
+}
+
+#[test]
+fn endless_prompt_stops_its_agent_alone() {
+    let loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% for c in range(100000) %}\
+                 {% endfor %}{% endfor %}{% endfor %}";
+    let home = with_agents()
+        .file("manifests/greeter/prompt.jinja2", loops)
+        .manifest("other", &agent("other", "  instructions: Hello.\n"));
+    let text = format!("{}", home.skillhost(["agent", "show", "greeter"]));
+    assert!(text.contains("line 1: engine ran out of fuel"), "{text}");
+    let listed = home.skillhost(["agent", "list", "--json"]).success().json().to_string();
+    assert_eq!(listed.matches(r#""state":"ready""#).count(), 1, "{listed}");
+}

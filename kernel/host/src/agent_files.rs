@@ -1,0 +1,104 @@
+//! The files of an agent's folder, read through a jail.
+//!
+//! Only regular files of the folder itself are read: no link is followed, no pipe waited for, and a
+//! file is refused above a size.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+
+/// Bytes of a file that are read at most.
+const FILE_LIMIT: u64 = 1024 * 1024;
+
+/// Reads a text file of a folder; `name` may name folders with `/`. `None` where nothing has the
+/// name.
+///
+/// # Errors
+/// Whatever is there and is no readable text: links, special files, long files, other names.
+pub(crate) fn read_agent_file(folder: &Path, name: &str) -> io::Result<Option<String>> {
+    match read(folder, name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        text => text.map(Some),
+    }
+}
+
+fn read(folder: &Path, name: &str) -> io::Result<String> {
+    let invalid = |message: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let is_plain = |part: &str| {
+        !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', ':', '\0'])
+    };
+    if !name.split('/').all(is_plain) {
+        return invalid("not a plain name below the agent's folder");
+    }
+    let mut dir = Dir::open_ambient_dir(folder, ambient_authority())?;
+    for part in folders.split('/').filter(|part| !part.is_empty()) {
+        if dir.symlink_metadata(part)?.is_symlink() {
+            return invalid("leads over a symbolic link, which is not followed");
+        }
+        dir = dir.open_dir_nofollow(part)?;
+    }
+    if dir.symlink_metadata(file)?.is_symlink() {
+        return invalid("is a symbolic link, which is not followed");
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No).nonblock(true);
+    let file = dir.open_with(file, &options)?;
+    if !file.metadata()?.is_file() {
+        return invalid("not a regular file");
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_LIMIT {
+        return invalid("longer than 1 MiB");
+    }
+    String::from_utf8(bytes).or_else(|_| invalid("not UTF-8 text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_plain_files_of_the_folder_are_read() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        fs::write(at("secret"), "secret").unwrap();
+        fs::create_dir_all(at("agent/parts")).unwrap();
+        fs::write(at("agent/prompt.jinja2"), "prompt").unwrap();
+        fs::write(at("agent/parts/a.jinja2"), "part").unwrap();
+        fs::write(at("agent/long"), "x".repeat(FILE_LIMIT as usize + 1)).unwrap();
+        fs::write(at("agent/binary"), b"\xff\xfe").unwrap();
+        symlink("../secret", at("agent/link")).unwrap();
+        symlink("nowhere", at("agent/dangling")).unwrap();
+        symlink("..", at("agent/up")).unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, at("agent/pipe"), fifo, mode, 0).unwrap();
+        let read = |name| read_agent_file(&at("agent"), name).map_err(|error| error.to_string());
+        assert_eq!(read("prompt.jinja2"), Ok(Some("prompt".to_owned())));
+        assert_eq!(read("parts/a.jinja2"), Ok(Some("part".to_owned())));
+        assert_eq!(read("none"), Ok(None));
+        for (name, why) in [
+            ("link", "is a symbolic link, which is not followed"),
+            ("dangling", "is a symbolic link, which is not followed"),
+            ("up/secret", "leads over a symbolic link, which is not followed"),
+            ("../secret", "not a plain name below the agent's folder"),
+            ("/etc/passwd", "not a plain name below the agent's folder"),
+            ("parts//a.jinja2", "not a plain name below the agent's folder"),
+            (".hidden", "not a plain name below the agent's folder"),
+            ("pipe", "not a regular file"),
+            ("parts", "not a regular file"),
+            ("long", "longer than 1 MiB"),
+            ("binary", "not UTF-8 text"),
+        ] {
+            assert_eq!(read(name), Err(why.to_owned()), "{name}");
+        }
+    }
+}
