@@ -19,6 +19,8 @@ pub(crate) struct Edit {
     pub(crate) path: SandboxPath,
     /// The digest of the text it replaces; nothing for a new file.
     pub(crate) base: Option<String>,
+    /// That text; empty for a new file.
+    pub(crate) old: String,
     pub(crate) new: String,
 }
 
@@ -224,7 +226,9 @@ mod tests {
 
     fn edit(path: &str, base: Option<&str>, new: &str) -> Edit {
         let path = SandboxPath::new(path).unwrap();
-        Edit { path, base: base.map(|base| text::digest(base.as_bytes())), new: new.to_owned() }
+        let digest = base.map(|base| text::digest(base.as_bytes()));
+        let old = base.unwrap_or_default().to_owned();
+        Edit { path, base: digest, old, new: new.to_owned() }
     }
 
     #[test]

@@ -2,12 +2,14 @@
 //!
 //! [`jail`] is the only way to a file: a path is refused or accepted as text, then walked without
 //! following a link. What a tool writes is planned first: a [`Plan`] knows which skills come to be, so
-//! that the registry is told of them before they are there, and then does all of its work or nothing.
+//! that the registry is told of them before they are there, what it changes, so that a person can
+//! approve exactly that, and then does all of its work or nothing.
 //!
 //! Kept from every tool: `data` (what extensions keep for themselves). Kept from those that write:
 //! whatever is part of a skill.
 
 mod change;
+mod effect;
 mod jail;
 mod list;
 mod patch;
@@ -21,7 +23,7 @@ mod text;
 mod write;
 
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::{SkillClient, tokio};
+use skillhost_sdk::{EffectProvider, SkillClient, ToolEffect, tokio};
 
 pub use jail::Sandbox;
 pub use list::{ListArgs, list_directory};
@@ -29,7 +31,7 @@ pub use patch::{PatchArgs, apply_patch};
 pub use path::{PathFault, SandboxPath};
 pub use paths::{DeleteArgs, MoveArgs, delete_path, move_path};
 pub use read::{ReadArgs, read_file};
-pub use write::{WriteArgs, write_file};
+pub use write::{WriteArgs, WriteFilesArgs, write_file, write_files};
 
 use change::Change;
 
@@ -57,6 +59,7 @@ pub struct Plan {
 enum Act {
     Edit(Change),
     Move { from: SandboxPath, to: SandboxPath },
+    Delete { path: SandboxPath, recursive: bool },
 }
 
 impl Plan {
@@ -70,15 +73,33 @@ impl Plan {
         &self.skills
     }
 
-    /// Does all of it, or nothing.
+    /// Returns what it changes; the texts only where they are wanted.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] if a file is no longer what it was when it was examined; those of the
-    /// disk.
-    pub fn commit(self, sandbox: &Sandbox) -> Result<Done> {
+    /// Those of the disk.
+    pub fn effect(&self, sandbox: &Sandbox, with_text: bool) -> Result<ToolEffect> {
         match &self.act {
-            Act::Edit(change) => change.commit(sandbox)?,
-            Act::Move { from, to } => paths::carry(sandbox, from, to)?,
+            Act::Edit(change) => Ok(effect::of_edits(change, with_text)),
+            Act::Move { from, to } => effect::of_move(sandbox, from, to, with_text),
+            Act::Delete { path, .. } => effect::of_deletion(sandbox, path, with_text),
+        }
+    }
+
+    /// Does all of it, or nothing. `approved` is the digest of the effect that a person was shown.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if a file is no longer what it was when it was examined, or the effect
+    /// is not the approved one; those of the disk.
+    pub fn commit(self, sandbox: &Sandbox, approved: Option<&str>) -> Result<Done> {
+        match &self.act {
+            Act::Edit(change) => {
+                effect::check_approved(approved, || Ok(effect::of_edits(change, true)))?;
+                change.commit(sandbox)?;
+            }
+            Act::Move { from, to } => paths::carry(sandbox, from, to, approved)?,
+            Act::Delete { path, recursive } => {
+                return paths::remove(sandbox, path, *recursive, approved);
+            }
         }
         Ok(self.done)
     }
@@ -106,7 +127,7 @@ impl ToolProvider for CoreTools {
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
         let sandbox = &self.sandbox;
-        let planned = match tool {
+        match tool {
             "read_file" => {
                 let args = args.parse()?;
                 return output(blocking(|| read_file(sandbox, &args))?);
@@ -115,30 +136,41 @@ impl ToolProvider for CoreTools {
                 let args = args.parse()?;
                 return output(blocking(|| list_directory(sandbox, &args))?);
             }
-            "delete_path" => {
-                let args = args.parse()?;
-                return output(blocking(|| delete_path(sandbox, &args))?);
-            }
-            "write_file" => {
-                let args = args.parse()?;
-                blocking(|| write_file(sandbox, &args))?
-            }
-            "apply_patch" => {
-                let args = args.parse()?;
-                blocking(|| apply_patch(sandbox, &args))?
-            }
-            "move_path" => {
-                let args = args.parse()?;
-                blocking(|| move_path(sandbox, &args))?
-            }
-            other => return Err(ExtError::not_found(format!("no tool `{other}`"))),
-        };
+            _ => {}
+        }
+        let planned = blocking(|| plan(sandbox, tool, args))?;
         let (registry, skills) = (self.registry.as_ref(), planned.skills.clone());
         skill::announce(registry, cx, &skills).await?;
-        let mut done = blocking(|| planned.commit(sandbox))?;
+        let mut done = blocking(|| planned.commit(sandbox, cx.approved_effect.as_deref()))?;
         done.text.push_str(&skill::written(registry, cx, &skills).await);
         done.structured["new_skills"] = json!(skills);
         output(done)
+    }
+}
+
+#[async_trait]
+impl EffectProvider for CoreTools {
+    async fn preview(
+        &self,
+        _cx: &CallContext,
+        tool: &str,
+        args: Args<'_>,
+        with_text: bool,
+    ) -> Result<Option<ToolEffect>> {
+        let sandbox = &self.sandbox;
+        blocking(|| plan(sandbox, tool, args)?.effect(sandbox, with_text)).map(Some)
+    }
+}
+
+/// Plans what a tool that writes is to do.
+fn plan(sandbox: &Sandbox, tool: &str, args: Args<'_>) -> Result<Plan> {
+    match tool {
+        "write_file" => write_file(sandbox, &args.parse()?),
+        "write_files" => write_files(sandbox, &args.parse()?),
+        "apply_patch" => apply_patch(sandbox, &args.parse()?),
+        "move_path" => move_path(sandbox, &args.parse()?),
+        "delete_path" => delete_path(sandbox, &args.parse()?),
+        other => Err(ExtError::not_found(format!("no tool `{other}`"))),
     }
 }
 
@@ -151,4 +183,4 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-export_extension!(CoreTools: tools);
+export_extension!(CoreTools: tools, effects);

@@ -11,8 +11,8 @@ use crate::jail::Sandbox;
 use crate::path::SandboxPath;
 use crate::{Done, Plan};
 
-/// How many files a patch may change.
-const FILES: usize = 50;
+/// How many files one call may change.
+pub(crate) const FILES: usize = 50;
 
 /// The arguments of `apply_patch`.
 #[derive(Debug, Deserialize)]
@@ -42,16 +42,21 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, ExtError
     let mut notes = Vec::new();
     for part in parts {
         let path = SandboxPath::new(&part.path)?;
-        let (base, old) = match edits.get(&path) {
-            Some(edit) => (edit.base.clone(), edit.new.clone()),
-            None => look(sandbox, &path)?
-                .map_or((None, String::new()), |now| (Some(now.digest), now.text)),
+        let mut edit = match edits.remove(&path) {
+            Some(edit) => edit,
+            None => {
+                let now = look(sandbox, &path)?;
+                let (base, old) =
+                    now.map_or((None, String::new()), |now| (Some(now.digest), now.text));
+                Edit { path: path.clone(), base, new: old.clone(), old }
+            }
         };
-        let is_there = base.is_some() || edits.contains_key(&path);
-        let patched = skill_diff::apply(&old, part.text, path.as_str())
+        let is_there = edit.base.is_some() || !edit.new.is_empty();
+        let patched = skill_diff::apply(&edit.new, part.text, path.as_str())
             .map_err(|error| refused(&path, &error, is_there))?;
         notes.extend(patched.fuzz.iter().map(|note| format!("\nNote: `{path}`: {note}.")));
-        edits.insert(path.clone(), Edit { path, base, new: patched.text });
+        edit.new = patched.text;
+        edits.insert(path, edit);
     }
     let mut change = Change::default();
     let (mut lines, mut files) = (Vec::new(), Vec::new());

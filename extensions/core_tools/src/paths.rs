@@ -11,7 +11,7 @@ use crate::jail::{self, Fault, Kind, Made, Sandbox, Spot, kind_of, part_of_skill
 use crate::path::SandboxPath;
 use crate::skill::{Holds, holds, new_skill};
 use crate::temporary::temporary_name;
-use crate::{Act, Done, Plan};
+use crate::{Act, Done, Plan, effect};
 
 /// Folders of the sandbox that stay where they are.
 const FIXED: [&str; 2] = ["skills", "extensions"];
@@ -40,7 +40,8 @@ pub struct DeleteArgs {
 /// has the new name.
 pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<Plan, ExtError> {
     let (from, to) = (SandboxPath::new(&args.from)?, SandboxPath::new(&args.to)?);
-    let (_, kind, _) = examine(sandbox, &from)?;
+    let (_, kind, inside) = examine(sandbox, &from)?;
+    refuse_odd(&from, &inside, "move")?;
     sandbox.refuse_kept(&to)?;
     if to.is_within(&from) {
         return Err(ExtError::invalid_argument(format!("`{to}` is `{from}` or lies in it"))
@@ -54,31 +55,31 @@ pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<Plan, ExtError> {
     Ok(Plan { skills: skill.into_iter().collect(), act: Act::Move { from, to }, done })
 }
 
-/// Deletes a file, an empty directory, or a directory with all it has.
+/// Plans to delete a file, an empty directory, or a directory with all it has.
 ///
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::InvalidArgument`] for a
 /// directory that is not empty where that was not said.
-pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<Done, ExtError> {
-    let path = SandboxPath::new(&args.path)?;
+pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<Plan, ExtError> {
+    let (path, recursive) = (SandboxPath::new(&args.path)?, args.recursive);
+    let (_, kind, inside) = examine_deletion(sandbox, &path, recursive)?;
+    let done = deleted(&path, kind, &inside);
+    Ok(Plan { skills: Vec::new(), act: Act::Delete { path, recursive }, done })
+}
+
+/// Deletes what was planned to be deleted, if its effect is the approved one.
+pub(crate) fn remove(
+    sandbox: &Sandbox,
+    path: &SandboxPath,
+    recursive: bool,
+    approved: Option<&str>,
+) -> Result<Done, ExtError> {
     let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
-    let (spot, kind, inside) = examine(sandbox, &path)?;
-    let failed = |error: std::io::Error| Fault::from(error).at(&path);
-    if inside.odd {
-        return Err(ExtError::new(
-            ErrorKind::Denied,
-            format!("`{path}` holds links or special files"),
-        )
-        .with_hint("a person has to delete it"));
-    }
+    let (spot, kind, inside) = examine_deletion(sandbox, path, recursive)?;
+    effect::check_approved(approved, || effect::of_deletion(sandbox, path, true))?;
+    let failed = |error: std::io::Error| Fault::from(error).at(path);
     match (kind, inside.entries) {
         (Kind::Directory, 0) => spot.dir.remove_dir(&spot.name).map_err(failed)?,
-        (Kind::Directory, entries) if !args.recursive => {
-            return Err(ExtError::invalid_argument(format!(
-                "`{path}` is a directory with {entries} entries"
-            ))
-            .with_hint("with recursive: true all of it is deleted"));
-        }
         (Kind::Directory, _) => {
             // Out of sight at once: nobody sees half of it.
             let hidden = temporary_name();
@@ -88,24 +89,57 @@ pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<Done, ExtErro
         _ => spot.dir.remove_file(&spot.name).map_err(failed)?,
     }
     jail::sync(&spot.dir)?;
+    Ok(deleted(path, kind, &inside))
+}
+
+fn examine_deletion(
+    sandbox: &Sandbox,
+    path: &SandboxPath,
+    recursive: bool,
+) -> Result<(Spot, Kind, Holds), ExtError> {
+    let (spot, kind, inside) = examine(sandbox, path)?;
+    refuse_odd(path, &inside, "delete")?;
+    if kind == Kind::Directory && inside.entries > 0 && !recursive {
+        return Err(ExtError::invalid_argument(format!(
+            "`{path}` is a directory with {} entries",
+            inside.entries
+        ))
+        .with_hint("with recursive: true all of it is deleted"));
+    }
+    Ok((spot, kind, inside))
+}
+
+fn deleted(path: &SandboxPath, kind: Kind, inside: &Holds) -> Done {
     let more = match inside.entries {
         0 => String::new(),
         entries => format!(" and the {entries} entries in it"),
     };
     let structured =
         json!({"path": path.as_str(), "kind": kind.as_str(), "entries": inside.entries});
-    Ok(Done { text: format!("Deleted `{path}`{more}."), structured })
+    Done { text: format!("Deleted `{path}`{more}."), structured }
 }
 
-/// Moves what was planned to be moved.
+/// Refuses a tree with links or special files: what it stands for lies elsewhere.
+fn refuse_odd(path: &SandboxPath, inside: &Holds, verb: &str) -> Result<(), ExtError> {
+    if !inside.odd {
+        return Ok(());
+    }
+    Err(ExtError::new(ErrorKind::Denied, format!("`{path}` holds links or special files"))
+        .with_hint(format!("a person has to {verb} it")))
+}
+
+/// Moves what was planned to be moved, if its effect is the approved one.
 pub(crate) fn carry(
     sandbox: &Sandbox,
     from: &SandboxPath,
     to: &SandboxPath,
+    approved: Option<&str>,
 ) -> Result<(), ExtError> {
     let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
-    let (old, ..) = examine(sandbox, from)?;
+    let (old, _, inside) = examine(sandbox, from)?;
+    refuse_odd(from, &inside, "move")?;
     sandbox.refuse_kept(to)?;
+    effect::check_approved(approved, || effect::of_move(sandbox, from, to, true))?;
     let mut made = Made::default();
     let moved = sandbox.spot_made(to, &mut made).and_then(|new| {
         rename_new(&old.dir, &old.name, &new.dir, &new.name).map_err(|error| {

@@ -2,6 +2,8 @@
 
 use skillhost_sdk::{Approval, ToolSpec, Value, json};
 
+use crate::patch::FILES;
+
 /// Declares the tools.
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let path = |what: &str| {
@@ -24,6 +26,17 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
             "type": "string",
             "description": "The sha256 of the text you replace, as read_file shows it, or `none` \
                             if there must be no file yet; nothing is written if it is another",
+        },
+    });
+    let several = json!({
+        "files": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": FILES,
+            "items": object(&json!({
+                "path": path("The file"),
+                "content": {"type": "string", "description": "All of the new text"},
+            }), &["path", "content"]),
         },
     });
     let list = json!({
@@ -62,6 +75,12 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
              that are there cannot be changed this way; a new directory with a SKILL.md becomes a \
              skill that a person has to approve (write its other files first).",
             object(&write, &["path", "content"]),
+        )),
+        asking(ToolSpec::new(
+            "write_files",
+            "Creates or replaces several text files of the sandbox in one step: all of them, or none. \
+             Use it for the files of an extension, which are then approved together.",
+            object(&several, &["files"]),
         )),
         asking(ToolSpec::new(
             "apply_patch",

@@ -1,11 +1,13 @@
-//! `write_file`.
+//! `write_file` and `write_files`.
 
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtError, json};
 
 use crate::change::{Change, Edit, look};
 use crate::jail::Sandbox;
+use crate::patch::FILES;
 use crate::path::SandboxPath;
+use crate::read::Current;
 use crate::{Done, Plan, text};
 
 /// Stands for the digest of a file that is not there.
@@ -29,7 +31,7 @@ pub struct WriteArgs {
 /// not the expected one.
 pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<Plan, ExtError> {
     let path = SandboxPath::new(&args.path)?;
-    let base = look(sandbox, &path)?.map(|now| now.digest);
+    let (base, old) = look(sandbox, &path)?.map_or((None, String::new()), split);
     let now = base.as_deref().unwrap_or(ABSENT);
     if let Some(expected) = args.expected_digest.as_deref().filter(|expected| *expected != now) {
         let message = match (expected, now) {
@@ -50,6 +52,60 @@ pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<Plan, ExtError>
         }),
     };
     let mut change = Change::default();
-    change.add(Edit { path, base, new: args.content.clone() })?;
+    change.add(Edit { path, base, old, new: args.content.clone() })?;
     Plan::edits(sandbox, change, done)
+}
+
+/// The arguments of `write_files`.
+#[derive(Debug, Deserialize)]
+#[serde(crate = "serde", deny_unknown_fields)]
+pub struct WriteFilesArgs {
+    files: Vec<NewText>,
+}
+
+/// A file of `write_files`.
+#[derive(Debug, Deserialize)]
+#[serde(crate = "serde", deny_unknown_fields)]
+struct NewText {
+    path: String,
+    content: String,
+}
+
+/// Plans to write several whole text files: all of them or none.
+///
+/// # Errors
+/// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::InvalidArgument`] for no
+/// file and for a path that is named twice.
+pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<Plan, ExtError> {
+    if args.files.is_empty() {
+        return Err(ExtError::invalid_argument("`files` names no file")
+            .with_hint("give each file as {\"path\": …, \"content\": …}"));
+    }
+    if args.files.len() > FILES {
+        let message = format!("`files` has {} files, more than {FILES}", args.files.len());
+        return Err(ExtError::new(ErrorKind::TooLarge, message).with_hint("make several calls"));
+    }
+    let mut change = Change::default();
+    let (mut lines, mut files) = (Vec::new(), Vec::new());
+    for NewText { path, content } in &args.files {
+        let path = SandboxPath::new(path)?;
+        let is_same = |edit: &Edit| edit.path.is_within(&path) || path.is_within(&edit.path);
+        if let Some(edit) = change.edits.iter().find(|edit| is_same(edit)) {
+            let message = format!("`{path}` and `{}` cannot both be files", edit.path);
+            return Err(ExtError::invalid_argument(message).with_hint("name each file once"));
+        }
+        let (base, old) = look(sandbox, &path)?.map_or((None, String::new()), split);
+        let created = base.is_none();
+        lines.push(format!("{} `{path}`", if created { "created" } else { "replaced" }));
+        let digest = text::digest(content.as_bytes());
+        files.push(json!({"path": path.as_str(), "created": created, "digest": digest}));
+        change.add(Edit { path, base, old, new: content.clone() })?;
+    }
+    let text = format!("Written: {}.", lines.join(", "));
+    Plan::edits(sandbox, change, Done { text, structured: json!({ "files": files }) })
+}
+
+/// The digest and the text of a file that is there.
+fn split(now: Current) -> (Option<String>, String) {
+    (Some(now.digest), now.text)
 }

@@ -9,9 +9,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+mod effect;
 mod published;
 mod review;
 
+pub use effect::{ChangeKind, EffectChange, EffectRequest, ToolEffect, effect_interface};
 pub use published::{
     PublishedArgument, PublishedBody, PublishedContent, PublishedDetails, PublishedDetailsRequest,
     PublishedEntry, PublishedFile, PublishedPrompt, PublishedPromptRequest, PublishedRequest,
@@ -245,6 +247,10 @@ pub struct CallContext {
     /// What the call belongs to: the message of a user, or the event, that everything began with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
+    /// The digest of the [`ToolEffect`] that a person was shown and approved. The tool does exactly
+    /// that, or fails with [`ErrorKind::Conflict`]. Set by the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_effect: Option<String>,
 }
 
 /// When a tool asks before it acts.

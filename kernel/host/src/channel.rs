@@ -65,10 +65,10 @@ pub struct ApprovalRequest {
     pub arguments: String,
     /// It may destroy something.
     pub destructive: bool,
-    /// A standing consent is not offered: this tool asks every time.
+    /// A standing consent is not offered: this tool, or this effect, asks every time.
     pub always: bool,
     /// What the call is about where the arguments do not say it, such as the files of an extension
-    /// that is to be built. Written by whoever wrote those; to be sanitised where it is printed.
+    /// that is to be built, or what it changes in extensions, agents, skills and settings. Written by whoever wrote those; to be sanitised where it is printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
 }
@@ -79,7 +79,8 @@ pub struct ApprovalRequest {
 pub enum Decision {
     /// This once.
     Once,
-    /// From now on in this session, for this tool; taken for [`Decision::Once`] where it always asks.
+    /// From now on in this session, for this tool; taken for [`Decision::Once`] where it
+    /// always asks.
     Session,
     /// No.
     Refuse {

@@ -489,6 +489,7 @@ impl Kernel {
             catalog: catalog_scope(&settings.catalog),
             origin: request.origin,
             correlation_id: request.correlation_id.clone(),
+            approved_effect: None,
         }
     }
 

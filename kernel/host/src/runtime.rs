@@ -24,6 +24,7 @@ mod configure_extension;
 mod create_agent;
 mod delegation;
 mod dispatch;
+mod effect;
 mod extensions_doctor;
 pub(crate) mod kernel_tools;
 mod lineage;

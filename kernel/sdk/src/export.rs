@@ -12,14 +12,15 @@ use skillhost_contract::payload::{BuildInfo, ErrorKind, ExtensionInit};
 
 use crate::bridge;
 use crate::context::ExtensionContext;
+use crate::effect::EffectInterface;
 use crate::embedding::EmbeddingInterface;
 use crate::error::ExtError;
 use crate::events::EventInterface;
 use crate::guard::{Shared, Wrapped, guard};
 use crate::interface::{Interface, SkillInterface};
 use crate::provider::{
-    ContextProvider, EmbeddingProvider, EventProvider, Extension, SchedulerProvider,
-    ServiceProvider, SkillProvider, ToolProvider,
+    ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
+    SchedulerProvider, ServiceProvider, SkillProvider, ToolProvider,
 };
 use crate::scheduler::SchedulerInterface;
 
@@ -68,6 +69,14 @@ impl<E: Extension> Builder<E> {
         E: SkillProvider,
     {
         self.interfaces.push(Arc::new(SkillInterface(Arc::clone(&self.extension))));
+    }
+
+    /// Declares [`EffectProvider`].
+    pub fn effects(&mut self)
+    where
+        E: EffectProvider,
+    {
+        self.interfaces.push(Arc::new(EffectInterface(Arc::clone(&self.extension))));
     }
 
     /// Declares [`EmbeddingProvider`].
@@ -146,8 +155,8 @@ pub fn build_info(package: &str, version: &str) -> RString {
 
 /// Exports a type as the extension of this library, with the capabilities it has.
 ///
-/// The capabilities are `tools`, `context`, `service`, `skills`, `embeddings`, `events` and
-/// `scheduler`; each needs the provider trait of that name. Written once per library:
+/// The capabilities are `tools`, `effects`, `context`, `service`, `skills`, `embeddings`, `events`
+/// and `scheduler`; each needs the provider trait of that name. Written once per library:
 ///
 /// ```text
 /// export_extension!(MyExtension: tools, context, service, skills);

@@ -39,8 +39,8 @@
 
 // --- what an author implements -------------------------------------------------------------------
 pub use provider::{
-    ContextProvider, EmbeddingProvider, EventProvider, Extension, SchedulerProvider,
-    ServiceProvider, SkillProvider, ToolProvider,
+    ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
+    SchedulerProvider, ServiceProvider, SkillProvider, ToolProvider,
 };
 // --- what an author is given ---------------------------------------------------------------------
 pub use args::Args;
@@ -51,9 +51,10 @@ pub use skillhost_contract::payload::{AgentAnswer, CallContext, CatalogScope, Ev
 pub use error::{ExtError, Result};
 pub use output::{ToolOutput, ToolSpec};
 pub use skillhost_contract::payload::{
-    ActiveSkill, Approval, Audience, ErrorKind, ModelInfo, PublishedArgument, PublishedBody,
-    PublishedContent, PublishedDetails, PublishedEntry, PublishedFile, PublishedPrompt,
-    PublishedSkill, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
+    ActiveSkill, Approval, Audience, ChangeKind, EffectChange, ErrorKind, ModelInfo,
+    PublishedArgument, PublishedBody, PublishedContent, PublishedDetails, PublishedEntry,
+    PublishedFile, PublishedPrompt, PublishedSkill, PublishedSkills, ReviewDecision, ReviewOffer,
+    SkillContent, ToolEffect,
 };
 // --- re-exported crates, so that an extension needs no other dependency -----------------------------
 pub use async_trait::async_trait;
@@ -66,6 +67,7 @@ pub use tracing;
 mod args;
 mod bridge;
 mod context;
+mod effect;
 mod embedding;
 mod error;
 mod events;

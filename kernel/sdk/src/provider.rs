@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use skillhost_contract::payload::{
     ActiveSkill, CallContext, ErrorKind, Event, ModelInfo, PublishedBody, PublishedDetails,
     PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
+    ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +64,29 @@ pub trait ToolProvider: Send + Sync + 'static {
     /// # Errors
     /// Go to the model with their kind and hint.
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput>;
+}
+
+/// Tells what a tool call would change before it is made, so that a person approves the effect and
+/// not the name of a tool.
+///
+/// The kernel asks for every call of a tool that changes something. Where the paths say that the
+/// effect decides what runs or what agents are told (extensions, agents, skills, settings), a person
+/// is shown it, and the call carries its digest in
+/// [`CallContext::approved_effect`](crate::CallContext).
+#[async_trait]
+pub trait EffectProvider: Send + Sync + 'static {
+    /// Returns what a call of the tool would change, or `None` for a tool whose effect is not known
+    /// beforehand. Changes nothing. Without `with_text` the paths are enough.
+    ///
+    /// # Errors
+    /// Those of the call itself: it is then not made, and nobody is asked.
+    async fn preview(
+        &self,
+        cx: &CallContext,
+        tool: &str,
+        args: Args<'_>,
+        with_text: bool,
+    ) -> Result<Option<ToolEffect>>;
 }
 
 /// Adds a block to every prompt.

@@ -6,6 +6,8 @@
 
 // `cfg(test)` tells clippy that the helpers beside the tests are tests, too.
 #[cfg(test)]
+mod effects;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod paths;

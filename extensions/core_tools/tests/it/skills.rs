@@ -79,21 +79,21 @@ fn a_new_skill_is_known_before_it_is_there() {
     let plan = yard.plan("write_file", &write).unwrap();
     assert_eq!(plan.new_skills(), ["new"]);
     assert!(!yard.path("skills/new").exists());
-    plan.commit(&yard.sandbox).unwrap();
+    plan.commit(&yard.sandbox, None).unwrap();
     assert_eq!(yard.text("skills/new/SKILL.md").as_deref(), Some(NEW));
 
     let diff = |path: &str, text: &str| skill_diff::unified("", text, path);
     let patch = diff("skills/group/two/SKILL.md", NEW) + &diff("skills/group/two/a.md", "a\n");
     let plan = yard.plan("apply_patch", &json!({ "patch": patch })).unwrap();
     assert_eq!(plan.new_skills(), ["two"]);
-    plan.commit(&yard.sandbox).unwrap();
+    plan.commit(&yard.sandbox, None).unwrap();
     assert_eq!(yard.text("skills/group/two/a.md").as_deref(), Some("a\n"));
 
     yard.write("notes/draft.md", NEW);
     let moved = json!({"from": "notes/draft.md", "to": "skills/three/SKILL.md"});
     let plan = yard.plan("move_path", &moved).unwrap();
     assert_eq!(plan.new_skills(), ["three"]);
-    plan.commit(&yard.sandbox).unwrap();
+    plan.commit(&yard.sandbox, None).unwrap();
     assert_eq!(yard.text("skills/three/SKILL.md").as_deref(), Some(NEW));
 
     // Its other files come before; they are no skill yet.

@@ -95,7 +95,7 @@ fn a_plan_that_was_overtaken_is_a_conflict() {
     let args = json!({"path": "notes/a.md", "content": "mine"});
     let plan = yard.plan("write_file", &args).unwrap();
     yard.write("notes/a.md", "theirs");
-    let error = plan.commit(&yard.sandbox).unwrap_err();
+    let error = plan.commit(&yard.sandbox, None).unwrap_err();
     assert_eq!(
         (error.kind(), error.message()),
         (ErrorKind::Conflict, "`notes/a.md` has changed since it was looked at")
@@ -103,10 +103,13 @@ fn a_plan_that_was_overtaken_is_a_conflict() {
     assert_eq!(yard.text("notes/a.md").as_deref(), Some("theirs"));
     let plan = yard.plan("write_file", &json!({"path": "notes/b.md", "content": "mine"})).unwrap();
     yard.write("notes/b.md", "theirs");
-    assert_eq!(plan.commit(&yard.sandbox).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(plan.commit(&yard.sandbox, None).unwrap_err().kind(), ErrorKind::Conflict);
     let plan = yard.plan("move_path", &json!({"from": "notes/a.md", "to": "notes/c.md"})).unwrap();
     yard.write("notes/c.md", "theirs");
-    assert_eq!(plan.commit(&yard.sandbox).unwrap_err().message(), "`notes/c.md` is there already");
+    assert_eq!(
+        plan.commit(&yard.sandbox, None).unwrap_err().message(),
+        "`notes/c.md` is there already"
+    );
     assert_eq!(yard.text("notes/c.md").as_deref(), Some("theirs"));
 }
 

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use core_tools::{
-    Done, Plan, Sandbox, apply_patch, delete_path, list_directory, move_path, read_file, write_file,
+    Done, Plan, Sandbox, apply_patch, delete_path, list_directory, move_path, read_file,
+    write_file, write_files,
 };
 use skillhost_sdk::{Args, ErrorKind, ExtError, Value, json};
 
@@ -59,8 +60,7 @@ impl Yard {
         match tool {
             "read_file" => read_file(&self.sandbox, &args.parse()?),
             "list_directory" => list_directory(&self.sandbox, &args.parse()?),
-            "delete_path" => delete_path(&self.sandbox, &args.parse()?),
-            _ => self.plan(tool, &args.value()?)?.commit(&self.sandbox),
+            _ => self.plan(tool, &args.value()?)?.commit(&self.sandbox, None),
         }
     }
 
@@ -70,7 +70,9 @@ impl Yard {
         let args = Args::new(&text);
         match tool {
             "write_file" => write_file(&self.sandbox, &args.parse()?),
+            "write_files" => write_files(&self.sandbox, &args.parse()?),
             "apply_patch" => apply_patch(&self.sandbox, &args.parse()?),
+            "delete_path" => delete_path(&self.sandbox, &args.parse()?),
             "move_path" => move_path(&self.sandbox, &args.parse()?),
             other => panic!("{other} does not plan"),
         }
@@ -112,6 +114,7 @@ pub(crate) fn uses(path: &str) -> Vec<(&'static str, Value)> {
         ("read_file", json!({ "path": path })),
         ("list_directory", json!({ "path": path })),
         ("write_file", json!({"path": path, "content": "new\n"})),
+        ("write_files", json!({"files": [{"path": path, "content": "new\n"}]})),
         ("delete_path", json!({"path": path, "recursive": true})),
         ("move_path", json!({"from": path, "to": "notes/moved"})),
         ("move_path", json!({"from": "notes/a.md", "to": path})),

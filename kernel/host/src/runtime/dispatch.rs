@@ -24,6 +24,16 @@ struct Found {
     body: Body,
 }
 
+/// A call that somebody may have to agree to.
+struct Call<'a> {
+    entry: &'a Entry,
+    arguments: &'a str,
+    /// What the arguments do not say.
+    details: Option<&'a str>,
+    /// No standing consent covers its effect.
+    is_protected: bool,
+}
+
 enum Body {
     Library(Pinned),
     Kernel,
@@ -45,12 +55,27 @@ impl Kernel {
             self.check_permitted(session, &found.entry)?;
         }
         // What is refused anyway is refused before anybody is asked.
+        let mut effect = None;
         let plan = match (&found.body, name) {
             (Body::Kernel, build_extension::NAME) => Some(self.plan_of_call(arguments).await?),
             _ => None,
         };
-        let details = plan.as_ref().map(|plan| plan.details.as_str());
-        self.consent(&context, session.as_ref(), &found.entry, (arguments, details)).await?;
+        let mut call = Call { entry: &found.entry, arguments, details: None, is_protected: false };
+        // Nobody but the kernel says what was approved.
+        context.approved_effect = None;
+        match (&plan, &found.body) {
+            (Some(plan), _) => call.details = Some(&plan.details),
+            (None, Body::Library(instance)) if context.origin != Origin::Operator => {
+                let spec = &found.entry.spec;
+                effect = self.protected_effect(instance, spec, &context, arguments).await?;
+                if let Some(effect) = &effect {
+                    (call.details, call.is_protected) = (Some(effect.details.as_str()), true);
+                }
+            }
+            (None, _) => {}
+        }
+        self.consent(&context, session.as_ref(), &call).await?;
+        context.approved_effect = effect.map(|effect| effect.digest);
         context.call_id = self.shared.next_call_id();
         if let Some(plan) = plan {
             return self.build_for(&context, plan).await;
@@ -148,15 +173,16 @@ impl Kernel {
         }))
     }
 
-    /// Sees to it that somebody agrees, where the tool wants that.
+    /// Sees to it that somebody agrees, where the tool wants that or the effect does.
     async fn consent(
         &self,
         context: &CallContext,
         session: Option<&Arc<Session>>,
-        entry: &Entry,
-        (arguments, details): (&str, Option<&str>),
+        call: &Call<'_>,
     ) -> Result<(), CallError> {
+        let entry = call.entry;
         let always = match entry.spec.needs_approval {
+            _ if call.is_protected => true,
             Approval::Never => return Ok(()),
             Approval::UnlessGranted => false,
             Approval::Always => true,
@@ -172,10 +198,10 @@ impl Kernel {
             agent_id: session.agent.to_string(),
             tool: entry.spec.name.clone(),
             extension: entry.owner.to_string(),
-            arguments: arguments.to_owned(),
+            arguments: call.arguments.to_owned(),
             destructive: entry.spec.destructive,
             always,
-            details: details.map(str::to_owned),
+            details: call.details.map(str::to_owned),
         };
         match self.ask(session, &request).await? {
             Decision::Once => Ok(()),

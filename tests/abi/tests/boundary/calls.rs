@@ -75,6 +75,7 @@ async fn the_call_context_arrives_whole() {
         catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec!["x".into()] },
         origin: Origin::Mcp,
         correlation_id: Some("message-7".into()),
+        approved_effect: None,
     };
     let output = rig.kernel.invoke(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
     assert_eq!(output.text, "a");
@@ -106,6 +107,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         context_window: Some(8_000),
         origin: Origin::Agent,
         correlation_id: Some("m-1".into()),
+        approved_effect: None,
     };
     let turn = rig.kernel.turn(&request).await.unwrap();
     let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
@@ -122,6 +124,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec![] },
         origin: Origin::Agent,
         correlation_id: Some("m-1".into()),
+        approved_effect: None,
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn sees the same caller, and so does one below it.

@@ -78,6 +78,7 @@ fn every_tool_says_what_it_may_do() {
         json!(["move_path", false, false, "unless_granted"]),
         json!(["read_file", true, false, "never"]),
         json!(["write_file", false, false, "unless_granted"]),
+        json!(["write_files", false, false, "unless_granted"]),
     ];
     assert_eq!(said, expected);
 }

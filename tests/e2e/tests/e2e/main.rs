@@ -20,6 +20,7 @@ mod conventions;
 mod core_tools;
 mod cost;
 mod doctor;
+mod effects;
 mod events;
 mod export;
 mod ext;

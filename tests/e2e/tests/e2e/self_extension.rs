@@ -7,7 +7,7 @@ use std::io::Write as _;
 use mock_model::{Asked, MockModel, Step, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use test_support::{Background, Terminal, TestHome};
+use test_support::{Background, Left, Terminal, TestHome};
 
 use crate::agents_scene::said;
 use crate::builds::{toolchain, with_target};
@@ -66,6 +66,11 @@ fn agree(terminal: &mut Terminal, agent: &str, tool: &str) {
     terminal.send("y\n");
 }
 
+/// How often a person was asked.
+fn questions(left: &Left) -> usize {
+    left.output.stdout.matches("allow it? [y]es").count()
+}
+
 fn write(path: &str, content: &str) -> Step {
     Step::calls("write_file", &json!({ "path": path, "content": content }).to_string())
 }
@@ -94,11 +99,11 @@ fn asked(mock: &MockModel) -> Vec<Asked> {
     mock.requests()
 }
 
-fn builder_steps(files: &[(&str, String)]) -> Vec<Step> {
-    files
-        .iter()
-        .map(|(path, text)| write(&format!("extensions/rss_monitor/{path}"), text))
-        .collect()
+/// Writes files of the extension in one step.
+fn builder_step(files: &[(&str, String)]) -> Step {
+    let file = |(path, text): &(&str, String)| json!({"path": format!("extensions/rss_monitor/{path}"), "content": text});
+    let files: Vec<Value> = files.iter().map(file).collect();
+    Step::calls("write_files", &json!({ "files": files }).to_string())
 }
 
 /// What is true at the end, whatever the extension is made of.
@@ -130,11 +135,11 @@ fn an_extension_in_rust_is_written_built_mended_and_used() {
             ),
         ]
         .into_iter()
-        .chain(builder_steps(&[
+        .chain([builder_step(&[
             ("manifest.yaml", manifest(&feed, &json!("rss_monitor"))),
             ("Cargo.toml", CARGO.to_owned()),
             ("src/lib.rs", LIB.replace(MENDED_LINE, BROKEN_LINE)),
-        ]))
+        ])])
         .chain([
             Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
             write("extensions/rss_monitor/src/lib.rs", LIB),
@@ -148,9 +153,7 @@ fn an_extension_in_rust_is_written_built_mended_and_used() {
     let home = workshop(&mock);
     let kernel = supervised(&home);
     let mut user = person(&home);
-    for _ in ["manifest.yaml", "Cargo.toml", "src/lib.rs"] {
-        agree(&mut user, "builder_agent", "write_file");
-    }
+    agree(&mut user, "builder_agent", "write_files");
     agree(&mut user, "builder_agent", "build_extension");
     agree(&mut user, "builder_agent", "write_file");
     agree(&mut user, "builder_agent", "build_extension");
@@ -159,25 +162,36 @@ fn an_extension_in_rust_is_written_built_mended_and_used() {
     user.wait_for("It works: the feed says First post.");
     let left = user.finish();
     assert_eq!(left.output.status, 0, "{}", left.output);
+    assert_eq!(questions(&left), 6);
+    // All three files were shown with their whole text before they were written.
+    for shown in [
+        "| create sandbox/extensions/rss_monitor/manifest.yaml",
+        "| create sandbox/extensions/rss_monitor/Cargo.toml",
+        "| create sandbox/extensions/rss_monitor/src/lib.rs",
+        "| +export_extension!(Monitor: tools, scheduler);",
+        "| modify sandbox/extensions/rss_monitor/src/lib.rs",
+    ] {
+        assert!(left.output.stdout.contains(shown), "{shown}: {}", left.output);
+    }
 
     let requests = asked(&mock);
-    assert_eq!(requests.len(), 12);
+    assert_eq!(requests.len(), 10);
     // The orchestrator knows that the skill is there, the builder what it says.
     assert!(requests[0].system().contains("• `extension-development` — "));
     assert!(!requests[0].system().contains("Choose the smallest thing that works"));
     assert!(requests[1].system().contains("Choose the smallest thing that works"));
     assert!(requests[2].last_text().contains("export_extension!(Checklist: tools);"));
     // What rustc says comes with the place and the line.
-    let failure = requests[6].last_text();
+    let failure = requests[4].last_text();
     assert!(failure.contains("src/lib.rs:"), "{failure}");
     assert!(failure.contains(BROKEN_LINE.trim()), "{failure}");
-    assert!(requests[8].last_text().contains("rss_monitor"), "{}", requests[8].last_text());
+    assert!(requests[6].last_text().contains("rss_monitor"), "{}", requests[6].last_text());
     // After the restart the orchestrator has the tool, and knows what happened.
-    let after = &requests[10];
+    let after = &requests[8];
     assert!(!requests[0].tools().iter().any(|tool| tool == "feeds_poll"));
     assert!(after.tools().iter().any(|tool| tool == "feeds_poll"), "{:?}", after.tools());
     assert!(said(after).contains("<kernel_notice>"), "{}", said(after));
-    assert!(requests[11].last_text().contains("First post"), "{}", requests[11].last_text());
+    assert!(requests[9].last_text().contains("First post"), "{}", requests[9].last_text());
     assert_eq!(feed.served(), 1);
     check_the_end(&home, &feed, kernel);
 }
@@ -207,10 +221,10 @@ fn an_extension_in_python_is_written_checked_and_used() {
             ),
         ]
         .into_iter()
-        .chain(builder_steps(&[
+        .chain([builder_step(&[
             ("manifest.yaml", manifest(&feed, &command)),
             ("server.py", SERVER.replace("def poll", "def poll(")),
-        ]))
+        ])])
         .chain([
             Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
             write("extensions/rss_monitor/server.py", SERVER),
@@ -224,9 +238,7 @@ fn an_extension_in_python_is_written_checked_and_used() {
     let home = workshop(&mock);
     let kernel = supervised(&home);
     let mut user = person(&home);
-    for _ in ["manifest.yaml", "server.py"] {
-        agree(&mut user, "builder_agent", "write_file");
-    }
+    agree(&mut user, "builder_agent", "write_files");
     agree(&mut user, "builder_agent", "build_extension");
     agree(&mut user, "builder_agent", "write_file");
     agree(&mut user, "builder_agent", "build_extension");
@@ -235,12 +247,13 @@ fn an_extension_in_python_is_written_checked_and_used() {
     user.wait_for("It works: the feed says First post.");
     let left = user.finish();
     assert_eq!(left.output.status, 0, "{}", left.output);
+    assert_eq!(questions(&left), 6);
     let requests = asked(&mock);
-    assert_eq!(requests.len(), 11);
-    let failure = requests[5].last_text();
+    assert_eq!(requests.len(), 10);
+    let failure = requests[4].last_text();
     assert!(failure.contains("server.py"), "{failure}");
     assert!(failure.contains("SyntaxError"), "{failure}");
-    assert!(requests[10].last_text().contains("First post"), "{}", requests[10].last_text());
+    assert!(requests[9].last_text().contains("First post"), "{}", requests[9].last_text());
     check_the_end(&home, &feed, kernel);
 }
 
@@ -256,7 +269,7 @@ fn what_does_not_start_is_found_before_it_is_installed_and_a_kill_afterwards_los
     let mock = MockModel::with(
         [Step::calls("builder_agent", r#"{"task": "An extension rss_monitor."}"#)]
             .into_iter()
-            .chain(builder_steps(&[("manifest.yaml", manifest(&feed, &command))]))
+            .chain([builder_step(&[("manifest.yaml", manifest(&feed, &command))])])
             .chain([
                 server("raise SystemExit(\"no feeds today\")\n"),
                 build(),
@@ -277,7 +290,7 @@ fn what_does_not_start_is_found_before_it_is_installed_and_a_kill_afterwards_los
     let started: Value = serde_json::from_str(&supervisor.line_with("kernel.started")).unwrap();
     let kernel = Pid::from_raw(started["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
     let mut user = person(&home);
-    agree(&mut user, "builder_agent", "write_file");
+    agree(&mut user, "builder_agent", "write_files");
     for _ in ["ends at once", "prints", "works"] {
         agree(&mut user, "builder_agent", "write_file");
         agree(&mut user, "builder_agent", "build_extension");
@@ -287,7 +300,9 @@ fn what_does_not_start_is_found_before_it_is_installed_and_a_kill_afterwards_los
     kill_process(kernel, Signal::KILL).unwrap();
     agree(&mut user, "orchestrator_agent", "feeds_poll");
     user.wait_for("It works: the feed says First post.");
-    assert_eq!(user.finish().output.status, 0);
+    let left = user.finish();
+    assert_eq!(left.output.status, 0, "{}", left.output);
+    assert_eq!(questions(&left), 9);
     let requests = asked(&mock);
     let last = |number: usize| requests[number].last_text();
     assert!(last(4).contains("no feeds today"), "{}", last(4));

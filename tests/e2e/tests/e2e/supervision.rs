@@ -305,7 +305,7 @@ fn a_restart_needs_consent_whoever_is_asked() {
     command.args(["ask", "--agent", "worker", "--approve", "request_restart", "Restart"]);
     let output = home.start(&mut command).finish().success();
     assert_eq!(output.stdout, "No.\n");
-    assert!(output.stderr.contains("this tool asks every time"), "{output}");
+    assert!(output.stderr.contains("this call asks every time"), "{output}");
     assert!(!kernel.interrupt().success().stdout.contains("asks for a restart"));
 }
 

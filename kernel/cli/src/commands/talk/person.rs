@@ -225,7 +225,7 @@ impl Channel for Person {
         }
         if !self.present {
             let (reason, hint) = match request.always {
-                true => ("this tool asks every time, and nobody can be asked here", String::new()),
+                true => ("this call asks every time, and nobody can be asked here", String::new()),
                 false => (
                     "nobody can be asked here",
                     format!(
@@ -239,11 +239,8 @@ impl Channel for Person {
             return Decision::Refuse { reason: reason.to_owned() };
         }
         self.break_line(&mut self.lock());
-        let decision = question::ask(self.output, request).await;
-        if decision == Decision::Session {
-            self.approve(tool);
-        }
-        decision
+        // Which agent, in which thread, a consent for the session is for, the kernel remembers.
+        question::ask(self.output, request).await
     }
 
     async fn secret(&self, ask: &SecretAsk) -> SecretReply {
@@ -293,7 +290,7 @@ mod tests {
         let Decision::Refuse { reason } = channel.approve(&request(true)).await else {
             panic!("it was allowed");
         };
-        assert_eq!(reason, "this tool asks every time, and nobody can be asked here");
+        assert_eq!(reason, "this call asks every time, and nobody can be asked here");
         let nobody = Person::new(Output { json: true }, "worker", &[]);
         let channel: &dyn Channel = &nobody;
         let refused = Decision::Refuse { reason: "nobody can be asked here".into() };

@@ -12,6 +12,9 @@ use crate::output::{BOLD, Output, RED, show};
 /// A line is taken up to this many bytes.
 const LONGEST: usize = 4096;
 
+/// Arguments with more bytes are not shown where there are details of the call.
+const LONG_ARGUMENTS: usize = 512;
+
 /// Lines of details that are shown.
 const DETAILS: usize = 4000;
 
@@ -50,7 +53,13 @@ fn text(request: &ApprovalRequest) -> String {
         show(tool),
         show(extension)
     )];
-    lines.extend(arguments.lines().map(|line| format!("  {}", show(line))));
+    // Long arguments are what the details show, in a form that people can read.
+    match details {
+        Some(_) if arguments.len() > LONG_ARGUMENTS => {
+            lines.push(format!("  with {} bytes of arguments:", arguments.len()));
+        }
+        _ => lines.extend(arguments.lines().map(|line| format!("  {}", show(line)))),
+    }
     lines.extend(details.as_deref().into_iter().flat_map(shown_details));
     if *destructive {
         lines.push(format!("  {RED}it may destroy something{RED:#}"));

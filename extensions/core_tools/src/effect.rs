@@ -1,0 +1,166 @@
+//! What a planned write changes, as a person is shown it before it is made.
+
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::Dir;
+use skillhost_sdk::{
+    ChangeKind, EffectChange, ErrorKind, ExtError, Result, ToolEffect, serde_json,
+};
+
+use crate::change::Change;
+use crate::jail::{Kind, Sandbox, Spot, kind_of};
+use crate::path::SandboxPath;
+use crate::{read, text};
+
+/// Collects changes up to the limit of what can be shown.
+#[derive(Default)]
+struct Collector {
+    changes: Vec<EffectChange>,
+    bytes: usize,
+    hidden: Option<String>,
+}
+
+/// Returns the effect of writing texts.
+pub(crate) fn of_edits(change: &Change, with_text: bool) -> ToolEffect {
+    let mut collector = Collector::default();
+    for edit in &change.edits {
+        let kind = if edit.base.is_none() { ChangeKind::Create } else { ChangeKind::Modify };
+        collector.push(kind, &edit.path, None, || {
+            with_text.then(|| hunks(&edit.old, &edit.new, &edit.path))
+        });
+    }
+    collector.finish()
+}
+
+/// Returns the effect of a move: with texts, of a directory every file at its new path.
+pub(crate) fn of_move(
+    sandbox: &Sandbox,
+    from: &SandboxPath,
+    to: &SandboxPath,
+    with_text: bool,
+) -> Result<ToolEffect> {
+    let mut collector = Collector::default();
+    if !with_text {
+        collector.push(ChangeKind::Move, from, Some(to), || None);
+        return Ok(collector.finish());
+    }
+    for (path, spot) in files_of(sandbox, from)? {
+        let rest = &path.as_str()[from.as_str().len()..];
+        let new = SandboxPath::new(&format!("{to}{rest}"))?;
+        let shown = match spot.filter(|_| collector.hidden.is_none()) {
+            None => None,
+            Some(spot) => match read::current(&spot, &path) {
+                Ok(now) => Some(hunks("", &now.text, &new)),
+                Err(error) => {
+                    collector.hide(format!("`{path}` cannot be shown: {}", error.message()));
+                    None
+                }
+            },
+        };
+        collector.push(ChangeKind::Move, &path, Some(&new), || shown);
+    }
+    Ok(collector.finish())
+}
+
+/// Returns the effect of a deletion: with texts every entry.
+pub(crate) fn of_deletion(
+    sandbox: &Sandbox,
+    path: &SandboxPath,
+    with_text: bool,
+) -> Result<ToolEffect> {
+    let mut collector = Collector::default();
+    if !with_text {
+        collector.push(ChangeKind::Delete, path, None, || None);
+        return Ok(collector.finish());
+    }
+    for (path, spot) in files_of(sandbox, path)? {
+        let size = match spot.map(|spot| spot.metadata()).transpose()?.flatten() {
+            Some(metadata) => format!("{} bytes\n", metadata.len()),
+            None => String::new(),
+        };
+        collector.push(ChangeKind::Delete, &path, None, || Some(size));
+    }
+    Ok(collector.finish())
+}
+
+/// Refuses to do anything but what was approved.
+///
+/// # Errors
+/// [`ErrorKind::Conflict`] where the effect is not the approved one any more.
+pub(crate) fn check_approved(
+    approved: Option<&str>,
+    effect: impl FnOnce() -> Result<ToolEffect>,
+) -> Result<()> {
+    let Some(approved) = approved else { return Ok(()) };
+    if effect()?.digest == approved {
+        return Ok(());
+    }
+    Err(ExtError::new(ErrorKind::Conflict, "the files have changed since the approval")
+        .with_hint("make the call again, so that its effect is shown as it is now"))
+}
+
+impl Collector {
+    fn push(
+        &mut self,
+        kind: ChangeKind,
+        path: &SandboxPath,
+        to: Option<&SandboxPath>,
+        diff: impl FnOnce() -> Option<String>,
+    ) {
+        let home = |path: &SandboxPath| format!("sandbox/{path}");
+        let mut diff = diff().unwrap_or_default();
+        self.bytes += diff.len() + path.as_str().len();
+        if self.bytes > ToolEffect::TEXT_LIMIT {
+            self.hide(format!("the changes have more than {} bytes", ToolEffect::TEXT_LIMIT));
+            diff.clear();
+        }
+        self.changes.push(EffectChange { path: home(path), kind, to: to.map(home), diff });
+    }
+
+    /// The first reason is enough.
+    fn hide(&mut self, reason: String) {
+        self.hidden.get_or_insert(reason);
+    }
+
+    fn finish(self) -> ToolEffect {
+        let bytes = serde_json::to_vec(&self.changes).unwrap_or_default();
+        ToolEffect { digest: text::digest(&bytes), changes: self.changes, hidden: self.hidden }
+    }
+}
+
+/// Returns the entry at a path and, of a directory, all that lies in it, sorted by path; files with
+/// where they lie. Links are not followed.
+fn files_of(sandbox: &Sandbox, path: &SandboxPath) -> Result<Vec<(SandboxPath, Option<Spot>)>> {
+    let spot = sandbox.spot(path)?;
+    let is_dir = spot.metadata()?.is_some_and(|metadata| metadata.is_dir());
+    if !is_dir {
+        return Ok(vec![(path.clone(), Some(spot))]);
+    }
+    let top = spot.open_dir().map_err(|fault| fault.at(path))?;
+    let (mut found, mut dirs) = (vec![(path.clone(), None)], vec![(path.clone(), top)]);
+    while let Some((above, dir)) = dirs.pop() {
+        for entry in dir.entries()? {
+            let entry = entry?;
+            let name = entry.file_name().into_string().map_err(|name| {
+                let name = name.to_string_lossy();
+                ExtError::new(ErrorKind::Denied, format!("`{above}` holds `{name}`, no UTF-8"))
+                    .with_hint("a person has to do it")
+            })?;
+            let path = SandboxPath::new(&format!("{above}/{name}"))?;
+            if kind_of(&entry.metadata()?) == Kind::Directory {
+                let inner: Dir = dir.open_dir_nofollow(&name)?;
+                found.push((path.clone(), None));
+                dirs.push((path, inner));
+            } else {
+                found.push((path, Some(Spot { dir: dir.try_clone()?, name })));
+            }
+        }
+    }
+    found.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(found)
+}
+
+/// Returns the hunks of a diff; its first two lines would only repeat the path.
+fn hunks(old: &str, new: &str, path: &SandboxPath) -> String {
+    let diff = skill_diff::unified(old, new, path.as_str());
+    diff.splitn(3, '\n').nth(2).unwrap_or_default().to_owned()
+}

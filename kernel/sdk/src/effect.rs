@@ -1,0 +1,32 @@
+//! The `tool_effects` interface: what a tool call would change.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use skillhost_contract::payload::{EffectRequest, ErrorKind, effect_interface};
+
+use crate::args::Args;
+use crate::error::{ExtError, Result};
+use crate::interface::{Interface, from_bytes, to_bytes};
+use crate::provider::EffectProvider;
+
+/// The `tool_effects` interface of an [`EffectProvider`].
+pub(crate) struct EffectInterface<T>(pub(crate) Arc<T>);
+
+#[async_trait]
+impl<T: EffectProvider> Interface for EffectInterface<T> {
+    fn name(&self) -> &'static str {
+        effect_interface::NAME
+    }
+
+    async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>> {
+        match method {
+            effect_interface::PREVIEW => {
+                let EffectRequest { context, tool, arguments, with_text } = from_bytes(payload)?;
+                let args = Args::new(arguments.get());
+                to_bytes(&self.0.preview(&context, &tool, args, with_text).await?)
+            }
+            other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+        }
+    }
+}
