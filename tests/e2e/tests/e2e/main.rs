@@ -26,6 +26,7 @@ mod export;
 mod ext;
 mod faults;
 mod graph;
+mod hostile_orders;
 mod improvement;
 mod install;
 mod lint_cli;
