@@ -26,6 +26,7 @@ mod read;
 mod rules;
 mod schema;
 mod times;
+mod tool_names;
 mod yaml;
 
 pub use agent::{AgentManifest, AllowedToolsMode, Catalog, IntegrationMode, Limits, Located};
@@ -37,3 +38,4 @@ pub use manifest::{
 pub use parse::parse;
 pub use schema::schema;
 pub use times::{CronProblem, Times};
+pub use tool_names::ToolNames;

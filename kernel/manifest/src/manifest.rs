@@ -1,8 +1,10 @@
 //! What a `manifest.yaml` says.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use crate::{AgentManifest, ExtensionId};
+use crate::{AgentManifest, ExtensionId, ToolNames};
 
 /// One extension as its `manifest.yaml` describes it, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +25,15 @@ pub struct Manifest {
     pub config: serde_json::Value,
     /// The names of the secrets the extension may ask for.
     pub secrets: Vec<String>,
+    /// Those among `secrets` that it can do without.
+    pub optional_secrets: Vec<String>,
+    /// Variables of a process extension's environment, with their values.
+    pub env: BTreeMap<String, String>,
+    /// Milliseconds until a process extension has answered the handshake; absent: as long as is
+    /// usual.
+    pub start_timeout_ms: Option<u64>,
+    /// How its tools are named, and which are offered; not of an agent.
+    pub tools: ToolNames,
     /// Whether the extension is loaded at all.
     pub enabled: bool,
     /// The SHA-256 the library must have, or of the files of a process extension; not of an agent.

@@ -3,6 +3,7 @@
 mod agent;
 mod events;
 pub(crate) mod fields;
+mod process;
 mod schedules;
 
 use serde_json::json;
@@ -46,9 +47,17 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
     let depends_on = fields
         .optional("depends_on", report, |at, report| dependencies(at, id.as_ref().ok(), report));
     let config = fields.optional("config", report, At::object);
-    let secrets = fields.optional("secrets", report, |at, report| {
-        at.list(report, |at, report| at.text_by(&rules::SECRET, report))
+    let secrets = fields.optional("secrets", report, |at, report| at.list(report, secret));
+    let secrets = secrets.map(Option::unwrap_or_default);
+    let named = secrets.as_ref().map(|all| all.iter().map(|(name, _)| name.clone()).collect());
+    let named: Read<Vec<_>> = named.map_err(|reported| *reported);
+    let optional = secrets.map(|all| {
+        let optional = all.into_iter().filter(|(_, optional)| *optional);
+        optional.map(|(name, _)| name).collect()
     });
+    let env = process::environment(&fields, kind.as_ref().ok(), named.as_deref().ok(), report);
+    let start_timeout_ms = process::start_timeout(&fields, kind.as_ref().ok(), report);
+    let tools = process::tool_names(&fields, report);
     let enabled = fields.optional("enabled", report, At::boolean);
     let setup_instructions = fields.optional("setup_instructions", report, At::text);
     let events = fields
@@ -65,7 +74,11 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
         kind: kind?,
         depends_on: depends_on?.unwrap_or_default(),
         config: config?.unwrap_or_else(|| json!({})),
-        secrets: secrets?.unwrap_or_default(),
+        secrets: named?,
+        optional_secrets: optional?,
+        env: env?,
+        start_timeout_ms: start_timeout_ms?,
+        tools: tools?,
         enabled: enabled?.unwrap_or(true),
         sha256: sha256?,
         setup_instructions: setup_instructions?,
@@ -73,6 +86,17 @@ fn manifest(at: &At<'_>, report: &mut Report) -> Read<Manifest> {
         mcp: mcp?,
         schedules: schedules?.unwrap_or_default(),
     })
+}
+
+/// Reads the name of a secret, and whether the extension can do without it.
+fn secret(at: &At<'_>, report: &mut Report) -> Read<(String, bool)> {
+    if at.is_text() {
+        return Ok((at.text_by(&rules::SECRET, report)?, false));
+    }
+    let fields = at.fields("secrets[]", "text or a mapping with `name` and `optional`", report)?;
+    let name = fields.required("name", report, |at, report| at.text_by(&rules::SECRET, report));
+    let optional = fields.optional("optional", report, At::boolean);
+    Ok((name?, optional?.unwrap_or(false)))
 }
 
 fn extension_id(at: &At<'_>, report: &mut Report) -> Read<ExtensionId> {

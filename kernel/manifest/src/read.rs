@@ -108,6 +108,14 @@ impl<'n> At<'n> {
         }
     }
 
+    /// Reads text, a number or a boolean as it stands in the file.
+    pub(crate) fn scalar_by(&self, rule: &Rule, report: &mut Report) -> Read<String> {
+        match self.node.value.found() {
+            crate::Found::Nothing => Err(self.wrong_type("text, a number or a boolean", report)),
+            _ => self.verbatim_by(rule, report),
+        }
+    }
+
     fn obeying(&self, text: &str, rule: &Rule, report: &mut Report) -> Read<String> {
         if (rule.holds)(text) {
             Ok(text.to_owned())
@@ -165,6 +173,21 @@ impl<'n> At<'n> {
             mapping @ Value::Mapping(_) => Ok(mapping.to_json()),
             _ => Err(self.wrong_type("a mapping", report)),
         }
+    }
+
+    /// Reads a mapping with keys of any kind; every entry is read even if one before it is wrong.
+    pub(crate) fn entries<T>(
+        &self,
+        report: &mut Report,
+        mut each: impl FnMut(&'n Located<String>, &At<'n>, &mut Report) -> Read<T>,
+    ) -> Read<Vec<T>> {
+        let Value::Mapping(entries) = &self.node.value else {
+            return Err(self.wrong_type("a mapping", report));
+        };
+        let at = |key: &str, node| At { node, path: format!("{}.{key}", self.path) };
+        let entries: Vec<Read<T>> =
+            entries.iter().map(|(key, node)| each(key, &at(&key.value, node), report)).collect();
+        entries.into_iter().collect()
     }
 
     /// Reads a list; every entry is read even if one before it is wrong.

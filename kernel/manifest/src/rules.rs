@@ -71,6 +71,27 @@ pub(crate) const SECRET: Rule = Rule {
     pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
 };
 
+/// The name of a variable that a manifest sets for its process. What decides where programs and
+/// libraries come from, and what the kernel sets itself, is left out.
+pub(crate) const VARIABLE: Rule = Rule {
+    expected: "the name of a variable, of letters, digits and `_`, not beginning with a digit, and \
+               none of PATH, SKILLHOST_…, LD_… and DYLD_…",
+    holds: |text| {
+        (SECRET.holds)(text)
+            && text != "PATH"
+            && !["SKILLHOST_", "LD_", "DYLD_"].iter().any(|prefix| text.starts_with(prefix))
+    },
+    pattern: SECRET.pattern,
+};
+
+/// The number of variables that a manifest may set, and what they must be.
+pub(crate) const MAX_VARIABLES: usize = 64;
+pub(crate) const VARIABLES: &str = "a mapping of at most 64 variables";
+
+/// How long a process may take to start: long enough to fetch what it needs, and not for ever.
+pub(crate) const START_TIMEOUT_RANGE: std::ops::RangeInclusive<u64> = 1_000..=300_000;
+pub(crate) const START_TIMEOUT: &str = "a whole number of milliseconds from 1000 to 300000";
+
 /// An event's topic.
 pub(crate) const TOPIC: Rule = Rule {
     expected: "a topic of letters, digits, `_`, `-`, `.` and `*`",
@@ -83,6 +104,20 @@ pub(crate) const TOOL: Rule = Rule {
     expected: "a tool's name, of 1 to 64 letters, digits, `_`, `-` and `.`",
     holds: |text| is_word(text, 64, b"_-."),
     pattern: "^[A-Za-z0-9_.-]{1,64}$",
+};
+
+/// What stands before the names of an extension's tools.
+pub(crate) const PREFIX: Rule = Rule {
+    expected: "1 to 32 letters, digits, `_`, `-` and `.`",
+    holds: |text| is_word(text, 32, b"_-."),
+    pattern: "^[A-Za-z0-9_.-]{1,32}$",
+};
+
+/// The name that an extension gives a tool itself. It need not be one that the kernel offers.
+pub(crate) const OWN_TOOL: Rule = Rule {
+    expected: "a tool's own name: one line of at most 256 bytes",
+    holds: |text| is_line(text) && text.len() <= 256,
+    pattern: "^.{1,256}$",
 };
 
 /// The name of a schedule.
@@ -174,6 +209,9 @@ mod tests {
         ("secret", &SECRET),
         ("topic", &TOPIC),
         ("tool", &TOOL),
+        ("variable", &VARIABLE),
+        ("prefix", &PREFIX),
+        ("own tool", &OWN_TOOL),
         ("schedule", &SCHEDULE),
         ("handled", &HANDLED),
         ("line", &LINE),
@@ -181,7 +219,8 @@ mod tests {
         ("glob", &GLOB),
     ];
     /// Their patterns allow more than the rules.
-    const LOOSE: &[&str] = &["program", "argument", "line", "skill", "glob"];
+    const LOOSE: &[&str] =
+        &["program", "argument", "variable", "own tool", "line", "skill", "glob"];
 
     fn compiled() -> Vec<(&'static str, &'static Rule, Regex)> {
         RULES.iter().map(|&(name, rule)| (name, rule, Regex::new(rule.pattern).unwrap())).collect()

@@ -5,6 +5,8 @@
 //! every mistake. Tests hold the two together.
 #![expect(dead_code, reason = "only the schema of these types is used")]
 
+use std::collections::BTreeMap;
+
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};
@@ -93,8 +95,16 @@ struct File {
     /// The extension's configuration. Settings can override every key.
     config: Option<Map<String, Value>>,
     /// The names of the secrets the extension may ask for.
-    #[schemars(inner(regex(pattern = rules::SECRET.pattern)))]
-    secrets: Option<Vec<String>>,
+    secrets: Option<Vec<Secret>>,
+    /// Variables of the environment of a process extension, with their values; a process only. No
+    /// secrets: they are named in `secrets`.
+    env: Option<BTreeMap<String, Variable>>,
+    /// The milliseconds until a process has answered the handshake, when it is tried and at each
+    /// start; 10000 without it. A process only.
+    #[schemars(range(min = 1000, max = 300_000))]
+    start_timeout_ms: Option<u32>,
+    /// How the extension's tools are named for everybody else, and which are offered; not of an agent.
+    tools: Option<Tools>,
     /// Whether the extension is loaded at all; it is unless this says `false`.
     #[schemars(extend("default" = true))]
     enabled: Option<bool>,
@@ -132,6 +142,51 @@ struct Mcp {
     #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
     tools: Option<Vec<String>>,
 }
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Secret {
+    Name(#[schemars(regex(pattern = rules::SECRET.pattern))] String),
+    Entry(SecretEntry),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct SecretEntry {
+    /// The name of the secret.
+    #[schemars(regex(pattern = rules::SECRET.pattern))]
+    name: String,
+    /// Whether the extension can do without it: then nothing is said while it is missing.
+    #[schemars(extend("default" = false))]
+    optional: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum Variable {
+    Text(#[schemars(regex(pattern = rules::ARGUMENT.pattern))] String),
+    Number(f64),
+    Boolean(bool),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Tools {
+    /// Stands before the name of each tool that `rename` does not name: `weather_`.
+    #[schemars(regex(pattern = rules::PREFIX.pattern))]
+    prefix: Option<String>,
+    /// Names for single tools: the extension's own name, then the one that is offered.
+    rename: Option<BTreeMap<String, ToolName>>,
+    /// Globs over the extension's own names. Without this field every tool is offered, with `[]` none.
+    #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
+    include: Option<Vec<String>>,
+    /// Globs over the extension's own names; what matches is left out even if it is included.
+    #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
+    exclude: Option<Vec<String>>,
+}
+
+#[derive(JsonSchema)]
+struct ToolName(#[schemars(regex(pattern = rules::TOOL.pattern))] String);
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]

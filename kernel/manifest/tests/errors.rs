@@ -349,6 +349,61 @@ fn library_and_agent_exclude_each_other() {
 }
 
 #[test]
+fn process_fields_are_refused_elsewhere() {
+    check("id: a\nname: N\nagent: {}\ntools: {prefix: a_}\n", {
+        "4:1: `tools` is about a library or a process; an agent has none"
+    });
+    let owner = "is for process extensions (`entrypoint: {command: […]}`)";
+    check_after_head("env: {A: b}\n", &format!("4:1: `env` {owner}"));
+    check_after_head("start_timeout_ms: 2000\n", &format!("4:1: `start_timeout_ms` {owner}"));
+}
+
+#[test]
+fn process_fields_with_mistakes_are_located() {
+    let head = "id: a\nname: N\nentrypoint: {command: [s]}\n";
+    let variable = "must be the name of a variable, of letters, digits and `_`, not beginning with a \
+                    digit, and none of PATH, SKILLHOST_…, LD_… and DYLD_…";
+    let timeout = "`start_timeout_ms` must be a whole number of milliseconds from 1000 to 300000";
+    let cases = [
+        ("env: {9A: b}", format!("4:7: `env` {variable}, found `9A`")),
+        ("env: {LD_PRELOAD: b}", format!("4:7: `env` {variable}, found `LD_PRELOAD`")),
+        (
+            "env: {A: ~}",
+            "4:10: `env.A` must be text, a number or a boolean, found nothing".to_owned(),
+        ),
+        ("env: {A: [b]}", "4:10: `env.A` must be text, found a list".to_owned()),
+        (
+            "secrets: [A]\nenv: {A: b}",
+            "5:7: `env` must be a variable that is not among `secrets` too, found `A`".to_owned(),
+        ),
+        ("start_timeout_ms: 999", format!("4:19: {timeout}, found `999`")),
+        ("start_timeout_ms: 300001", format!("4:19: {timeout}, found `300001`")),
+        (
+            "tools: {prefix: a b}",
+            "4:17: `tools.prefix` must be 1 to 32 letters, digits, `_`, `-` and `.`, found `a b`"
+                .to_owned(),
+        ),
+        (
+            "tools: {rename: {a: b c}}",
+            "4:21: `tools.rename.a` must be a tool's name, of 1 to 64 letters, digits, `_`, `-` \
+             and `.`, found `b c`"
+                .to_owned(),
+        ),
+        (
+            "tools: {rename: {a: c, b: c}}",
+            "4:27: `c` is the name of the one in line 4 already".to_owned(),
+        ),
+        (
+            "tools: {include: ['[']}",
+            "4:19: `tools.include[0]` must be a glob such as `review-*`, found `[`".to_owned(),
+        ),
+    ];
+    for (line, expected) in cases {
+        check(&format!("{head}{line}\n"), &expected);
+    }
+}
+
+#[test]
 fn wrong_types_say_what_was_expected_and_what_found() {
     let cases = [
         ("description: 12", "4:14: `description` must be text, found a number; put it in quotes"),
@@ -370,7 +425,9 @@ fn wrong_types_say_what_was_expected_and_what_found() {
         }),
         ("config: [x]", "4:9: `config` must be a mapping, found a list"),
         ("config: ~", "4:9: `config` must be a mapping, found nothing"),
-        ("secrets: [A, {B: c}]", "4:14: `secrets[1]` must be text, found a mapping"),
+        ("secrets: [A, [b]]", {
+            "4:14: `secrets[1]` must be text or a mapping with `name` and `optional`, found a list"
+        }),
         ("enabled: yes", "4:10: `enabled` must be `true` or `false`, found text"),
         ("enabled: 1", "4:10: `enabled` must be `true` or `false`, found a number"),
         ("events: [x]", {
@@ -523,7 +580,7 @@ enabled: true
 4:3: unknown field `modle`; did you mean `model`?
 5:23: `agent.limits.max_turns` must be a whole number from 1 to 4294967295, found `0`
 5:26: unknown field `time_budget`; did you mean `time_budget_ms`?
-6:15: `secrets[1]` must be text, found a number; put it in quotes
+6:15: `secrets[1]` must be text or a mapping with `name` and `optional`, found a number; put it in quotes
 6:18: `secrets[2]` must be the name of a secret, of letters, digits and `_`, not beginning with a digit, found `not ok`
 7:19: `depends_on[0].id` must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`, found `1`
 7:28: `b` is listed in line 7 already

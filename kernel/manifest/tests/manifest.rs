@@ -1,9 +1,12 @@
 //! What whole manifests are read as.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 use skillhost_manifest::{
     Action, AgentManifest, AllowedToolsMode, Catalog, Dependency, Event, Events, ExtensionId,
-    Handler, IntegrationMode, Kind, Limits, Located, Manifest, Mcp, Schedule, Subscription, parse,
+    Handler, IntegrationMode, Kind, Limits, Located, Manifest, Mcp, Schedule, Subscription,
+    ToolNames, parse,
 };
 
 fn id(text: &str) -> ExtensionId {
@@ -24,6 +27,10 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         depends_on: Vec::new(),
         config: json!({}),
         secrets: Vec::new(),
+        optional_secrets: Vec::new(),
+        env: BTreeMap::new(),
+        start_timeout_ms: None,
+        tools: ToolNames::default(),
         enabled: true,
         sha256: None,
         setup_instructions: None,
@@ -83,6 +90,43 @@ fn a_process_has_a_command_and_may_be_pinned_and_exported() {
         let parsed = parse(&text).map(|manifest| manifest.kind);
         assert_eq!(parsed, Ok(Kind::Process { command: vec![program.to_owned()] }));
     }
+}
+
+#[test]
+fn process_fields_are_read_whole() {
+    let text = "\
+id: a
+name: N
+entrypoint: {command: [server]}
+secrets: [KEY, {name: OTHER, optional: true}, {name: LAST}]
+env: {HOME: /home/me, PORT: 8080, DEBUG: true, EMPTY: ''}
+start_timeout_ms: 120000
+tools:
+  prefix: w_
+  rename: {read/file: read_report, echo: say}
+  include: ['*']
+  exclude: [delete_*]
+";
+    let owned = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<BTreeMap<_, _>>()
+    };
+    let expected = Manifest {
+        kind: Kind::Process { command: vec!["server".to_owned()] },
+        secrets: ["KEY", "OTHER", "LAST"].map(str::to_owned).into(),
+        optional_secrets: vec!["OTHER".to_owned()],
+        env: owned(&[("HOME", "/home/me"), ("PORT", "8080"), ("DEBUG", "true"), ("EMPTY", "")]),
+        start_timeout_ms: Some(120_000),
+        tools: ToolNames {
+            prefix: Some("w_".to_owned()),
+            rename: owned(&[("read/file", "read_report"), ("echo", "say")]),
+            include: Some(vec!["*".to_owned()]),
+            exclude: vec!["delete_*".to_owned()],
+        },
+        ..library("a", "")
+    };
+    assert_eq!(parse(text), Ok(expected));
+    let text = "id: a\nname: N\nentrypoint: a\ntools: {prefix: w_}\n";
+    assert_eq!(parse(text).unwrap().tools.prefix.as_deref(), Some("w_"));
 }
 
 #[test]

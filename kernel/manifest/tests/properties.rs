@@ -64,6 +64,21 @@ depends_on: [skill_registry]
 schedules: [{name: daily, cron: 0 9 * * 1-5, prompt: Look around.}]
 ";
 
+const PROCESS: &str = "\
+id: weather
+name: Weather
+entrypoint: {command: [npx, -y, weather-server]}
+secrets: [WEATHER_KEY]
+env: {UNITS: metric, PORT: 8080, DEBUG: false}
+start_timeout_ms: 60000
+tools:
+  prefix: weather_
+  rename: {get: weather_now}
+  include: ['*']
+  exclude: [delete_*]
+mcp: {tools: [weather_now]}
+";
+
 static SCHEMA: LazyLock<Value> = LazyLock::new(schema);
 
 /// Matches a text against a pattern of the schema, each of which is compiled once.
@@ -125,6 +140,7 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
             },
             "enum" => constraint.as_array().expect("a list").contains(value),
             "minimum" => value.as_f64() >= constraint.as_f64(),
+            "maximum" => value.as_f64() <= constraint.as_f64(),
             "minItems" | "maxItems" => {
                 let length = value.as_array().map(|items| items.len() as u64);
                 match (length, constraint.as_u64()) {
@@ -165,9 +181,18 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
             }
             "additionalProperties" => {
                 let known = schema["properties"].as_object();
-                let is_known = |name| known.is_some_and(|known| known.contains_key(name));
-                let mut names = value.as_object().into_iter().flat_map(|object| object.keys());
-                constraint == true || names.all(is_known)
+                let is_known = |name: &String| known.is_some_and(|known| known.contains_key(name));
+                let fields = || value.as_object().into_iter().flatten();
+                let mut others = fields().filter(|(name, _)| !is_known(name));
+                if constraint.is_object() {
+                    if let Some(found) = others.find_map(|(_, value)| complaint(constraint, value))
+                    {
+                        return Some(found);
+                    }
+                    true
+                } else {
+                    constraint == true || others.next().is_none()
+                }
             }
             other => panic!("the schema has come to use {other}"),
         };
@@ -180,7 +205,7 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
 
 #[test]
 fn the_samples_are_accepted_and_valid() {
-    for text in [LIBRARY, AGENT] {
+    for text in [LIBRARY, AGENT, PROCESS] {
         assert!(parse(text).is_ok(), "{:?}", parse(text));
         check(text);
     }

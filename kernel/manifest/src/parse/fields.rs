@@ -32,6 +32,10 @@ pub(crate) const ALL: &[&str] = &[
     "depends_on[].optional",
     "config",
     "secrets",
+    "secrets[].name",
+    "secrets[].optional",
+    "env",
+    "start_timeout_ms",
     "enabled",
     "setup_instructions",
     "events",
@@ -57,6 +61,11 @@ pub(crate) const ALL: &[&str] = &[
     "schedules[].timeout_ms",
     "mcp",
     "mcp.tools",
+    "tools",
+    "tools.prefix",
+    "tools.rename",
+    "tools.include",
+    "tools.exclude",
 ];
 
 /// Returns the names of the fields that a mapping can have; `place` is its path.

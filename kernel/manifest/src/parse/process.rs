@@ -1,0 +1,115 @@
+//! Reads what a manifest says about the process and the tools of an extension with code.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::read::{At, Fields, Read, Report};
+use crate::{Kind, ManifestErrorKind, ToolNames, rules};
+
+/// What the two fields that only a process has are for.
+const OWNER: &str = "process extensions (`entrypoint: {command: […]}`)";
+
+/// Reads `tools`.
+pub(super) fn tool_names(fields: &Fields<'_>, report: &mut Report) -> Read<ToolNames> {
+    super::code_only("tools", fields, report)?;
+    let names = fields.optional("tools", report, |at, report| {
+        let expected = "a mapping with `prefix`, `rename`, `include` and `exclude`";
+        let fields = at.fields("tools", expected, report)?;
+        let prefix =
+            fields.optional("prefix", report, |at, report| at.text_by(&rules::PREFIX, report));
+        let rename = fields.optional("rename", report, rename);
+        let globs = |at: &At<'_>, report: &mut Report| {
+            at.list(report, |at, report| at.text_by(&rules::GLOB, report))
+        };
+        let include = fields.optional("include", report, globs);
+        let exclude = fields.optional("exclude", report, globs);
+        Ok(ToolNames {
+            prefix: prefix?,
+            rename: rename?.unwrap_or_default(),
+            include: include?,
+            exclude: exclude?.unwrap_or_default(),
+        })
+    });
+    Ok(names?.unwrap_or_default())
+}
+
+fn rename(at: &At<'_>, report: &mut Report) -> Read<BTreeMap<String, String>> {
+    let mut before: HashMap<String, u32> = HashMap::new();
+    let entries = at.entries(report, |own, at, report| {
+        if !(rules::OWN_TOOL.holds)(&own.value) {
+            let (field, value) = (at.path.clone(), own.value.clone());
+            let expected = rules::OWN_TOOL.expected;
+            let kind = ManifestErrorKind::Invalid { field, value, expected };
+            return Err(report.add(kind, own.line, own.column));
+        }
+        let name = at.text_by(&rules::TOOL, report)?;
+        match before.insert(name.clone(), at.node.line) {
+            Some(first_line) => {
+                Err(at.error(ManifestErrorKind::DuplicateName { name, first_line }, report))
+            }
+            None => Ok((own.value.clone(), name)),
+        }
+    })?;
+    Ok(entries.into_iter().collect())
+}
+
+/// Reads `env`. A value may be a number or a boolean; it is passed on as it stands in the file.
+pub(super) fn environment(
+    fields: &Fields<'_>,
+    kind: Option<&Kind>,
+    secrets: Option<&[String]>,
+    report: &mut Report,
+) -> Read<BTreeMap<String, String>> {
+    process_only("env", fields, kind, report)?;
+    let entries = fields.optional("env", report, |at, report| {
+        let entries = at.entries(report, |name, at, report| {
+            let refused = |expected, report: &mut Report| {
+                let (field, value) = ("env".to_owned(), name.value.clone());
+                let kind = ManifestErrorKind::Invalid { field, value, expected };
+                Err(report.add(kind, name.line, name.column))
+            };
+            if !(rules::VARIABLE.holds)(&name.value) {
+                return refused(rules::VARIABLE.expected, report);
+            }
+            if secrets.is_some_and(|secrets| secrets.contains(&name.value)) {
+                return refused("a variable that is not among `secrets` too", report);
+            }
+            Ok((name.value.clone(), at.scalar_by(&rules::ARGUMENT, report)?))
+        })?;
+        match entries.len() {
+            0..=rules::MAX_VARIABLES => Ok(entries),
+            count => Err(at.invalid(&format!("{count} variables"), rules::VARIABLES, report)),
+        }
+    });
+    Ok(entries?.unwrap_or_default().into_iter().collect())
+}
+
+/// Reads `start_timeout_ms`.
+pub(super) fn start_timeout(
+    fields: &Fields<'_>,
+    kind: Option<&Kind>,
+    report: &mut Report,
+) -> Read<Option<u64>> {
+    process_only("start_timeout_ms", fields, kind, report)?;
+    fields.optional("start_timeout_ms", report, |at, report| {
+        let limit = at.positive::<u64>(rules::START_TIMEOUT, report)?;
+        match rules::START_TIMEOUT_RANGE.contains(&limit) {
+            true => Ok(limit),
+            false => Err(at.invalid(&limit.to_string(), rules::START_TIMEOUT, report)),
+        }
+    })
+}
+
+fn process_only(
+    field: &str,
+    fields: &Fields<'_>,
+    kind: Option<&Kind>,
+    report: &mut Report,
+) -> Read<()> {
+    match (fields.key(field), kind) {
+        (Some(key), Some(Kind::Library { .. } | Kind::Agent(_))) => {
+            let kind = ManifestErrorKind::Belongs { field: field.to_owned(), owner: OWNER };
+            Err(report.add(kind, key.line, key.column))
+        }
+        _ => Ok(()),
+    }
+}
