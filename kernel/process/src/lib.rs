@@ -3,12 +3,13 @@
 //! The kernel says what to start (a [`ProcessStart`] with a folder that it has checked); here it is
 //! started, spoken to through its standard input and output, watched, started again when it crashes,
 //! and ended. [`Processes`] is the whole surface. One concern per file: `wire` turns lines into
-//! messages and mistrusts them, `child` is the operating system's side, `running` one process from
+//! messages and mistrusts them, `skim` reads what is too long for that, `child` is the operating system's side, `running` one process from
 //! its handshake to its end, `supervised` what lives on when that end was unasked for, `tools` the
 //! two shapes that a tool has.
 
 mod child;
 mod running;
+mod skim;
 mod supervised;
 mod tools;
 mod wire;

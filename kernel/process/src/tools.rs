@@ -6,6 +6,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceCo
 use serde_json::Value;
 use skillhost_kernel::{Approval, Audience, CallError, ErrorKind, ToolOutput, ToolSpec};
 
+use crate::wire::OVERSIZED;
 use crate::{error, printable};
 
 /// The key in a tool's `_meta` that says when it asks before it acts.
@@ -86,6 +87,12 @@ pub(crate) fn refusal(refused: &ErrorData) -> CallError {
     let kind = match refused.code {
         ErrorCode::INVALID_PARAMS => ErrorKind::InvalidArgument,
         ErrorCode::METHOD_NOT_FOUND => ErrorKind::NotFound,
+        ErrorCode(OVERSIZED) => {
+            return CallError {
+                hint: "ask for less at once".to_owned(),
+                ..error(ErrorKind::TooLarge, refused.message.to_string())
+            };
+        }
         _ => ErrorKind::Failed,
     };
     error(kind, refused.message.to_string())

@@ -1,22 +1,29 @@
 //! Lines on a process's standard output, one message of the protocol each, and the way back.
 //!
 //! Whatever else stands there ends the connection: a program that prints what it should not has lost
-//! its place, and the line says where to look.
+//! its place, and the line says where to look. An answer that is too long fails its call alone.
 
 use std::sync::{Arc, OnceLock};
 
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::printable;
+use crate::skim::{MessageSkim, Skimmed};
 
 /// The longest line that is read, in bytes.
 pub(crate) const LONGEST_LINE: usize = 4 * 1024 * 1024;
+
+/// The longest line that is passed over, in bytes; one without an end is none.
+const MAX_LINE: usize = 64 * 1024 * 1024;
+
+/// The error code of an answer that was passed over; no other code of the protocol.
+pub(crate) const OVERSIZED: i32 = -32_099;
 
 /// As much of a bad line as is shown, in characters.
 const SHOWN: usize = 160;
@@ -47,6 +54,8 @@ pub(crate) struct Wire<R> {
     line: Line,
     /// What was read of the line so far; a read that is given up goes on here.
     buffer: Vec<u8>,
+    /// The line is longer than that: what is known of it, and its bytes.
+    long: Option<(MessageSkim, usize)>,
     lines: u64,
     sender: mpsc::Sender<Vec<u8>>,
 }
@@ -79,12 +88,12 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
                 () = end.cancelled() => {}
             }
         });
-        Self { read: BufReader::new(read), line, buffer: Vec::new(), lines: 0, sender }
+        Self { read: BufReader::new(read), line, buffer: Vec::new(), long: None, lines: 0, sender }
     }
 
     /// Reads one line without its end; nothing at the end of the output. May be given up and called
     /// again.
-    async fn read_line(&mut self) -> Result<Option<Vec<u8>>, String> {
+    async fn read_line(&mut self) -> Result<Option<WireLine>, String> {
         loop {
             let available = match self.read.fill_buf().await {
                 Ok(available) => available,
@@ -95,46 +104,104 @@ impl<R: AsyncRead + Send + Unpin> Wire<R> {
             }
             let newline = available.iter().position(|byte| *byte == b'\n');
             let part = newline.unwrap_or(available.len());
-            if self.buffer.len() + part > LONGEST_LINE {
-                return Err(format!(
-                    "wrote more than {} MiB as line {} of its standard output: `{}`",
-                    LONGEST_LINE / (1024 * 1024),
-                    self.lines + 1,
-                    printable(
-                        &String::from_utf8_lossy(&self.buffer[..self.buffer.len().min(4 * SHOWN)]),
-                        SHOWN
-                    )
-                ));
+            if let Some((skim, bytes)) = &mut self.long {
+                skim.push(&available[..part]);
+                *bytes += part;
+                if *bytes > MAX_LINE {
+                    return Err(self.too_long(MAX_LINE));
+                }
+            } else if self.buffer.len() + part > LONGEST_LINE {
+                if self.buffer.trim_ascii_start().first() != Some(&b'{') {
+                    return Err(self.too_long(LONGEST_LINE));
+                }
+                let mut skim = MessageSkim::default();
+                skim.push(&self.buffer);
+                skim.push(&available[..part]);
+                self.long = Some((skim, self.buffer.len() + part));
+                self.buffer.truncate(4 * SHOWN);
+                self.buffer.shrink_to_fit();
+            } else {
+                self.buffer.extend_from_slice(&available[..part]);
             }
-            self.buffer.extend_from_slice(&available[..part]);
             let consumed = part + usize::from(newline.is_some());
             self.read.consume(consumed);
             if newline.is_some() {
                 self.lines += 1;
-                return Ok(Some(std::mem::take(&mut self.buffer)));
+                let text = std::mem::take(&mut self.buffer);
+                return Ok(Some(match self.long.take() {
+                    Some((skim, bytes)) => WireLine::Long { start: text, skim, bytes },
+                    None => WireLine::Whole(text),
+                }));
             }
         }
     }
 
+    fn too_long(&self, limit: usize) -> String {
+        format!(
+            "wrote more than {} MiB as line {} of its standard output: `{}`",
+            limit / (1024 * 1024),
+            self.lines + 1,
+            shown(&self.buffer)
+        )
+    }
+
     async fn next(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, String> {
         loop {
-            let Some(line) = self.read_line().await? else { return Ok(None) };
+            let garbage = |lines: u64, line: &[u8]| {
+                format!(
+                    "wrote what is no message of the protocol as line {lines} of its standard \
+                     output: `{}`",
+                    shown(line)
+                )
+            };
+            let line = match self.read_line().await? {
+                None => return Ok(None),
+                Some(WireLine::Whole(line)) => line,
+                Some(WireLine::Long { start, skim, bytes }) => match skim.finish() {
+                    Skimmed::Answer(id) => {
+                        let message = format!(
+                            "its answer has {bytes} bytes, more than the {LONGEST_LINE} that are read"
+                        );
+                        let error = json!({ "code": OVERSIZED, "message": message });
+                        let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+                        match serde_json::from_value(answer) {
+                            Ok(message) => return Ok(Some(message)),
+                            Err(_) => return Err(garbage(self.lines, &start)),
+                        }
+                    }
+                    Skimmed::Other => {
+                        tracing::warn!(bytes, "a message of a process is too long and is left out");
+                        continue;
+                    }
+                    Skimmed::Garbage => return Err(garbage(self.lines, &start)),
+                },
+            };
             if line.trim_ascii().is_empty() {
                 continue;
             }
             match serde_json::from_slice(&line) {
                 Ok(message) => return Ok(Some(message)),
                 Err(_) if is_unknown_notification(&line) => {}
-                Err(_) => {
-                    return Err(format!(
-                        "wrote what is no message of the protocol as line {} of its standard output: `{}`",
-                        self.lines,
-                        printable(&String::from_utf8_lossy(&line), SHOWN)
-                    ));
-                }
+                Err(_) => return Err(garbage(self.lines, &line)),
             }
         }
     }
+}
+
+/// One line as it was read.
+enum WireLine {
+    Whole(Vec<u8>),
+    /// Longer than what is kept of it.
+    Long {
+        start: Vec<u8>,
+        skim: MessageSkim,
+        bytes: usize,
+    },
+}
+
+/// The start of a line, for people.
+fn shown(line: &[u8]) -> String {
+    printable(&String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]), SHOWN)
 }
 
 /// Whether a line tells something that this build does not know, and expects no answer.
@@ -232,6 +299,30 @@ mod tests {
         assert!(fault.len() < 300 && messages == 0, "{fault}");
         output.truncate(LONGEST_LINE);
         assert_eq!(read(&output).await, (0, None), "half a line is no message and no fault");
+        let mut endless = vec![b' '; MAX_LINE + 2];
+        endless[0] = b'{';
+        let (_, fault) = read(&endless).await;
+        assert!(fault.unwrap().starts_with("wrote more than 64 MiB as line 1 of its "));
+    }
+
+    #[tokio::test]
+    async fn oversized_answer_is_an_error_reply() {
+        let text = "x".repeat(LONGEST_LINE);
+        let news = format!(r#"{{"jsonrpc":"2.0","method":"notifications/m","params":"{text}"}}"#);
+        let answer = format!(r#"{{"result":{{"a":"{text}"}},"jsonrpc":"2.0","id":9}}"#);
+        let output = format!("{news}\n{answer}\n{ANSWER}\n");
+        let mut wire = Wire::new(output.as_bytes(), tokio::io::sink(), Line::default());
+        let refused = serde_json::to_value(wire.receive().await.unwrap()).unwrap();
+        let message =
+            format!("its answer has {} bytes, more than the 4194304 that are read", answer.len());
+        let error = json!({ "code": OVERSIZED, "message": message });
+        assert_eq!(refused, json!({ "jsonrpc": "2.0", "id": 9, "error": error }));
+        assert!(wire.receive().await.is_some(), "the connection goes on");
+        for garbage in [format!("{{\"id\":1,\"result\":\"{text}\"}}}}"), format!("{{{text}")] {
+            let (messages, fault) = read(format!("{garbage}\n").as_bytes()).await;
+            assert_eq!(messages, 0);
+            assert!(fault.unwrap().starts_with("wrote what is no message of the protocol"));
+        }
     }
 
     #[tokio::test]

@@ -258,6 +258,19 @@ async fn garbage_between_messages_ends_the_process_and_names_the_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn oversized_answer_fails_its_call_alone() {
+    let rig = Rig::new();
+    let process = rig.start().await;
+    let first = back(&process).await;
+    let error = call(&process, "echo", &"x".repeat(5 * 1024 * 1024)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooLarge);
+    assert!(error.message.starts_with("its answer has 5242"), "{}", error.message);
+    assert_eq!(error.hint, "ask for less at once");
+    assert_eq!(back(&process).await, first, "the process goes on");
+    process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_hangs_after_a_call_was_given_up_is_killed() {
     let rig = Rig::new();
     let process = rig.start().await;
