@@ -40,7 +40,7 @@ enum Command {
     Install(install::InstallArgs),
     /// Make a tar archive of what `install` installs
     Package,
-    /// Check licences and sources, where cargo-deny is installed
+    /// Check licences, sources and advisories, where cargo-deny is installed
     Deny,
     /// Try `skillhost mcp` with other people's clients, installed from npm and PyPI; needs network
     Peers(peers::PeersArgs),
