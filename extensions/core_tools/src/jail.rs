@@ -223,7 +223,7 @@ impl Fault {
                 .with_hint(not_found_hint(path)),
             Self::Not { is: Kind::Link } => ExtError::new(
                 ErrorKind::Denied,
-                format!("`{path}` is or leads over a symbolic link"),
+                format!("`{path}` is or passes through a symbolic link"),
             )
             .with_hint("links are not followed; name what it links to, if that is inside"),
             Self::Not { is } => {

@@ -154,7 +154,7 @@ impl<M: Fn(&str) -> bool> Reader<'_, M> {
             } else if metadata.is_file() {
                 self.file(folder, name, path)?;
             } else {
-                self.refusals.push(not_a_file(path));
+                self.refusals.push(not_a_file(path, metadata.is_symlink()));
             }
         }
         Ok(())
@@ -168,7 +168,7 @@ impl<M: Fn(&str) -> bool> Reader<'_, M> {
         let file = folder.open_with(name, &options)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            self.refusals.push(not_a_file(path));
+            self.refusals.push(not_a_file(path, false));
             return Ok(());
         }
         let mut bytes = Vec::new();
@@ -193,10 +193,7 @@ impl<M: Fn(&str) -> bool> Reader<'_, M> {
     }
 }
 
-fn not_a_file(path: String) -> Refusal {
-    refused(
-        path,
-        "neither a file nor a folder, which is all that an extension may consist of",
-        "put a copy of the file in its place",
-    )
+fn not_a_file(path: String, is_link: bool) -> Refusal {
+    let kind = if is_link { "a symbolic link" } else { "a special file" };
+    refused(path, format!("it is {kind}, not a regular file"), "replace it with a regular file")
 }

@@ -34,7 +34,7 @@ pub(crate) enum StoreError {
     TooLong,
     #[error("it has a line break or another control character")]
     Control,
-    #[error(".env is a link; a secret is stored only in a file of the home")]
+    #[error(".env is a symbolic link; a secret is stored only in a regular file of the home")]
     Link,
     #[error(".env has a line that is not NAME=value")]
     Broken,

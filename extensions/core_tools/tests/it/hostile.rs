@@ -40,7 +40,7 @@ fn links_are_not_followed_moved_or_deleted() {
             );
         }
     }
-    let message = "`notes/link` is or leads over a symbolic link".to_owned();
+    let message = "`notes/link` is or passes through a symbolic link".to_owned();
     let hint = "links are not followed; name what it links to, if that is inside".to_owned();
     let refusal = yard.refusal("read_file", &json!({"path": "notes/link"}));
     assert_eq!(refusal, (ErrorKind::Denied, message, hint));

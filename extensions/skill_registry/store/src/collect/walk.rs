@@ -168,7 +168,7 @@ impl Walk<'_> {
             path,
             kind: ProblemKind::Link,
             rule: "file.symlink",
-            message: "it is a link that leads elsewhere; it was not followed".to_owned(),
+            message: "it is a symbolic link that leads elsewhere, which is not followed".to_owned(),
             help: "name it to have it looked at",
         }))
     }

@@ -100,7 +100,7 @@ fn nothing_is_read_through_a_link_or_waited_for() {
     assert_eq!(
         lines,
         [
-            "away Link: it is a link that leads elsewhere; it was not followed",
+            "away Link: it is a symbolic link that leads elsewhere, which is not followed",
             "folder/SKILL.md Unusable: it is a directory, not a regular file",
             "linked/SKILL.md Unusable: it is a symbolic link, which is not followed",
             "pipe/SKILL.md Unusable: it is a FIFO, not a regular file",
