@@ -7,6 +7,7 @@ use serde_json::json;
 use skillhost_kernel::{Installation, discover, write_atomically};
 use skillhost_manifest::ExtensionId;
 
+use super::skill::new;
 use crate::cli::ExtNewArgs;
 use crate::error::CliError;
 use crate::exit;
@@ -58,10 +59,8 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
         ("Cargo.toml", include_str!("../../templates/Cargo.toml.in")),
         ("src/lib.rs", include_str!("../../templates/lib.rs.in")),
     ];
-    for (name, template) in files {
-        let path = folder.join(name);
-        write(&path, fill(template).as_bytes())?;
-    }
+    let texts = files.map(|(path, template)| (path, fill(template)));
+    new::make(&home.extensions(), &folder, &texts)?;
     let output = session.output;
     let place = folder.display();
     if output.json {

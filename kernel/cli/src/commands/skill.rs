@@ -14,7 +14,7 @@ mod graph;
 mod history;
 mod lint;
 mod loaded;
-mod new;
+pub(super) mod new;
 mod page;
 mod proposals;
 mod prune;

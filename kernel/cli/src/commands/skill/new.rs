@@ -136,9 +136,13 @@ fn fill(template: &str, id: &str) -> String {
     template.replace("{{id}}", id).replace("{{words}}", &words).replace("{{title}}", &title)
 }
 
-/// Makes the skill whole or not at all: it is written under a name that no scan takes up and gets its
-/// own when it is on the disk.
-fn make(parent: &Path, folder: &Path, files: &[(&str, String)]) -> Result<(), CliError> {
+/// Makes a directory whole or not at all: it is written under a name that no scan takes up and gets
+/// its own when it is on the disk.
+pub(in crate::commands) fn make(
+    parent: &Path,
+    folder: &Path,
+    files: &[(&str, String)],
+) -> Result<(), CliError> {
     fs::create_dir_all(parent).map_err(|error| CliError::io(parent, &error))?;
     // A leftover that stays is in nobody's way.
     let _ = sweep_directory(parent);
