@@ -120,8 +120,12 @@ impl From<RunError> for CliError {
             // Whatever is wrong with a model that is known, the command line is not at fault.
             RunError::Model(error) => {
                 let failed = Self::of_kind(kind, &error.to_string(), &error.hint);
-                let unknown = error.kind == ModelErrorKind::Unknown;
-                Self { code: if unknown { exit::NOT_FOUND } else { exit::FINDINGS }, ..failed }
+                let code = match error.kind {
+                    ModelErrorKind::Unknown => exit::NOT_FOUND,
+                    ModelErrorKind::Key => exit::IO,
+                    _ => exit::FINDINGS,
+                };
+                Self { code, ..failed }
             }
             error => Self::of_kind(kind, &error.to_string(), &error.hint()),
         }
@@ -133,7 +137,7 @@ impl From<Failure> for CliError {
         let failed = Self::of_kind(error.kind, &error.message, &error.hint);
         match (what.as_str(), error.kind) {
             ("cancelled", _) => Self::new(exit::INTERRUPTED, error.message),
-            ("model", ErrorKind::NotFound) => failed,
+            ("model", ErrorKind::NotFound | ErrorKind::Denied) => failed,
             // As above.
             ("model", _) => Self { code: exit::FINDINGS, ..failed },
             _ => failed,

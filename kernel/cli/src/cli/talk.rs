@@ -5,7 +5,8 @@ use clap::{Args, Subcommand};
 /// Exit codes of whatever runs an agent.
 const EXIT_CODES: &str = "\
 Exit codes: 1 the model or the agent failed, 2 usage or settings, 3 an unknown agent, model or thread,
-4 a thread that is in use, 5 a thread that cannot be read or written, 130 interrupted.";
+4 a thread that is in use, 5 a thread that cannot be read or written, or an API key that is missing or
+refused, 130 interrupted.";
 
 /// Who answers, on which model, in which thread.
 #[derive(Debug, Args)]

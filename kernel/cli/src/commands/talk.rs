@@ -3,6 +3,7 @@
 //! Where a kernel runs for the home, that one does the work and this process is only its terminal;
 //! where none runs, this process has a kernel of its own.
 
+mod approved;
 mod own;
 mod person;
 mod question;
@@ -25,6 +26,7 @@ use crate::error::CliError;
 use crate::exit;
 use crate::output::{DIM, show};
 use crate::session::{Session, ask_kernel};
+use approved::check_approved;
 use own::Own;
 pub(super) use person::Person;
 pub(super) use question::shown_details;
@@ -80,6 +82,11 @@ impl<'a> Talk<'a> {
     ) -> Result<Self, CliError> {
         // From here on Ctrl-C ends a turn and not the process.
         let interrupted = signal(SignalKind::interrupt())?;
+        check_approved(&args.approve, async |request| {
+            let answer = control::perform(kernel, request).await?;
+            Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
+        })
+        .await?;
         let own = Own::begin(session, kernel, args).await?;
         let talk = Self::new(session, args, interrupted, End::Own(own));
         talk.tell_rejected(&kernel.report());
@@ -95,6 +102,8 @@ impl<'a> Talk<'a> {
         report: &LoadReport,
     ) -> Result<Self, CliError> {
         let interrupted = signal(SignalKind::interrupt())?;
+        check_approved(&args.approve, async |request| answer_of(session, &socket, &request).await)
+            .await?;
         let (thread, agent) = match &args.thread {
             Some(id) => {
                 let agent = threads.read(id)?.summary.agent;
