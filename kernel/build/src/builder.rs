@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use skillhost_kernel::{
     BuildPlan, BuildSettings, CallError, Candidate, ErrorKind, ExtensionBuilder, Home,
-    Installation, PlannedFile, RolledBack, digest_of,
+    Installation, PlannedFile, RolledBack, Secrets, digest_of, process_home,
 };
 use skillhost_manifest::{ExtensionId, Kind, Manifest};
 
@@ -19,7 +20,7 @@ use crate::install::{self, New};
 use crate::pin::pinned;
 use crate::place::{Alone, Place, built_ids, library_name, remove_folder, write_all};
 use crate::policy;
-use crate::trial;
+use crate::trial::{self, ProcessTrial};
 
 /// Builds the extensions of one home with cargo, against the SDK of the installation.
 pub struct Builder {
@@ -43,6 +44,19 @@ impl Builder {
             sdk: named.or_else(|| installation.map(|installation| installation.sdk.clone())),
             program: trial::this_program(),
             turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What the process of a plan is tried with: what it is started with later.
+    fn process_trial(&self, plan: &BuildPlan, sha256: &str) -> ProcessTrial {
+        let manifest = &plan.manifest;
+        let (secrets, _) = Secrets::read(self.home.root());
+        let named = manifest.secrets.iter();
+        ProcessTrial {
+            approved: sha256.to_owned(),
+            secrets: named.filter_map(|name| Some((name.clone(), secrets.get(name)?))).collect(),
+            home: process_home(&self.home, manifest.id.as_str()),
+            start: Duration::from_millis(manifest.start_timeout_ms.unwrap_or_default()),
         }
     }
 
@@ -125,9 +139,10 @@ impl ExtensionBuilder for Builder {
         let manifest = made.folder.join("manifest.yaml");
         let text = pinned(manifest_text(plan), &made.sha256)?;
         fs::write(&manifest, text).map_err(BuildError::io(&manifest))?;
-        let approved = made.staged.is_none().then_some(made.sha256.as_str());
+        let process = made.staged.is_none().then(|| self.process_trial(plan, &made.sha256));
         let memory = self.settings.memory_limit();
-        let tried = trial::attempt(&self.program, &place, &manifest, approved, memory).await?;
+        let tried =
+            trial::attempt(&self.program, &place, &manifest, process.as_ref(), memory).await?;
         let mut warnings = made.warnings;
         if let Some(reason) = tried.unasked {
             warnings.push_str(&format!(

@@ -12,7 +12,8 @@ use crate::group::{self, Ended, Limits};
 use crate::messages::cut;
 use crate::place::{Place, private_folder, remove_folder};
 
-/// A trial may take this long. The kernel's own limits, which say more, come first.
+/// A trial may take this long, beside what a process may take to start. The kernel's own limits,
+/// which say more, come first.
 const TIME: Duration = Duration::from_secs(40);
 /// Bytes of its report.
 const REPORT: usize = 4 * 1024 * 1024;
@@ -29,8 +30,20 @@ pub enum TrialReport {
     Rejected(ProbeFailure),
 }
 
-/// Has the extension of a manifest loaded by another process of this program. `approved` is the
-/// digest of the files of a process extension.
+/// What a trial of a process extension needs beside its files.
+#[derive(Default)]
+pub(crate) struct ProcessTrial {
+    /// The digest of the files.
+    pub(crate) approved: String,
+    /// The secrets that its manifest names, as far as they are there.
+    pub(crate) secrets: Vec<(String, String)>,
+    /// Its home directory, which stays.
+    pub(crate) home: PathBuf,
+    /// How long its first start may take, where the manifest says so.
+    pub(crate) start: Duration,
+}
+
+/// Has the extension of a manifest loaded by another process of this program.
 ///
 /// # Errors
 /// [`BuildError::Rejected`] with the phase, [`BuildError::Trial`] where the process did not come so
@@ -39,13 +52,13 @@ pub(crate) async fn attempt(
     program: &Path,
     place: &Place,
     manifest: &Path,
-    approved: Option<&str>,
+    process: Option<&ProcessTrial>,
     memory: u64,
 ) -> Result<Probed, BuildError> {
     let home = place.trial();
     remove_folder(&home)?;
     private_folder(&home.join("sandbox"))?;
-    if let Some(sha256) = approved {
+    if let Some(ProcessTrial { approved: sha256, .. }) = process {
         // Code that is no library is started only where it was approved, in this home too.
         let failed = |error: &dyn std::fmt::Display| {
             BuildError::io(&home)(std::io::Error::other(error.to_string()))
@@ -53,7 +66,7 @@ pub(crate) async fn attempt(
         let trial = Home::at(&home, HomeSource::Argument).map_err(|error| failed(&error))?;
         Installed::record(&trial, &place.id, sha256, "trial").map_err(|error| failed(&error))?;
     }
-    let tried = run(program, &home, manifest, memory).await;
+    let tried = run(program, &home, manifest, process, memory).await;
     // What it left behind there is of no use to anybody.
     let removed = remove_folder(&home);
     let probed = verdict(&tried?)?;
@@ -65,6 +78,7 @@ async fn run(
     program: &Path,
     home: &Path,
     manifest: &Path,
+    process: Option<&ProcessTrial>,
     memory: u64,
 ) -> Result<Ended, BuildError> {
     let mut command = Command::new(program);
@@ -74,12 +88,26 @@ async fn run(
         .args(["--trust-home", "--log", "off", "ext", "probe"])
         .arg(manifest)
         .current_dir(home)
-        .env_clear()
+        .env_clear();
+    let mut time = TIME;
+    if let Some(process) = process {
+        command.arg("--process-home").arg(&process.home);
+        // Before the others: a secret takes the place of none of them.
+        let secrets = process.secrets.iter().filter(|(name, _)| !is_loaders(name));
+        command.envs(secrets.map(|(name, value)| (name, value)));
+        time += process.start;
+    }
+    command
         .envs(["PATH", "LANG"].into_iter().filter_map(|n| Some((n, std::env::var_os(n)?))))
         .env("HOME", home);
-    let limits = Limits { time: TIME, memory, stdout: REPORT };
+    let limits = Limits { time, memory, stdout: REPORT };
     let hint = "it may not wait or loop while it is loaded; long work belongs into the service";
     group::run(command, limits, ("loading it", hint)).await
+}
+
+/// Whether the system's loader obeys a variable: no secret changes what the trial's own program is.
+fn is_loaders(name: &str) -> bool {
+    name.starts_with("LD_") || name.starts_with("DYLD_")
 }
 
 /// What a trial says about the extension.

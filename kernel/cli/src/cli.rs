@@ -154,6 +154,8 @@ pub(crate) enum ExtCommand {
     /// changed since it started counts after its next start.
     Doctor,
     /// Take a new build of an extension into use in the running kernel
+    ///
+    /// An extension that is not loaded is started, and with it what was rejected for want of it.
     Reload {
         /// The extension
         id: String,
@@ -175,6 +177,9 @@ pub(crate) enum ExtCommand {
     Probe {
         /// Its manifest
         manifest: PathBuf,
+        /// The home directory of a process [default: one in the home's data]
+        #[arg(long, value_name = "DIR")]
+        process_home: Option<PathBuf>,
     },
 }
 

@@ -55,6 +55,8 @@ pub struct BootOptions {
     pub supervised: bool,
     /// What builds extensions.
     pub builder: Arc<dyn ExtensionBuilder>,
+    /// The home directory of process extensions; absent: one for each, in the kernel's data.
+    pub process_home: Option<std::path::PathBuf>,
 }
 
 impl BootOptions {
@@ -71,6 +73,7 @@ impl BootOptions {
             processes: Arc::new(NoProcesses),
             supervised: false,
             builder: Arc::new(NoBuilder),
+            process_home: None,
         }
     }
 }
@@ -89,10 +92,8 @@ impl LoadFailure {
 
     pub(crate) fn tools(problems: &[ToolProblem]) -> Self {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        let mut hints: Vec<_> = problems.iter().map(ToolProblem::hint).collect();
-        hints.sort_unstable();
-        hints.dedup();
-        Self { phase: Phase::Wire, reason: lines.join("\n"), hint: hints.join("\n") }
+        let hints = ToolProblem::hints(problems);
+        Self { phase: Phase::Wire, reason: lines.join("\n"), hint: hints }
     }
 }
 
@@ -128,6 +129,7 @@ impl Kernel {
         for id in &state.order {
             self.start_service(&state.instances[id]);
         }
+        self.retry_failed_processes();
     }
 
     /// Loads everything that can be, in dependency order, and publishes each as soon as it is wired:
@@ -189,6 +191,7 @@ impl Kernel {
                         self.shared.state.store(Arc::new(state.clone()));
                     }
                     Err(problems) => {
+                        report.note_rejected_tools(&instance);
                         Arc::new(instance).end(&self.shared.limits).await;
                         let failure = LoadFailure::tools(&problems);
                         report.rejected.push(reject(&manifests, id, failure));
@@ -202,6 +205,7 @@ impl Kernel {
             self.add_agent(&mut state, &mut report, &manifests[id]).await;
         }
         keep_rejected_agents(&mut state, &report, &manifests);
+        report.note_declared_tools(&manifests);
         state.report = Arc::new(report);
         self.shared.state.store(Arc::new(state));
     }
@@ -400,6 +404,7 @@ impl Kernel {
             .manifest
             .secrets
             .iter()
+            .filter(|name| !found.manifest.optional_secrets.contains(name))
             .filter(|name| self.shared.secrets.get(name).is_none())
             .map(String::as_str)
             .collect();

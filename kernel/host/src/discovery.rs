@@ -52,15 +52,15 @@ pub fn discover(
     allow_shadowing: &[String],
 ) -> Discovered {
     let mut found = Discovered::default();
-    let mut shipped = read_folder(&home.manifests(), &mut found.rejected);
+    let mut shipped = read_folder(&home.manifests(), false, &mut found);
     if let Some(folder) = installation.and_then(|i| i.share_dir.as_ref()) {
         // The home's own copy of a shipped manifest is what its operator has chosen.
         let own: Vec<_> = shipped.iter().map(|found| found.manifest.id.clone()).collect();
-        let mut installed = read_folder(&folder.join("manifests"), &mut found.rejected);
+        let mut installed = read_folder(&folder.join("manifests"), false, &mut found);
         installed.retain(|found| !own.contains(&found.manifest.id));
         shipped.extend(installed);
     }
-    let added = read_folder(&home.extensions(), &mut found.rejected);
+    let added = read_folder(&home.extensions(), true, &mut found);
     for manifest in shipped.into_iter().chain(added) {
         let id = manifest.manifest.id.clone();
         let Some(first) = found.manifests.get(&id) else {
@@ -96,8 +96,10 @@ pub fn discover(
     found
 }
 
-/// Reads every manifest one level below a folder, in the order of the folder names.
-fn read_folder(folder: &Path, rejected: &mut Vec<Rejection>) -> Vec<FoundManifest> {
+/// Reads every manifest one level below a folder, in the order of the folder names. In a jailed folder
+/// links are refused.
+fn read_folder(folder: &Path, jailed: bool, discovered: &mut Discovered) -> Vec<FoundManifest> {
+    let Discovered { rejected, notes, .. } = discovered;
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
@@ -109,10 +111,23 @@ fn read_folder(folder: &Path, rejected: &mut Vec<Rejection>) -> Vec<FoundManifes
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     folders.sort();
     let mut found = Vec::new();
+    // A hidden one is not finished: a new extension is written there and renamed.
+    folders.retain(|path| !folder_name(path).starts_with('.'));
     for folder in folders.into_iter().filter(|path| path.is_dir()) {
         let path = folder.join("manifest.yaml");
         match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // Operators may link what they install; what agents write is what it is.
+            Ok(found) if found.is_symlink() && jailed => {
+                rejected.push(unreadable(&folder, &path, &not_regular(found.file_type())));
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match misnamed(&folder) {
+                    Some(rejection) => rejected.push(rejection),
+                    None => notes.extend(without_manifest(&folder)),
+                }
+                continue;
+            }
             _ => {}
         }
         match read_limited(&path) {
@@ -141,8 +156,9 @@ fn read_folder(folder: &Path, rejected: &mut Vec<Rejection>) -> Vec<FoundManifes
 
 pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
     // A FIFO would block the start for ever, so the kind is looked at before the file is opened.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() {
+        return Err(not_regular(kind));
     }
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(MANIFEST_LIMIT + 1).read_to_end(&mut bytes)?;
@@ -153,12 +169,59 @@ pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
     })
 }
 
+/// Names that a manifest is given by mistake.
+const MISNAMED: [&str; 4] = ["manifest.yml", "Manifest.yaml", "manifest.json", "manifest.toml"];
+
+/// Folders that tools leave where extensions lie.
+const NO_EXTENSIONS: [&str; 3] = ["target", "__pycache__", "node_modules"];
+
+/// Rejects a folder whose manifest has another name.
+fn misnamed(folder: &Path) -> Option<Rejection> {
+    let mut names = MISNAMED.iter().filter(|name| fs::symlink_metadata(folder.join(name)).is_ok());
+    let name = names.next()?;
+    Some(Rejection {
+        id: folder_name(folder),
+        phase: Phase::Discover,
+        reason: format!("{} is not read", folder.join(name).display()),
+        hint: "name it manifest.yaml".to_owned(),
+        manifest: folder.join(name),
+    })
+}
+
+/// Notes a folder that has no manifest.
+fn without_manifest(folder: &Path) -> Option<String> {
+    let name = folder_name(folder);
+    if NO_EXTENSIONS.contains(&name.as_str()) {
+        return None;
+    }
+    Some(format!(
+        "{} is not an extension: manifest.yaml not found; write it, or move the directory elsewhere",
+        folder.display()
+    ))
+}
+
+/// Says what a file is that is no regular one, in the words of every part of the program.
+fn not_regular(kind: fs::FileType) -> io::Error {
+    use std::os::unix::fs::FileTypeExt as _;
+    let name = match kind {
+        _ if kind.is_symlink() => "a symbolic link",
+        _ if kind.is_dir() => "a directory",
+        _ if kind.is_fifo() => "a FIFO",
+        _ => "a special file",
+    };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {name}, not a regular file"))
+}
+
 fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Rejection {
+    let hint = match error.kind() {
+        io::ErrorKind::InvalidInput => "replace it with a regular file",
+        _ => "check that it is a UTF-8 text file that may be read",
+    };
     Rejection {
         id: folder_name(folder),
         phase: Phase::Discover,
         reason: format!("{}: {error}", path.display()),
-        hint: "check that it is a UTF-8 text file that may be read".to_owned(),
+        hint: hint.to_owned(),
         manifest: path.to_owned(),
     }
 }
@@ -198,6 +261,38 @@ mod tests {
         let found = discover(&home, None, &["a".to_owned()]);
         assert_eq!(found.manifests["a"].manifest.name, "Added");
         assert_eq!(found.notes.len(), 1);
+    }
+
+    #[test]
+    fn folder_without_manifest_is_reported() {
+        let temp = tempfile::tempdir().unwrap();
+        let extensions = temp.path().join("sandbox/extensions");
+        for folder in ["empty", "yml", ".hidden", "target"] {
+            fs::create_dir_all(extensions.join(folder)).unwrap();
+        }
+        fs::write(extensions.join("yml/manifest.yml"), "id: yml\n").unwrap();
+        fs::create_dir(extensions.join("link")).unwrap();
+        let manifest = extensions.join("link/manifest.yaml");
+        std::os::unix::fs::symlink("/etc/hostname", manifest).unwrap();
+        fs::write(extensions.join("file"), "").unwrap();
+        let home = Home::at(temp.path(), HomeSource::Argument).unwrap();
+        let found = discover(&home, None, &[]);
+        let path = |name: &str| home.extensions().join(name).display().to_string();
+        let rejected: Vec<_> =
+            found.rejected.iter().map(|it| (&*it.id, &*it.reason, &*it.hint)).collect();
+        let reason = format!("{} is not read", path("yml/manifest.yml"));
+        let link = "it is a symbolic link, not a regular file";
+        let link = format!("{}: {link}", path("link/manifest.yaml"));
+        assert_eq!(
+            rejected,
+            [
+                ("link", &*link, "replace it with a regular file"),
+                ("yml", &*reason, "name it manifest.yaml")
+            ]
+        );
+        let note = "is not an extension: manifest.yaml not found; write it, or move the directory \
+                    elsewhere";
+        assert_eq!(found.notes, [format!("{} {note}", path("empty"))]);
     }
 
     #[test]

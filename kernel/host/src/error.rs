@@ -78,6 +78,18 @@ pub enum KernelError {
         /// What to do about it; may be empty.
         hint: String,
     },
+    /// An extension that is not loaded could not be started.
+    #[error("`{id}` was not started ({phase}): {reason}")]
+    NotStarted {
+        /// The extension.
+        id: ExtensionId,
+        /// Where it failed.
+        phase: crate::report::Phase,
+        /// Why.
+        reason: String,
+        /// What to do about it; may be empty.
+        hint: String,
+    },
 }
 
 impl KernelError {
@@ -86,7 +98,9 @@ impl KernelError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } => ErrorKind::NotFound,
-            Self::AgentFailed { .. } | Self::NotReloaded { .. } => ErrorKind::Failed,
+            Self::AgentFailed { .. } | Self::NotReloaded { .. } | Self::NotStarted { .. } => {
+                ErrorKind::Failed
+            }
             Self::Call(error) => error.kind,
         }
     }
@@ -107,7 +121,7 @@ impl KernelError {
                     names => format!("did you mean {}?\nsee: {list}", names.join(", ")),
                 }
             }
-            Self::AgentFailed { hint, .. } => hint.clone(),
+            Self::AgentFailed { hint, .. } | Self::NotStarted { hint, .. } => hint.clone(),
             Self::Call(error) => error.hint.clone(),
             Self::NotReloaded { hint, .. } => {
                 format!("{hint}\nthe build that was in use goes on").trim_start().to_owned()

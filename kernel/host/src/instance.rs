@@ -19,6 +19,7 @@ use crate::context_guard::ContextGuard;
 use crate::error::CallError;
 use crate::kernel::Limits;
 use crate::loader::LoadTimings;
+use crate::offered::OfferedNames;
 use crate::remote::{Remote, RemoteOwner};
 use crate::report::LoadedExtension;
 
@@ -32,6 +33,8 @@ pub(crate) struct Instance {
     pub(crate) timings: LoadTimings,
     /// Names and audiences as they were when the extension was wired.
     pub(crate) specs: Vec<ToolSpec>,
+    /// The names that the extension itself gives to what `specs` names.
+    names: OfferedNames,
     pub(crate) priority: Option<i32>,
     remote: RemoteOwner,
     context: Arc<ContextGuard>,
@@ -71,6 +74,7 @@ impl Instance {
             library,
             timings,
             specs: Vec::new(),
+            names: OfferedNames::default(),
             priority: None,
             remote: RemoteOwner::new(remote),
             context: Arc::default(),
@@ -103,11 +107,17 @@ impl Instance {
         }
     }
 
-    /// Names each tool that the manifest exports and the library does not have.
+    /// Names each tool that the manifest exports or renames and the extension does not have.
     pub(crate) fn unknown_exports(&self) -> impl Iterator<Item = String> {
+        let id = &self.manifest.id;
+        let unmatched = self.names.unmatched().iter();
+        let unmatched = unmatched
+            .map(move |entry| format!("`{id}`: tools: {entry}: matches none of its tools"));
         let has = |tool: &String| self.specs.iter().any(|spec| spec.name == *tool);
         let unknown = self.manifest.mcp.tools.iter().filter(move |tool| !has(tool));
-        unknown.map(|tool| format!("`{}` exports the tool `{tool}` and has none", self.manifest.id))
+        let unknown =
+            unknown.map(move |tool| format!("`{id}` exports the tool `{tool}` and has none"));
+        unknown.chain(unmatched)
     }
 
     pub(crate) fn provides(&self, interface: &str) -> bool {
@@ -125,7 +135,9 @@ impl Instance {
             origin: skillhost_contract::payload::Origin::Operator,
             ..CallContext::default()
         };
-        self.specs = self.limited(limits.start, self.remote.tools(&context)).await?;
+        let listed = self.limited(limits.start, self.remote.tools(&context)).await?;
+        self.names = OfferedNames::new(&self.manifest.tools, &listed);
+        self.specs = self.names.rename(listed);
         // The author's code, and not asynchronous.
         let remote = self.remote.share();
         let priority = async { blocking(move || remote.context_priority()).await? };
@@ -149,7 +161,8 @@ impl Instance {
         if !self.remote.has_tools() {
             return Ok(Vec::new());
         }
-        self.limited(limits.context, self.remote.tools(context)).await
+        let listed = self.limited(limits.context, self.remote.tools(context)).await?;
+        Ok(self.names.rename(listed))
     }
 
     pub(crate) async fn invoke(
@@ -159,7 +172,8 @@ impl Instance {
         arguments: &str,
         limit: Duration,
     ) -> Result<ToolOutput, CallError> {
-        self.limited(limit, self.remote.invoke(context, name, arguments)).await
+        let own = self.names.own(name);
+        self.limited(limit, self.remote.invoke(context, own, arguments)).await
     }
 
     pub(crate) async fn get_context(

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use skillhost_contract::payload::{CallContext, Origin, ToolOutput, skill_interface};
 use skillhost_manifest::ExtensionId;
+use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Agent, Resolved, Resolver, catalog_scope, generation, missing_tools};
 use crate::boot::BootOptions;
@@ -105,6 +106,7 @@ pub(crate) struct Shared {
     pub(crate) models: Arc<dyn ModelSource>,
     pub(crate) processes: Arc<dyn ProcessSource>,
     pub(crate) builder: Arc<dyn ExtensionBuilder>,
+    pub(crate) process_home: Option<std::path::PathBuf>,
     pub(crate) secrets: Secrets,
     pub(crate) events: EventBus,
     pub(crate) serving: Serving,
@@ -121,6 +123,8 @@ pub(crate) struct Shared {
     pub(crate) services_run: AtomicBool,
     /// What happens at certain times.
     pub(crate) clockwork: Arc<Clockwork>,
+    /// Cancelled when the kernel ends.
+    pub(crate) stopping: CancellationToken,
     call_ids: AtomicU64,
 }
 
@@ -186,6 +190,7 @@ impl Shared {
             processes,
             supervised,
             builder,
+            process_home,
         } = options;
         let events = EventBus::new(journal_of(&home));
         Self {
@@ -198,6 +203,7 @@ impl Shared {
             models,
             processes,
             builder,
+            process_home,
             secrets,
             events,
             serving: Serving::default(),
@@ -208,6 +214,7 @@ impl Shared {
             configuring: tokio::sync::Mutex::default(),
             services_run: AtomicBool::new(false),
             clockwork: Arc::default(),
+            stopping: CancellationToken::new(),
             call_ids: AtomicU64::new(1),
         }
     }
@@ -451,6 +458,7 @@ impl Kernel {
     /// after the other: service, calls in flight, `stop`, runtime. What an extension depends on is
     /// there until its own end.
     pub async fn shutdown(&self) {
+        self.shared.stopping.cancel();
         self.shared.clockwork.end(self.shared.limits.drain).await;
         self.end_deliveries().await;
         let _alone = self.shared.changes.lock().await;
@@ -468,7 +476,9 @@ impl Kernel {
 
     pub(crate) fn no_extension(&self, id: &str) -> KernelError {
         let state = self.shared.state.load();
-        let similar = similar(id, state.instances.keys().map(ExtensionId::as_str));
+        let rejected = state.report.rejected.iter().map(|rejection| rejection.id.as_str());
+        let known = state.instances.keys().map(ExtensionId::as_str).chain(rejected);
+        let similar = similar(id, known);
         KernelError::NotFound { what: "extension", id: id.to_owned(), similar }
     }
 

@@ -33,12 +33,14 @@ mod journal;
 mod kernel;
 mod loader;
 mod model;
+mod offered;
 mod probe;
 mod process;
 mod reload;
 mod remote;
 mod report;
 mod restart;
+mod retry;
 mod runtime;
 mod scheduler;
 mod secrets;
@@ -76,7 +78,7 @@ pub use model::{
     ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
 };
 pub use probe::{ProbeFailure, Probed, probe};
-pub use process::{ProcessExtension, ProcessSource, ProcessStart};
+pub use process::{ProcessExtension, ProcessSource, ProcessStart, process_home};
 pub use reload::Reloaded;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
 pub use restart::Restarted;

@@ -176,6 +176,18 @@ pub(crate) fn find(entrypoint: &str, manifest_dir: &Path) -> Result<PathBuf, Loa
     }
 }
 
+/// Finds a build in a crate's own `target` that is newer than the library that [`find`] takes from the
+/// crate's folder; returns that library and the newer build.
+pub(crate) fn newer_build(entrypoint: &str, folder: &Path) -> Option<(PathBuf, PathBuf)> {
+    let name = file_name(entrypoint);
+    let modified = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+    let places = ["", "target/release", "target/debug"].map(|place| folder.join(place).join(&name));
+    let current = places[..2].iter().find(|path| path.is_file())?;
+    let since = modified(current)?;
+    let newer = places.iter().find(|path| modified(path).is_some_and(|time| time > since))?;
+    Some((current.clone(), newer.clone()))
+}
+
 /// Opens a library by way of a private copy in `copies`.
 ///
 /// # Errors

@@ -19,8 +19,15 @@ use skillhost_contract::payload::{CallContext, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_manifest::ExtensionId;
 
 use crate::error::CallError;
+use crate::home::Home;
 
 pub(crate) use private::PrivateFolder;
+
+/// The home directory of a process extension: its caches outlive the process.
+#[must_use]
+pub fn process_home(home: &Home, id: &str) -> PathBuf {
+    home.data_dir("kernel").join("homes").join(id)
+}
 
 /// A running process extension. It starts its process again by itself when that ends unasked.
 #[async_trait]

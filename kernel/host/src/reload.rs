@@ -12,6 +12,7 @@ use crate::discovery::{self, FoundManifest};
 use crate::error::{CallError, KernelError};
 use crate::events::topic;
 use crate::kernel::{Kernel, State};
+use crate::loader;
 use crate::report::{LoadReport, Phase};
 use crate::settings::Settings;
 
@@ -20,7 +21,7 @@ use crate::settings::Settings;
 pub struct Reloaded {
     /// The extension.
     pub id: String,
-    /// Version of the build that was in use.
+    /// Version of the build that was in use; empty where none was.
     pub from: String,
     /// Version of the build now in use.
     pub to: String,
@@ -31,25 +32,32 @@ pub struct Reloaded {
 }
 
 impl Kernel {
-    /// Loads the library anew, or starts the process anew, beside the old one, switches, and ends the old one when its calls are
-    /// done. No call is lost: those in flight finish on the old build. The settings are read again
+    /// Loads the library anew, or starts the process anew, beside the old one, switches, and ends the
+    /// old one when its calls are done. No call is lost: those in flight finish on the old build. An
+    /// extension that is not loaded is started, and with it what was rejected for want of it. The settings are read again
     /// from [`BootOptions::settings_file`](crate::BootOptions::settings_file); the new build gets
     /// what they say now.
     ///
     /// # Errors
-    /// [`KernelError::NotFound`] for an extension that is not loaded; [`KernelError::NotReloaded`]
-    /// when the new build is refused, in which case the old one goes on as if nothing had happened.
+    /// [`KernelError::NotFound`] for an extension that is not there; [`KernelError::NotReloaded`] when
+    /// the new build is refused, or is not what would be loaded, in which case the old one goes on as
+    /// if nothing had happened; [`KernelError::NotStarted`] when there was no old one.
     pub async fn reload(&self, id: &str) -> Result<Reloaded, KernelError> {
         let _alone = self.shared.changes.lock().await;
         let started = std::time::Instant::now();
         let state = self.shared.state.load_full();
-        let old = state.instances.get(id).cloned().ok_or_else(|| self.no_extension(id))?;
+        let Some(old) = state.instances.get(id).cloned() else {
+            return self.start_missing(id).await;
+        };
         let settings = self.settings_now(&old.manifest.id)?;
         let found = self.manifest_of(&old.manifest.id, &settings)?;
         let refused = |failure: LoadFailure| {
             let LoadFailure { phase, reason, hint } = failure;
             KernelError::NotReloaded { id: old.manifest.id.clone(), phase, reason, hint }
         };
+        if let Some(stale) = stale_library(&found) {
+            return Err(refused(stale));
+        }
         let new = self.load(&found, &settings).await.map_err(refused)?;
         let mut next = State::clone(&state);
         next.tools.remove(&old.manifest.id);
@@ -88,7 +96,7 @@ impl Kernel {
     }
 
     /// Reads the settings again, where they come from a file.
-    fn settings_now(
+    pub(crate) fn settings_now(
         &self,
         id: &skillhost_manifest::ExtensionId,
     ) -> Result<Arc<Settings>, KernelError> {
@@ -132,6 +140,24 @@ impl Kernel {
     }
 }
 
-fn elapsed_ms(started: std::time::Instant) -> u64 {
+/// Refuses to load a library while a newer one lies where nobody looks: a build whose author expects
+/// to see it.
+fn stale_library(found: &FoundManifest) -> Option<LoadFailure> {
+    // The author's own folder, also where what is loaded is a copy of it.
+    let folder = found.path.parent()?;
+    let (current, newer) = loader::newer_build(found.manifest.entrypoint()?, folder)?;
+    let id = &found.manifest.id;
+    Some(LoadFailure {
+        phase: Phase::Probe,
+        reason: format!(
+            "{} is newer than {}, which is what is loaded",
+            newer.display(),
+            current.display()
+        ),
+        hint: format!("install the new one: skillhost ext build {id}; or remove it"),
+    })
+}
+
+pub(crate) fn elapsed_ms(started: std::time::Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,11 +1,16 @@
 //! What happened when the kernel started.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use skillhost_manifest::ExtensionId;
+use skillhost_contract::payload::ErrorKind;
+use skillhost_manifest::{Action, ExtensionId};
 
+use crate::discovery::FoundManifest;
+use crate::error::{CallError, KernelError};
+use crate::instance::Instance;
 use crate::loader::LoadTimings;
 
 /// The steps an extension goes through, in order.
@@ -107,8 +112,121 @@ pub struct LoadReport {
     pub agents: Vec<LoadedAgent>,
     /// What is not in use, and why.
     pub rejected: Vec<Rejection>,
+    /// The tools that rejected extensions are known to have, with the ids of their owners.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rejected_tools: BTreeMap<String, String>,
     /// Switched off by their manifests.
     pub disabled: Vec<ExtensionId>,
     /// Worth knowing, nothing failed.
     pub notes: Vec<String>,
+}
+
+impl LoadReport {
+    /// Notes the tools of an extension that is rejected after it has listed them.
+    pub(crate) fn note_rejected_tools(&mut self, instance: &Instance) {
+        let id = instance.manifest.id.as_str();
+        let names = instance.specs.iter().map(|spec| (spec.name.clone(), id.to_owned()));
+        self.rejected_tools.extend(names);
+    }
+
+    /// Notes the tools that the manifests of rejected extensions name.
+    pub(crate) fn note_declared_tools(&mut self, manifests: &BTreeMap<ExtensionId, FoundManifest>) {
+        for rejection in &self.rejected {
+            let Some(found) = manifests.get(rejection.id.as_str()) else { continue };
+            let manifest = &found.manifest;
+            let scheduled = manifest.schedules.iter().filter_map(|it| match &it.action {
+                Action::Tool { name, .. } => Some(name),
+                Action::Task(_) | Action::Prompt(_) => None,
+            });
+            let named = manifest.mcp.tools.iter().chain(manifest.tools.rename.values());
+            for name in named.chain(scheduled) {
+                let id = || rejection.id.clone();
+                self.rejected_tools.entry(name.clone()).or_insert_with(id);
+            }
+        }
+    }
+
+    /// Returns the rejection of the extension that a tool belongs to.
+    pub(crate) fn rejected_owner(&self, tool: &str) -> Option<&Rejection> {
+        let owner = self.rejected_tools.get(tool)?;
+        self.rejected.iter().find(|rejection| rejection.id == *owner)
+    }
+
+    /// Says why a tool was not found, where a rejected extension may be the reason.
+    pub(crate) fn explain_tool(&self, tool: &str, error: KernelError) -> KernelError {
+        if !matches!(error, KernelError::NotFound { .. }) {
+            return error;
+        }
+        if let Some(Rejection { id, phase, reason, hint, .. }) = self.rejected_owner(tool) {
+            let reason = reason.lines().next().unwrap_or_default();
+            let message = format!(
+                "the tool `{tool}` is not available: its extension `{id}` was rejected in phase \
+                 {phase}: {reason}"
+            );
+            let error = CallError::new(ErrorKind::NotFound, message).with_hint(hint.clone());
+            return error.with_more("see: skillhost ext doctor").into();
+        }
+        // The tools of an extension that did not come so far are known to itself alone.
+        let word = |id: &str| id.replace('-', "_");
+        let likely = self.rejected.iter().find(|rejection| {
+            let id = word(&rejection.id);
+            word(tool)
+                .strip_prefix(&id)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        });
+        let Some(Rejection { id, phase, .. }) = likely else { return error };
+        let more = format!(
+            "the extension `{id}`, which may have it, was rejected in phase {phase}; \
+             see: skillhost ext doctor"
+        );
+        let hint = error.hint();
+        let error = CallError::new(ErrorKind::NotFound, error.to_string()).with_hint(hint);
+        error.with_more(&more).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> LoadReport {
+        let rejection = |id: &str| Rejection {
+            id: id.to_owned(),
+            phase: Phase::Start,
+            reason: "ended with exit code 1\nlast words".to_owned(),
+            hint: "install it".to_owned(),
+            manifest: PathBuf::new(),
+        };
+        LoadReport {
+            rejected: vec![rejection("weather"), rejection("rss-reader")],
+            rejected_tools: BTreeMap::from([("forecast".to_owned(), "weather".to_owned())]),
+            ..LoadReport::default()
+        }
+    }
+
+    fn explained(tool: &str) -> (String, String) {
+        let missing =
+            KernelError::NotFound { what: "tool", id: tool.to_owned(), similar: Vec::new() };
+        let error = report().explain_tool(tool, missing);
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        (error.to_string(), error.hint())
+    }
+
+    #[test]
+    fn missing_tool_names_rejected_owner() {
+        let (message, hint) = explained("forecast");
+        assert_eq!(
+            message,
+            "the tool `forecast` is not available: its extension `weather` was rejected in phase \
+             start: ended with exit code 1"
+        );
+        assert_eq!(hint, "install it\nsee: skillhost ext doctor");
+        for tool in ["weather_now", "rss_reader_poll", "rss-reader"] {
+            let (message, hint) = explained(tool);
+            assert_eq!(message, format!("no tool `{tool}`"));
+            assert!(hint.contains("which may have it, was rejected in phase start"), "{hint}");
+        }
+        let (message, hint) = explained("weatherman");
+        assert_eq!((&*message, &*hint), ("no tool `weatherman`", "see: skillhost tool list"));
+    }
 }

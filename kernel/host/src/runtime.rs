@@ -2,7 +2,7 @@
 //!
 //! [`run`] has the turn, step by step, and [`asking`] how its model is asked. What a step needs stands beside it, one concern per file:
 //! [`budget`], [`loop_guard`], [`compaction`], [`skills`], [`permissions`], [`arguments`],
-//! [`lineage`]. [`dispatch`] is the one way to a tool, whoever calls it; [`session`] is how it finds
+//! [`argument_check`], [`lineage`]. [`dispatch`] is the one way to a tool, whoever calls it; [`session`] is how it finds
 //! the run that a call belongs to.
 
 use skillhost_contract::payload::{ErrorKind, SkillRef};
@@ -13,6 +13,7 @@ use crate::error::KernelError;
 use crate::model::{ModelError, ModelErrorKind, Usage};
 use crate::thread::ThreadError;
 
+mod argument_check;
 mod arguments;
 mod asking;
 mod begin;
@@ -37,6 +38,7 @@ mod run;
 pub(crate) mod session;
 mod skills;
 
+pub(crate) use argument_check::{ArgumentCheck, schema_mistake};
 pub use budget::Exhausted;
 
 /// What an agent is to do.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use skillhost_contract::payload::{Audience, CallContext, Origin, ToolSpec};
 use skillhost_manifest::{ExtensionId, Manifest};
 
@@ -11,6 +12,7 @@ use crate::error::{CallError, KernelError, similar};
 use crate::instance::Instance;
 use crate::kernel::Shared;
 use crate::runtime::kernel_tools;
+use crate::runtime::{ArgumentCheck, schema_mistake};
 
 /// A tool and the extension it belongs to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,6 +36,7 @@ pub(crate) struct Entry {
     pub(crate) owner: ExtensionId,
     pub(crate) body: ToolBody,
     pub(crate) spec: Arc<ToolSpec>,
+    pub(crate) arguments: Arc<ArgumentCheck>,
 }
 
 /// What does a tool's work.
@@ -53,23 +56,57 @@ pub(crate) type Listing = (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>);
 /// Why a tool cannot be taken into the table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ToolProblem {
-    #[error("the tool name {0:?} is not 1 to 64 letters, digits, `_`, `-` or `.`")]
-    Name(String),
-    #[error("the input schema of the tool `{0}` is not a JSON object")]
-    Schema(String),
+    #[error("the tool name {name:?} is not 1 to 64 letters, digits, `_`, `-` or `.`")]
+    Name { name: String, owner: ExtensionId },
+    #[error("the {which} schema of the tool `{name}` is not a JSON object")]
+    Schema { name: String, which: &'static str },
+    #[error("the {which} schema of the tool `{name}` is not a valid JSON Schema: {mistake}")]
+    InvalidSchema { name: String, which: &'static str, mistake: String },
     #[error("the tool `{name}` is declared twice")]
     Twice { name: String },
     #[error("the tool `{name}` of `{owner}` is already provided by `{other}`")]
-    Taken { name: String, owner: ExtensionId, other: ExtensionId },
+    Taken { name: String, owner: ExtensionId, other: ExtensionId, body: ToolBody },
 }
 
 impl ToolProblem {
+    /// What to do about all of them, one line each.
+    pub(crate) fn hints(problems: &[Self]) -> String {
+        let hints = problems.iter().map(Self::hint).collect::<Vec<_>>().join("\n");
+        let mut seen = BTreeSet::new();
+        // An advice that several share stands once, behind all others.
+        let mut lines: Vec<_> = hints.lines().filter(|line| seen.insert(*line)).collect();
+        lines.sort_by_key(|line| line.starts_with("or "));
+        lines.join("\n")
+    }
+
     /// What to do about it.
-    pub(crate) fn hint(&self) -> &'static str {
+    pub(crate) fn hint(&self) -> String {
+        let manifest = |owner: &ExtensionId, lines: String| {
+            format!("write into the manifest of `{owner}`: tools: {lines}")
+        };
         match self {
-            Self::Taken { .. } => "rename the tool, or disable one of the two",
-            Self::Name(_) | Self::Schema(_) | Self::Twice { .. } => {
-                "correct what the extension's `tools` returns"
+            Self::Taken { body: ToolBody::Agent, .. } => {
+                "choose another id, or disable one of the two".to_owned()
+            }
+            Self::Taken { name, owner, .. } => {
+                let prefix = prefix_of(owner);
+                let lines = match name.starts_with(&prefix) || name.len() + prefix.len() > 64 {
+                    true => format!("{{rename: {{ITS_OWN_NAME: {}}}}}", another(name)),
+                    false => format!("{{prefix: {prefix}}}"),
+                };
+                format!("{}\nor disable one of the two", manifest(owner, lines))
+            }
+            Self::Name { name, owner } => {
+                let valid = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+                let name: String = name.chars().take(200).collect();
+                let new: String =
+                    name.chars().take(64).map(|c| if valid(c) { c } else { '_' }).collect();
+                // Escaped as JSON a text is YAML too.
+                let own = Value::from(name);
+                manifest(owner, format!("{{rename: {{{own}: {new}}}}}"))
+            }
+            Self::Schema { .. } | Self::InvalidSchema { .. } | Self::Twice { .. } => {
+                "correct what the extension's `tools` returns".to_owned()
             }
         }
     }
@@ -81,7 +118,7 @@ impl Default for ToolTable {
         let owner = kernel_tools::owner();
         let entry = |spec: ToolSpec| {
             let name = spec.name.clone();
-            (name, Entry { owner: owner.clone(), body: ToolBody::Kernel, spec: Arc::new(spec) })
+            (name, Entry::new(&owner, ToolBody::Kernel, spec))
         };
         Self { entries: kernel_tools::specs().into_iter().map(entry).collect() }
     }
@@ -126,15 +163,15 @@ impl ToolTable {
         let mut problems = Vec::new();
         let mut added = BTreeMap::new();
         for spec in specs {
-            let entry = Entry { owner: owner.clone(), body, spec: Arc::new(spec.clone()) };
+            let entry = Entry::new(owner, body, spec.clone());
             let name = spec.name.clone();
             if !is_valid_name(&name) {
-                problems.push(ToolProblem::Name(name));
-            } else if !spec.input_schema.is_object() {
-                problems.push(ToolProblem::Schema(name));
+                problems.push(ToolProblem::Name { name, owner: owner.clone() });
+            } else if let Some(problem) = schema_problem(spec) {
+                problems.push(problem);
             } else if let Some(taken) = self.entries.get(&name) {
                 let (owner, other) = (owner.clone(), taken.owner.clone());
-                problems.push(ToolProblem::Taken { name, owner, other });
+                problems.push(ToolProblem::Taken { name, owner, other, body });
             } else if added.insert(name.clone(), entry).is_some() {
                 problems.push(ToolProblem::Twice { name });
             }
@@ -171,6 +208,12 @@ impl ToolTable {
 }
 
 impl Entry {
+    fn new(owner: &ExtensionId, body: ToolBody, spec: ToolSpec) -> Self {
+        let spec = Arc::new(spec);
+        let arguments = Arc::new(ArgumentCheck::new(Arc::clone(&spec)));
+        Self { owner: owner.clone(), body, spec, arguments }
+    }
+
     /// Operators' tools exist for operators only, tools that act for a run for agents only.
     fn offered_to(&self, origin: Origin) -> bool {
         match self.body {
@@ -180,6 +223,32 @@ impl Entry {
             ToolBody::Kernel | ToolBody::Agent => origin == Origin::Agent,
         }
     }
+}
+
+/// Says what is wrong with the schemas of a tool.
+fn schema_problem(spec: &ToolSpec) -> Option<ToolProblem> {
+    let schemas = [("input", Some(&spec.input_schema)), ("output", spec.output_schema.as_ref())];
+    let name = || spec.name.clone();
+    schemas.into_iter().find_map(|(which, schema)| {
+        let schema = schema?;
+        if !schema.is_object() {
+            return Some(ToolProblem::Schema { name: name(), which });
+        }
+        let mistake = schema_mistake(schema)?;
+        Some(ToolProblem::InvalidSchema { name: name(), which, mistake })
+    })
+}
+
+/// The prefix that tells an extension's tools apart from those of others.
+fn prefix_of(owner: &ExtensionId) -> String {
+    let id: String = owner.as_str().chars().take(31).collect();
+    format!("{id}_")
+}
+
+/// A name that differs from `name`.
+fn another(name: &str) -> String {
+    let stem: String = name.chars().take(62).collect();
+    format!("{stem}_2")
 }
 
 fn is_valid_name(name: &str) -> bool {
@@ -236,6 +305,8 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -246,6 +317,74 @@ mod tests {
         }
         for name in ["", "a b", "é", "a/b", &"a".repeat(65)] {
             assert!(!is_valid_name(name), "{name}");
+        }
+    }
+
+    fn spec(name: &str, input_schema: Value) -> ToolSpec {
+        ToolSpec {
+            name: name.to_owned(),
+            description: String::new(),
+            input_schema,
+            output_schema: None,
+            read_only: true,
+            destructive: false,
+            needs_approval: skillhost_contract::payload::Approval::Never,
+            audience: Audience::Agent,
+        }
+    }
+
+    fn told(table: &mut ToolTable, owner: &str, specs: &[ToolSpec]) -> Vec<(String, String)> {
+        let problems = table.try_add(&ExtensionId::new(owner).unwrap(), specs).unwrap_err();
+        problems.iter().map(|problem| (problem.to_string(), problem.hint())).collect()
+    }
+
+    #[test]
+    fn tool_clash_offers_a_prefix() {
+        let mut table = ToolTable::default();
+        let tools = [spec("read", json!({})), spec("weather_now", json!({}))];
+        table.try_add(&ExtensionId::new("core").unwrap(), &tools).unwrap();
+        let message =
+            |name| format!("the tool `{name}` of `weather` is already provided by `core`");
+        let manifest = "write into the manifest of `weather`: tools: ";
+        assert_eq!(
+            told(&mut table, "weather", &tools),
+            [
+                (
+                    message("read"),
+                    format!("{manifest}{{prefix: weather_}}\nor disable one of the two")
+                ),
+                (
+                    message("weather_now"),
+                    format!(
+                        "{manifest}{{rename: {{ITS_OWN_NAME: weather_now_2}}}}\nor disable one of the two"
+                    )
+                ),
+            ]
+        );
+        assert_eq!(
+            told(&mut table, "weather", &[spec("a/\"b", json!({}))])[0].1,
+            format!("{manifest}{{rename: {{\"a/\\\"b\": a__b}}}}")
+        );
+    }
+
+    #[test]
+    fn tool_with_invalid_schema_is_refused() {
+        let mut table = ToolTable::default();
+        let output = ToolSpec { output_schema: Some(json!([])), ..spec("c", json!({})) };
+        let tools = [spec("a", json!(7)), spec("b", json!({"type": "objekt"})), output];
+        let messages: Vec<_> =
+            told(&mut table, "weather", &tools).into_iter().map(|(message, _)| message).collect();
+        assert_eq!(messages[0], "the input schema of the tool `a` is not a JSON object");
+        let start =
+            "the input schema of the tool `b` is not a valid JSON Schema: `/type`: \"objekt\"";
+        assert!(messages[1].starts_with(start), "{}", messages[1]);
+        assert_eq!(messages[2], "the output schema of the tool `c` is not a JSON object");
+    }
+
+    #[test]
+    fn kernel_tools_have_valid_schemas() {
+        for spec in kernel_tools::specs() {
+            assert_eq!(schema_problem(&spec), None, "{}", spec.name);
         }
     }
 }

@@ -21,6 +21,23 @@ fn main() {
         "silent" => loop {
             std::thread::park();
         },
+        // Once, and then as it should.
+        "flaky" if !data().join("tried").exists() => {
+            let _ = fs::write(data().join("tried"), "");
+            eprint("the first start fails");
+            exit(9);
+        }
+        "keyed" => {
+            let Some(key) = std::env::var_os("SAMPLE_KEY") else {
+                eprint("SAMPLE_KEY is not set");
+                exit(3);
+            };
+            // As programs do that fetch what they need.
+            let cache = std::env::var_os("XDG_CACHE_HOME").unwrap_or_default();
+            let file = Path::new(&cache).join("starts");
+            let starts = fs::read_to_string(&file).unwrap_or_default();
+            let _ = fs::write(file, format!("{starts}{}\n", key.display()));
+        }
         // Once, then never again.
         "once" if data().join("started").exists() => {
             eprint("the second start fails");
@@ -46,6 +63,11 @@ fn main() {
             "tools/list" if mode == "crowded" => {
                 let tools: Vec<_> = (0..200).map(|n| tool(&format!("t{n}"))).collect();
                 answer(&id, &json!({"tools": tools}));
+            }
+            "tools/list" if mode == "objekt" => {
+                let mut broken = tool("measure");
+                broken["inputSchema"]["properties"]["text"]["type"] = json!("objekt");
+                answer(&id, &json!({"tools": [broken]}));
             }
             "tools/list" => list(&id, &message["params"]),
             "tools/call" => call(&id, &message["params"]),

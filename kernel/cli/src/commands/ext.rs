@@ -21,7 +21,9 @@ pub(super) fn ext(session: &Session, command: &ExtCommand) -> Outcome {
         ExtCommand::New(args) => ext_new::ext_new(session, args),
         ExtCommand::Build(args) => ext_build::build(session, args),
         ExtCommand::Rollback { id } => ext_build::roll_back(session, id),
-        ExtCommand::Probe { manifest } => ext_build::probe(session, manifest),
+        ExtCommand::Probe { manifest, process_home } => {
+            ext_build::probe(session, manifest, process_home.as_deref())
+        }
     }
 }
 
@@ -180,6 +182,9 @@ fn reload(session: &Session, id: &str) -> Outcome {
     };
     if session.output.json {
         session.output.object(&reloaded)?;
+    } else if reloaded.from.is_empty() {
+        let Reloaded { id, to, switched_ms, .. } = reloaded;
+        session.output.line(format!("started {id} {to} (after {switched_ms} ms)"))?;
     } else {
         session.output.line(format!(
             "reloaded {}: {} → {} (switched after {} ms, the old build ended after {} ms)",

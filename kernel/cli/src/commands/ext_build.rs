@@ -98,10 +98,12 @@ fn interruptible<T: DeserializeOwned>(session: &Session, request: Request) -> Re
 }
 
 /// Loads one extension and says what it is, on one line: what `ext build` starts and reads.
-pub(super) fn probe(session: &Session, manifest: &Path) -> Outcome {
+pub(super) fn probe(session: &Session, manifest: &Path, process_home: Option<&Path>) -> Outcome {
     let home = session.trusted_home()?;
     let processes = Arc::new(Processes::default());
-    let options = BootOptions { processes, ..BootOptions::new(home, Settings::default()) };
+    let process_home = process_home.map(Path::to_owned);
+    let options =
+        BootOptions { processes, process_home, ..BootOptions::new(home, Settings::default()) };
     let report = match session.block_on(load(options, manifest))? {
         Ok(probed) => TrialReport::Loaded(probed),
         Err(failure) => TrialReport::Rejected(failure),

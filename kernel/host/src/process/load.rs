@@ -1,15 +1,16 @@
 //! From a manifest with a command to a running process.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use skillhost_contract::payload::BuildInfo;
 
-use super::ProcessStart;
 use super::private::PrivateFolder;
+use super::{ProcessStart, process_home as process_home_of};
 use crate::boot::{LoadFailure, blocking};
 use crate::discovery::FoundManifest;
 use crate::home::Home;
@@ -25,7 +26,7 @@ use crate::settings::Settings;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Variables of the kernel that a process has too.
-const PASSED_ON: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
+const PASSED_ON: [&str; 3] = ["PATH", "LANG", "TMPDIR"];
 
 impl Kernel {
     /// Checks a process extension's files, starts it and waits until it has answered the handshake.
@@ -53,7 +54,7 @@ impl Kernel {
             folder: folder.path.clone(),
             note: folder.path.with_extension("pid"),
             environment: self.environment_of(found, settings)?,
-            handshake: limits.start,
+            handshake: found.manifest.start_timeout_ms.map_or(limits.start, Duration::from_millis),
             grace: GRACE,
             stop: limits.stop,
             memory: settings.processes.memory_limit_mib.saturating_mul(1024 * 1024),
@@ -68,20 +69,32 @@ impl Kernel {
         Ok(Instance::new(Arc::clone(&found.manifest), build, program, timings, remote))
     }
 
-    /// The whole environment of a process: little of the kernel's own, what the contract's
-    /// `ExtensionInit` tells a library, and the secrets that the manifest names.
+    /// The whole environment of a process: little of the kernel's own, a home directory of its own,
+    /// what the contract's `ExtensionInit` tells a library, and the variables and secrets that the
+    /// manifest names.
     fn environment_of(
         &self,
         found: &FoundManifest,
         settings: &Settings,
     ) -> Result<BTreeMap<String, String>, LoadFailure> {
         let init = self.init_of(found, settings);
-        fs::create_dir_all(&init.data_dir).map_err(|error| LoadFailure {
-            phase: Phase::Probe,
-            reason: format!("{}: {error}", init.data_dir.display()),
-            hint: "check that the home may be written to".to_owned(),
-        })?;
-        let secrets = found.manifest.secrets.iter();
+        let manifest = &found.manifest;
+        let process_home = self.shared.process_home.clone();
+        let process_home = process_home
+            .unwrap_or_else(|| process_home_of(&self.shared.home, manifest.id.as_str()));
+        let cache = process_home.join(".cache");
+        let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+        for (path, created) in [
+            (&init.data_dir, fs::create_dir_all(&init.data_dir)),
+            (&cache, private(&process_home).and_then(|()| private(&cache))),
+        ] {
+            created.map_err(|error| LoadFailure {
+                phase: Phase::Probe,
+                reason: format!("{}: {error}", path.display()),
+                hint: "check that the home may be written to".to_owned(),
+            })?;
+        }
+        let secrets = manifest.secrets.iter();
         let mut environment: BTreeMap<_, _> = secrets
             .filter_map(|name| Some((name.clone(), self.shared.secrets.get(name)?)))
             .collect();
@@ -89,6 +102,12 @@ impl Kernel {
         environment.extend(
             PASSED_ON.iter().filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?))),
         );
+        if !manifest.env.contains_key("HOME") {
+            let shown = |path: &Path| path.to_string_lossy().into_owned();
+            environment.insert("HOME".to_owned(), shown(&process_home));
+            environment.insert("XDG_CACHE_HOME".to_owned(), shown(&cache));
+        }
+        environment.extend(manifest.env.clone());
         let data_dir = init.data_dir.to_string_lossy().into_owned();
         for (name, value) in [
             ("SKILLHOST_ID", init.id),

@@ -4,11 +4,12 @@
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
+use super::argument_check::ArgumentCheck;
 use crate::error::similar;
 use crate::model::ModelTool;
 
 /// Mistakes that are named in one message.
-const MISTAKES: usize = 8;
+pub(super) const MAX_MISTAKES: usize = 8;
 /// Characters of the schema that are repeated.
 const SCHEMA: usize = 1_500;
 /// Values of an enumeration that are repeated.
@@ -23,13 +24,25 @@ pub(crate) struct Repair(pub(crate) String);
 ///
 /// # Errors
 /// [`Repair`], for the model.
-pub(crate) fn check(tool: &ModelTool, written: &str) -> Result<String, Repair> {
+pub(crate) fn check(
+    tool: &ModelTool,
+    cached: Option<&ArgumentCheck>,
+    written: &str,
+) -> Result<String, Repair> {
     let text = if written.trim().is_empty() { "{}" } else { written };
     let mistakes = match serde_json::from_str::<Value>(text) {
-        Ok(value @ Value::Object(_)) => match jsonschema::validator_for(&tool.input_schema) {
-            Ok(validator) => validator.iter_errors(&value).map(|e| describe(&e, tool)).collect(),
-            // A schema that cannot be used is not the model's mistake; the tool checks for itself.
-            Err(_) => Vec::new(),
+        Ok(value @ Value::Object(_)) => match cached.filter(|it| it.is_of(&tool.input_schema)) {
+            Some(cached) => cached.mistakes(&value),
+            // What a tool offers may depend on who asks.
+            None => match jsonschema::validator_for(&tool.input_schema) {
+                Ok(validator) => {
+                    let errors = validator.iter_errors(&value);
+                    errors.map(|error| describe(&error, &tool.input_schema)).collect()
+                }
+                // A schema that cannot be used is not the model's mistake; the tool checks for
+                // itself.
+                Err(_) => Vec::new(),
+            },
         },
         Ok(_) => vec!["they are JSON, but not an object".to_owned()],
         Err(error) => vec![format!("they are not JSON: {error}")],
@@ -38,9 +51,9 @@ pub(crate) fn check(tool: &ModelTool, written: &str) -> Result<String, Repair> {
         return Ok(text.to_owned());
     }
     let mut lines = vec![format!("`{}` was not called: its arguments are wrong.", tool.name)];
-    lines.extend(mistakes.iter().take(MISTAKES).map(|mistake| format!("- {mistake}")));
-    if mistakes.len() > MISTAKES {
-        lines.push(format!("- and {} more", mistakes.len() - MISTAKES));
+    lines.extend(mistakes.iter().take(MAX_MISTAKES).map(|mistake| format!("- {mistake}")));
+    if mistakes.len() > MAX_MISTAKES {
+        lines.push(format!("- and {} more", mistakes.len() - MAX_MISTAKES));
     }
     lines.push(format!("Its schema: {}", shortened(&tool.input_schema)));
     lines.push("Call it again with corrected arguments.".to_owned());
@@ -48,12 +61,12 @@ pub(crate) fn check(tool: &ModelTool, written: &str) -> Result<String, Repair> {
 }
 
 /// One mistake: where, what, and what was probably meant.
-fn describe(error: &jsonschema::ValidationError<'_>, tool: &ModelTool) -> String {
+pub(super) fn describe(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
     let place = error.instance_path().as_str();
     let at = if place.is_empty() { String::new() } else { format!("`{}`: ", cut(place, 100)) };
     let what = match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let properties = tool.input_schema["properties"].as_object();
+            let properties = schema["properties"].as_object();
             let known: Vec<_> = properties.into_iter().flatten().map(|(name, _)| &**name).collect();
             let unknown = |name: &String| {
                 let name = cut(name, 100);
@@ -161,13 +174,13 @@ mod tests {
     fn wrong(written: &str, mistakes: &str) {
         let expected =
             format!("`read` was not called: its arguments are wrong.\n{mistakes}\n{SCHEMA_LINE}");
-        assert_eq!(check(&tool(), written), Err(Repair(expected)));
+        assert_eq!(check(&tool(), None, written), Err(Repair(expected)));
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_place_and_what_was_meant() {
         assert_eq!(
-            check(&tool(), " {\"skill_id\": \"greet\"}"),
+            check(&tool(), None, " {\"skill_id\": \"greet\"}"),
             Ok(" {\"skill_id\": \"greet\"}".into())
         );
         wrong("", "- the field `skill_id` is missing");
@@ -194,7 +207,7 @@ mod tests {
     #[test]
     fn a_schema_that_is_none_stops_no_call() {
         let tool = ModelTool { input_schema: json!({"type": 7}), ..tool() };
-        assert_eq!(check(&tool, "{}"), Ok("{}".into()));
+        assert_eq!(check(&tool, None, "{}"), Ok("{}".into()));
     }
 
     #[test]
@@ -202,7 +215,7 @@ mod tests {
         let many: Vec<_> = (0..500).map(|n| format!("skill-{n}")).collect();
         let schema = json!({"properties": {"id": {"enum": many}}});
         let tool = ModelTool { input_schema: schema, ..tool() };
-        let Repair(text) = check(&tool, r#"{"id": "skill-500"}"#).unwrap_err();
+        let Repair(text) = check(&tool, None, r#"{"id": "skill-500"}"#).unwrap_err();
         assert!(text.contains("\"skill-19\" and 480 more; did you mean skill-50, "), "{text}");
         assert!(text.len() < 1_500, "{text}");
     }

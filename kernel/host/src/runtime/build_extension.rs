@@ -1,19 +1,21 @@
 //! An extension that was written is checked, shown, built, tried, installed and taken into use.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use serde_json::json;
 use skillhost_contract::payload::{
     Approval, Audience, CallContext, ErrorKind, ToolOutput, ToolSpec,
 };
-use skillhost_manifest::ExtensionId;
+use skillhost_manifest::{Dependency, ExtensionId, Manifest};
 
 use crate::boot::RESERVED;
 use crate::builder::{BuildPlan, BuildPreview, Built, Candidate, RolledBack};
-use crate::discovery;
-use crate::error::{CallError, KernelError};
+use crate::discovery::{self, Discovered};
+use crate::error::{CallError, KernelError, similar};
 use crate::events::topic;
 use crate::kernel::Kernel;
-use crate::tools::ToolTable;
+use crate::tools::{ToolProblem, ToolTable};
 
 /// The tool's name.
 pub(crate) const NAME: &str = "build_extension";
@@ -135,7 +137,27 @@ impl Kernel {
 
     async fn plan_build(&self, id: &str) -> Result<BuildPlan, CallError> {
         let id = self.own_extension(id)?;
-        self.shared.builder.inspect(&id).await
+        let plan = self.shared.builder.inspect(&id).await?;
+        self.check_dependencies(&plan.manifest)?;
+        Ok(plan)
+    }
+
+    /// Refuses what could not be loaded for want of another extension.
+    fn check_dependencies(&self, manifest: &Manifest) -> Result<(), CallError> {
+        let shadowing = &self.shared.settings.load().allow_shadowing;
+        let installation = self.shared.installation.as_ref();
+        let found = discovery::discover(&self.shared.home, installation, shadowing);
+        let mut needed = manifest.depends_on.iter().filter(|needed| !needed.optional);
+        let missing = needed.find(|needed| !found.manifests.contains_key(&needed.id));
+        let Some(Dependency { id, line, column, .. }) = missing else { return Ok(()) };
+        let message =
+            format!("manifest.yaml:{line}:{column}: depends_on: extension `{id}` not found");
+        let names = similar(id.as_str(), found.manifests.keys().map(ExtensionId::as_str));
+        let hint = match names.as_slice() {
+            [] => "install it first, or take it out of depends_on".to_owned(),
+            names => format!("did you mean {}?", names.join(", ")),
+        };
+        Err(CallError::new(ErrorKind::Denied, message).with_hint(hint))
     }
 
     /// The id of an extension whose manifest lies in `sandbox/extensions` and counts.
@@ -162,15 +184,7 @@ impl Kernel {
                 owner.path.display()
             ))),
             Some(_) => Err(denied(format!("the id `{id}` is that of an extension that ships"))),
-            None => Err(match found.rejected.iter().find(|rejected| rejected.manifest == place) {
-                Some(rejected) => CallError::new(ErrorKind::Failed, rejected.reason.clone())
-                    .with_hint(rejected.hint.clone()),
-                None => CallError::new(
-                    ErrorKind::NotFound,
-                    format!("there is no sandbox/extensions/{id}/manifest.yaml with `id: {id}`"),
-                )
-                .with_hint("write the manifest and the sources there first"),
-            }),
+            None => Err(unusable_manifest(&id, &place, &found)),
         }
     }
 
@@ -243,13 +257,36 @@ impl Kernel {
         tools.try_add(id, &made.tools).map_err(|problems| {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             CallError::new(ErrorKind::Conflict, lines.join("\n"))
-                .with_hint("give the tools names of their own; nothing was installed")
+                .with_hint(ToolProblem::hints(&problems))
+                .with_more("nothing was installed")
         })
     }
 
     fn is_loaded(&self, id: &ExtensionId) -> bool {
         self.shared.state.load().instances.contains_key(id)
     }
+}
+
+/// Says why no manifest at `place` has the id.
+fn unusable_manifest(id: &ExtensionId, place: &Path, found: &Discovered) -> CallError {
+    let mut rejected = found.rejected.iter();
+    if let Some(rejected) = rejected.find(|it| it.manifest.parent() == place.parent()) {
+        return CallError::new(ErrorKind::Failed, rejected.reason.clone())
+            .with_hint(rejected.hint.clone());
+    }
+    let mut others = found.manifests.iter().filter(|(_, found)| found.path == place);
+    if let Some((other, _)) = others.next() {
+        let message = format!(
+            "sandbox/extensions/{id}/manifest.yaml has the id `{other}`, and its directory is named \
+             `{id}`"
+        );
+        return CallError::new(ErrorKind::Conflict, message).with_hint("give both the same name");
+    }
+    CallError::new(
+        ErrorKind::NotFound,
+        format!("there is no sandbox/extensions/{id}/manifest.yaml with `id: {id}`"),
+    )
+    .with_hint("write the manifest and the sources there first")
 }
 
 fn changed(id: &ExtensionId) -> CallError {

@@ -101,7 +101,12 @@ impl Run<'_> {
     /// Arguments that fit a tool that was offered, or what to tell the model.
     fn checked(&self, turn: &Turn, call: &ModelCall) -> Result<String, arguments::Repair> {
         match turn.tools.iter().find(|tool| tool.name == call.name) {
-            Some(tool) => arguments::check(tool, &call.arguments),
+            Some(tool) => {
+                let state = self.kernel.shared.state.load();
+                let entry = state.tools.find(&call.name, Origin::Agent).ok();
+                let cached = entry.map(|entry| &*entry.arguments);
+                arguments::check(tool, cached, &call.arguments)
+            }
             None => Err(arguments::Repair(self.no_such_tool(&turn.tools, &call.name))),
         }
     }

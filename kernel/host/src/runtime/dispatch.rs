@@ -49,7 +49,7 @@ impl Kernel {
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
         let found = self.find_tool(name, context.origin)?;
-        check_arguments(arguments)?;
+        found.entry.arguments.check(arguments)?;
         let session = self.session_of(&context);
         if let Some(session) = &session {
             self.check_permitted(session, &found.entry)?;
@@ -123,6 +123,7 @@ impl Kernel {
                 )
                 .into());
         }
+        found.entry.arguments.check(arguments)?;
         Ok(instance.invoke(context, name, arguments, limit).await?)
     }
 
@@ -130,7 +131,7 @@ impl Kernel {
         self.shared.pin(|state| {
             let entry = match state.tools.find(name, origin) {
                 Ok(entry) => entry.clone(),
-                Err(error) => return Some(Err(error)),
+                Err(error) => return Some(Err(state.report.explain_tool(name, error))),
             };
             let body = match entry.body {
                 ToolBody::Library => Body::Library(state.instances[&entry.owner].pin()?),
@@ -279,35 +280,4 @@ fn nobody_to_ask(tool: &str) -> CallError {
     .with_hint(format!(
         "a person can consent in `skillhost chat`, or call it: skillhost tool call {tool}"
     ))
-}
-
-/// Arguments are one JSON object; their fields are the tool's business.
-pub(super) fn check_arguments(arguments: &str) -> Result<(), CallError> {
-    let invalid = |message: String| {
-        CallError::new(ErrorKind::InvalidArgument, message)
-            .with_hint("arguments are one JSON object, such as {\"skill_id\": \"code-review\"}")
-    };
-    match serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
-        Err(error) => Err(invalid(format!("the arguments are not JSON: {error}"))),
-        Ok(_) if !arguments.trim_start().starts_with('{') => {
-            Err(invalid("the arguments are not a JSON object".to_owned()))
-        }
-        Ok(_) => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_must_be_one_object() {
-        assert_eq!(check_arguments(" {\"a\": 1}"), Ok(()));
-        let message = |text| check_arguments(text).unwrap_err().message;
-        assert_eq!(message("[1]"), "the arguments are not a JSON object");
-        assert_eq!(message("\"x\""), "the arguments are not a JSON object");
-        assert!(message("{\"a\": }").starts_with("the arguments are not JSON"));
-        assert!(message("{} {}").starts_with("the arguments are not JSON"));
-        assert!(message("").starts_with("the arguments are not JSON"));
-    }
 }

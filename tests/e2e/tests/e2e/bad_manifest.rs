@@ -195,13 +195,14 @@ fn what_stands_in_the_place_of_a_manifest() {
       hint: correct the manifest; skillhost schema manifest prints its schema
     rejected folder in phase discover
       manifest: [HOME]/sandbox/extensions/folder/manifest.yaml
-      reason: [HOME]/sandbox/extensions/folder/manifest.yaml: not a regular file
-      hint: check that it is a UTF-8 text file that may be read
+      reason: [HOME]/sandbox/extensions/folder/manifest.yaml: it is a directory, not a regular file
+      hint: replace it with a regular file
     rejected pipe in phase discover
       manifest: [HOME]/sandbox/extensions/pipe/manifest.yaml
-      reason: [HOME]/sandbox/extensions/pipe/manifest.yaml: not a regular file
-      hint: check that it is a UTF-8 text file that may be read
+      reason: [HOME]/sandbox/extensions/pipe/manifest.yaml: it is a FIFO, not a regular file
+      hint: replace it with a regular file
     review human: people decide about proposals
+    note [HOME]/sandbox/extensions/nothing is not an extension: manifest.yaml not found; write it, or move the directory elsewhere
     note `skill_registry` would like `embedding`, which does not exist
     ");
 }

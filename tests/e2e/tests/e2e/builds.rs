@@ -270,7 +270,7 @@ fn what_may_not_be_built_is_refused_with_its_place_before_anything_is_asked() {
     refused("huge: 1073741824 bytes, more than the 1048576 that one file may have");
     fs::remove_file(path("huge")).unwrap();
     symlink("/etc/passwd", path("src/secrets.rs")).unwrap();
-    refused("src/secrets.rs: neither a file nor a folder");
+    refused("src/secrets.rs: it is a symbolic link, not a regular file");
     fs::remove_file(path("src/secrets.rs")).unwrap();
     home.write(path(".cargo/config.toml"), "[build]\nrustc-wrapper = \"/tmp/x\"\n");
     refused(".cargo: configuration for cargo is not taken from an extension");

@@ -40,6 +40,7 @@ mod mcp_rmcp;
 mod mcp_values;
 mod models;
 mod paths;
+mod process_manifest;
 mod processes;
 mod proposals;
 mod propose;

@@ -303,8 +303,16 @@ fn a_process_knows_its_settings_and_nothing_of_the_kernels_environment() {
     let seen: Value = serde_json::from_str(&output.stdout).unwrap();
     let environment = seen["environment"].as_object().unwrap();
     let names: Vec<_> = environment.keys().map(String::as_str).collect();
-    let expected =
-        ["HOME", "LANG", "PATH", "SKILLHOST_CONFIG", "SKILLHOST_DATA_DIR", "SKILLHOST_ID", "TOKEN"];
+    let expected = [
+        "HOME",
+        "LANG",
+        "PATH",
+        "SKILLHOST_CONFIG",
+        "SKILLHOST_DATA_DIR",
+        "SKILLHOST_ID",
+        "TOKEN",
+        "XDG_CACHE_HOME",
+    ];
     assert_eq!(names, expected);
     let value = |name: &str| environment[name].as_str().unwrap().to_owned();
     let config: Value = serde_json::from_str(&value("SKILLHOST_CONFIG")).unwrap();
@@ -336,7 +344,8 @@ fn the_python_template_is_an_extension_as_it_stands() {
     insta::assert_snapshot!(home.skillhost(call("count_words", r#"{"txet":"one two"}"#)), @"
     exit 2
     --- stderr
-    error: missing arguments: ['text'], unknown arguments: ['txet']
+    error: the arguments of `count_words` are not valid: there is no field `txet`; did you mean text?; the field `text` is missing
+    hint: see the tool's input schema: skillhost tool list --json
     ");
     let settings = "extensions: {word_count: {most_words: 1}}\n";
     let home = home.settings(settings);

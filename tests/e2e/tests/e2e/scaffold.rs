@@ -52,12 +52,12 @@ fn a_scaffold_builds_loads_answers_and_reloads() {
         call(&home, r#"{"name":"Ada"}"#).success().stdout,
         "Hello, Ada! This is tea-time.\n"
     );
-    insta::assert_snapshot!(call(&home, "{}"), @r#"
+    insta::assert_snapshot!(call(&home, "{}"), @"
     exit 2
     --- stderr
-    error: `name` is missing
-    hint: pass {"name": "Ada"}
-    "#);
+    error: the arguments of `tea_time_greet` are not valid: the field `name` is missing
+    hint: see the tool's input schema: skillhost tool list --json
+    ");
 
     let source = fs::read_to_string(folder.join("src/lib.rs")).unwrap();
     fs::write(folder.join("src/lib.rs"), source.replace("Hello, {name}!", "Tea, {name}?")).unwrap();

@@ -250,21 +250,21 @@ fn what_is_wrong_with_a_call_is_said() {
     insta::assert_snapshot!(call("echo", "{}"), @"
     exit 2
     --- stderr
-    error: arguments: missing field `text`
+    error: the arguments of `echo` are not valid: the field `text` is missing
     hint: see the tool's input schema: skillhost tool list --json
     ");
     insta::assert_snapshot!(call("echo", r#"{"text":"a","loud":true}"#), @"
     exit 2
     --- stderr
-    error: arguments: unknown field `loud`, expected `text`
+    error: the arguments of `echo` are not valid: there is no field `loud`
     hint: see the tool's input schema: skillhost tool list --json
     ");
-    insta::assert_snapshot!(call("echo", r#"{"text":1}"#), @"
+    insta::assert_snapshot!(call("echo", r#"{"text":1}"#), @r#"
     exit 2
     --- stderr
-    error: arguments: invalid type: integer `1`, expected a string
+    error: the arguments of `echo` are not valid: `/text`: 1 is not of type "string"
     hint: see the tool's input schema: skillhost tool list --json
-    ");
+    "#);
     insta::assert_snapshot!(call("read_skil", "{}"), @"
     exit 3
     --- stderr
@@ -287,7 +287,7 @@ fn what_is_wrong_with_a_call_is_said() {
     insta::assert_snapshot!(call("list_skills", r#"{"limit":-1}"#), @"
     exit 2
     --- stderr
-    error: arguments: invalid value: integer `-1`, expected usize
+    error: the arguments of `list_skills` are not valid: `/limit`: -1 is less than the minimum of 1
     hint: see the tool's input schema: skillhost tool list --json
     ");
     insta::assert_snapshot!(home.skillhost(["tool", "call", "zzz", "{}", "--json"]), @r#"

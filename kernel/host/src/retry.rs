@@ -1,0 +1,274 @@
+//! Extensions that are brought in after the start: those that failed once, and what waits for them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
+
+use crate::boot::{LoadFailure, RESERVED};
+use crate::context_chain::ContextChain;
+use crate::discovery::{self, FoundManifest};
+use crate::error::KernelError;
+use crate::events::topic;
+use crate::instance::Instance;
+use crate::kernel::{Kernel, Shared, State};
+use crate::reload::{Reloaded, elapsed_ms};
+use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
+use crate::settings::Settings;
+use crate::supervision::{Backoff, Ended, Next, SupervisorSettings};
+
+type Manifests = BTreeMap<ExtensionId, FoundManifest>;
+
+impl Kernel {
+    /// Starts an extension that is not loaded, and those that were rejected because it was not. The
+    /// caller holds the lock for changes.
+    pub(crate) async fn start_missing(&self, id: &str) -> Result<Reloaded, KernelError> {
+        let started = Instant::now();
+        let id = ExtensionId::new(id).map_err(|_| self.no_extension(id))?;
+        let settings = self.settings_now(&id)?;
+        let shadowing = &settings.allow_shadowing;
+        let installation = self.shared.installation.as_ref();
+        let mut found = discovery::discover(&self.shared.home, installation, shadowing);
+        let index = found.rejected.iter().position(|rejection| rejection.id == id.as_str());
+        if let Some(rejection) = index.map(|index| found.rejected.swap_remove(index)) {
+            let Rejection { phase, reason, hint, .. } = rejection;
+            return Err(not_started(&id, LoadFailure { phase, reason, hint }));
+        }
+        let wanted = found.manifests.get(&id).filter(|it| it.manifest.agent().is_none());
+        let wanted = wanted.ok_or_else(|| self.no_extension(id.as_str()))?;
+        let to = match self.bring_in(wanted, &settings).await {
+            Ok(instance) => instance.build.version.clone(),
+            Err(failure) => {
+                self.reject_again(id.as_str(), &failure);
+                return Err(not_started(&id, failure));
+            }
+        };
+        self.bring_in_waiting(&found.manifests, &settings).await;
+        self.settle_agents(&found.manifests).await;
+        self.shared.settings.store(settings);
+        self.shared.clockwork.changed();
+        self.follow_handlers(&self.shared.state.load_full()).await;
+        let payload = serde_json::json!({ "id": id, "from": "", "to": to });
+        self.shared.events.publish_own(topic::RELOADED, &payload).await;
+        let switched_ms = elapsed_ms(started);
+        Ok(Reloaded {
+            id: id.to_string(),
+            from: String::new(),
+            to,
+            switched_ms,
+            drained_ms: switched_ms,
+        })
+    }
+
+    /// Loads and wires one extension whose dependencies are there.
+    async fn bring_in(
+        &self,
+        found: &FoundManifest,
+        settings: &Settings,
+    ) -> Result<Arc<Instance>, LoadFailure> {
+        let id = &found.manifest.id;
+        let plan = |reason: String, hint: &str| LoadFailure {
+            phase: Phase::Plan,
+            reason,
+            hint: hint.to_owned(),
+        };
+        if RESERVED.contains(&id.as_str()) {
+            return Err(plan(format!("the id `{id}` is the kernel's own"), "choose another id"));
+        }
+        if !found.manifest.enabled {
+            return Err(plan(
+                "it is disabled".to_owned(),
+                "remove `enabled: false` from its manifest",
+            ));
+        }
+        let state = self.shared.state.load_full();
+        if let Some(missing) = missing_dependency(&state, found) {
+            let hint = format!("start that one first: skillhost ext reload {missing}");
+            return Err(plan(format!("depends on `{missing}`, which is not loaded"), &hint));
+        }
+        let instance = self.load(found, settings).await?;
+        let mut next = State::clone(&state);
+        if let Err(problems) = next.tools.add(&instance) {
+            Arc::new(instance).end(&self.shared.limits).await;
+            return Err(LoadFailure::tools(&problems));
+        }
+        let instance = Arc::new(instance);
+        next.order.push(id.clone());
+        next.instances.insert(id.clone(), Arc::clone(&instance));
+        next.chain = ContextChain::of(next.instances.values());
+        if found.path.starts_with(self.shared.home.extensions()) {
+            let mut added = (*next.added).clone();
+            added.insert(id.clone());
+            next.added = Arc::new(added);
+        }
+        let mut report = LoadReport::clone(&state.report);
+        report.loaded.push(instance.report());
+        report.rejected.retain(|rejection| rejection.id != id.as_str());
+        report.rejected_tools.retain(|_, owner| owner != id.as_str());
+        next.report = Arc::new(report);
+        self.shared.state.store(Arc::new(next));
+        if self.shared.services_run.load(Ordering::SeqCst) {
+            self.start_service(&instance);
+        }
+        Ok(instance)
+    }
+
+    /// Brings in what was rejected for want of a dependency that is there now, in whatever order.
+    async fn bring_in_waiting(&self, manifests: &Manifests, settings: &Settings) {
+        loop {
+            let state = self.shared.state.load_full();
+            let waiting = state.report.rejected.iter().filter(|it| it.phase == Phase::Plan);
+            let next = waiting.filter_map(|it| manifests.get(it.id.as_str())).find(|found| {
+                found.manifest.agent().is_none()
+                    && found.manifest.enabled
+                    && missing_dependency(&state, found).is_none()
+            });
+            let Some(found) = next else { return };
+            if let Err(failure) = self.bring_in(found, settings).await {
+                // In another phase it is not looked at again.
+                let phase = failure.phase.max(Phase::Probe);
+                self.reject_again(found.manifest.id.as_str(), &LoadFailure { phase, ..failure });
+            }
+        }
+    }
+
+    /// Has agents that waited for an extension put together again.
+    async fn settle_agents(&self, manifests: &Manifests) {
+        let mut next = State::clone(&self.shared.state.load());
+        let mut report = LoadReport::clone(&next.report);
+        for rejection in &next.report.rejected.clone() {
+            let Some(found) = manifests.get(rejection.id.as_str()) else { continue };
+            let (Kind::Agent(settings), None) =
+                (&found.manifest.kind, missing_dependency(&next, found))
+            else {
+                continue;
+            };
+            let id = &found.manifest.id;
+            let Some(agent) = next.agents.get(id).cloned() else { continue };
+            let resolved = self.resolve(&next, &found.path, &found.manifest).await;
+            if resolved.problem.is_some() {
+                continue;
+            }
+            let wired = settings.integration_mode == IntegrationMode::Tool
+                && rejection.phase < Phase::Resolve;
+            if wired && next.tools.add_agent(&found.manifest).is_err() {
+                continue;
+            }
+            agent.resolved.store(Arc::new(resolved));
+            report.rejected.retain(|other| other.id != rejection.id);
+            report.agents.push(LoadedAgent { id: id.clone(), name: found.manifest.name.clone() });
+        }
+        next.report = Arc::new(report);
+        self.shared.state.store(Arc::new(next));
+    }
+
+    /// Tries each process extension again that failed at its start: after 1, 2, 4 and 8 seconds, then
+    /// no more. `ext doctor` says what it waits for.
+    pub(crate) fn retry_failed_processes(&self) {
+        let report = self.report();
+        let failed: Vec<_> = report.rejected.iter().filter(|it| it.phase == Phase::Start).collect();
+        if failed.is_empty() {
+            return;
+        }
+        let settings = self.shared.settings.load();
+        let installation = self.shared.installation.as_ref();
+        let found = discovery::discover(&self.shared.home, installation, &settings.allow_shadowing);
+        let is_process = |id: &str| {
+            found.manifests.get(id).is_some_and(|found| found.manifest.command().is_some())
+        };
+        for rejection in failed.into_iter().filter(|it| is_process(&it.id)) {
+            let task = retry(Arc::downgrade(&self.shared), rejection.id.clone());
+            let stopping = self.shared.stopping.clone();
+            tokio::spawn(stopping.run_until_cancelled_owned(task));
+        }
+    }
+
+    /// Starts an extension that is to be there, if it is not by now.
+    async fn start_again(&self, id: &str) -> Result<(), KernelError> {
+        let _alone = self.shared.changes.lock().await;
+        if self.shared.state.load().instances.contains_key(id) {
+            return Ok(());
+        }
+        self.start_missing(id).await.map(drop)
+    }
+
+    /// Writes into the report what becomes of a process that failed at its start.
+    async fn note_retry(&self, id: &str, next: &Next) {
+        let _alone = self.shared.changes.lock().await;
+        let line = match next {
+            Next::Again(wait) => format!("{RETRY} in {} ms", wait.as_millis()),
+            Next::Stop(tries) => format!(
+                "it failed {tries} times and is not tried again; then: skillhost ext reload {id}"
+            ),
+        };
+        self.update_rejection(id, |rejection| {
+            let hint = rejection.hint.lines().filter(|line| !line.starts_with(RETRY));
+            let lines: Vec<_> = hint.chain([&*line]).map(str::to_owned).collect();
+            rejection.hint = lines.join("\n");
+        });
+    }
+
+    /// Changes what the report says about a rejected extension. The caller holds the lock for changes.
+    fn update_rejection(&self, id: &str, change: impl FnOnce(&mut Rejection)) {
+        let mut next = State::clone(&self.shared.state.load());
+        let mut report = LoadReport::clone(&next.report);
+        if let Some(rejection) = report.rejected.iter_mut().find(|it| it.id == id) {
+            change(rejection);
+            next.report = Arc::new(report);
+            self.shared.state.store(Arc::new(next));
+        }
+    }
+
+    /// Writes into the report why an extension is rejected now.
+    fn reject_again(&self, id: &str, failure: &LoadFailure) {
+        self.update_rejection(id, |rejection| {
+            rejection.phase = failure.phase;
+            rejection.reason.clone_from(&failure.reason);
+            rejection.hint.clone_from(&failure.hint);
+        });
+    }
+}
+
+/// How the line begins that says when a process is tried again.
+const RETRY: &str = "it is started again";
+
+/// Tries one extension until it starts or has failed too often.
+async fn retry(shared: Weak<Shared>, id: String) {
+    let mut backoff = Backoff::new(SupervisorSettings::default());
+    let began = Instant::now();
+    loop {
+        let next = backoff.ended(Ended::Crashed, began.elapsed());
+        let Some(kernel) = shared.upgrade().map(|shared| Kernel { shared }) else { return };
+        kernel.note_retry(&id, &next).await;
+        drop(kernel);
+        let Next::Again(wait) = next else { return };
+        tokio::time::sleep(wait).await;
+        let Some(kernel) = shared.upgrade().map(|shared| Kernel { shared }) else { return };
+        match kernel.start_again(&id).await {
+            Ok(()) => return tracing::info!(id, "was started at another try"),
+            Err(error) => tracing::warn!(id, %error, "was not started again"),
+        }
+        let rejected = kernel.report();
+        if !rejected.rejected.iter().any(|it| it.id == id && it.phase == Phase::Start) {
+            return;
+        }
+    }
+}
+
+/// The first extension that another one needs and that is not in use.
+fn missing_dependency<'f>(state: &State, found: &'f FoundManifest) -> Option<&'f ExtensionId> {
+    let ready = |id: &ExtensionId| {
+        let agent = state.agents.get(id);
+        state.instances.contains_key(id)
+            || agent.is_some_and(|agent| agent.resolved().problem.is_none())
+    };
+    let needed = found.manifest.depends_on.iter().filter(|needed| !needed.optional);
+    needed.map(|needed| &needed.id).find(|id| !ready(id))
+}
+
+fn not_started(id: &ExtensionId, failure: LoadFailure) -> KernelError {
+    let LoadFailure { phase, reason, hint } = failure;
+    KernelError::NotStarted { id: id.clone(), phase, reason, hint }
+}
