@@ -107,7 +107,6 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         context_window: Some(8_000),
         origin: Origin::Agent,
         correlation_id: Some("m-1".into()),
-        approved_effect: None,
     };
     let turn = rig.kernel.turn(&request).await.unwrap();
     let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
