@@ -14,8 +14,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 use skill_store::{
-    Activated, GenerationFile, News, Publication, Read, RegistryError, activate_skill,
-    skill_content,
+    GenerationFile, News, Publication, Read, RegistryError, activate_skill, skill_content,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{Serialize, de::DeserializeOwned};
@@ -126,10 +125,9 @@ impl SkillProvider for SkillRegistry {
 
     async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
         let Desk { store, ledger, cx: own, .. } = &*self.desk;
-        let who = audience(cx);
-        let made = blocking(|| activate_skill(store, &store.snapshot(), ledger, who, skill_id));
-        let Activated { content, allowed_tools, grants } = made.map_err(refused)?;
-        shaped(&Activated { content: content.below(own.home()), allowed_tools, grants })
+        let (who, now) = (audience(cx), store.snapshot());
+        let made = blocking(|| activate_skill(store, &now, ledger, who, skill_id));
+        shaped(&made.map_err(refused)?.below(own.home()))
     }
 
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {

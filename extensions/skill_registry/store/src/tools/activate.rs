@@ -1,5 +1,7 @@
 //! Skills that an agent works by: their instructions, and what they say about tools.
 
+use std::path::Path;
+
 use serde::Serialize;
 use skill_format::AllowedTools;
 
@@ -25,6 +27,14 @@ pub struct Activated {
     /// Whether `allowed-tools` counts: its root is an operator's and a person approved exactly these
     /// files.
     pub grants: bool,
+}
+
+impl Activated {
+    /// Names the SKILL.md relative to a directory that it lies in.
+    #[must_use]
+    pub fn below(self, dir: &Path) -> Self {
+        Self { content: self.content.below(dir), ..self }
+    }
 }
 
 /// Returns a skill that somebody wants an agent to work by: a model what it may read, a person what
