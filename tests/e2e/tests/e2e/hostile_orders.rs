@@ -15,6 +15,7 @@ use mock_model::{Asked, MockModel, Step, Wire};
 use serde_json::{Value, json};
 use test_support::TestHome;
 
+use crate::mcp_client::Client;
 use crate::scene::{agent, shipped, skill};
 
 mod table;
@@ -269,6 +270,27 @@ fn orders_have_no_effect_third_part() {
 #[test]
 fn orders_have_no_effect_fourth_part() {
     obey_every(3);
+}
+
+#[test]
+fn orders_of_clients_have_no_effect() {
+    let mock = MockModel::new();
+    let home = home_of(&Row::DEFAULT, &mock);
+    // Even where the operator exports the tools that write: a client has nobody who could be asked.
+    let exports = format!("mcp: {{tools: [{}]}}\n", APPROVED.join(", "));
+    home.write("manifests/core_tools/manifest.yaml", shipped("core_tools") + &exports);
+    let before = protected_files(&home);
+    let mut client = Client::of(&home);
+    for order in ORDERS.iter().flat_map(|row| row.orders) {
+        let (tool, arguments) = order.split_once(' ').unwrap();
+        let arguments: Value = serde_json::from_str(arguments).unwrap();
+        let call = json!({ "name": tool, "arguments": arguments });
+        let answer = client.request("tools/call", call).to_string();
+        assert!(!answer.contains(SECRET), "{order}: {answer}");
+    }
+    assert_eq!(client.end().status, 0);
+    assert!(before == protected_files(&home), "protected files are not what they were");
+    assert!(ORDERS.iter().flat_map(|row| row.absent).all(|path| !home.path(path).exists()));
 }
 
 #[test]
