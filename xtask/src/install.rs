@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use crate::process::{cargo, run, run_quietly};
+use crate::vendor::vendor;
 use crate::{Result, root, target};
 
 /// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
@@ -92,7 +93,16 @@ fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     copy_tree(&root.join("manifests"), &share.join("manifests"))?;
     copy_tree(&root.join("sandbox/skills"), &share.join("skills"))?;
     copy_sdk(&root, &share.join("sdk"))?;
-    for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+    // What the README links to lies beside it.
+    copy_tree(&root.join("docs"), &share.join("docs"))?;
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+    ] {
         copy(&root.join(name), &share.join(name))?;
     }
     // The program holds OpenAI's vocabulary, and the embedding extension vectors made of a model:
@@ -126,7 +136,7 @@ fn copy_sdk(root: &Path, to: &Path) -> Result<()> {
     fs::write(to.join("Cargo.toml"), format!("{head}{shared}"))?;
     // The versions that extensions are built with: those that this copy was built with.
     copy(&root.join("Cargo.lock"), &to.join("Cargo.lock"))?;
-    Ok(())
+    vendor(to)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

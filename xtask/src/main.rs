@@ -10,6 +10,7 @@ mod o200k;
 mod peers;
 mod process;
 mod test;
+mod vendor;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -61,31 +61,41 @@ pub(crate) async fn compile(
     write_all(&folder, &copied)?;
     let target = Place::target(&place.home);
     let manifest = folder.join("Cargo.toml");
-    let mut command = Command::new("cargo");
-    command
-        .args(["build", "--release", "--offline", "--lib", "--message-format=json"])
-        .arg("--manifest-path")
-        .arg(&manifest)
-        .arg("--target-dir")
-        .arg(&target)
-        .args(vendored(sdk))
-        // Cargo reads configuration from the working directory and every folder above it, and
-        // rustup a choice of toolchain.
-        .current_dir("/")
-        .env_clear()
-        .envs(kept())
-        .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_TERM_COLOR", "never")]);
-    let limits =
-        Limits { time: settings.time_limit(), memory: settings.memory_limit(), stdout: MESSAGES };
-    let what = ("the build", "make it smaller; build.time_limit_ms in skillhost.yaml is the limit");
-    let ended = group::run(command, limits, what).await?;
+    let cargo = |sources: &[OsString]| {
+        let mut command = Command::new("cargo");
+        command
+            .args(["build", "--release", "--offline", "--lib", "--message-format=json"])
+            .arg("--manifest-path")
+            .arg(&manifest)
+            .arg("--target-dir")
+            .arg(&target)
+            .args(sources)
+            // Cargo reads configuration from the working directory and every folder above it, and
+            // rustup a choice of toolchain.
+            .current_dir("/")
+            .env_clear()
+            .envs(kept())
+            .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_TERM_COLOR", "never")]);
+        let (time, memory) = (settings.time_limit(), settings.memory_limit());
+        let what =
+            ("the build", "make it smaller; build.time_limit_ms in skillhost.yaml is the limit");
+        group::run(command, Limits { time, memory, stdout: MESSAGES }, what)
+    };
+    let vendored = vendored(sdk);
+    let mut ended = cargo(&vendored).await?;
+    // What is vendored is what the SDK needs; a source of crates is replaced as a whole, so that
+    // allowed crates beside it are looked for, with all others, where cargo keeps them.
+    let wants_more = !vendored.is_empty() && !recipe.dependencies.is_empty();
+    if wants_more && !ended.status.success() && lacks_crates(&ended.stderr) {
+        ended = cargo(&[]).await?;
+    }
     let said = Said::read(&ended.stdout, &manifest);
     if let Some(signal) = ended.signal() {
         return Err(BuildError::Killed { program: "cargo".to_owned(), signal });
     }
     if !ended.status.success() {
         let words = ended.stderr.replace(&format!("{}/", folder.display()), "");
-        return Err(failed(&said, words.trim(), settings));
+        return Err(failed(&said, words.trim(), &manifest, settings));
     }
     let library = said.library.clone().ok_or_else(|| BuildError::Compile {
         messages: "cargo names no library".to_owned(),
@@ -95,7 +105,7 @@ pub(crate) async fn compile(
     Ok(Compiled { library, warnings: said.text() })
 }
 
-fn failed(said: &Said, words: &str, settings: &BuildSettings) -> BuildError {
+fn failed(said: &Said, words: &str, manifest: &Path, settings: &BuildSettings) -> BuildError {
     let out_of_memory = ["memory allocation of", "Cannot allocate memory", "SIGABRT", "SIGKILL"];
     if said.has_errors() {
         return BuildError::Compile { messages: said.text(), hint: String::new() };
@@ -105,17 +115,32 @@ fn failed(said: &Said, words: &str, settings: &BuildSettings) -> BuildError {
             "each process of a build may have {} MiB: build.memory_limit_mib in skillhost.yaml",
             settings.memory_limit_mib
         ),
-        () if words.contains("--offline") || words.contains("no matching package") => {
-            "it is built offline: an allowed crate has to be in cargo's registry of this machine \
-             already, or in the installation's vendored sources"
-                .to_owned()
-        }
+        () if lacks_crates(words) => format!(
+            "extensions are built offline, and crates are missing on this machine; fetch them \
+             once, with network: cargo fetch --manifest-path {}",
+            quoted(&manifest.to_string_lossy())
+        ),
         () => String::new(),
     };
     // The end of what cargo says is why it gave up.
     let start = words.len().saturating_sub(WORDS);
     let start = (start..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(start);
     BuildError::Compile { messages: cut(&words[start..], WORDS), hint }
+}
+
+/// Whether cargo gave up because it may not ask a registry.
+fn lacks_crates(words: &str) -> bool {
+    let signs = ["--offline", "no matching package", "failed to select a version"];
+    signs.iter().any(|sign| words.contains(sign))
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// The versions that the installation was built with: what is on this machine, most likely.
@@ -132,9 +157,10 @@ fn vendored(sdk: &Path) -> Vec<OsString> {
     let quoted = serde_json::Value::from(vendor.to_string_lossy());
     vec![
         "--config".into(),
-        "source.crates-io.replace-with=\"vendored\"".into(),
+        // A name that no configuration of a user has.
+        "source.crates-io.replace-with=\"skillhost-sdk\"".into(),
         "--config".into(),
-        format!("source.vendored.directory={quoted}").into(),
+        format!("source.skillhost-sdk.directory={quoted}").into(),
     ]
 }
 
@@ -202,18 +228,22 @@ mod tests {
     #[test]
     fn what_cargo_says_beside_its_messages_is_told_with_what_to_do() {
         let settings = BuildSettings { memory_limit_mib: 64, ..BuildSettings::default() };
-        let none = Said::default();
+        let manifest = Path::new("/h/a home/src-1/Cargo.toml");
+        let failed = |words: &str| super::failed(&Said::default(), words, manifest, &settings);
         let BuildError::Compile { messages, hint } =
-            failed(&none, "error: no matching package named `feed-rs` found", &settings)
+            failed("error: no matching package named `feed-rs` found")
         else {
             panic!();
         };
         assert_eq!(messages, "error: no matching package named `feed-rs` found");
-        assert!(hint.starts_with("it is built offline"), "{hint}");
-        let error =
-            failed(&none, "rustc died (signal: 6, SIGABRT: process abort signal)", &settings);
+        assert_eq!(
+            hint,
+            "extensions are built offline, and crates are missing on this machine; fetch them \
+             once, with network: cargo fetch --manifest-path '/h/a home/src-1/Cargo.toml'"
+        );
+        let error = failed("rustc died (signal: 6, SIGABRT: process abort signal)");
         assert!(error.hint().contains("64 MiB"), "{}", error.hint());
-        let long = failed(&none, &"ü".repeat(5_000), &settings).to_string();
+        let long = failed(&"ü".repeat(5_000)).to_string();
         assert!(long.len() < WORDS + 100, "{}", long.len());
     }
 }

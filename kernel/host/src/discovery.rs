@@ -307,6 +307,7 @@ mod tests {
         let installation = Installation {
             manifests: share.join("manifests"),
             skills: share.join("skills"),
+            docs: share.join("docs"),
             sdk: share.join("sdk"),
             share_dir: Some(share),
         };

@@ -9,6 +9,8 @@ pub struct Installation {
     pub manifests: PathBuf,
     /// Shipped skills.
     pub skills: PathBuf,
+    /// The documentation.
+    pub docs: PathBuf,
     /// Sources of `skillhost-sdk`; `skillhost-contract` lies beside it.
     pub sdk: PathBuf,
     /// `<prefix>/share/skillhost` of an installed copy; nothing in the source tree.
@@ -32,6 +34,7 @@ impl Installation {
             return Some(Self {
                 manifests: share.join("manifests"),
                 skills: share.join("skills"),
+                docs: share.join("docs"),
                 sdk: share.join("sdk/sdk"),
                 share_dir: Some(share),
             });
@@ -43,6 +46,7 @@ impl Installation {
         Some(Self {
             manifests: tree.join("manifests"),
             skills: tree.join("sandbox/skills"),
+            docs: tree.join("docs"),
             sdk: tree.join("kernel/sdk"),
             share_dir: None,
         })

@@ -34,8 +34,9 @@ pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
     // The shipped manifests name it, so that editors complete and check them.
     let schema = serde_json::to_string_pretty(&skillhost_manifest::schema())
         .map_err(std::io::Error::from)?;
+    let settings = SETTINGS.replace("{{docs}}", &installation.docs.display().to_string());
     let files = [
-        ("skillhost.yaml", SETTINGS),
+        ("skillhost.yaml", &*settings),
         (".gitignore", "/sandbox/data/\n/.env\n"),
         ("docs/schema/manifest.json", &*schema),
     ];

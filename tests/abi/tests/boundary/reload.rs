@@ -35,6 +35,7 @@ async fn an_extension_of_the_installation_is_reloaded_from_there() {
     let installation = Installation {
         manifests: share.join("manifests"),
         skills: share.join("skills"),
+        docs: share.join("docs"),
         sdk: share.join("sdk/sdk"),
         share_dir: Some(share),
     };

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use test_support::{Output, TestHome, binary, profile_dir};
 
-use crate::scene::{repository, steady, timeless};
+use crate::builds::toolchain;
+use crate::scene::{steady, timeless};
 
 /// A copy installed from what is built, in a folder beside an otherwise unused home.
 struct Installed {
@@ -69,6 +70,7 @@ fn an_installed_copy_is_whole() {
     let outside_sdk: Vec<_> = all
         .iter()
         .filter(|path| !path.starts_with("share/skillhost/sdk/"))
+        .filter(|path| !path.starts_with("share/skillhost/docs/"))
         .filter(|path| !path.contains("/templates/"))
         .filter(|path| !path.starts_with("share/man/man1/skillhost-"))
         .cloned()
@@ -80,6 +82,9 @@ fn an_installed_copy_is_whole() {
     lib/skillhost/libembedding.so
     lib/skillhost/libskill_registry.so
     share/man/man1/skillhost.1
+    share/skillhost/ARCHITECTURE.md
+    share/skillhost/CHANGELOG.md
+    share/skillhost/CONTRIBUTING.md
     share/skillhost/LICENSE-APACHE
     share/skillhost/LICENSE-MIT
     share/skillhost/LICENSE-o200k_base
@@ -106,6 +111,42 @@ fn an_installed_copy_is_whole() {
     for file in ["Cargo.toml", "sdk/Cargo.toml", "sdk/src/lib.rs", "contract/src/abi.rs"] {
         assert!(all.contains(&format!("share/skillhost/sdk/{file}")), "{file} of {all:?}");
     }
+}
+
+/// The targets of the relative links in a page.
+fn links(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
+}
+
+#[test]
+fn installed_documents_link_to_installed_files() {
+    let installed = Installed::new();
+    let share = installed.prefix.join("share/skillhost");
+    let mut seen = 0;
+    for page in files(&share).iter().filter(|path| path.ends_with(".md")) {
+        // The examples in the rules' documentation link to files of imaginary skills.
+        if ["sdk/", "skills/", "docs/rules.md"].iter().any(|other| page.starts_with(other)) {
+            continue;
+        }
+        let page = share.join(page);
+        for link in links(&fs::read_to_string(&page).unwrap()) {
+            assert!(page.parent().unwrap().join(link).exists(), "{} -> {link}", page.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 15, "{seen}");
+    installed.run(["init", "mine"]).success();
+    let settings = fs::read_to_string(installed.mine().join("skillhost.yaml")).unwrap();
+    let named: Vec<_> = settings.split(['(', ')']).filter(|part| part.ends_with(".md")).collect();
+    assert_eq!(named.len(), 2, "{settings}");
+    for page in named {
+        assert!(Path::new(page).is_file(), "{page}");
+    }
+    let manifest = installed.prefix.join("share/skillhost/manifests/echo/manifest.yaml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let schema = text.lines().next().unwrap().rsplit('=').next().unwrap();
+    assert!(manifest.parent().unwrap().join(schema).is_file(), "{schema}");
 }
 
 #[test]
@@ -159,10 +200,13 @@ fn an_extension_begun_from_an_installed_copy_finds_its_sdk_there() {
         text.contains(&format!("skillhost-sdk = {{ path = \"{}\" }}", sdk.display())),
         "{text}"
     );
-    fs::copy(repository().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let vendor = sdk.join("../vendor").canonicalize().unwrap();
     let metadata = Command::new(env!("CARGO"))
         .args(["metadata", "--offline", "--format-version", "1", "--manifest-path"])
         .arg(folder.join("Cargo.toml"))
+        .args(["--config", "source.crates-io.replace-with='vendor'", "--config"])
+        .arg(format!("source.vendor.directory='{}'", vendor.display()))
+        .env("CARGO_HOME", installed.place.outside().join("empty"))
         .output()
         .unwrap();
     assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
@@ -177,6 +221,39 @@ fn an_extension_begun_from_an_installed_copy_finds_its_sdk_there() {
         manifest("skillhost-contract"),
         sdk.join("../contract/Cargo.toml").canonicalize().unwrap()
     );
+}
+
+#[test]
+fn first_extension_builds_without_network() {
+    let installed = Installed::new();
+    let empty = installed.place.outside().join("empty");
+    let run = |args: &[&str]| {
+        let mut command = installed.place.command_of(&installed.prefix.join("bin/skillhost"));
+        let toolchain = toolchain().into_iter().filter(|(name, _)| name.starts_with("RUSTUP"));
+        command.envs(toolchain).env("CARGO_HOME", &empty).env("CARGO_NET_OFFLINE", "true");
+        let home = ["--home", "mine"].iter().chain(args);
+        installed.place.start(command.current_dir(installed.place.outside()).args(home)).finish()
+    };
+    installed.run(["init", "mine"]).success();
+    run(&["ext", "new", "tea_time"]).success();
+    let manifest = installed.mine().join("sandbox/extensions/tea_time/Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    // Quick to compile.
+    let text = text.replace("[profile.release]\n", "[profile.release]\nopt-level = 0\n");
+    fs::write(&manifest, text).unwrap();
+
+    run(&["ext", "build", "tea_time", "--yes"]).success();
+    let greeted = run(&["tool", "call", "tea_time_greet", r#"{"name": "Ada"}"#]).success();
+    assert!(greeted.stdout.contains("Ada"), "{}", greeted.stdout);
+
+    // Without what was installed for it, it is said how to get the crates.
+    fs::remove_dir_all(installed.prefix.join("share/skillhost/sdk/vendor")).unwrap();
+    let source = installed.mine().join("sandbox/extensions/tea_time/src/lib.rs");
+    let text = fs::read_to_string(&source).unwrap();
+    fs::write(&source, text + "\n// changed\n").unwrap();
+    let output = run(&["ext", "build", "tea_time", "--yes"]);
+    assert_eq!(output.status, 1, "{output:?}");
+    assert!(output.stderr.contains("cargo fetch --manifest-path "), "{}", output.stderr);
 }
 
 #[test]
