@@ -1,6 +1,7 @@
 //! Models behind a provider's wire.
 
 mod failure;
+mod frames;
 mod names;
 mod reply;
 mod request;
@@ -23,6 +24,7 @@ use tokio::time::timeout;
 
 use crate::retry::{Pause, pause_after};
 use failure::Failure;
+use frames::FrameObserver;
 use reply::Answer;
 use request::{Asked, Translation};
 
@@ -220,14 +222,18 @@ impl WireModel {
         let target = self.endpoint.target(&self.model);
         let chat = asked.chat.clone();
         let mut answer = Answer::default();
-        let (mut begun, mut called, mut bytes) = (false, false, 0);
-        let response = self.client.exec_chat_stream(target, chat, Some(&asked.options)).await;
+        let mut bytes = 0;
+        let frames = Arc::new(FrameObserver::new(self.endpoint.wire));
+        let options = asked.options.clone().with_raw_frame_sink_arc(frames.clone());
+        let response = self.client.exec_chat_stream(target, chat, Some(&options)).await;
         let mut stream =
-            response.map_err(|error| Failure::of(error, &self.endpoint, begun))?.stream;
+            response.map_err(|error| Failure::of(error, &self.endpoint, false))?.stream;
         while let Some(event) = stream.next().await {
-            let event = event.map_err(|error| Failure::of(error, &self.endpoint, begun))?;
-            // The first event comes before the connection stands.
-            begun |= !matches!(event, ChatStreamEvent::Start);
+            let event =
+                event.map_err(|error| Failure::of(error, &self.endpoint, frames.has_chunk()))?;
+            if frames.has_unreadable() {
+                return Err(Failure::unreadable());
+            }
             match event {
                 ChatStreamEvent::Chunk(chunk) => {
                     bytes += chunk.content.len();
@@ -242,11 +248,10 @@ impl WireModel {
                     let answer = answer.ended(end);
                     return match self.is_complete(&answer) {
                         true => Ok(answer),
-                        false => Err(Failure::cut_off(&self.endpoint, bytes > 0 || called)),
+                        false => Err(Failure::cut_off(&self.endpoint, frames.can_be_cut_off())),
                     };
                 }
                 ChatStreamEvent::ToolCallChunk(chunk) => {
-                    called = true;
                     // Each chunk repeats what came before it.
                     let length = chunk.tool_call.fn_arguments.as_str().map_or(0, str::len);
                     if length > LONGEST_ANSWER {
@@ -259,7 +264,7 @@ impl WireModel {
                 return Err(Failure::too_large());
             }
         }
-        Err(Failure::cut_off(&self.endpoint, begun))
+        Err(Failure::cut_off(&self.endpoint, frames.can_be_cut_off()))
     }
 
     /// Whether an end that genai reports is one: on three wires it makes one up where a stream just

@@ -65,6 +65,12 @@ impl Failure {
         )
     }
 
+    /// A part of the answer is damaged.
+    pub(crate) fn unreadable() -> Self {
+        let message = "the answer cannot be read: a chunk of it is damaged";
+        Self::new(Kind::Protocol, message, "try again").passing()
+    }
+
     /// The answer is larger than anything a model says.
     pub(crate) fn too_large() -> Self {
         Self::new(Kind::Protocol, "the answer does not end", "ask another model")

@@ -112,8 +112,11 @@ fn usage(
     calls: &[ModelCall],
 ) -> Usage {
     let count = |number: Option<i32>| number.and_then(|number| u64::try_from(number).ok());
-    let input = count(tokens.and_then(|it| it.prompt_tokens));
-    let output = count(tokens.and_then(|it| it.completion_tokens));
+    // No request is empty, and what was said has been counted: some servers send zeros.
+    let is_silent = text.is_empty() && calls.is_empty();
+    let input = count(tokens.and_then(|it| it.prompt_tokens)).filter(|number| *number > 0);
+    let output = count(tokens.and_then(|it| it.completion_tokens))
+        .filter(|number| *number > 0 || (is_silent && input.is_some()));
     let cached = tokens.and_then(|it| it.prompt_tokens_details.as_ref()?.cached_tokens);
     let estimate = estimated(request, text, calls);
     Usage {
@@ -177,6 +180,13 @@ mod tests {
         let request = ModelRequest { system: "x".repeat(8), ..ModelRequest::default() };
         let expected = Usage { input: 2, output: 1, cached: 0, estimated: true };
         assert_eq!(usage(None, &request, "abc", &[]), expected);
+        let zeros =
+            Tokens { prompt_tokens: Some(0), completion_tokens: Some(0), ..Tokens::default() };
+        assert_eq!(usage(Some(&zeros), &request, "abc", &[]), expected);
+        assert_eq!(usage(Some(&zeros), &request, "", &[]), Usage { output: 0, ..expected });
+        let silent = Tokens { prompt_tokens: Some(3), ..zeros };
+        let counted = Usage { input: 3, output: 0, cached: 0, estimated: false };
+        assert_eq!(usage(Some(&silent), &request, "", &[]), counted);
         let tokens = Tokens { completion_tokens: Some(7), ..Tokens::default() };
         let expected = Usage { output: 7, ..expected };
         assert_eq!(usage(Some(&tokens), &request, "abc", &[]), expected);

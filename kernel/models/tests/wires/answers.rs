@@ -32,6 +32,19 @@ async fn a_text_and_its_usage() {
 }
 
 #[tokio::test]
+async fn zero_usage_is_estimated() {
+    for wire in Wire::ALL {
+        for way in WAYS {
+            let mock = MockModel::with([Step::text("Four words are here").usage(0, 0, 0)]);
+            let (model, _) = model(&mock, wire, way);
+            let usage = asked(&*model, &hello()).await.0.unwrap().usage;
+            assert!(usage.estimated && usage.input > 0, "{wire:?} {way}: {usage:?}");
+            assert_eq!(usage.output, 5, "{wire:?} {way}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn calls_of_tools_come_back_with_the_kernels_names_and_unique_ids() {
     for wire in Wire::ALL {
         for way in WAYS {

@@ -77,6 +77,38 @@ async fn half_an_answer_is_void_and_asked_for_again() {
 }
 
 #[tokio::test]
+async fn damaged_chunks_are_asked_for_again() {
+    for wire in Wire::ALL {
+        let mock = MockModel::with([Step::text("Half of it").damaged(), Step::text("All of it")]);
+        let (model, waited) = model(&mock, wire, "");
+        let (answer, pieces) = asked(&*model, &hello()).await;
+        assert_eq!(answer.unwrap().text, "All of it", "{wire:?}");
+        assert_eq!(pieces.last(), Some(&text("All of it")), "{wire:?}");
+        assert_eq!(waited.taken(), [500], "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn streams_without_text_are_asked_for_again() {
+    for wire in Wire::ALL {
+        // Three wires begin with a chunk that says nothing; all may end before the first.
+        let silent = usize::from(!matches!(wire, Wire::Gemini | Wire::Ollama));
+        for pieces in 0..=silent {
+            let cut = Step::text("Half of it").stops_after(pieces);
+            let mock = MockModel::with([cut.clone(), Step::text("All of it"), cut.clone(), cut]);
+            let (model, waited) = model(&mock, wire, "retries: 1");
+            let (answer, told) = asked(&*model, &hello()).await;
+            assert_eq!(answer.unwrap().text, "All of it", "{wire:?} {pieces}");
+            assert_eq!(told, [restart("the answer was cut off"), text("All of it")], "{wire:?}");
+            assert_eq!(waited.taken(), [500], "{wire:?}");
+            let (answer, _) = asked(&*model, &hello()).await;
+            let message = "the answer was cut off (tried 2 times)";
+            assert_eq!(answer, Err(error(Kind::Network, message, "try again")), "{wire:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_error_within_an_answer_is_sorted_too() {
     for wire in [Wire::Openai, Wire::OpenaiResponses, Wire::Anthropic, Wire::Gemini] {
         let mock = MockModel::with([

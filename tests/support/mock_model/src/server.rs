@@ -254,6 +254,13 @@ fn in_pieces(shared: &Arc<Shared>, asked: &Asked, reply: &Reply, step: &Step) ->
     match &step.end {
         End::Whole => {}
         End::Broken | End::Quiet => pieces.truncate(middle),
+        End::After(count) => pieces.truncate(*count),
+        End::Damaged => {
+            let piece = &mut pieces[middle];
+            let kept = piece.floor_char_boundary(piece.len() * 2 / 3);
+            piece.truncate(kept);
+            piece.push_str("\n\n");
+        }
         End::Told { code, message } => {
             pieces.truncate(middle);
             pieces.push(wire.told(code, message));

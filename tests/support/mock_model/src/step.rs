@@ -33,6 +33,10 @@ pub(crate) enum End {
     Broken,
     /// The connection ends as if all were said.
     Quiet,
+    /// The connection ends after so many pieces.
+    After(usize),
+    /// A piece in the middle is cut off, and the rest follows.
+    Damaged,
     /// An error stands in place of the rest.
     Told {
         code: &'static str,
@@ -211,6 +215,18 @@ impl Step {
     #[must_use]
     pub fn stops(self) -> Self {
         Self { end: End::Quiet, ..self }
+    }
+
+    /// Ends after so many pieces as if all were said.
+    #[must_use]
+    pub fn stops_after(self, pieces: usize) -> Self {
+        Self { end: End::After(pieces), ..self }
+    }
+
+    /// Damages a piece in the middle of an answer, and goes on.
+    #[must_use]
+    pub fn damaged(self) -> Self {
+        Self { end: End::Damaged, ..self }
     }
 
     /// Sends an error in place of the second half, such as `overloaded_error`.
