@@ -78,6 +78,8 @@ pub struct LoadedSettings {
     /// The values.
     pub settings: Settings,
     figment: Figment,
+    /// The settings file, and what it says.
+    written: (PathBuf, Value),
 }
 
 /// Why settings could not be read.
@@ -149,9 +151,14 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] with line and column. A missing file means defaults.
     pub fn load(path: &Path) -> Result<LoadedSettings, SettingsError> {
-        let values = match fs::read(path) {
-            Ok(bytes) => Self::parse(path, &decode(path, bytes)?)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::default(),
+        let (values, written) = match fs::read(path) {
+            Ok(bytes) => {
+                let text = decode(path, bytes)?;
+                let values = Self::parse(path, &text)?;
+                // The same text again: which values stand in it, and which are defaults.
+                (values, serde_yaml::from_str(&text).unwrap_or_default())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Default::default(),
             Err(source) => return Err(SettingsError::Io { path: path.to_owned(), source }),
         };
         // Only names of settings: SKILLHOST_HOME and SKILLHOST_LOG share the prefix.
@@ -180,7 +187,7 @@ impl Settings {
             None => BTreeMap::new(),
         };
         let settings = Self { configured, ..settings };
-        Ok(LoadedSettings { settings, figment })
+        Ok(LoadedSettings { settings, figment, written: (path.to_owned(), written) })
     }
 
     /// Reads the text of a settings file; `path` is for the error.
@@ -255,31 +262,30 @@ fn decode(path: &Path, bytes: Vec<u8>) -> Result<String, SettingsError> {
 }
 
 impl LoadedSettings {
-    /// Lists every value in force with its source: the manifests' `config`, the settings file, or a
-    /// variable. `manifests` are those of the home with their files.
+    /// Lists every value in force with its source: the manifests' `config`, the settings file where
+    /// it says the value, a variable, or the default. `manifests` are those of the home with their
+    /// files.
     #[must_use]
     pub fn provenance(&self, manifests: &[(&Manifest, &Path)]) -> Vec<Provenance> {
         let shadowing = Value::from(self.settings.allow_shadowing.clone());
-        let mut rows = vec![self.row("allow_shadowing", shadowing, "default")];
+        let mut rows = vec![self.row(&["allow_shadowing"], shadowing)];
         // A value made of fields alone is always JSON.
-        let mcp = serde_json::to_value(&self.settings.mcp).unwrap_or_default();
-        for (key, value) in mcp.as_object().into_iter().flatten() {
-            rows.push(self.row(&format!("mcp.{key}"), value.clone(), "default"));
+        let json = |settings: Result<Value, serde_json::Error>| settings.unwrap_or_default();
+        let groups = [
+            ("build", json(serde_json::to_value(&self.settings.build))),
+            ("events", json(serde_json::to_value(&self.settings.events))),
+            ("mcp", json(serde_json::to_value(&self.settings.mcp))),
+            ("processes", json(serde_json::to_value(&self.settings.processes))),
+            ("supervisor", json(serde_json::to_value(self.settings.supervisor))),
+        ];
+        for (group, values) in groups {
+            for (key, value) in values.as_object().into_iter().flatten() {
+                rows.push(self.row(&[group, key], value.clone()));
+            }
         }
-        let supervisor = serde_json::to_value(self.settings.supervisor).unwrap_or_default();
-        for (key, value) in supervisor.as_object().into_iter().flatten() {
-            rows.push(self.row(&format!("supervisor.{key}"), value.clone(), "default"));
-        }
-        let build = serde_json::to_value(&self.settings.build).unwrap_or_default();
-        for (key, value) in build.as_object().into_iter().flatten() {
-            rows.push(self.row(&format!("build.{key}"), value.clone(), "default"));
-        }
-        for (key, value) in self.settings.models.rows() {
-            rows.push(self.row(&format!("models.{key}"), value, "default"));
-        }
-        let processes = serde_json::to_value(&self.settings.processes).unwrap_or_default();
-        for (key, value) in processes.as_object().into_iter().flatten() {
-            rows.push(self.row(&format!("processes.{key}"), value.clone(), "default"));
+        for (path, value) in self.settings.models.rows() {
+            let path: Vec<_> = path.iter().map(String::as_str).collect();
+            rows.push(self.row(&path, value));
         }
         let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
         for (manifest, path) in manifests {
@@ -301,7 +307,7 @@ impl LoadedSettings {
                     false => path.map(|path| path.display().to_string()).unwrap_or_default(),
                 };
                 rows.push(match own {
-                    true => self.row(&dotted, value.clone(), "default"),
+                    true => self.row(&["extensions", id, key], value.clone()),
                     false => Provenance { key: dotted, value: value.clone(), source },
                 });
             }
@@ -310,18 +316,20 @@ impl LoadedSettings {
         rows
     }
 
-    fn row(&self, key: &str, value: Value, default: &str) -> Provenance {
-        let metadata = self.figment.find_metadata(key);
-        let source = match metadata.and_then(|metadata| metadata.source.as_ref()) {
-            Some(source) if source.file_path().is_some_and(Path::is_file) => source.to_string(),
-            Some(_) => default.to_owned(),
-            // figment names the environment without a source.
-            None if metadata.is_some() => {
-                format!("variable {ENV_PREFIX}{}", key.to_uppercase().replace('.', "__"))
-            }
-            None => default.to_owned(),
+    fn row(&self, path: &[&str], value: Value) -> Provenance {
+        let key = path.join(".");
+        let metadata = self.figment.find_metadata(&key);
+        let (file, written) = &self.written;
+        let is_written = path.iter().try_fold(written, |value, key| value.get(key)).is_some();
+        // figment names the environment without a source.
+        let source = if metadata.is_some_and(|metadata| metadata.source.is_none()) {
+            format!("variable {ENV_PREFIX}{}", key.to_uppercase().replace('.', "__"))
+        } else if is_written {
+            file.display().to_string()
+        } else {
+            "default".to_owned()
         };
-        Provenance { key: key.to_owned(), value, source }
+        Provenance { key, value, source }
     }
 }
 
@@ -365,7 +373,21 @@ mod tests {
             ("supervisor.within_ms", "300000".to_owned()),
         ];
         assert_eq!(keys, expected);
-        assert_eq!(rows[5].source, "manifests/echo/manifest.yaml");
+        let sources: BTreeMap<_, _> = rows.iter().map(|row| (&*row.key, &*row.source)).collect();
+        assert_eq!(sources["extensions.echo.other"], "manifests/echo/manifest.yaml");
+        assert!(sources["extensions.echo.greeting"].ends_with("/skillhost.yaml"), "{sources:?}");
+        let defaults = sources.values().filter(|source| **source == "default");
+        assert_eq!(defaults.count(), rows.len() - 2);
+    }
+
+    #[test]
+    fn written_defaults_come_from_the_file() {
+        let text =
+            "mcp: {review: \"off\"}\nmodels: {agents: {a.b: x/y-1.5}, known: {x/y-1.5: {}}}\n";
+        let rows = load(text).unwrap().provenance(&[]);
+        let written: Vec<_> =
+            rows.iter().filter(|row| row.source != "default").map(|row| &*row.key).collect();
+        assert_eq!(written, ["mcp.review", "models.agents.a.b", "models.known.x/y-1.5"]);
     }
 
     #[test]

@@ -115,24 +115,27 @@ impl ModelsSettings {
         self.agents.get(agent).map(String::as_str).or(manifest).unwrap_or(&self.default)
     }
 
-    /// Every value with its key below `models`.
-    pub(super) fn rows(&self) -> Vec<(String, Value)> {
-        let mut rows = vec![("default".to_owned(), Value::from(self.default.clone()))];
+    /// Every value with its path, which begins with `models`; names of models have dots in them.
+    pub(super) fn rows(&self) -> Vec<(Vec<String>, Value)> {
+        let path = |keys: &[&str]| {
+            std::iter::once(&"models").chain(keys).map(|key| (*key).to_owned()).collect()
+        };
+        let mut rows = vec![(path(&["default"]), Value::from(self.default.clone()))];
         for (agent, model) in &self.agents {
-            rows.push((format!("agents.{agent}"), Value::from(model.clone())));
+            rows.push((path(&["agents", agent]), Value::from(model.clone())));
         }
         for (name, provider) in &self.providers {
             // A value made of fields alone is always JSON.
             let mut provider = serde_json::to_value(provider).unwrap_or_default();
             provider.sort_all_objects();
             for (key, value) in provider.as_object().into_iter().flatten() {
-                rows.push((format!("providers.{name}.{key}"), value.clone()));
+                rows.push((path(&["providers", name, key]), value.clone()));
             }
         }
         for (name, known) in &self.known {
             let mut known = serde_json::to_value(known).unwrap_or_default();
             known.sort_all_objects();
-            rows.push((format!("known.{name}"), known));
+            rows.push((path(&["known", name]), known));
         }
         rows
     }
@@ -189,18 +192,19 @@ known:
 ";
         let settings: ModelsSettings = serde_yaml::from_str(text).unwrap();
         assert_eq!(settings.providers["lab"].wire, Some(Wire::Openai));
-        let rows: Vec<_> = settings.rows();
+        let rows = settings.rows().into_iter().map(|(path, value)| (path.join("."), value));
+        let rows: Vec<_> = rows.collect();
         let expected = [
-            ("default", json!("lab/small")),
-            ("agents.builder_agent", json!("openai/gpt-5")),
-            ("providers.demo.script", json!("scripts/demo.yaml")),
-            ("providers.demo.wire", json!("script")),
-            ("providers.lab.base_url", json!("http://127.0.0.1:8000/v1")),
-            ("providers.lab.key", json!("LAB_KEY")),
-            ("providers.lab.retries", json!(0)),
-            ("providers.lab.wire", json!("openai")),
+            ("models.default", json!("lab/small")),
+            ("models.agents.builder_agent", json!("openai/gpt-5")),
+            ("models.providers.demo.script", json!("scripts/demo.yaml")),
+            ("models.providers.demo.wire", json!("script")),
+            ("models.providers.lab.base_url", json!("http://127.0.0.1:8000/v1")),
+            ("models.providers.lab.key", json!("LAB_KEY")),
+            ("models.providers.lab.retries", json!(0)),
+            ("models.providers.lab.wire", json!("openai")),
             (
-                "known.lab/small",
+                "models.known.lab/small",
                 json!({"context_window": 8000, "price": {"input": 1.0, "output": 2.0}}),
             ),
         ]

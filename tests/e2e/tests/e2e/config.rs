@@ -18,10 +18,10 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     --- stdout
     home  [HOME] (ancestor, trusted)
     KEY                                         VALUE                                                            SOURCE
-    allow_shadowing                             []                                                               skillhost.yaml
-    build.allow                                 []                                                               skillhost.yaml
-    build.memory_limit_mib                      4096                                                             skillhost.yaml
-    build.time_limit_ms                         600000                                                           skillhost.yaml
+    allow_shadowing                             []                                                               default
+    build.allow                                 []                                                               default
+    build.memory_limit_mib                      4096                                                             default
+    build.time_limit_ms                         600000                                                           default
     extensions.absent.key                       [1]                                                              skillhost.yaml
     extensions.echo.greeting                    ""                                                               manifests/echo/manifest.yaml
     extensions.skill_registry.l1_budget_chars   4000                                                             skillhost.yaml
@@ -30,14 +30,14 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
     extensions.skill_registry.review            {"policy":"human","agent":"reviewer_agent","timeout_ms":300000}  manifests/skill_registry/manifest.yaml
     extensions.skill_registry.roots             [{"label":"sandbox","path":"sandbox/skills","trust":"operator"}] manifests/skill_registry/manifest.yaml
     extensions.skill_registry.search_embeddings "off"                                                            manifests/skill_registry/manifest.yaml
-    mcp.catalog                                 "all"                                                            skillhost.yaml
-    mcp.review                                  "off"                                                            skillhost.yaml
-    models.default                              "script/demo"                                                    skillhost.yaml
-    processes.memory_limit_mib                  1024                                                             skillhost.yaml
-    supervisor.crashes                          5                                                                skillhost.yaml
-    supervisor.delay_ms                         1000                                                             skillhost.yaml
-    supervisor.silence_ms                       30000                                                            skillhost.yaml
-    supervisor.within_ms                        300000                                                           skillhost.yaml
+    mcp.catalog                                 "all"                                                            default
+    mcp.review                                  "off"                                                            default
+    models.default                              "script/demo"                                                    default
+    processes.memory_limit_mib                  1024                                                             default
+    supervisor.crashes                          5                                                                default
+    supervisor.delay_ms                         1000                                                             default
+    supervisor.silence_ms                       30000                                                            default
+    supervisor.within_ms                        300000                                                           default
     "#);
 }
 
