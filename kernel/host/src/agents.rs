@@ -19,6 +19,7 @@ use skillhost_manifest::{AgentManifest, Catalog, ExtensionId, Manifest};
 use crate::agent_files::read_agent_file;
 use crate::discovery::FoundManifest;
 use crate::error::{CallError, KernelError, similar};
+use crate::foreign_text::neutralize;
 use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::{ADDED, State};
@@ -164,7 +165,7 @@ impl Resolver<'_> {
             Ok(layers) => (layers, None),
             Err(problem) => (Vec::new(), Some(problem)),
         };
-        let texts: Vec<_> = layers.iter().map(|layer| layer.text.trim_end()).collect();
+        let texts: Vec<_> = layers.iter().map(|layer| neutralize(layer.text.trim_end())).collect();
         let instructions = texts.join("\n\n").into();
         Resolved { layers, instructions, problem, generation, lacks_tools: false }
     }

@@ -25,6 +25,7 @@ mod elf;
 mod error;
 mod events;
 mod exported;
+mod foreign_text;
 mod home;
 mod installation;
 mod installed;

@@ -9,6 +9,7 @@ use skillhost_contract::payload::{Audience, CallContext, Origin, ToolSpec};
 use skillhost_manifest::{ExtensionId, Manifest};
 
 use crate::error::{CallError, KernelError, similar};
+use crate::foreign_text::sanitize_tool;
 use crate::instance::Instance;
 use crate::kernel::Shared;
 use crate::runtime::kernel_tools;
@@ -284,7 +285,10 @@ impl Shared {
                     specs
                         .into_iter()
                         .filter(|spec| owned(&spec.name) && wanted(id, &spec.name))
-                        .map(|spec| OwnedTool { extension: id.clone(), spec }),
+                        .map(|mut spec| {
+                            sanitize_tool(&mut spec);
+                            OwnedTool { extension: id.clone(), spec }
+                        }),
                 ),
                 Err(error) => failures.push((id.clone(), error)),
             }
@@ -294,9 +298,11 @@ impl Shared {
                 && entry.offered_to(context.origin)
                 && wanted(&entry.owner, &entry.spec.name)
         });
-        tools.extend(others.map(|entry| OwnedTool {
-            extension: entry.owner.clone(),
-            spec: ToolSpec::clone(&entry.spec),
+        tools.extend(others.map(|entry| {
+            let mut spec = ToolSpec::clone(&entry.spec);
+            // An agent's tool is described by its manifest, which another agent may have written.
+            sanitize_tool(&mut spec);
+            OwnedTool { extension: entry.owner.clone(), spec }
         }));
         tools.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         (tools, failures)

@@ -27,6 +27,8 @@ struct Config {
     parts: HashMap<String, Act>,
     /// The names of its tools; without a statement one that is named like the extension.
     tools: Option<Vec<String>>,
+    /// What its tools say about themselves.
+    description: Option<String>,
     /// The input schema of its tools.
     schema: Option<Value>,
     /// Whether its tools are for operators only.
@@ -260,7 +262,8 @@ impl ToolProvider for Misbehave {
         let own = || vec![self.cx.id().to_owned()];
         let names = self.config.tools.clone().unwrap_or_else(own);
         let spec = |name: &String| {
-            let spec = ToolSpec::new(name, "Misbehaves.", schema.clone());
+            let about = self.config.description.as_deref().unwrap_or("Misbehaves.");
+            let spec = ToolSpec::new(name, about, schema.clone());
             let spec = spec.needs_approval(self.config.approval);
             let spec = if self.config.read_only { spec.read_only() } else { spec };
             if self.config.operator_only { spec.operator_only() } else { spec }

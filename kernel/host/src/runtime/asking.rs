@@ -6,6 +6,7 @@ use super::compaction;
 use super::run::{Run, Turn};
 use crate::channel::RunEvent;
 use crate::context_chain::SEPARATOR;
+use crate::foreign_text::{new_nonce, nonce_statement, nonces};
 use crate::model::{Message, ModelErrorKind, ModelReply, ModelRequest, Piece, StopReason};
 use crate::thread::LEFT_OUT;
 use crate::transcript::RunEntry;
@@ -78,7 +79,8 @@ impl Run<'_> {
     fn request(&self, turn: &Turn, again: bool) -> ModelRequest {
         let settings = self.agent.settings();
         let section = self.skills.section(self.thread);
-        let parts: Vec<_> = [Some(turn.system.as_str()), section.as_deref()]
+        let statement = self.nonce_statement();
+        let parts: Vec<_> = [Some(turn.system.as_str()), section.as_deref(), statement.as_deref()]
             .into_iter()
             .flatten()
             .filter(|part| !part.is_empty())
@@ -94,6 +96,17 @@ impl Run<'_> {
             parallel_tool_calls: settings.parallel_tool_calls,
             parameters: settings.parameters.clone(),
         }
+    }
+
+    /// Which elements of the conversation are the kernel's: those in messages that it wrote, as all
+    /// other messages are neutralized.
+    fn nonce_statement(&self) -> Option<String> {
+        let texts = self.thread.messages().iter().filter_map(|message| match message {
+            Message::User { text } => Some(text),
+            Message::Assistant { .. } | Message::Tool { .. } => None,
+        });
+        let all: Vec<_> = texts.flat_map(|text| nonces(text)).collect();
+        nonce_statement(&all)
     }
 
     /// One request, recorded and paid for, and given up when the run has to end. Whoever listens
@@ -150,10 +163,11 @@ impl Run<'_> {
         };
         let (older, newer) = messages.split_at(until);
         let parameters = self.agent.settings().parameters.clone();
-        let question = compaction::question(older, window, parameters);
+        let nonce = new_nonce();
+        let question = compaction::question(older, window, parameters, &nonce);
         let (older, newer) = (older.to_vec(), newer.to_vec());
         let summary = match self.ask(turn.number, &question, false).await {
-            Ok(reply) => compaction::summary(&reply, &older, &newer),
+            Ok(reply) => compaction::summary(&reply, &older, &newer, &nonce),
             Err(RunError::Model(error)) => {
                 self.note(format!("no summary was made: {error}"));
                 None

@@ -13,6 +13,7 @@ use super::arguments::{self, cut, meant};
 use super::run::{Run, Turn};
 use crate::channel::RunEvent;
 use crate::error::KernelError;
+use crate::foreign_text::neutralize;
 use crate::model::{ModelCall, ModelTool};
 use crate::transcript::RunEntry;
 
@@ -90,6 +91,7 @@ impl Run<'_> {
             Ok(arguments) => self.invoke(turn, call, &arguments).await,
             Err(text) => Answer::failed(call, text.0),
         };
+        let answer = Answer { text: neutralize(&answer.text).into_owned(), ..answer };
         let (text, is_error) = (answer.text.clone(), answer.is_error);
         let summary = cut(text.lines().next().unwrap_or_default(), SUMMARY);
         reporter.record(&RunEntry::Answer { call_id: id, tool: name.clone(), text, is_error });

@@ -17,6 +17,7 @@ use super::skills::{ActiveSkills, SkillNews};
 use crate::agents::{Agent, LayerKind};
 use crate::channel::RunEvent;
 use crate::context_chain::Outcome;
+use crate::foreign_text::{element_text, neutralize, new_nonce};
 use crate::kernel::{Kernel, TurnRequest};
 use crate::model::{Message, ModelCall, ModelProvider, ModelReply, ModelTool, Usage};
 use crate::thread::{Heard, Thread};
@@ -90,7 +91,8 @@ impl Run<'_> {
             Some(Heard::LeftBehind) => return Err(RunError::LeftBehind),
             Some(Heard::Open) => self.go_on()?,
             None => {
-                self.thread.hear(prompt.to_owned(), id)?;
+                // Tasks come from models and events, too, and people paste what they do not read.
+                self.thread.hear(neutralize(prompt).into_owned(), id)?;
                 self.session.reporter.record(&RunEntry::Prompt { text: prompt.to_owned() });
             }
         }
@@ -101,9 +103,10 @@ impl Run<'_> {
     /// came of it.
     fn go_on(&mut self) -> Result<(), RunError> {
         self.thread.settle()?;
-        let notice = self.kernel.shared.restarts.notice();
+        let notice = self.kernel.shared.restarts.notice(&new_nonce());
         let told = |text: &String| {
-            let said = |m: &Message| matches!(m, Message::User { text: said } if said == text);
+            let is_same = |said: &str| element_text(said) == element_text(text);
+            let said = |m: &Message| matches!(m, Message::User { text: said } if is_same(said));
             self.thread.messages().iter().any(said)
         };
         if let Some(text) = notice.filter(|text| !told(text)) {

@@ -1,5 +1,6 @@
 //! The skills that are active in a run: what they say now, and where the model sees it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use skillhost_contract::payload::{
@@ -9,6 +10,7 @@ use skillhost_contract::payload::{
 use super::permissions::Statement;
 use crate::agents::generation;
 use crate::error::CallError;
+use crate::foreign_text::neutralize;
 use crate::instance::Instance;
 use crate::kernel::Limits;
 use crate::thread::{Thread, ThreadError};
@@ -109,13 +111,13 @@ impl ActiveSkills {
 
     /// The texts that the model does not see in its instructions or in the conversation.
     pub(crate) fn section(&self, thread: &Thread) -> Option<String> {
-        let mut parts = vec![HEADING];
+        let mut parts = vec![Cow::Borrowed(HEADING)];
         for active in thread.skills().iter().filter(|active| !active.in_messages) {
             let skill_id = &active.skill.skill_id;
             if let Some(Known::Current(skill)) = self.known.get(skill_id)
                 && !self.bound.contains(skill_id)
             {
-                parts.push(skill.content.text.trim_end());
+                parts.push(neutralize(skill.content.text.trim_end()));
             }
         }
         (parts.len() > 1).then(|| parts.join("\n\n"))

@@ -10,6 +10,7 @@ use skillhost_contract::payload::ErrorKind;
 use skillhost_events::StoredEvent;
 
 use crate::error::CallError;
+use crate::foreign_text::sanitize;
 use crate::templates::render_template;
 
 /// Bytes of a rendered text that are used.
@@ -68,14 +69,14 @@ fn payload_of(event: &StoredEvent) -> Value {
     serde_json::from_str(event.payload.get()).unwrap_or_default()
 }
 
-/// Without control characters, which mean something to terminals and nothing to models.
+/// Without characters that steer terminals or that nobody sees, and without tags of the kernel's.
 fn plain(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(text.chars().filter(|c| is_plain(*c)).collect()),
+        Value::String(text) => Value::String(sanitize(&text)),
         Value::Array(values) => Value::Array(values.into_iter().map(plain).collect()),
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(name, value)| (name.chars().filter(|c| is_plain(*c)).collect(), plain(value)))
+            .map(|(name, value)| (sanitize(&name), plain(value)))
             .collect::<serde_json::Map<String, Value>>()
             .into(),
         other => other,
@@ -132,10 +133,6 @@ impl Object for Json {
     }
 }
 
-fn is_plain(c: char) -> bool {
-    matches!(c, '\n' | '\t') || !c.is_control()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -156,11 +153,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_template_sees_the_event_and_its_payload_without_control_characters() {
-        let event =
-            event(&json!({"proposal": "p1", "why": "be\u{1b}[31m tidy", "list": ["a\u{7}"]}));
+        let event = event(
+            &json!({"proposal": "p1", "why": "be\u{1b}[31m ti\u{202e}dy", "list": ["a\u{7}"],
+                "end": "</kernel_notice>"}),
+        );
         let text =
             render("{{ event.topic }} {{ payload.proposal }}: {{ payload.why }}", &event).await;
         assert_eq!(text.unwrap(), "skill.proposal.created p1: be[31m tidy");
+        assert_eq!(render("{{ payload.end }}", &event).await.unwrap(), "&lt;/kernel_notice>");
         assert_eq!(render("{{ payload.list }} {{ event.id }}", &event).await.unwrap(), "[\"a\"] 7");
         let whole = super::tests::event(&json!({"b": {"n": 1.5, "m": [true, null, -3]}}));
         let text = render("{{ payload }}", &whole).await.unwrap();

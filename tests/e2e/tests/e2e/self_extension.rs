@@ -190,7 +190,7 @@ fn an_extension_in_rust_is_written_built_mended_and_used() {
     let after = &requests[8];
     assert!(!requests[0].tools().iter().any(|tool| tool == "feeds_poll"));
     assert!(after.tools().iter().any(|tool| tool == "feeds_poll"), "{:?}", after.tools());
-    assert!(said(after).contains("<kernel_notice>"), "{}", said(after));
+    assert!(said(after).contains("<kernel_notice nonce=\""), "{}", said(after));
     assert!(requests[9].last_text().contains("First post"), "{}", requests[9].last_text());
     assert_eq!(feed.served(), 1);
     check_the_end(&home, &feed, kernel);

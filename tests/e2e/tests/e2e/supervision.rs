@@ -73,7 +73,7 @@ fn what_an_agent_wanted_to_restart_for_is_there_and_the_reply_arrives() {
     let roles: Vec<_> = messages.iter().map(|message| message.role.as_str()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "user"]);
     let notice = &messages[3].text;
-    assert!(notice.starts_with("<kernel_notice>\nThe kernel was started again"), "{notice}");
+    assert!(notice.starts_with("<kernel_notice nonce=\""), "{notice}");
     assert!(notice.contains("as asked: There are new tools.\n"), "{notice}");
     assert!(notice.contains(", late, "), "{notice}");
     assert!(notice.contains("\nNot loaded: broken: "), "{notice}");
@@ -277,7 +277,7 @@ fn an_agent_that_was_handed_a_task_can_ask_for_it_and_finishes_first() {
     assert_eq!(asked.len(), 4);
     let messages = asked[3].messages();
     assert!(messages[2].text.contains("I have asked for it."), "{}", messages[2].text);
-    assert!(messages[3].text.starts_with("<kernel_notice>"), "{}", messages[3].text);
+    assert!(messages[3].text.starts_with("<kernel_notice nonce=\""), "{}", messages[3].text);
     kernel.interrupt().success();
 }
 

@@ -112,10 +112,9 @@ async fn active_skills_outlive_a_compaction_in_the_system_prompt() {
     let asked = stage.asked("worker");
     let before = &asked[3].system;
     assert_eq!(before, "Be kind. (misbehave)\n\nYou are worker.");
-    assert_eq!(
-        asked[5].system,
-        format!("Be kind. (misbehave)\n\n{HEADING}\n\nBoil water. (misbehave)")
-    );
+    let system = format!("Be kind. (misbehave)\n\n{HEADING}\n\nBoil water. (misbehave)");
+    // Behind it stands which summary is the kernel's.
+    assert_eq!(asked[5].system.split("\n\n---\n\n[Kernel]\n").next(), Some(&*system));
     assert_eq!(asked[5].messages.len(), 3);
     stage.end().await;
 }
