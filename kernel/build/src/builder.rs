@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use skillhost_kernel::{
     BuildPlan, BuildSettings, CallError, Candidate, ErrorKind, ExtensionBuilder, Home,
-    Installation, PlannedFile, RolledBack, Secrets, digest_of, process_home,
+    Installation, PlannedFile, RolledBack, Secrets, digest_of, process_home, write_atomically,
 };
 use skillhost_manifest::{ExtensionId, Kind, Manifest};
 
@@ -68,7 +68,7 @@ impl Builder {
             write_all(&folder, &plan.files)?;
             // As it will be once it is installed: the pin's line is there, its value counts not.
             let (path, none) = (folder.join("manifest.yaml"), files::sha256(b""));
-            fs::write(&path, pinned(manifest_text(plan), &none)?).map_err(BuildError::io(&path))?;
+            write(&path, pinned(manifest_text(plan), &none)?.as_bytes())?;
             let digest = digest_of(&folder).map_err(|error| {
                 BuildError::io(&folder)(std::io::Error::other(error.to_string()))
             })?;
@@ -87,10 +87,14 @@ impl Builder {
         let staged = folder.join(library_name(entrypoint));
         // The folder that cargo builds into is shared by all extensions of the home.
         let bytes = fs::read(&compiled.library).map_err(BuildError::io(&compiled.library))?;
-        fs::write(&staged, &bytes).map_err(BuildError::io(&staged))?;
+        write(&staged, &bytes)?;
         let (sha256, warnings) = (files::sha256(&bytes), compiled.warnings);
         Ok(Made { sha256, warnings, folder, staged: Some(staged) })
     }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
+    write_atomically(path, bytes).map_err(BuildError::io(path))
 }
 
 /// What was built, before it is tried.
@@ -138,7 +142,7 @@ impl ExtensionBuilder for Builder {
         // What is tried is what would be installed, with its pin.
         let manifest = made.folder.join("manifest.yaml");
         let text = pinned(manifest_text(plan), &made.sha256)?;
-        fs::write(&manifest, text).map_err(BuildError::io(&manifest))?;
+        write(&manifest, text.as_bytes())?;
         let process = made.staged.is_none().then(|| self.process_trial(plan, &made.sha256));
         let memory = self.settings.memory_limit();
         let tried =

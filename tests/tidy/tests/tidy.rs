@@ -1,6 +1,8 @@
 //! The invariants of ARCHITECTURE.md that a compiler does not check.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the tree has failed")]
 
+#[path = "tidy/invariants.rs"]
+mod invariants;
 #[path = "tidy/rules.rs"]
 mod rules;
 
@@ -242,20 +244,6 @@ fn only_the_command_line_prints() {
         .map(|path| path.display().to_string())
         .collect();
     none("libraries return reports, they do not print", &findings);
-}
-
-#[test]
-fn the_kernel_knows_nothing_about_skills_but_the_interface() {
-    let words = ["SKILL.md", "frontmatter", "read_skill\"", "list_skills"];
-    let findings: Vec<_> = rust_files()
-        .filter(|path| in_any(path, &["kernel/host/src", "kernel/manifest/src"]))
-        .flat_map(|path| {
-            let code = code(&path);
-            let found = words.iter().filter(move |word| code.contains(**word));
-            found.map(move |word| format!("{} says {word}", path.display())).collect::<Vec<_>>()
-        })
-        .collect();
-    none("skill knowledge in the kernel", &findings);
 }
 
 #[test]

@@ -9,10 +9,13 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::write::write_atomically;
+
 /// Notes a process that was just started.
 pub(super) fn note(path: &Path, pid: u32) -> std::io::Result<()> {
     match started(pid) {
-        Some(started) => fs::write(path, format!("{pid} {started}\n")),
+        // Half a number could be another process's.
+        Some(started) => write_atomically(path, format!("{pid} {started}\n").as_bytes()),
         // Not to be found out on this system, or over already.
         None => Ok(()),
     }

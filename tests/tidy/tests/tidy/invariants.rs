@@ -1,0 +1,182 @@
+//! Invariants of ARCHITECTURE.md that hold where something may be named.
+
+use std::path::Path;
+
+use super::{in_any, none, rust_files};
+
+/// Sources of the product: no tests, no tools of this repository.
+fn product_files() -> impl Iterator<Item = std::path::PathBuf> {
+    rust_files()
+        .filter(|path| in_any(path, &["kernel", "extensions"]))
+        .filter(|path| !path.components().any(|part| part.as_os_str() == "tests"))
+        .filter(|path| !path.ends_with("tests.rs"))
+}
+
+/// The code of a product file: before its tests, however those are called, and without the names of
+/// crates whose `fs` opens nothing by its path.
+fn code(path: &Path) -> String {
+    let code = super::code(path);
+    let tests = ["#[cfg(test)]\nmod ", "#[cfg(all(test"];
+    let end = tests.iter().filter_map(|tests| code.find(tests)).min().unwrap_or(code.len());
+    code[..end].replace("cap_std::fs", "").replace("rustix::fs", "")
+}
+
+/// The files below some folders whose code has one of the words, unless they are exempt.
+fn naming(words: &[&str], folders: &[&str], exempt: &[&str]) -> Vec<String> {
+    let files = product_files().filter(|path| in_any(path, folders) && !in_any(path, exempt));
+    let mut findings = Vec::new();
+    for path in files {
+        let code = code(&path);
+        let named = words.iter().filter(|word| code.contains(**word));
+        findings.extend(named.map(|word| format!("{} has {word}", path.display())));
+    }
+    findings
+}
+
+/// Each exempt file is needed, so that no list outlives its reason.
+fn assert_exact(what: &str, words: &[&str], folders: &[&str], exempt: &[&str]) {
+    none(what, &naming(words, folders, exempt));
+    let unneeded: Vec<_> = exempt
+        .iter()
+        .filter(|path| naming(words, &[path], &[]).is_empty())
+        .map(|path| (*path).to_owned())
+        .collect();
+    none(&format!("{what}: these exemptions are not needed"), &unneeded);
+}
+
+#[test]
+fn kernel_has_no_skill_knowledge() {
+    let words = ["SKILL.md", "frontmatter", "read_skill\"", "list_skills"];
+    let folders = [
+        "kernel/host/src",
+        "kernel/manifest/src",
+        "kernel/events/src",
+        "kernel/process/src",
+        "kernel/build/src",
+        "kernel/models/src",
+        "kernel/sdk/src",
+    ];
+    none("skill knowledge in the kernel", &naming(&words, &folders, &[]));
+    // These hand on what a provider publishes and tell clients what it is.
+    assert_exact(
+        "skill knowledge at the kernel's border",
+        &words,
+        &["kernel/contract/src", "kernel/mcp/src"],
+        &[
+            "kernel/contract/src/payload/published.rs",
+            "kernel/mcp/src/backend/kernel.rs",
+            "kernel/mcp/src/server/resources.rs",
+            "kernel/mcp/src/server/skills.rs",
+            "kernel/mcp/src/stub.rs",
+        ],
+    );
+}
+
+#[test]
+fn tools_are_called_in_one_place() {
+    let host = ["kernel/host/src"];
+    let dispatch = ["kernel/host/src/runtime/dispatch.rs"];
+    assert_exact("tools called past the dispatcher", &["instance.invoke("], &host, &dispatch);
+    let bodies = ["remote.invoke(", "library.invoke(", "process.invoke(", "tools.invoke("];
+    let below =
+        ["kernel/host/src/instance.rs", "kernel/host/src/remote.rs", "kernel/host/src/abi.rs"];
+    assert_exact("tools called past their instance", &bodies, &host, &below);
+}
+
+#[test]
+fn offline_commands_boot_no_kernel() {
+    let commands = ["kernel/cli/src"];
+    assert_exact(
+        "commands that boot a kernel",
+        &["Kernel::boot(", "with_kernel("],
+        &commands,
+        &[
+            "kernel/cli/src/session.rs",
+            "kernel/cli/src/commands/ext_build.rs",
+            "kernel/cli/src/commands/mcp.rs",
+            "kernel/cli/src/commands/run.rs",
+            "kernel/cli/src/commands/talk.rs",
+        ],
+    );
+    assert_exact(
+        "commands that a kernel answers",
+        &["session.answer("],
+        &commands,
+        &[
+            "kernel/cli/src/commands/agent.rs",
+            "kernel/cli/src/commands/ask.rs",
+            "kernel/cli/src/commands/ext.rs",
+            "kernel/cli/src/commands/ext_build.rs",
+            "kernel/cli/src/commands/schedule.rs",
+            "kernel/cli/src/commands/tool.rs",
+            // What a model would be shown, for `skill doctor --prompt` alone.
+            "kernel/cli/src/commands/skill/doctor/turn.rs",
+        ],
+    );
+}
+
+#[test]
+fn kernel_opens_its_own_data_only() {
+    let crates = ["kernel/host/src", "kernel/build/src", "kernel/process/src", "kernel/mcp/src"];
+    let mut findings = Vec::new();
+    for path in product_files().filter(|path| in_any(path, &crates)) {
+        let code = code(&path);
+        let others = code
+            .lines()
+            .filter(|line| line.contains("data_dir(") && !line.contains("data_dir(\"kernel\")"));
+        findings.extend(others.map(|line| format!("{}: {}", path.display(), line.trim())));
+    }
+    // Where it is defined, and where an extension is told where its own lies.
+    assert_eq!(
+        findings,
+        [
+            "kernel/host/src/boot.rs: data_dir: self.shared.home.data_dir(manifest.id.as_str()),",
+            "kernel/host/src/home.rs: pub fn data_dir(&self, extension: &str) -> PathBuf {",
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_written_in_place() {
+    assert_exact(
+        "files written in place",
+        &["fs::write(", "File::create(", ".truncate(true)"],
+        &["kernel", "extensions"],
+        &[
+            // Its own temporary file, before it is renamed.
+            "extensions/skill_registry/store/src/ledger/session.rs",
+            // Renews the documentation in this repository.
+            "kernel/cli/src/reference.rs",
+        ],
+    );
+}
+
+#[test]
+fn paths_of_others_are_opened_in_jails() {
+    // What is told paths by agents, models and peers, and opens them relative to a directory.
+    let told = [
+        "extensions/core_tools/src",
+        "extensions/skill_registry/store/src/tools",
+        "extensions/skill_registry/store/src/tools.rs",
+        "extensions/skill_registry/store/src/publish",
+        "extensions/skill_registry/store/src/publish.rs",
+        "extensions/skill_registry/plugin/src",
+        "kernel/host/src/runtime",
+        "kernel/mcp/src",
+    ];
+    // One makes the folder of an id, one asks whether two names are one folder.
+    let exempt = ["kernel/host/src/runtime/create_agent.rs", "kernel/host/src/runtime/effect.rs"];
+    assert_exact("files opened by their path", &["std::fs", "tokio::fs"], &told, &exempt);
+    let opens = naming(&["ambient_authority"], &["kernel", "extensions"], &[]);
+    let allowed = [
+        "extensions/core_tools/src/jail.rs",
+        "extensions/skill_registry/store/src",
+        "kernel/build/src/files.rs",
+        "kernel/host/src/agent_files.rs",
+    ];
+    let is_jail = |finding: &String| {
+        finding.split(' ').next().is_some_and(|path| in_any(Path::new(path), &allowed))
+    };
+    let findings: Vec<_> = opens.into_iter().filter(|finding| !is_jail(finding)).collect();
+    none("directories opened outside of the jails", &findings);
+}
