@@ -1,18 +1,17 @@
 //! One client on standard input and output.
 
 mod refusal;
-
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+mod transport;
 
 use rmcp::service::{QuitReason, ServerInitializeError, ServiceExt as _};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
+
+use transport::OrderlyTransport;
 
 pub use refusal::{Refusal, refuse, refuse_stdio};
 
@@ -47,9 +46,9 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let session = server.session();
-    let read = Heard { read, ended: session.client_left() };
-    let transport =
-        AsyncRwTransport::new_server(read, write).with_max_line_length(server.limits().message);
+    let limits = server.limits();
+    let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(limits.message);
+    let transport = OrderlyTransport::new(transport, limits.farewell, session.client_left());
     let running = match session.serve_with_ct(transport, stop).await {
         Ok(running) => running,
         // It went away before it said anything.
@@ -61,26 +60,5 @@ pub async fn serve(
     match running.waiting().await {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError(error.to_string())),
         Ok(_) => Ok(()),
-    }
-}
-
-/// Reads, and says when there is nothing more to read.
-struct Heard<R> {
-    read: R,
-    ended: CancellationToken,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let outcome = ready!(Pin::new(&mut self.read).poll_read(cx, buf));
-        if outcome.is_err() || buf.filled().len() == before && buf.remaining() > 0 {
-            self.ended.cancel();
-        }
-        Poll::Ready(outcome)
     }
 }

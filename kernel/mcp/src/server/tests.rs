@@ -155,6 +155,29 @@ async fn oversized_resource_is_refused() {
 }
 
 #[tokio::test]
+async fn late_subscription_ends_with_its_client() {
+    // The end is there before the request has been looked at.
+    let farewell = Duration::from_secs(3_600);
+    let mut client = Client::new(1, Limits { farewell, ..Limits::default() });
+    let params = json!({ "_meta": meta(), "notifications": { "toolsListChanged": true } });
+    for id in 1..=20 {
+        let method = "subscriptions/listen";
+        client
+            .send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .await;
+    }
+    client.write.shutdown().await.unwrap();
+    let mut answered = 0;
+    while let Some(line) = client.read.next_line().await.unwrap() {
+        let told: Value = serde_json::from_str(&line).unwrap();
+        answered += usize::from(told["result"].is_object());
+    }
+    assert_eq!(answered, 20);
+    let ended = tokio::time::timeout(Duration::from_secs(4), client.server).await;
+    ended.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn open_subscription_ends_with_its_client() {
     // Calls are waited for, and this is none.
     let farewell = Duration::from_secs(3_600);
