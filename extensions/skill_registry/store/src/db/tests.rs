@@ -69,7 +69,7 @@ fn a_newer_database_is_left_alone() {
     let before = std::fs::read(&path).unwrap();
     let error = open(&path).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Newer);
-    assert_eq!(error.to_string(), "the database has version 4, this program knows up to 3");
+    assert_eq!(error.to_string(), "the database has version 5, this program knows up to 4");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
