@@ -32,30 +32,30 @@ fn read(folder: &Path, name: &str) -> io::Result<String> {
         !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', ':', '\0'])
     };
     if !name.split('/').all(is_plain) {
-        return invalid("not a plain name below the agent's folder");
+        return invalid("it is no plain name below the agent's folder");
     }
     let mut dir = Dir::open_ambient_dir(folder, ambient_authority())?;
     for part in folders.split('/').filter(|part| !part.is_empty()) {
         if dir.symlink_metadata(part)?.is_symlink() {
-            return invalid("leads over a symbolic link, which is not followed");
+            return invalid("it passes through a symbolic link");
         }
         dir = dir.open_dir_nofollow(part)?;
     }
     if dir.symlink_metadata(file)?.is_symlink() {
-        return invalid("is a symbolic link, which is not followed");
+        return invalid("it is a symbolic link, not a regular file");
     }
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     let file = dir.open_with(file, &options)?;
     if !file.metadata()?.is_file() {
-        return invalid("not a regular file");
+        return invalid("it is not a regular file");
     }
     let mut bytes = Vec::new();
     file.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_LIMIT {
-        return invalid("longer than 1 MiB");
+        return invalid("it is longer than 1 MiB");
     }
-    String::from_utf8(bytes).or_else(|_| invalid("not UTF-8 text"))
+    String::from_utf8(bytes).or_else(|_| invalid("it is not UTF-8 text"))
 }
 
 #[cfg(test)]
@@ -86,17 +86,17 @@ mod tests {
         assert_eq!(read("parts/a.jinja2"), Ok(Some("part".to_owned())));
         assert_eq!(read("none"), Ok(None));
         for (name, why) in [
-            ("link", "is a symbolic link, which is not followed"),
-            ("dangling", "is a symbolic link, which is not followed"),
-            ("up/secret", "leads over a symbolic link, which is not followed"),
-            ("../secret", "not a plain name below the agent's folder"),
-            ("/etc/passwd", "not a plain name below the agent's folder"),
-            ("parts//a.jinja2", "not a plain name below the agent's folder"),
-            (".hidden", "not a plain name below the agent's folder"),
-            ("pipe", "not a regular file"),
-            ("parts", "not a regular file"),
-            ("long", "longer than 1 MiB"),
-            ("binary", "not UTF-8 text"),
+            ("link", "it is a symbolic link, not a regular file"),
+            ("dangling", "it is a symbolic link, not a regular file"),
+            ("up/secret", "it passes through a symbolic link"),
+            ("../secret", "it is no plain name below the agent's folder"),
+            ("/etc/passwd", "it is no plain name below the agent's folder"),
+            ("parts//a.jinja2", "it is no plain name below the agent's folder"),
+            (".hidden", "it is no plain name below the agent's folder"),
+            ("pipe", "it is not a regular file"),
+            ("parts", "it is not a regular file"),
+            ("long", "it is longer than 1 MiB"),
+            ("binary", "it is not UTF-8 text"),
         ] {
             assert_eq!(read(name), Err(why.to_owned()), "{name}");
         }

@@ -273,14 +273,14 @@ fn linked_prompt_stops_its_agent_alone() {
         .unwrap();
     let shown = home.skillhost(["agent", "show", "greeter"]);
     let text = format!("{shown}");
-    assert!(text.contains("prompt.jinja2: is a symbolic link, which is not followed"), "{text}");
+    assert!(text.contains("prompt.jinja2: it is a symbolic link, not a regular file"), "{text}");
     assert!(!text.contains("canary"), "{text}");
     // What a template includes is read in the same way.
     std::fs::remove_file(home.path("manifests/greeter/prompt.jinja2")).unwrap();
     home.write("manifests/greeter/prompt.jinja2", "{% include 'part' %}");
     std::os::unix::fs::symlink(home.path(".env"), home.path("manifests/greeter/part")).unwrap();
     let text = format!("{}", home.skillhost(["agent", "show", "greeter"]));
-    assert!(text.contains("is a symbolic link, which is not followed"), "{text}");
+    assert!(text.contains("it is a symbolic link, not a regular file"), "{text}");
     assert!(!text.contains("canary"), "{text}");
 }
 
