@@ -20,6 +20,7 @@ mod agent;
 mod error;
 mod id;
 mod manifest;
+mod nesting;
 mod parse;
 pub mod plan;
 mod read;
@@ -35,6 +36,7 @@ pub use id::{ExtensionId, ExtensionIdError};
 pub use manifest::{
     Action, Dependency, Event, Events, Handler, Kind, Manifest, Mcp, Schedule, Subscription,
 };
+pub use nesting::find_excessive_nesting;
 pub use parse::parse;
 pub use schema::schema;
 pub use times::{CronProblem, Times};

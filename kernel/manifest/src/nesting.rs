@@ -1,0 +1,70 @@
+//! How deep YAML text is nested, found without recursion and before another parser reads it.
+
+use saphyr_parser::{Event, Parser};
+
+use crate::Located;
+
+/// Finds the place where YAML text is nested deeper than `limit` lists and mappings, or `None`.
+///
+/// Parsers that collect a text first take quadratic time for deep nesting, or a stack frame for each
+/// level; text from strangers is checked with this function before it reaches one of them. Text that
+/// is not YAML is judged by its brackets alone.
+pub fn find_excessive_nesting(text: &str, limit: usize) -> Option<Located<usize>> {
+    let mut depth = 0_usize;
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    for event in Parser::new_from_str(text) {
+        let Ok((event, span)) = event else { return find_excessive_brackets(text, limit) };
+        match event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+            Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > limit {
+            let at = span.start;
+            return Some(Located {
+                value: limit,
+                line: number(at.line()),
+                column: number(at.col() + 1),
+            });
+        }
+    }
+    None
+}
+
+/// Finds the place where more than `limit` brackets are open, whatever they stand in.
+fn find_excessive_brackets(text: &str, limit: usize) -> Option<Located<usize>> {
+    let mut depth = 0_usize;
+    for (line, content) in (1..).zip(text.lines()) {
+        for (column, c) in (1..).zip(content.chars()) {
+            match c {
+                '[' | '{' => depth += 1,
+                ']' | '}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > limit {
+                return Some(Located { value: limit, line, column });
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nesting_above_the_limit_is_found() {
+        assert_eq!(find_excessive_nesting("a: [[1], {b: [2]}]\n", 4), None);
+        let found = find_excessive_nesting("a:\n  b: [[1], {c: [2]}]\n", 4).unwrap();
+        assert_eq!((found.value, found.line, found.column), (4, 2, 18));
+        assert!(find_excessive_nesting(&"- ".repeat(100), 64).is_some());
+        // A parser of its own has limits too; the brackets count where it gives up.
+        for deep in ["[", "{", "{a: [", "\t[", "'a' 'b': [", "? ", "- "] {
+            let text = deep.repeat(50_000);
+            assert!(find_excessive_nesting(&text, 64).is_some(), "{deep:?}");
+        }
+        let shallow = "[]".repeat(50_000);
+        assert_eq!(find_excessive_nesting(&shallow, 64), None);
+    }
+}
