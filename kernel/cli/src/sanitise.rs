@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Escapes everything that is not printable: control characters other than newline and tab, bidi
-/// overrides and isolates, zero-width and tag characters. Shown as `\u{…}`, so nothing is hidden.
+/// Escapes everything that is not printable: control characters other than newline and tab, and all
+/// that [`skill_format::is_hidden`] names. Shown as `\u{…}`, so nothing is hidden.
 pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -40,14 +40,10 @@ pub(crate) fn escaped_in_json(json: String) -> String {
     shown
 }
 
+/// Line breaks and tabs are fine, and so are the two selectors between text and emoji.
 fn is_hidden(character: char) -> bool {
-    match character {
-        '\n' | '\t' => false,
-        '\u{ad}' | '\u{61c}' | '\u{feff}' => true,
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' => true,
-        other => other.is_control(),
-    }
+    !matches!(character, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}')
+        && skill_format::is_hidden(character)
 }
 
 #[cfg(test)]
@@ -66,6 +62,10 @@ mod tests {
     fn nothing_that_steers_a_terminal_passes() {
         assert_eq!(sanitise("plain — text\n\tü"), "plain — text\n\tü");
         assert_eq!(sanitise("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
+        assert_eq!(
+            sanitise("a\u{200b}b\u{ad}c\u{34f}\u{3164}\u{fe01}\u{2764}\u{fe0f}"),
+            "a\\u{200b}b\\u{ad}c\\u{34f}\\u{3164}\\u{fe01}\u{2764}\u{fe0f}"
+        );
         assert_eq!(
             sanitise("a\rb\u{9b}c\u{202e}d\u{e0041}"),
             "a\\u{d}b\\u{9b}c\\u{202e}d\\u{e0041}"

@@ -5,12 +5,12 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::render::is_bidi_control;
+use crate::hidden::is_hidden;
 
 /// Names a skill: the name of the directory that holds its SKILL.md.
 ///
 /// It is a single UTF-8 path component of 1 to [`SkillId::MAX_BYTES`] bytes without `/`, `\`,
-/// control, bidirectional formatting or backtick characters, and not `.` or `..`. Ids are looked
+/// backticks and hidden characters (see [`is_hidden`]), and not `.` or `..`. Ids are looked
 /// up in an index and never joined to a path; the rule exists so that an id can stand in a prompt
 /// line and in a terminal without changing what surrounds it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,8 +52,7 @@ impl SkillId {
         if name == "." || name == ".." {
             return Err(SkillIdError::Dots);
         }
-        let refused =
-            |c: char| matches!(c, '/' | '\\' | '`') || c.is_control() || is_bidi_control(c);
+        let refused = |c: char| matches!(c, '/' | '\\' | '`') || is_hidden(c);
         match name.chars().find(|&c| refused(c)) {
             Some(c) => Err(SkillIdError::Character(c)),
             None => Ok(Self(name.into())),
@@ -119,6 +118,11 @@ mod tests {
             ("a\u{1b}[2Jb", SkillIdError::Character('\u{1b}')),
             ("a\u{85}b", SkillIdError::Character('\u{85}')),
             ("a\u{202e}b", SkillIdError::Character('\u{202e}')),
+            ("code-review\u{200b}", SkillIdError::Character('\u{200b}')),
+            ("co\u{ad}de", SkillIdError::Character('\u{ad}')),
+            ("a\u{200d}b", SkillIdError::Character('\u{200d}')),
+            ("a\u{e0041}", SkillIdError::Character('\u{e0041}')),
+            ("a\u{fe0f}", SkillIdError::Character('\u{fe0f}')),
         ];
         for (name, error) in cases {
             assert_eq!(SkillId::new(name), Err(error), "{name:?}");

@@ -29,6 +29,7 @@
 
 mod diagnostic;
 mod digest;
+mod hidden;
 mod id;
 mod render;
 mod skill;
@@ -39,6 +40,7 @@ pub mod tree;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use digest::{Digest, DigestError};
+pub use hidden::is_hidden;
 pub use id::{SkillId, SkillIdError};
 pub use render::{
     Catalog, CatalogItem, Choice, Instructions, LARGE_SKILL, PromptSkill, RenderReport,

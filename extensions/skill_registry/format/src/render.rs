@@ -12,7 +12,6 @@ mod selected;
 
 pub use catalog::{Catalog, CatalogItem, RenderReport, catalog};
 pub use content::{Instructions, LARGE_SKILL, instructions, skill_content};
-pub(crate) use line::is_bidi_control;
 pub use line::{SHORT_DESCRIPTION, description_short, sanitise_line};
 pub use prompt_xml::{PromptSkill, available_skills_xml};
 pub use resource::{ResourceKind, ResourceLine, mime_type};

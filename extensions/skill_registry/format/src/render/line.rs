@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::hidden::is_hidden;
+
 /// The most characters of a short description.
 pub const SHORT_DESCRIPTION: usize = 160;
 
@@ -38,17 +40,11 @@ const OPENS_TRIGGER: [bool; 256] = {
     opens
 };
 
-/// Tells whether a character changes the direction of the text around it.
-pub(crate) fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Tells whether a character is removed from a line: control and bidirectional characters, and
-/// those that show nothing and can hide text (zero-width blanks, tag characters).
+/// Tells whether a character is removed from a line: one that nobody sees, except the joiners and
+/// variation selectors that scripts and emoji are written with.
 fn is_removed(c: char) -> bool {
-    c.is_control()
-        || is_bidi_control(c)
-        || matches!(c, '\u{200B}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
+    is_hidden(c)
+        && !matches!(c, '\u{200C}'..='\u{200D}' | '\u{FE00}'..='\u{FE0F}' | '\u{180B}'..='\u{180D}' | '\u{180F}')
 }
 
 /// Makes one harmless line of a text.
