@@ -15,6 +15,7 @@ use crate::event::StoredEvent;
 mod append;
 mod deliveries;
 mod failure;
+mod peek;
 mod planning;
 mod prune;
 mod schedules;
@@ -38,14 +39,24 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens a file that is up to date; nothing where it first has to be made or migrated.
+    ///
+    /// One that lies where nothing can be written is opened for reading; writes to it fail.
     pub(crate) fn open_current(path: &Path) -> Result<Option<Self>> {
-        let conn = match connect(path, OpenFlags::empty()) {
+        let opened = connect(path, OpenFlags::empty());
+        let opened = opened.and_then(|conn| version(&conn).map(|version| (conn, version)));
+        let (conn, version) = match opened {
             Err(error) if error.kind() == JournalErrorKind::Io && !path.exists() => {
                 return Ok(None);
             }
+            Err(error) if peek::is_unwritable(&error, path) => {
+                // The first error says what is wrong with the place.
+                let conn = peek::peek(path).map_err(|_| error)?;
+                let version = version(&conn)?;
+                (conn, version)
+            }
             other => other?,
         };
-        match version(&conn)? {
+        match version {
             schema::LATEST => Self::over(conn).map(Some),
             newer if newer > schema::LATEST => Err(JournalError::new(
                 JournalErrorKind::Newer,
@@ -64,6 +75,7 @@ impl Store {
         if let Some(store) = Self::open_current(path)? {
             return Ok(store);
         }
+        make_private_file(path);
         let mut conn = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
         if version(&conn)? == 0 {
             let tables = "SELECT count(*) FROM sqlite_master";
@@ -128,6 +140,17 @@ impl Store {
         tx.commit()?;
         Ok(done)
     }
+}
+
+/// Makes an empty file that only its owner can read, if there is none: what SQLite keeps beside it
+/// gets the same permissions.
+fn make_private_file(path: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // It is there already, or SQLite meets the same error and tells it.
+    let _ = options.open(path);
 }
 
 fn connect(path: &Path, more: OpenFlags) -> Result<Connection> {

@@ -72,22 +72,13 @@ impl Db {
     /// With `suspect`, every page is examined first.
     pub(crate) fn open(path: &Path, wait: Duration, suspect: bool) -> Result<(Self, bool)> {
         step("db.open")?;
+        make_private_file(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut conn = Connection::open_with_flags(path, flags)?;
         conn.busy_timeout(wait)?;
-        let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version > schema::LATEST {
-            return Err(LedgerError::database(
-                LedgerErrorKind::Newer,
-                format!(
-                    "the database has version {version}, this program knows up to {}",
-                    schema::LATEST
-                ),
-                "use the newer program that wrote it; nothing was touched",
-            ));
-        }
+        let version = version(&conn)?;
         if suspect && let Some(verdict) = damage(&conn)? {
             return Err(LedgerError::corrupt(format!("the database is damaged: {verdict}")));
         }
@@ -118,6 +109,24 @@ impl Db {
         let used = "SELECT EXISTS (SELECT 1 FROM audit)";
         let used: bool = conn.query_row(used, [], |row| row.get(0))?;
         Ok((Self { conn }, !used))
+    }
+
+    /// Opens the database for reading as it is on the disk: nothing is made beside it. Returns `None`
+    /// for one that first has to be brought up to date, or that its last writer did not close.
+    pub(crate) fn open_unchanging(path: &Path) -> Result<Option<Self>> {
+        let [wal, _] = companions(path);
+        if wal.symlink_metadata().is_ok_and(|found| found.len() > 0) {
+            return Ok(None);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(unchanging_uri(path), flags)?;
+        // The file may be a stranger's.
+        conn.pragma_update(None, "trusted_schema", false)?;
+        conn.pragma_update(None, "cell_size_check", true)?;
+        let current = version(&conn)? == schema::LATEST;
+        Ok(current.then_some(Self { conn }))
     }
 
     /// Does something in a transaction and commits it, unless it fails.
@@ -200,6 +209,47 @@ impl Db {
     pub(crate) fn integrity(&self) -> Result<String> {
         Ok(self.conn.pragma_query_value(None, "integrity_check", |row| row.get(0))?)
     }
+}
+
+/// Returns the version of a database; one of a newer program is an error.
+fn version(conn: &Connection) -> Result<i64> {
+    let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version > schema::LATEST {
+        return Err(LedgerError::database(
+            LedgerErrorKind::Newer,
+            format!(
+                "the database has version {version}, this program knows up to {}",
+                schema::LATEST
+            ),
+            "use the newer program that wrote it; nothing was touched",
+        ));
+    }
+    Ok(version)
+}
+
+/// Makes an empty file that only its owner can read, if there is none: what SQLite keeps beside it
+/// gets the same permissions.
+fn make_private_file(path: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // It is there already, or SQLite meets the same error and tells it.
+    let _ = options.open(path);
+}
+
+/// Names a file so that SQLite takes it for one that nobody changes.
+fn unchanging_uri(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
 }
 
 /// Examines every page; says what is wrong. The catalog's words do not count: they can be made again
@@ -288,6 +338,7 @@ impl From<rusqlite::Error> for LedgerError {
                     format!("the database cannot be written: {error}"),
                     "give the process permission to write the file and its directory",
                 )
+                .refused_to_write()
             }
             Some(ErrorCode::DiskFull) => told(
                 LedgerErrorKind::Io,

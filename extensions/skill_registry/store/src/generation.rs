@@ -57,7 +57,10 @@ impl GenerationFile {
 
 /// Replaces the file as a whole, so that its identity changes even where the clock stands still.
 fn replace(data_dir: &Path, path: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(data_dir)?;
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(data_dir)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let temporary = data_dir.join(format!(".generation.{}.{now}", std::process::id()));
     let written = (|| {

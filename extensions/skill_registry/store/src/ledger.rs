@@ -29,6 +29,7 @@ mod keep;
 mod last_good;
 mod note;
 mod observe;
+mod peek;
 mod place;
 mod proposal;
 mod propose;
@@ -88,6 +89,7 @@ pub struct Ledger {
     /// Tells what this copy of the program did from what others did.
     instance: String,
     wait: Duration,
+    read_only: bool,
     notes: Mutex<Vec<LedgerNote>>,
 }
 
@@ -96,7 +98,15 @@ impl Ledger {
     #[must_use]
     pub fn new(data_dir: PathBuf, clock: Arc<dyn Clock>) -> Self {
         let instance = Ulid::generate().to_string();
-        Self { data_dir, clock, instance, wait: WAIT, notes: Mutex::default() }
+        Self { data_dir, clock, instance, wait: WAIT, read_only: false, notes: Mutex::default() }
+    }
+
+    /// Makes a ledger that is only read: no file is made or changed, no lock is taken and no link
+    /// is followed; changes fail. For homes that are not trusted.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
     }
 
     /// Sets how long a call waits for others to let go of the ledger.
@@ -114,6 +124,7 @@ impl Ledger {
             clock: Arc::clone(&self.clock),
             instance: self.instance.clone(),
             wait,
+            read_only: self.read_only,
             notes: Mutex::default(),
         }
     }

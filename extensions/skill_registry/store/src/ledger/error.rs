@@ -59,6 +59,8 @@ pub struct LedgerError {
     similar: Vec<String>,
     /// Whether it is about the database, and whether that is past reading.
     database: Option<bool>,
+    /// Whether the disk or its permissions do not allow to write.
+    unwritable: bool,
 }
 
 impl LedgerError {
@@ -68,7 +70,7 @@ impl LedgerError {
         hint: impl Into<String>,
     ) -> Self {
         let (message, hint) = (message.into(), hint.into());
-        Self { reason, message, hint, similar: Vec::new(), database: None }
+        Self { reason, message, hint, similar: Vec::new(), database: None, unwritable: false }
     }
 
     /// Makes an error about a name that does not exist.
@@ -98,7 +100,20 @@ impl LedgerError {
             _ => "the disk needs attention; try again when it is well",
         };
         let message = format!("{} cannot be {doing}: {error}", path.display());
-        Self::new(LedgerErrorKind::Io, message, hint)
+        let refused = matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        );
+        Self { unwritable: refused, ..Self::new(LedgerErrorKind::Io, message, hint) }
+    }
+
+    /// Says that the disk or its permissions do not allow to write.
+    pub(crate) fn refused_to_write(self) -> Self {
+        Self { unwritable: true, ..self }
+    }
+
+    pub(crate) fn is_unwritable(&self) -> bool {
+        self.unwritable
     }
 
     /// Makes an error about the database; the message begins with "the database".

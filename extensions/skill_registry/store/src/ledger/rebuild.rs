@@ -75,6 +75,9 @@ impl Session<'_> {
 
     /// Makes the texts of rebuilt proposals again, now that the skills are known.
     pub(super) fn settle(&mut self, snapshot: &Snapshot) -> Result<(), LedgerError> {
+        if self.peeks {
+            return Ok(());
+        }
         for id in self.read(|work| work.without_text())? {
             let stored = self.read(|work| work.find(&id))?;
             let settled = settled(snapshot, &stored);

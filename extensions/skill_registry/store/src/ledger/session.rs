@@ -30,6 +30,8 @@ pub(super) struct Session<'l> {
     pub(super) ledger: &'l Ledger,
     pub(super) db: Db,
     pub(super) stamp: Stamp,
+    /// The database is read as it is; nothing of it is repaired.
+    pub(super) peeks: bool,
 }
 
 /// A transaction, and the proposal files to write once it is committed.
@@ -46,7 +48,10 @@ impl Ledger {
         &self,
         work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let made = fault::step("dir.create").and_then(|()| fs::create_dir_all(&self.data_dir));
+        if self.read_only {
+            return Err(self.read_only_error());
+        }
+        let made = fault::step("dir.create").and_then(|()| make_private_dir(&self.data_dir));
         made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
         let held = Held::take(&self.data_dir, self.wait)?;
         let done = match self.attempt(&held, None, &work) {
@@ -60,13 +65,23 @@ impl Ledger {
         done.map_err(|error| error.in_file(&self.database()))
     }
 
-    /// Reads something, where there is a ledger; makes none.
+    /// Reads something, where there is a ledger; makes none. Where it cannot be written to it is read
+    /// as it is.
     pub(super) fn with_existing<T: Default>(
         &self,
         work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
+        if self.read_only {
+            return self.peek(work);
+        }
         let exists = self.database().exists() || self.proposals_dir().exists();
-        if exists { self.with(work) } else { Ok(T::default()) }
+        if !exists {
+            return Ok(T::default());
+        }
+        match self.with(&work) {
+            Err(error) if error.is_unwritable() => self.peek(work),
+            done => done,
+        }
     }
 
     fn attempt<T>(
@@ -77,7 +92,7 @@ impl Ledger {
     ) -> Result<T, LedgerError> {
         let suspect = !held.left_by.is_empty();
         let (db, unused) = Db::open(&self.database(), self.wait, suspect)?;
-        let mut session = Session { ledger: self, db, stamp: self.stamp() };
+        let mut session = Session { ledger: self, db, stamp: self.stamp(), peeks: false };
         if unused {
             session.rebuild(moved_to)?;
         }
@@ -278,6 +293,14 @@ impl Work<'_, '_> {
         }
         unreachable!("there are fewer files than numbers")
     }
+}
+
+/// Makes a directory, and those above it that are missing, for its owner alone.
+fn make_private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
 }
 
 pub(super) fn no_proposal(id: &str, similar: Vec<String>) -> LedgerError {

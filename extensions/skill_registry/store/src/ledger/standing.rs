@@ -168,8 +168,21 @@ impl Ledger {
     /// Those of the disk and the database.
     pub fn standing(&self, snapshot: &Snapshot) -> Result<HashMap<SkillId, Standing>, LedgerError> {
         let mirrored = self.data_dir.join(MIRROR).exists();
-        let created = |session: &mut Session<'_>| session.read(|work| work.all_created());
-        let created = if mirrored { self.with(created)? } else { self.with_existing(created)? };
+        let created = match mirrored && !self.read_only {
+            true => self.with(all_created),
+            false => self.with_existing(all_created),
+        };
+        let created = match created {
+            Err(error) if error.is_unwritable() => self.with_existing(all_created),
+            created => created,
+        };
+        let created = created?;
+        let created = match read_mirror(&self.data_dir) {
+            // Where nothing can be written, a lost database is not made again from the copy.
+            Mirror::Lines(lines) if created.is_empty() => lines,
+            Mirror::Unreadable if created.is_empty() => self.with(all_created)?,
+            _ => created,
+        };
         let mut standing = HashMap::new();
         if created.iter().any(Created::is_unknown_origins) {
             for skill in trusted_skills(snapshot) {
@@ -196,12 +209,11 @@ impl Ledger {
     /// Those of the disk and the database. Only where the copy beside the database cannot be read
     /// either, nothing is known of such skills then.
     pub fn created_skills(&self, snapshot: &Snapshot) -> Result<CreatedSkills, LedgerError> {
-        let recorded = |session: &mut Session<'_>| session.read(|work| work.all_created());
-        let created = self.with_existing(recorded)?;
+        let created = self.with_existing(all_created)?;
         let created = match read_mirror(&self.data_dir) {
             Mirror::Lines(lines) if created.is_empty() => lines,
             // There was a ledger: making it again says what that means.
-            Mirror::Unreadable if created.is_empty() => self.with(recorded)?,
+            Mirror::Unreadable if created.is_empty() => self.with(all_created)?,
             _ => created,
         };
         Ok(with_trees(created, snapshot))
@@ -223,6 +235,10 @@ impl Ledger {
 /// Returns the skills that count as the operator's unless there is a record of them.
 fn trusted_skills(snapshot: &Snapshot) -> impl Iterator<Item = &Skill> {
     snapshot.skills().iter().map(|skill| &**skill).filter(|skill| skill.trust() == Trust::Operator)
+}
+
+fn all_created(session: &mut Session<'_>) -> Result<Vec<Created>, LedgerError> {
+    session.read(|work| work.all_created())
 }
 
 fn with_trees(created: Vec<Created>, snapshot: &Snapshot) -> CreatedSkills {

@@ -1,0 +1,101 @@
+//! Reading a ledger without touching its directory: where it may not, or cannot, be written to.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::db::{self, Db};
+use crate::ledger::Ledger;
+use crate::ledger::error::{LedgerError, LedgerErrorKind};
+use crate::ledger::session::Session;
+
+/// Bytes of a database that are copied.
+const MAX_COPIED: u64 = 1 << 30;
+
+impl Ledger {
+    /// Reads something from the database as it is on the disk, without lock and repairs. Returns the
+    /// default where there is no database.
+    pub(super) fn peek<T: Default>(
+        &self,
+        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let path = self.database();
+        for place in [self.data_dir.as_path(), &path] {
+            match fs::symlink_metadata(place) {
+                Ok(found) if found.is_symlink() && self.read_only => return Err(linked(place)),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
+                Err(error) => return Err(LedgerError::io("read", place, &error)),
+            }
+        }
+        let done = match Db::open_unchanging(&path)? {
+            Some(db) => self.peek_into(db, work),
+            None => {
+                let copy = copied(&path)?;
+                let (db, _) = Db::open(&copy.path().join(db::FILE), self.wait, false)?;
+                self.peek_into(db, work)
+            }
+        };
+        done.map_err(|error| error.in_file(&path))
+    }
+
+    fn peek_into<T>(
+        &self,
+        db: Db,
+        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        work(&mut Session { ledger: self, db, stamp: self.stamp(), peeks: true })
+    }
+
+    /// The error of a change where the ledger is only read.
+    pub(super) fn read_only_error(&self) -> LedgerError {
+        let message =
+            format!("{} is not written to: its home is not trusted", self.data_dir.display());
+        LedgerError::new(
+            LedgerErrorKind::Denied,
+            message,
+            "look at its manifests, extensions and skills, then: `skill` commands change it after \
+             skillhost trust",
+        )
+    }
+}
+
+/// Copies a database with what SQLite has not yet put into it to a temporary directory.
+fn copied(path: &Path) -> Result<tempfile::TempDir, LedgerError> {
+    let failed = |error: io::Error| LedgerError::io("read", path, &error);
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let [wal, _] = db::companions(path);
+    let target = folder.path().join(db::FILE);
+    let [target_wal, _] = db::companions(&target);
+    for (from, to) in [(path, &target), (&wal, &target_wal)] {
+        let found = match fs::symlink_metadata(from) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        if !found.is_file() {
+            return Err(linked(from));
+        }
+        if found.len() > MAX_COPIED {
+            return Err(LedgerError::new(
+                LedgerErrorKind::TooLarge,
+                format!(
+                    "{} has {} bytes, at most {MAX_COPIED} are read",
+                    from.display(),
+                    found.len()
+                ),
+                "make its directory writable, and it is read in place",
+            ));
+        }
+        fs::copy(from, to).map_err(failed)?;
+    }
+    Ok(folder)
+}
+
+fn linked(path: &Path) -> LedgerError {
+    LedgerError::new(
+        LedgerErrorKind::Denied,
+        format!("{} is not a regular file of the home", path.display()),
+        "look where it leads, and replace it; links are not followed in a home that is not trusted",
+    )
+}
