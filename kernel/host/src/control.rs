@@ -1,8 +1,9 @@
 //! How one command reaches the kernel that another command runs: a local socket per home.
 //!
 //! One JSON line in, one JSON line out. A command that finds no running kernel boots its own and
-//! has the same request performed there, so that both answer alike. The folder is readable by its owner only; whoever can
-//! connect could also replace the libraries that the kernel loads.
+//! has the same request performed there, so that both answer alike. The directory of the socket is its
+//! owner's alone, and each end makes sure that the other is the same user's (see [`endpoint`]):
+//! whoever can connect could also replace the libraries that the kernel loads.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ use crate::thread::Threads;
 use talk::Talked;
 
 mod answers;
+mod endpoint;
 mod talk;
 
 pub use answers::{
@@ -166,12 +168,11 @@ impl ControlServer {
     /// Listens for requests. A socket left behind by a kernel that is gone is replaced.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] when another kernel runs for this home.
+    /// [`io::ErrorKind::AddrInUse`] when another kernel runs for this home,
+    /// [`io::ErrorKind::PermissionDenied`] when the directory is not this user's alone.
     pub async fn bind(path: &Path) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
-            let mut builder = std::fs::DirBuilder::new();
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            builder.recursive(true).create(folder)?;
+            endpoint::prepare_folder(folder)?;
         }
         if UnixStream::connect(path).await.is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
@@ -230,6 +231,7 @@ async fn answer(
     kernel: &Kernel,
     silent: OwnedSemaphorePermit,
 ) -> io::Result<()> {
+    endpoint::check_peer(&stream)?;
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut request = String::new();
@@ -395,9 +397,9 @@ impl Request {
 /// Sends a request to the kernel that runs for a home.
 ///
 /// # Errors
-/// [`RequestError`]; [`RequestError::is_gone`] when none runs.
+/// [`RequestError`]; [`RequestError::is_gone`] when none runs. Nothing is sent to another user.
 pub async fn request(path: &Path, request: &Request) -> Result<Reply, RequestError> {
-    let mut stream = UnixStream::connect(path).await.map_err(RequestError::NotSent)?;
+    let mut stream = endpoint::connect(path).await.map_err(RequestError::NotSent)?;
     // A kernel does nothing about a line that is not whole.
     write_line(&mut stream, request).await.map_err(RequestError::NotSent)?;
     let mut line = String::new();

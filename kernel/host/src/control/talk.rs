@@ -7,11 +7,10 @@ use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
-use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-use super::{LINE_LIMIT, Request, within, write_line};
+use super::{LINE_LIMIT, Request, endpoint, within, write_line};
 use crate::channel::{ApprovalRequest, Decision, RunEvent, SecretAsk, SecretReply};
 use crate::error::CallError;
 use crate::kernel::Kernel;
@@ -146,7 +145,7 @@ impl Connection {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when no kernel runs.
     pub async fn open(path: &Path, request: &Request) -> io::Result<Self> {
-        let (read, mut write) = UnixStream::connect(path).await?.into_split();
+        let (read, mut write) = endpoint::connect(path).await?.into_split();
         write_line(&mut write, request).await?;
         Ok(Self { lines: lines(read), write })
     }
