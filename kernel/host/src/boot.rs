@@ -13,6 +13,7 @@ use crate::agents::{Agent, AgentProblem, Resolved};
 use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::Callbacks;
 use crate::context_chain::ContextChain;
+use crate::data_dir::secure_data_dir;
 use crate::discovery::{self, Discovered, FoundManifest};
 use crate::error::CallError;
 use crate::events::topic;
@@ -103,6 +104,7 @@ impl Kernel {
     ///
     /// Must be called on a multi-thread tokio runtime with time enabled.
     pub async fn boot(options: BootOptions) -> Self {
+        let repaired = secure_data_dir(&options.home);
         let recovered = options.builder.recover();
         let mut found = discovery::discover(
             &options.home,
@@ -110,6 +112,7 @@ impl Kernel {
             &options.settings.allow_shadowing,
         );
         let (secrets, secrets_note) = Secrets::read(options.home.root());
+        found.notes.extend(repaired);
         found.notes.extend(recovered);
         found.notes.extend(secrets_note);
         found.notes.extend(unknown_extensions(&options.settings, &found));

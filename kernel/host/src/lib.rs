@@ -20,6 +20,7 @@ mod context_guard;
 #[cfg(unix)]
 pub mod control;
 mod conversations;
+mod data_dir;
 mod discovery;
 mod elf;
 mod error;

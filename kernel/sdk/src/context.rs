@@ -57,12 +57,16 @@ impl ExtensionContext {
         self.init.share_dir.as_deref()
     }
 
-    /// The extension's private directory, `sandbox/data/<id>`, created when it is first asked for.
+    /// The extension's private directory, `sandbox/data/<id>`, created for its owner alone when it is
+    /// first asked for.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] when it cannot be created.
     pub fn data_dir(&self) -> Result<PathBuf> {
-        std::fs::create_dir_all(&self.init.data_dir)?;
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(&self.init.data_dir)?;
         Ok(self.init.data_dir.clone())
     }
 
