@@ -93,6 +93,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Outcome {
+    hide_memory();
     log_to_stderr(&cli.global)?;
     let session = Session::new(&cli.global)?;
     match &cli.command {
@@ -116,6 +117,21 @@ fn run(cli: &Cli) -> Outcome {
         Command::Trust(args) => trust::trust(&session, args),
         Command::Completions(args) => completions(args),
         Command::Man(args) => man::man(&session, args),
+    }
+}
+
+/// The variable that leaves the process open to debuggers and core dumps.
+const DUMPABLE: &str = "SKILLHOST_DUMPABLE";
+
+/// Keeps other processes of the same user, such as those of extensions, from reading the environment
+/// and the memory of this one through `/proc`: both may hold keys. Programs that it starts are not
+/// affected.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    if std::env::var_os(DUMPABLE).is_none_or(|value| value != "1") {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // It is one protection of several, and nothing is known to refuse it.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }
 
