@@ -311,6 +311,9 @@ pub(crate) struct TrustArgs {
     /// List the homes trusted so far instead
     #[arg(long, conflicts_with = "dir")]
     pub(crate) list: bool,
+    /// Remove the record of a home, so that it is not trusted any longer
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) remove: bool,
 }
 
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use skillhost_kernel::supervision::SupervisorLock;
 use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
 };
-use skillhost_models::{Models, keys_of};
+use skillhost_models::{Models, keys_of, keys_of_environment};
 use skillhost_process::Processes;
 
 use crate::cli::Global;
@@ -43,14 +43,18 @@ impl Session {
         })
     }
 
-    /// The home, trusted or not: for commands that load nothing.
+    /// The home, trusted or not: for commands that load nothing. One that is not trusted is marked
+    /// as such.
     pub(crate) fn home(&self) -> Result<Home, CliError> {
-        Ok(Home::find(self.home_argument.as_deref(), &self.environment)?)
+        let home = Home::find(self.home_argument.as_deref(), &self.environment)?;
+        // A record that cannot be used trusts nothing; commands that need trust say why.
+        let trusted = self.trust_home || home.require_trust(&self.environment).is_ok();
+        Ok(if trusted { home } else { home.into_untrusted() })
     }
 
     /// The home, if its extensions may be loaded.
     pub(crate) fn trusted_home(&self) -> Result<Home, CliError> {
-        let home = self.home()?;
+        let home = Home::find(self.home_argument.as_deref(), &self.environment)?;
         if !self.trust_home {
             home.require_trust(&self.environment)?;
         }
@@ -86,17 +90,24 @@ impl Session {
         let Some(path) = socket_path(home, &self.environment).filter(|path| path.exists()) else {
             return Ok(None);
         };
+        // Nobody runs a kernel for a home that is not trusted.
+        if home.is_untrusted() {
+            return Ok(None);
+        }
         self.block_on(ask_kernel(&path, home, request, false))?
     }
 
     pub(crate) fn settings(&self, home: &Home) -> Result<LoadedSettings, CliError> {
-        Ok(Settings::load(&home.settings_file())?)
+        Ok(Settings::load_home(home)?)
     }
 
-    /// The models that the settings of a home name. The home has to be trusted: its settings say
-    /// where keys are sent.
+    /// The models that the settings of a home name. To be asked, the home has to be trusted: its
+    /// settings say where keys are sent. Of one that is not, no `.env` is read.
     pub(crate) fn models(&self, home: &Home, settings: &Settings) -> Models {
-        let (keys, note) = keys_of(home.root());
+        let (keys, note) = match home.is_untrusted() {
+            true => (keys_of_environment(), None),
+            false => keys_of(home.root()),
+        };
         if let Some(note) = note {
             self.output.note(note);
         }

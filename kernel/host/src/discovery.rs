@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use skillhost_manifest::{ExtensionId, Manifest};
 
 use crate::home::Home;
 use crate::installation::Installation;
+use crate::limited_read::{self, LinkPolicy};
 use crate::report::{Phase, Rejection};
 
 /// A manifest and where it stands.
@@ -52,15 +53,16 @@ pub fn discover(
     allow_shadowing: &[String],
 ) -> Discovered {
     let mut found = Discovered::default();
-    let mut shipped = read_folder(&home.manifests(), false, &mut found);
+    let untrusted = home.is_untrusted();
+    let mut shipped = read_folder(&home.manifests(), false, untrusted, &mut found);
     if let Some(folder) = installation.and_then(|i| i.share_dir.as_ref()) {
         // The home's own copy of a shipped manifest is what its operator has chosen.
         let own: Vec<_> = shipped.iter().map(|found| found.manifest.id.clone()).collect();
-        let mut installed = read_folder(&folder.join("manifests"), false, &mut found);
+        let mut installed = read_folder(&folder.join("manifests"), false, false, &mut found);
         installed.retain(|found| !own.contains(&found.manifest.id));
         shipped.extend(installed);
     }
-    let added = read_folder(&home.extensions(), true, &mut found);
+    let added = read_folder(&home.extensions(), true, untrusted, &mut found);
     for manifest in shipped.into_iter().chain(added) {
         let id = manifest.manifest.id.clone();
         let Some(first) = found.manifests.get(&id) else {
@@ -97,9 +99,18 @@ pub fn discover(
 }
 
 /// Reads every manifest one level below a folder, in the order of the folder names. In a jailed folder
-/// links are refused.
-fn read_folder(folder: &Path, jailed: bool, discovered: &mut Discovered) -> Vec<FoundManifest> {
+/// manifests that are links are refused, in an untrusted home all links.
+fn read_folder(
+    folder: &Path,
+    jailed: bool,
+    untrusted: bool,
+    discovered: &mut Discovered,
+) -> Vec<FoundManifest> {
     let Discovered { rejected, notes, .. } = discovered;
+    if untrusted && folder.is_symlink() {
+        rejected.push(linked(folder));
+        return Vec::new();
+    }
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
@@ -115,9 +126,13 @@ fn read_folder(folder: &Path, jailed: bool, discovered: &mut Discovered) -> Vec<
     folders.retain(|path| !folder_name(path).starts_with('.'));
     for folder in folders.into_iter().filter(|path| path.is_dir()) {
         let path = folder.join("manifest.yaml");
+        if untrusted && folder.is_symlink() {
+            rejected.push(linked(&folder));
+            continue;
+        }
         match fs::symlink_metadata(&path) {
             // Operators may link what they install; what agents write is what it is.
-            Ok(found) if found.is_symlink() && jailed => {
+            Ok(found) if found.is_symlink() && (jailed || untrusted) => {
                 rejected.push(unreadable(&folder, &path, &not_regular(found.file_type())));
                 continue;
             }
@@ -154,14 +169,14 @@ fn read_folder(folder: &Path, jailed: bool, discovered: &mut Discovered) -> Vec<
     found
 }
 
+/// Reads the text of a manifest that its operator has put, or approved, where it is.
 pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
-    // A FIFO would block the start for ever, so the kind is looked at before the file is opened.
     let kind = fs::metadata(path)?.file_type();
     if !kind.is_file() {
         return Err(not_regular(kind));
     }
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MANIFEST_LIMIT + 1).read_to_end(&mut bytes)?;
+    // The parser says what is too large.
+    let bytes = limited_read::read_beginning(path, MANIFEST_LIMIT + 1, LinkPolicy::Follow)?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -223,6 +238,17 @@ fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Rejection {
         reason: format!("{}: {error}", path.display()),
         hint: hint.to_owned(),
         manifest: path.to_owned(),
+    }
+}
+
+fn linked(folder: &Path) -> Rejection {
+    Rejection {
+        hint: "copy what it leads to, or look at it and trust the home".to_owned(),
+        reason: format!(
+            "{}: a symbolic link, which is not followed in a home that is not trusted",
+            folder.display()
+        ),
+        ..unreadable(folder, folder, &io::ErrorKind::InvalidInput.into())
     }
 }
 

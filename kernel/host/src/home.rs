@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::write::write_atomically;
+use crate::trust::{self, HomeChange};
 
 /// The variables and directory that decide which home is meant; injected in tests.
 #[derive(Debug, Clone, Default)]
@@ -91,6 +91,7 @@ pub enum HomeSource {
 pub struct Home {
     root: PathBuf,
     source: HomeSource,
+    untrusted: bool,
 }
 
 /// Why there is no home, or it may not be used.
@@ -117,6 +118,44 @@ pub enum HomeError {
     #[error("{}: this home is not trusted, so none of its extensions are loaded", path.display())]
     Untrusted {
         /// The home.
+        path: PathBuf,
+    },
+    /// The home was trusted, but is not what it was then.
+    #[error("{}: this home is not trusted any longer: {change}", path.display())]
+    Changed {
+        /// The home.
+        path: PathBuf,
+        /// What is different.
+        change: HomeChange,
+    },
+    /// Everybody may write to the home.
+    #[error("{}: every user may write to this home, so it cannot be trusted", path.display())]
+    WorldWritable {
+        /// The home.
+        path: PathBuf,
+    },
+    /// Somebody else may have written the record of trusted homes.
+    #[error("{}: this record of trusted homes does not count: {problem}", path.display())]
+    UnsafeRecord {
+        /// The record.
+        path: PathBuf,
+        /// What speaks against it.
+        problem: &'static str,
+    },
+    /// A line of the record of trusted homes is not valid.
+    #[error("{}:{line}: this line is not a record of a trusted home", path.display())]
+    DamagedRecord {
+        /// The record.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A directory of an untrusted home is a link.
+    #[error("{}: a symbolic link, which is not followed in a home that is not trusted", path.display())]
+    LinkedDirectory {
+        /// The home.
+        home: PathBuf,
+        /// The directory.
         path: PathBuf,
     },
     /// The record of trusted homes, or the home itself, could not be used.
@@ -150,6 +189,26 @@ impl HomeError {
             Self::Untrusted { path } => format!(
                 "look at its manifests and extensions, then: skillhost trust {} (or --trust-home for this call)",
                 path.display()
+            ),
+            Self::Changed { path, .. } => format!(
+                "look at its manifests and extensions again, then: skillhost trust {0}; \
+                 or forget it: skillhost trust --remove {0}",
+                path.display()
+            ),
+            Self::WorldWritable { path } => {
+                format!("take that right away: chmod o-w {}", path.display())
+            }
+            Self::UnsafeRecord { path, .. } => format!(
+                "look whether each line of it is yours, then: chmod go-w {0}; or remove the file \
+                 and trust each home again",
+                path.display()
+            ),
+            Self::DamagedRecord { .. } => {
+                "remove the line, then trust that home again: skillhost trust DIR".to_owned()
+            }
+            Self::LinkedDirectory { home, .. } => format!(
+                "replace it with a directory; or look where it leads, then: skillhost trust {}",
+                home.display()
             ),
             Self::Io { .. } => "check that it exists and may be read and written".to_owned(),
             Self::NoStateDir => "set HOME, or use --trust-home".to_owned(),
@@ -196,7 +255,36 @@ impl Home {
         if !root.join("sandbox").is_dir() {
             return Err(HomeError::NoSandbox { path: root });
         }
-        Ok(Self { root, source })
+        Ok(Self { root, source, untrusted: false })
+    }
+
+    /// Marks the home as one that is not trusted: of its files only regular ones are read, no link
+    /// is followed, and nothing is written.
+    #[must_use]
+    pub fn into_untrusted(self) -> Self {
+        Self { untrusted: true, ..self }
+    }
+
+    /// Whether the home was marked as not trusted.
+    #[must_use]
+    pub fn is_untrusted(&self) -> bool {
+        self.untrusted
+    }
+
+    /// Refuses an untrusted home in which a directory of the sandbox is a link: what is read or
+    /// written there would not be the home's. `directory` is one directly below `sandbox/`.
+    ///
+    /// # Errors
+    /// [`HomeError::LinkedDirectory`].
+    pub fn check_links(&self, directory: &str) -> Result<(), HomeError> {
+        let sandbox = self.sandbox();
+        let linked = [sandbox.join(directory), sandbox].into_iter().find(|path| path.is_symlink());
+        match linked {
+            Some(path) if self.untrusted => {
+                Err(HomeError::LinkedDirectory { home: self.root.clone(), path })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The canonical path.
@@ -241,56 +329,15 @@ impl Home {
         self.root.join("sandbox/data").join(extension)
     }
 
-    /// Refuses a home that nobody has trusted. The user's own home is trusted by itself.
+    /// Refuses a home that nobody has trusted, and one that is not what was trusted any longer. The
+    /// user's own home is trusted by itself, as long as no other user owns it or may write to it.
     ///
     /// # Errors
-    /// [`HomeError::Untrusted`], or [`HomeError::Io`] when the record cannot be read.
+    /// [`HomeError::Untrusted`], [`HomeError::Changed`]; [`HomeError::UnsafeRecord`],
+    /// [`HomeError::DamagedRecord`] and [`HomeError::Io`] when the record cannot be used.
     pub fn require_trust(&self, environment: &Environment) -> Result<(), HomeError> {
-        let own = environment.default_home().and_then(|path| fs::canonicalize(path).ok());
-        if own.as_deref() == Some(&*self.root) || trusted(environment)?.contains(&self.root) {
-            Ok(())
-        } else {
-            Err(HomeError::Untrusted { path: self.root.clone() })
-        }
+        trust::require_trust(self, environment)
     }
-}
-
-const RECORD: &str = "trusted-homes";
-
-/// Lists the homes that were trusted, in the order in which they were.
-///
-/// # Errors
-/// [`HomeError::Io`] when the record cannot be read.
-pub fn trusted(environment: &Environment) -> Result<Vec<PathBuf>, HomeError> {
-    let Some(path) = environment.state_dir().map(|state| state.join(RECORD)) else {
-        return Ok(Vec::new());
-    };
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok(text.lines().filter(|line| !line.is_empty()).map(PathBuf::from).collect()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(source) => Err(HomeError::Io { path, source }),
-    }
-}
-
-/// Records a home as trusted; says whether it was new.
-///
-/// # Errors
-/// When the record cannot be written.
-pub fn trust(home: &Home, environment: &Environment) -> Result<bool, HomeError> {
-    let state = environment.state_dir().ok_or(HomeError::NoStateDir)?;
-    let mut homes = trusted(environment)?;
-    if homes.contains(&home.root) {
-        return Ok(false);
-    }
-    let unrecordable = || HomeError::Unrecordable { path: home.root.clone() };
-    let text = home.root.to_str().filter(|text| !text.contains(['\n', '\r']));
-    homes.push(PathBuf::from(text.ok_or_else(unrecordable)?));
-    let lines: Vec<_> = homes.iter().filter_map(|path| path.to_str()).collect();
-    let path = state.join(RECORD);
-    let io = |source| HomeError::Io { path: path.clone(), source };
-    fs::create_dir_all(&state).map_err(io)?;
-    write_atomically(&path, format!("{}\n", lines.join("\n")).as_bytes()).map_err(io)?;
-    Ok(true)
 }
 
 #[cfg(test)]
@@ -331,22 +378,5 @@ mod tests {
         assert!(matches!(Home::find(None, &environment), Err(HomeError::NoSandbox { .. })));
         let named = Home::find(Some(Path::new("..")), &environment).unwrap();
         assert_eq!((named.root(), named.source()), (&*root.join("work"), HomeSource::Argument));
-    }
-
-    #[test]
-    fn a_home_is_trusted_once_recorded_and_the_users_own_always() {
-        let temp = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(temp.path()).unwrap();
-        let environment = environment(&root);
-        fs::create_dir_all(root.join("work/sandbox")).unwrap();
-        fs::create_dir_all(root.join("data/skillhost/sandbox")).unwrap();
-        let home = Home::at(&root.join("work"), HomeSource::Argument).unwrap();
-        assert!(matches!(home.require_trust(&environment), Err(HomeError::Untrusted { .. })));
-        assert!(trust(&home, &environment).unwrap());
-        assert!(!trust(&home, &environment).unwrap());
-        home.require_trust(&environment).unwrap();
-        assert_eq!(trusted(&environment).unwrap(), [root.join("work")]);
-        let own = Home::at(&root.join("data/skillhost"), HomeSource::Argument).unwrap();
-        own.require_trust(&environment).unwrap();
     }
 }

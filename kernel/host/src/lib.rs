@@ -33,6 +33,7 @@ mod installed;
 mod instance;
 mod journal;
 mod kernel;
+mod limited_read;
 mod loader;
 mod model;
 mod offered;
@@ -53,6 +54,7 @@ mod templates;
 mod thread;
 mod tools;
 mod transcript;
+mod trust;
 mod user_message;
 mod write;
 
@@ -68,7 +70,7 @@ pub use elf::ElfProblem;
 pub use error::{CallError, KernelError, similar};
 pub use events::{EventBus, journal_of, topic};
 pub use exported::Published;
-pub use home::{Environment, Home, HomeError, HomeSource, trust, trusted};
+pub use home::{Environment, Home, HomeError, HomeSource};
 pub use installation::Installation;
 pub use installed::{
     Installed, InstalledCode, InstalledError, TreeDigest, TreeError, copy_tree, digest_of,
@@ -106,4 +108,5 @@ pub use thread::{
 };
 pub use tools::OwnedTool;
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};
+pub use trust::{DirectoryIdentity, HomeChange, TrustedHome, trust, trusted_homes, untrust};
 pub use write::write_atomically;

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind as Kind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use crate::limited_read::{LinkPolicy, read_limited};
 use crate::write::write_private;
 
 /// Bytes of a secret that is stored.
 const LONGEST: usize = 8 * 1024;
+
+/// Bytes of `.env` that are read.
+const FILE_LIMIT: u64 = 1024 * 1024;
 
 type Values = BTreeMap<String, String>;
 
@@ -50,24 +54,31 @@ impl Secrets {
     #[must_use]
     pub fn read(home: &Path) -> (Self, Option<String>) {
         let file = home.join(".env");
-        let (from_file, note) = match file.is_file() {
-            true => match fs::read(&file) {
-                // The text of a line may hold a secret, so it is not repeated.
-                Ok(text) => match parse(&text) {
-                    (values, true) => (values, None),
-                    (values, false) => {
-                        let note = format!("{}: a line is not NAME=value", file.display());
-                        (values, Some(note))
-                    }
-                },
-                Err(error) => (Values::new(), Some(format!("{}: {error}", file.display()))),
+        let (from_file, note) = match read_limited(&file, FILE_LIMIT, LinkPolicy::Follow) {
+            // The text of a line may hold a secret, so it is not repeated.
+            Ok(text) => match parse(&text) {
+                (values, true) => (values, None),
+                (values, false) => {
+                    let note = format!("{}: a line is not NAME=value", file.display());
+                    (values, Some(note))
+                }
             },
-            false => (Values::new(), None),
+            // A directory of that name is what some programs keep their environments in.
+            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::IsADirectory) => {
+                (Values::new(), None)
+            }
+            Err(error) => (Values::new(), Some(format!("{}: {error}", file.display()))),
         };
         (
             Self { file, from_file: ArcSwap::from_pointee(from_file), storing: Mutex::default() },
             note,
         )
+    }
+
+    /// The secrets of the environment alone: of a home that is not trusted no `.env` is read.
+    #[must_use]
+    pub fn of_environment() -> Self {
+        Self::default()
     }
 
     /// Looks a secret up; the environment wins over the file.
@@ -95,7 +106,7 @@ impl Secrets {
         let _alone = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match fs::symlink_metadata(&self.file) {
             Ok(found) if found.is_symlink() => return Err(StoreError::Link),
-            Ok(_) => fs::read(&self.file)?,
+            Ok(_) => read_limited(&self.file, FILE_LIMIT, LinkPolicy::Refuse)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error.into()),
         };

@@ -1,7 +1,6 @@
 //! `skillhost.yaml` and the environment, with the place every value comes from.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,8 @@ use serde_json::{Map, Value};
 use skillhost_manifest::Manifest;
 
 use crate::error::similar;
+use crate::home::Home;
+use crate::limited_read::{LinkPolicy, read_limited, read_limited_below};
 use crate::supervision::SupervisorSettings;
 
 mod build;
@@ -30,6 +31,12 @@ pub use processes::ProcessSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
+
+/// Bytes of a settings file that are read.
+const SETTINGS_LIMIT: u64 = 1024 * 1024;
+
+/// How deep lists and mappings of a settings file may be nested.
+const MAX_NESTING: usize = 64;
 
 /// The source of what agents have configured.
 const CONFIGURED: &str = "sandbox/data/kernel/configured.json";
@@ -120,6 +127,9 @@ impl SettingsError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
+                "replace it with a regular file".to_owned()
+            }
             Self::Io { .. } => "check that the file may be read".to_owned(),
             Self::Invalid { nearest: Some(key), .. } => format!("did you mean `{key}`?"),
             Self::Invalid { .. } | Self::Environment { .. } => {
@@ -151,16 +161,37 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] with line and column. A missing file means defaults.
     pub fn load(path: &Path) -> Result<LoadedSettings, SettingsError> {
-        let (values, written) = match fs::read(path) {
-            Ok(bytes) => {
-                let text = decode(path, bytes)?;
-                let values = Self::parse(path, &text)?;
-                // The same text again: which values stand in it, and which are defaults.
-                (values, serde_yaml::from_str(&text).unwrap_or_default())
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Default::default(),
-            Err(source) => return Err(SettingsError::Io { path: path.to_owned(), source }),
+        let values = read_values(path, LinkPolicy::Follow)?;
+        let configured = match path.parent() {
+            Some(home) => configured::read(&configured::file_of(home))?,
+            None => BTreeMap::new(),
         };
+        Self::with_environment(path, values, configured)
+    }
+
+    /// Reads the settings of a home as [`Settings::load`] does; of a home that is not trusted no
+    /// link is followed.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn load_home(home: &Home) -> Result<LoadedSettings, SettingsError> {
+        let path = home.settings_file();
+        if !home.is_untrusted() {
+            return Self::load(&path);
+        }
+        let values = read_values(&path, LinkPolicy::Refuse)?;
+        let file = configured::file_of(home.root());
+        let bytes = read_limited_below(home.root(), CONFIGURED, SETTINGS_LIMIT);
+        let configured = configured::decode(&file, bytes)?;
+        Self::with_environment(&path, values, configured)
+    }
+
+    /// Puts the environment over the values of a settings file.
+    fn with_environment(
+        path: &Path,
+        (values, written): (Self, Value),
+        configured: configured::Values,
+    ) -> Result<LoadedSettings, SettingsError> {
         // Only names of settings: SKILLHOST_HOME and SKILLHOST_LOG share the prefix.
         let environment = Env::prefixed(ENV_PREFIX)
             .filter(|key| {
@@ -182,10 +213,6 @@ impl Settings {
         let settings: Self = figment
             .extract()
             .map_err(|error| SettingsError::Environment { message: error.to_string() })?;
-        let configured = match path.parent() {
-            Some(home) => configured::read(&configured::file_of(home))?,
-            None => BTreeMap::new(),
-        };
         let settings = Self { configured, ..settings };
         Ok(LoadedSettings { settings, figment, written: (path.to_owned(), written) })
     }
@@ -195,6 +222,16 @@ impl Settings {
     /// # Errors
     /// [`SettingsError::Invalid`] with line and column.
     pub fn parse(path: &Path, text: &str) -> Result<Self, SettingsError> {
+        // The parser takes quadratic time for deep nesting.
+        if let Some(place) = skillhost_manifest::find_excessive_nesting(text, MAX_NESTING) {
+            return Err(SettingsError::Invalid {
+                path: path.to_owned(),
+                line: place.line as usize,
+                column: place.column as usize,
+                message: format!("lists and mappings may be nested at most {MAX_NESTING} deep"),
+                nearest: None,
+            });
+        }
         // An empty file, or one of comments alone, says nothing.
         let parsed: Result<Option<Self>, _> = serde_yaml::from_str(text);
         parsed.map(Option::unwrap_or_default).map_err(|error| {
@@ -231,6 +268,20 @@ impl Settings {
             }
         }
         Value::Object(config)
+    }
+}
+
+/// Reads the values of a settings file, and which of them stand in it; a missing one means defaults.
+fn read_values(path: &Path, links: LinkPolicy) -> Result<(Settings, Value), SettingsError> {
+    match read_limited(path, SETTINGS_LIMIT, links) {
+        Ok(bytes) => {
+            let text = decode(path, bytes)?;
+            let values = Settings::parse(path, &text)?;
+            // The same text again: which values stand in it, and which are defaults.
+            Ok((values, serde_yaml::from_str(&text).unwrap_or_default()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Default::default()),
+        Err(source) => Err(SettingsError::Io { path: path.to_owned(), source }),
     }
 }
 
@@ -335,7 +386,10 @@ impl LoadedSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::home::HomeSource;
 
     fn load(text: &str) -> Result<LoadedSettings, SettingsError> {
         let folder = tempfile::tempdir().unwrap();
@@ -388,6 +442,46 @@ mod tests {
         let written: Vec<_> =
             rows.iter().filter(|row| row.source != "default").map(|row| &*row.key).collect();
         assert_eq!(written, ["mcp.review", "models.agents.a.b", "models.known.x/y-1.5"]);
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_at_once() {
+        for deep in ["[", "{", "- ", "a: [", "\t[", "\"a\" 'b': {"] {
+            let text = deep.repeat(50_000);
+            let begun = std::time::Instant::now();
+            let error = load(&text).unwrap_err();
+            assert!(matches!(error, SettingsError::Invalid { .. }), "{deep:?}: {error}");
+            // Seconds where the parser is reached.
+            assert!(begun.elapsed() < std::time::Duration::from_secs(1), "{deep:?}");
+        }
+        let error = load(&format!("mcp: {}", "[".repeat(100))).unwrap_err();
+        assert!(
+            error.to_string().ends_with(":1:69: lists and mappings may be nested at most 64 deep"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn untrusted_settings_follow_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("home/sandbox")).unwrap();
+        let file = folder.path().join("elsewhere.yaml");
+        fs::write(&file, "allow_shadowing: [a]\n").unwrap();
+        let link = folder.path().join("home/skillhost.yaml");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let home = Home::at(&folder.path().join("home"), HomeSource::Argument).unwrap();
+        assert_eq!(Settings::load_home(&home).unwrap().settings.allow_shadowing, ["a"]);
+        let home = home.into_untrusted();
+        let error = Settings::load_home(&home).unwrap_err();
+        assert!(error.to_string().ends_with("a symbolic link, not a regular file"), "{error}");
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        assert!(matches!(Settings::load_home(&home), Err(SettingsError::Io { .. })));
+        assert!(matches!(Settings::load(&link), Err(SettingsError::Io { .. })));
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(folder.path(), home.root().join("sandbox/data")).unwrap();
+        let error = Settings::load_home(&home).unwrap_err();
+        assert!(error.to_string().contains("configured.json: a symbolic link"), "{error}");
     }
 
     #[test]

@@ -10,21 +10,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// # Errors
 /// The system's error; the file then is what it was.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace(path, bytes, false)
+    replace(path, bytes, None)
 }
 
 /// As [`write_atomically`], and nobody but its owner may read or write the file.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace(path, bytes, true)
+    replace(path, bytes, Some(0o600))
 }
 
-fn replace(path: &Path, bytes: &[u8], private: bool) -> io::Result<()> {
+/// As [`write_atomically`], and only its owner may write the file, whatever the umask allows.
+pub(crate) fn write_owned(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, Some(0o644))
+}
+
+fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!(".{name}.{}-{number}.tmp", std::process::id()));
-    let written = write_new(&temporary, bytes, private).and_then(|()| fs::rename(&temporary, path));
+    let written = write_new(&temporary, bytes, mode).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         // The original error is the one worth reporting.
         let _ = fs::remove_file(&temporary);
@@ -33,12 +38,12 @@ fn replace(path: &Path, bytes: &[u8], private: bool) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn write_new(path: &Path, bytes: &[u8], private: bool) -> io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
-    if private {
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    if let Some(mode) = mode {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
     }
     let mut file = options.open(path)?;
     file.write_all(bytes)?;

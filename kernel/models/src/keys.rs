@@ -32,12 +32,22 @@ impl Keys for InOrder {
 #[must_use]
 pub fn keys_of(home: &Path) -> (Arc<dyn Keys>, Option<String>) {
     let (secrets, note) = Secrets::read(home);
+    (in_order(secrets), note)
+}
+
+/// The keys of the keyring and the environment alone, for a home that is not trusted.
+#[must_use]
+pub fn keys_of_environment() -> Arc<dyn Keys> {
+    in_order(Secrets::of_environment())
+}
+
+fn in_order(secrets: Secrets) -> Arc<dyn Keys> {
     let places: Vec<Box<dyn Keys>> = vec![
         #[cfg(feature = "keyring")]
         Box::new(system::Keyring),
         Box::new(secrets),
     ];
-    (Arc::new(InOrder(places)), note)
+    Arc::new(InOrder(places))
 }
 
 #[cfg(feature = "keyring")]

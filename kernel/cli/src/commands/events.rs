@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const PAGE: usize = 500;
 
 pub(super) fn events(session: &Session, command: &EventsCommand) -> Outcome {
-    let (output, journal) = (session.output, journal_of(&session.home()?));
+    let (output, journal) = (session.output, journal_of(&session.trusted_home()?));
     session.block_on(async {
         match command {
             EventsCommand::Tail(args) => tail(output, &journal, args).await,

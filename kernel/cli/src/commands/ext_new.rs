@@ -20,6 +20,7 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
     let id = ExtensionId::new(&args.id)
         .map_err(|error| CliError::usage(error.to_string()).hint("such as `rss_reader`"))?;
     let home = session.home()?;
+    home.check_links("extensions")?;
     let sdk = match &args.sdk {
         Some(sdk) => session.environment.current_dir.join(sdk),
         None => Installation::of_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,

@@ -1,17 +1,34 @@
 //! `skillhost init`: makes a directory a home.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde_json::json;
-use skillhost_kernel::{Home, HomeSource, Installation, trust};
+use skillhost_kernel::{Home, HomeSource, Installation, Settings, discover, trust};
 
 use super::ext_new::write;
 use crate::cli::InitArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::Outcome;
+use crate::output::{Outcome, Output, show};
 use crate::session::Session;
+
+/// Directories that files are made in.
+const FOLDERS: [&str; 7] = [
+    "manifests",
+    "sandbox",
+    "sandbox/skills",
+    "sandbox/extensions",
+    "sandbox/data",
+    "docs",
+    "docs/schema",
+];
+
+/// Files that are listed one by one.
+const SHOWN_FILES: usize = 20;
 
 const SETTINGS: &str = include_str!("../../templates/skillhost.yaml");
 
@@ -24,11 +41,17 @@ pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
         .hint("install the whole product: cargo xtask install --prefix DIR")
     })?;
     let root = session.environment.current_dir.join(&args.dir);
+    refuse_links(&root)?;
     let mut made = Vec::new();
-    for folder in ["sandbox/skills", "sandbox/extensions", "sandbox/data", "manifests"] {
+    for folder in ["sandbox/skills", "sandbox/extensions", "manifests"] {
         let path = root.join(folder);
         fs::create_dir_all(&path).map_err(|error| CliError::io(&path, &error))?;
     }
+    let data = root.join("sandbox/data");
+    let private = fs::DirBuilder::new().mode(0o700).recursive(true).create(&data);
+    private.map_err(|error| CliError::io(&data, &error))?;
+    let home = Home::at(&root, HomeSource::Argument)?;
+    let contents = Contents::of(&home);
     copy_missing(&installation.manifests, &root.join("manifests"), &mut made)?;
     copy_missing(&installation.skills, &root.join("sandbox/skills"), &mut made)?;
     // The shipped manifests name it, so that editors complete and check them.
@@ -47,23 +70,160 @@ pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
             made.push(path);
         }
     }
-    let home = Home::at(&root, HomeSource::Argument)?;
-    let newly_trusted = trust(&home, &session.environment)?;
+    // What somebody else may have put there is for a person to look at first.
+    let before = home.require_trust(&session.environment).is_ok();
+    let newly_trusted = !before && contents.is_empty() && trust(&home, &session.environment)?;
+    let trusted = before || newly_trusted;
     let output = session.output;
     if output.json {
-        output.object(&json!({ "home": home.root(), "made": made, "trusted": true, "newly_trusted": newly_trusted }))?;
-    } else {
-        let place = home.root().display();
-        output.line(format!(
-            "{place} is a home ({} files made, what existed was kept)",
-            made.len()
-        ))?;
-        output.line("next:")?;
-        output.line(format!("  skillhost --home {place} skill list"))?;
-        output.line(format!("  skillhost --home {place} ask --print-prompt \"hello\""))?;
-        output.line(format!("  skillhost --home {place} run"))?;
+        let mut object = json!({ "home": home.root(), "made": made, "trusted": trusted, "newly_trusted": newly_trusted });
+        if !trusted {
+            object["found"] = json!(contents);
+        }
+        output.object(&object)?;
+        return Ok(exit::OK);
     }
+    let place = show(&home.root().display().to_string());
+    output.line(format!("{place} is a home ({} files made, what existed was kept)", made.len()))?;
+    if !trusted {
+        return contents.print(output, &place);
+    }
+    output.line("next:")?;
+    output.line(format!("  skillhost --home {place} skill list"))?;
+    output.line(format!("  skillhost --home {place} ask --print-prompt \"hello\""))?;
+    output.line(format!("  skillhost --home {place} run"))?;
     Ok(exit::OK)
+}
+
+/// What was in a directory before it became a home, as far as the kernel would use it.
+#[derive(Debug, Default, Serialize)]
+struct Contents {
+    /// Manifests of libraries, processes and agents, and what cannot be read as one.
+    manifests: Vec<FoundManifest>,
+    /// Keys of skillhost.yaml that are not the default.
+    settings: BTreeMap<String, serde_json::Value>,
+    /// Other files that count, such as `.env`.
+    files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct FoundManifest {
+    id: String,
+    kind: &'static str,
+    path: PathBuf,
+}
+
+impl Contents {
+    /// Looks at a home that nothing was copied to yet.
+    fn of(home: &Home) -> Self {
+        let home = home.clone().into_untrusted();
+        let mut contents = Self::default();
+        contents.add_manifests(&home);
+        contents.add_settings(&home);
+        for name in [".env", "sandbox/data", "sandbox/skills"] {
+            contents.add_files(&home.root().join(name));
+        }
+        contents
+    }
+
+    fn is_empty(&self) -> bool {
+        self.manifests.is_empty() && self.files.is_empty()
+    }
+
+    fn add_manifests(&mut self, home: &Home) {
+        let found = discover(home, None, &[]);
+        for found in found.manifests.values() {
+            let kind = match found.manifest.kind {
+                skillhost_manifest::Kind::Agent(_) => "agent",
+                skillhost_manifest::Kind::Process { .. } => "process",
+                skillhost_manifest::Kind::Library { .. } => "library",
+            };
+            let (id, path) = (found.manifest.id.to_string(), found.path.clone());
+            self.manifests.push(FoundManifest { id, kind, path });
+        }
+        for rejected in found.rejected {
+            let (id, path) = (rejected.id, rejected.manifest);
+            self.manifests.push(FoundManifest { id, kind: "not readable", path });
+        }
+        // A directory without a manifest may get one later.
+        for folder in [home.manifests(), home.extensions()] {
+            let named =
+                |path: &Path| self.manifests.iter().any(|found| found.path.starts_with(path));
+            let others: Vec<_> = entries(&folder).into_iter().filter(|path| !named(path)).collect();
+            self.files.extend(others);
+        }
+    }
+
+    fn add_settings(&mut self, home: &Home) {
+        let file = home.settings_file();
+        if file.symlink_metadata().is_err() {
+            return;
+        }
+        self.files.push(file);
+        let Ok(loaded) = Settings::load_home(home) else { return };
+        let as_json = |settings| serde_json::to_value(settings).unwrap_or_default();
+        let (values, defaults) = (as_json(loaded.settings), as_json(Settings::default()));
+        for (key, value) in values.as_object().into_iter().flatten() {
+            if defaults.get(key) != Some(value) {
+                self.settings.insert(key.clone(), value.clone());
+            }
+        }
+    }
+
+    fn add_files(&mut self, path: &Path) {
+        match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => self.files.extend(entries(path)),
+            Ok(_) => self.files.push(path.to_owned()),
+            Err(_) => {}
+        }
+    }
+
+    /// Says what trusting the home would let run.
+    fn print(&self, output: Output, place: &str) -> Outcome {
+        output.line("it is not trusted, because it had contents before:")?;
+        for FoundManifest { id, kind, path } in &self.manifests {
+            let path = path.display().to_string();
+            output.line(format!("  {kind:<12} {:<24} {}", show(id), show(&path)))?;
+        }
+        for (key, value) in &self.settings {
+            output.line(format!(
+                "  {:<12} {:<24} {}",
+                "setting",
+                show(key),
+                show(&value.to_string())
+            ))?;
+        }
+        for path in self.files.iter().take(SHOWN_FILES) {
+            output.line(format!("  {:<12} {}", "file", show(&path.display().to_string())))?;
+        }
+        if let Some(more) = self.files.len().checked_sub(SHOWN_FILES).filter(|more| *more > 0) {
+            output.line(format!("  and {more} more files and directories"))?;
+        }
+        output.line("next, after a look at them:")?;
+        output.line(format!("  skillhost trust {place}"))?;
+        Ok(exit::OK)
+    }
+}
+
+/// The entries of a directory, in order; none where there is no directory.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Refuses a directory in which what is made would lie somewhere else.
+fn refuse_links(root: &Path) -> Result<(), CliError> {
+    for name in FOLDERS {
+        let path = root.join(name);
+        if path.is_symlink() {
+            let message = format!("{} is a symbolic link", path.display());
+            return Err(CliError::new(exit::IO, message)
+                .hint("replace it with a directory, and run init again"));
+        }
+    }
+    Ok(())
 }
 
 /// Copies a tree of files; what is there already stays as it is.
@@ -73,6 +233,10 @@ fn copy_missing(from: &Path, to: &Path, made: &mut Vec<PathBuf>) -> Result<(), C
         let entry = entry.map_err(|error| CliError::io(from, &error))?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type().map_err(|error| CliError::io(&source, &error))?;
+        if target.is_symlink() {
+            // What it leads to may lie anywhere.
+            continue;
+        }
         if kind.is_dir() {
             copy_missing(&source, &target, made)?;
         } else if kind.is_file() && !target.exists() {

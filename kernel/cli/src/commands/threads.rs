@@ -10,7 +10,8 @@ use crate::output::{BOLD, DIM, Outcome, show};
 use crate::session::Session;
 
 pub(super) fn threads(session: &Session, command: &ThreadsCommand) -> Outcome {
-    let threads = Threads::of(&session.home()?);
+    // They hold what was said, and nobody has talked in a home that is not trusted.
+    let threads = Threads::of(&session.trusted_home()?);
     match command {
         ThreadsCommand::List => list(session, &threads),
         ThreadsCommand::Show { id } => show_thread(session, &threads.read(id)?),

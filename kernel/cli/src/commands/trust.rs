@@ -1,37 +1,89 @@
 //! `skillhost trust`: says that a home's extensions may be loaded.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::json;
-use skillhost_kernel::{Home, HomeSource, trust as record, trusted};
+use skillhost_kernel::{Home, HomeSource, trust as record_trust, trusted_homes, untrust};
 
 use crate::cli::TrustArgs;
 use crate::exit;
-use crate::output::Outcome;
+use crate::output::{Outcome, show};
 use crate::session::Session;
 
 pub(super) fn trust(session: &Session, args: &TrustArgs) -> Outcome {
-    let output = session.output;
     if args.list {
-        let homes = trusted(&session.environment)?;
-        if output.json {
-            output.object(&json!({ "trusted": homes }))?;
-        } else {
-            for home in &homes {
-                output.line(home.display())?;
-            }
-        }
-        return Ok(exit::OK);
+        return list(session);
     }
+    if args.remove {
+        return remove(session, args.dir.as_deref());
+    }
+    let output = session.output;
     let home = match &args.dir {
         Some(dir) => Home::at(&session.environment.current_dir.join(dir), HomeSource::Argument)?,
         None => session.home()?,
     };
-    let new = record(&home, &session.environment)?;
+    let new = record_trust(&home, &session.environment)?;
     if output.json {
         output.object(&json!({ "home": home.root(), "new": new }))?;
     } else if new {
-        output.line(format!("trusted {}", home.root().display()))?;
+        output.line(format!("trusted {}", shown(home.root())))?;
     } else {
-        output.line(format!("{} was trusted already", home.root().display()))?;
+        output.line(format!("{} was trusted already", shown(home.root())))?;
     }
     Ok(exit::OK)
+}
+
+/// Lists the homes; those that do not count any longer are noted with the reason.
+fn list(session: &Session) -> Outcome {
+    let output = session.output;
+    let homes = trusted_homes(&session.environment)?;
+    let (changed, intact): (Vec<_>, Vec<_>) = homes
+        .iter()
+        .map(|home| (&home.path, home.find_change()))
+        .partition(|home| home.1.is_some());
+    if output.json {
+        let intact: Vec<&PathBuf> = intact.into_iter().map(|(path, _)| path).collect();
+        let changed: Vec<_> = changed
+            .into_iter()
+            .filter_map(|(path, change)| {
+                Some(json!({ "home": path, "reason": change?.to_string() }))
+            })
+            .collect();
+        let mut object = json!({ "trusted": intact });
+        if !changed.is_empty() {
+            object["changed"] = json!(changed);
+        }
+        output.object(&object)?;
+        return Ok(exit::OK);
+    }
+    for (path, _) in intact {
+        output.line(shown(path))?;
+    }
+    for (path, change) in changed {
+        let reason = change.map(|change| change.to_string()).unwrap_or_default();
+        output.note(format!("{} is not trusted any longer: {reason}", path.display()));
+    }
+    Ok(exit::OK)
+}
+
+/// Removes the record of a home, which need not exist any longer.
+fn remove(session: &Session, dir: Option<&Path>) -> Outcome {
+    let output = session.output;
+    let path = match dir {
+        Some(dir) => session.environment.current_dir.join(dir),
+        None => session.home()?.root().to_owned(),
+    };
+    let removed = untrust(&path, &session.environment)?;
+    if output.json {
+        output.object(&json!({ "home": path, "removed": removed }))?;
+    } else if removed {
+        output.line(format!("{} is not trusted any longer", shown(&path)))?;
+    } else {
+        output.line(format!("{} was not trusted", shown(&path)))?;
+    }
+    Ok(exit::OK)
+}
+
+fn shown(path: &Path) -> String {
+    show(&path.display().to_string())
 }

@@ -9,7 +9,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::SettingsError;
+use crate::limited_read::{LinkPolicy, read_limited};
 use crate::write::write_atomically;
+
+/// Bytes of the layer that are read.
+const LIMIT: u64 = 1024 * 1024;
 
 /// By extension id: keys that override the manifest's `config`.
 pub(crate) type Values = BTreeMap<String, Map<String, Value>>;
@@ -21,7 +25,12 @@ pub(crate) fn file_of(home: &Path) -> PathBuf {
 
 /// Reads the layer; a missing file is an empty one.
 pub(crate) fn read(path: &Path) -> Result<Values, SettingsError> {
-    let text = match fs::read(path) {
+    decode(path, read_limited(path, LIMIT, LinkPolicy::Follow))
+}
+
+/// Makes the layer of what reading its file came to.
+pub(super) fn decode(path: &Path, read: io::Result<Vec<u8>>) -> Result<Values, SettingsError> {
+    let text = match read {
         Ok(text) => text,
         // A home whose data folder is no folder has nothing configured, and still runs.
         Err(error) if matches!(error.kind(), Kind::NotFound | Kind::NotADirectory) => {

@@ -12,6 +12,7 @@ const SCRIPT: &str = "#!/bin/sh\necho hot\n";
 /// Three skills, one of them for users alone; no manifest, no trust.
 fn skills() -> TestHome {
     let home = TestHome::new()
+        .trusted()
         .skill("brew", "---\nname: brew\ndescription: Brews tea.\n---\nBoil.\n")
         .file("sandbox/skills/brew/scripts/boil.sh", SCRIPT)
         .file("sandbox/skills/brew/leaf.bin", [0u8, 159, 146, 150])

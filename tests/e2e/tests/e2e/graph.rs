@@ -272,6 +272,7 @@ tests:
     cases: [{name: x, input: Tell., assertions: [{type: contains, value: Once}]}]
 ";
     let home = TestHome::new()
+        .trusted()
         .skill("history", &skill("Tells the past.", "Tell it."))
         .file("sandbox/skills/history/skill.yaml", format!("{declared}{PREPARE}"));
     insta::assert_snapshot!(home.skillhost(["skill", "show", "history"]), @"

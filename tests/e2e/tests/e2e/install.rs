@@ -309,6 +309,55 @@ fn a_home_is_made_once_and_kept_ever_after() {
 }
 
 #[test]
+fn init_in_a_clone_does_not_trust() {
+    let installed = Installed::new();
+    let mine = installed.mine();
+    let write = |path: &str, text: &str| {
+        let path = mine.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("manifests/evil/manifest.yaml", "id: evil\nname: Evil\nentrypoint: evil\n");
+    write("sandbox/extensions/spy/manifest.yaml", "id: spy\nname: Spy\nagent: {}\n");
+    write("skillhost.yaml", "allow_shadowing: [core_tools]\n");
+    write(".env", "SECRET=x\n");
+    let output = installed.run(["init", "mine"]).success();
+    for line in [
+        "it is not trusted, because it had contents before:",
+        "library      evil ",
+        "spy ",
+        "setting      allow_shadowing          [\"core_tools\"]",
+        "[OUTSIDE]/mine/.env",
+        "skillhost trust [OUTSIDE]/mine",
+    ] {
+        assert!(output.stdout.contains(line), "{line}: {output}");
+    }
+    let list = ["--home", "mine", "ext", "list"];
+    let refused = installed.run(list).exits(5);
+    assert!(refused.stderr.contains("this home is not trusted"), "{refused}");
+    // Nor does a second time.
+    let again = installed.run(["init", "mine", "--json"]).success().json();
+    assert_eq!((&again["trusted"], &again["newly_trusted"]), (&false.into(), &false.into()));
+    assert!(again["found"]["manifests"].to_string().contains("evil"), "{again}");
+    installed.run(["trust", "mine"]).success();
+    installed.run(list).success();
+    let again = installed.run(["init", "mine", "--json"]).success().json();
+    assert_eq!(again["trusted"], true);
+}
+
+#[test]
+fn init_makes_nothing_through_links() {
+    let installed = Installed::new();
+    let (mine, far) = (installed.mine(), installed.place.outside().join("far"));
+    fs::create_dir_all(mine.join("sandbox")).unwrap();
+    fs::create_dir(&far).unwrap();
+    std::os::unix::fs::symlink(&far, mine.join("sandbox/skills")).unwrap();
+    let output = installed.run(["init", "mine"]).exits(5);
+    assert!(output.stderr.contains("sandbox/skills is a symbolic link"), "{output}");
+    assert_eq!(fs::read_dir(far).unwrap().count(), 0);
+}
+
+#[test]
 fn what_stands_in_the_way_of_a_home_is_named() {
     let installed = Installed::new();
     fs::write(installed.place.outside().join("file"), "").unwrap();

@@ -67,6 +67,7 @@ mod talking;
 mod tool;
 mod triads;
 mod trust;
+mod untrusted;
 mod validate;
 mod validate_hostile;
 mod versions;

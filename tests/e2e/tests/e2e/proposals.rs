@@ -17,7 +17,7 @@ pub(crate) fn with(line: &str) -> String {
 }
 
 pub(crate) fn home() -> TestHome {
-    TestHome::new().skill("beads", BEADS)
+    TestHome::new().trusted().skill("beads", BEADS)
 }
 
 pub(crate) fn text_of(home: &TestHome) -> String {

@@ -10,6 +10,7 @@ use crate::scene::{home, pretty, skill, steady};
 fn skills() -> TestHome {
     let brew = "---\nname: brew\ndescription: Brews tea. Use when thirsty.\nmetadata:\n  tags: kitchen, hot\n  requires: greet\n---\nBoil.\n";
     TestHome::new()
+        .trusted()
         .skill("greet", &skill("Greets people. Use when somebody arrives.", "Say hello to them."))
         .skill("brew", brew)
         .file("sandbox/skills/brew/scripts/boil.sh", "#!/bin/sh\necho hot\n")
@@ -360,7 +361,7 @@ fn a_binary_file_is_printed_as_json_alone() {
 
 #[test]
 fn other_folders_can_be_looked_at_without_a_home() {
-    let home = TestHome::new();
+    let home = TestHome::new().trusted();
     let (one, two) = (home.outside().join("one"), home.outside().join("two"));
     for (folder, text) in [(&one, "From one."), (&two, "From two.")] {
         fs::create_dir_all(folder.join("same")).unwrap();
@@ -499,7 +500,7 @@ fn untrusted_roots_are_marked_and_shadowed_skills_stay_reachable() {
 
 #[test]
 fn an_empty_home_says_where_it_looked() {
-    insta::assert_snapshot!(TestHome::new().skillhost(["skill", "list"]), @"
+    insta::assert_snapshot!(TestHome::new().trusted().skillhost(["skill", "list"]), @"
     exit 0
     --- stderr
     note: no skills in [HOME]/sandbox/skills
@@ -522,7 +523,7 @@ fn roots_that_cannot_be_told_apart_are_refused() {
 
 #[test]
 fn text_of_a_skill_cannot_steer_the_terminal() {
-    let home = TestHome::new().skill(
+    let home = TestHome::new().trusted().skill(
         "sly",
         "---\ndescription: \"Clears \\e[2J the screen \\u202e.\"\n---\n\u{1b}]0;owned\u{7}\n",
     );

@@ -22,7 +22,8 @@ extensions:
 
 #[test]
 fn a_sound_home_has_nothing_but_yes() {
-    let home = TestHome::new().skill("brew", &text("brew", "")).skill("pour", &text("pour", ""));
+    let home =
+        TestHome::new().trusted().skill("brew", &text("brew", "")).skill("pour", &text("pour", ""));
     insta::assert_snapshot!(home.skillhost(["skill", "doctor"]), @"
     exit 0
     --- stdout
@@ -37,6 +38,7 @@ fn a_sound_home_has_nothing_but_yes() {
 #[test]
 fn the_first_no_has_its_reason() {
     let home = TestHome::new()
+        .trusted()
         .settings(ROOTS)
         .skill("brew", &text("brew", "requires: [pour, ghost]\n"))
         .skill("copied", &text("copied", ""))
@@ -388,6 +390,7 @@ fn the_first_no_has_its_reason() {
 #[test]
 fn what_is_no_defect_ends_well() {
     let home = TestHome::new()
+        .trusted()
         .settings(ROOTS)
         .skill("wipe", &text("wipe", "disable-model-invocation: true\n"))
         .file("team/wipe/SKILL.md", text("wipe", "disable-model-invocation: true\n"))
@@ -415,7 +418,7 @@ fn what_is_no_defect_ends_well() {
 
 #[test]
 fn the_profile_decides_what_is_valid() {
-    let home = TestHome::new().skill("claude-brew", &text("claude-brew", ""));
+    let home = TestHome::new().trusted().skill("claude-brew", &text("claude-brew", ""));
     home.skillhost(["skill", "doctor", "--profile", "spec"]).success();
     insta::assert_snapshot!(home.skillhost(["skill", "doctor", "--profile", "anthropic"]), @"
     exit 1
@@ -435,6 +438,7 @@ fn the_profile_decides_what_is_valid() {
 #[test]
 fn the_budget_of_the_catalog_cuts_descriptions_and_then_skills() {
     let home = TestHome::new()
+        .trusted()
         .skill("brew", &text("brew", ""))
         .skill("pour", &text("pour", ""))
         .skill("stir", &text("stir", ""));
@@ -478,7 +482,7 @@ fn the_budget_of_the_catalog_cuts_descriptions_and_then_skills() {
 
 #[test]
 fn folders_can_be_named_instead_of_a_home() {
-    let home = TestHome::new().file("a/brew/SKILL.md", text("brew", ""));
+    let home = TestHome::new().trusted().file("a/brew/SKILL.md", text("brew", ""));
     fs::create_dir_all(home.path("b")).unwrap();
     insta::assert_snapshot!(home.skillhost(["skill", "doctor", "--root", "a", "--root", "b"]), @"
     exit 0
@@ -507,6 +511,7 @@ fn what_cannot_be_searched_or_followed_is_said() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     let home = TestHome::new()
+        .trusted()
         .skill("brew", &text("brew", ""))
         .skill("closed/inner", &text("inner", ""))
         .skill("shut", &text("shut", ""))
@@ -548,6 +553,7 @@ fn a_scan_that_did_not_see_everything_does_not_end_well() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let home = TestHome::new()
+        .trusted()
         .skill("brew", &text("brew", ""))
         .file("manifests/none", "")
         .file("sandbox/skills/closed/none", "");

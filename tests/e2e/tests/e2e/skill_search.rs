@@ -13,6 +13,7 @@ fn skills() -> TestHome {
         format!("---\nname: {name}\ndescription: {description}\n{more}---\n{body}\n")
     };
     TestHome::new()
+        .trusted()
         .skill(
             "pdf-forms",
             &named("pdf-forms", "Fills in PDF forms.", "tags: [paper]\n", "# Fields\nRead them."),

@@ -100,6 +100,60 @@ fn trust_is_recorded_by_canonical_path_and_listed() {
 }
 
 #[test]
+fn removed_trust_ends_at_once() {
+    let home = untrusted_home().trusted();
+    home.skillhost(["ext", "list"]).success();
+    insta::assert_snapshot!(home.skillhost(["trust", "--remove"]), @"
+    exit 0
+    --- stdout
+    [HOME] is not trusted any longer
+    ");
+    home.skillhost(["ext", "list"]).exits(5);
+    insta::assert_snapshot!(home.skillhost(["trust", "--remove", ".", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {"home":"[HOME]/.","removed":false,"schema_version":1}
+    "#);
+    assert_eq!(home.skillhost(["trust", "--list"]).success().stdout, "");
+}
+
+#[test]
+fn replaced_home_is_not_trusted() {
+    let home = untrusted_home().trusted();
+    std::fs::rename(home.root(), home.outside().join("before")).unwrap();
+    std::fs::create_dir_all(home.path("sandbox")).unwrap();
+    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    exit 5
+    --- stderr
+    error: [HOME]: this home is not trusted any longer: another directory has taken its place
+    hint: look at its manifests and extensions again, then: skillhost trust [HOME]; or forget it: skillhost trust --remove [HOME]
+    ");
+    insta::assert_snapshot!(home.skillhost(["trust", "--list"]), @"
+    exit 0
+    --- stderr
+    note: [HOME] is not trusted any longer: another directory has taken its place
+    ");
+    home.skillhost(["trust"]).success();
+    home.skillhost(["ext", "list"]).success();
+}
+
+#[test]
+fn record_that_others_may_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let home = untrusted_home().trusted();
+    let record = home.outside().join("state/skillhost/trusted-homes");
+    std::fs::set_permissions(record, std::fs::Permissions::from_mode(0o666)).unwrap();
+    insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
+    exit 5
+    --- stderr
+    error: [OUTSIDE]/state/skillhost/trusted-homes: this record of trusted homes does not count: other users may write to it
+    hint: look whether each line of it is yours, then: chmod go-w [OUTSIDE]/state/skillhost/trusted-homes; or remove the file and trust each home again
+    ");
+    home.skillhost(["skill", "list"]).success();
+}
+
+#[test]
 fn trusting_one_home_trusts_no_other() {
     let (one, other) = (untrusted_home().trusted(), untrusted_home());
     // The same record, two homes.

@@ -39,6 +39,20 @@ impl Ledger {
         done.map_err(|error| error.in_file(&path))
     }
 
+    /// Does something with the ledger open or, where it cannot be written to, reads it as it is.
+    pub(super) fn with_or_peek<T: Default>(
+        &self,
+        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        if self.read_only {
+            return self.peek(work);
+        }
+        match self.with(&work) {
+            Err(error) if error.is_unwritable() => self.peek(work),
+            done => done,
+        }
+    }
+
     fn peek_into<T>(
         &self,
         db: Db,

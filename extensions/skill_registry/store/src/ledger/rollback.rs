@@ -19,7 +19,7 @@ use crate::snapshot::{Snapshot, similar};
 
 impl Ledger {
     /// Lists the versions of a skill, the oldest first; what was edited directly since the last one
-    /// is recorded before.
+    /// is recorded before, where something can be written.
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] for a skill that does not exist and never did; those of the disk
@@ -29,17 +29,17 @@ impl Ledger {
         snapshot: &Snapshot,
         skill_id: &str,
     ) -> Result<Vec<Version>, LedgerError> {
-        self.with(|session| {
+        let versions = self.with_or_peek(|session| {
             session.settle(snapshot)?;
-            if let Some(skill) = existing(snapshot, skill_id)? {
+            if let Some(skill) = existing(snapshot, skill_id)?.filter(|_| !session.peeks) {
                 session.record_edit(skill_id, &Place::of(skill))?;
             }
-            let versions = session.read(|work| work.versions(skill_id))?;
-            if versions.is_empty() {
-                required(snapshot, skill_id)?;
-            }
-            Ok(versions.into_iter().map(|stored| stored.version).collect())
-        })
+            session.read(|work| work.versions(skill_id))
+        })?;
+        if versions.is_empty() {
+            required(snapshot, skill_id)?;
+        }
+        Ok(versions.into_iter().map(|stored| stored.version).collect())
     }
 
     /// Returns a version of a skill with its files; the last one if no number is given.

@@ -78,10 +78,7 @@ impl Ledger {
         if !exists {
             return Ok(T::default());
         }
-        match self.with(&work) {
-            Err(error) if error.is_unwritable() => self.peek(work),
-            done => done,
-        }
+        self.with_or_peek(work)
     }
 
     fn attempt<T>(

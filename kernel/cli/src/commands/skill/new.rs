@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use serde_json::json;
-use skill_format::Severity;
+use skill_format::{Severity, is_hidden};
 use skill_rules::{Options, Profile, Scope, SkillInput, check};
 use skill_store::{sweep_directory, temporary_name};
 
@@ -66,7 +66,10 @@ pub(super) fn new(session: &Session, args: &NewArgs) -> Outcome {
         Some(dir) => session.environment.current_dir.join(dir),
         // No home at all is fine; skills need none.
         None => match session.home() {
-            Ok(home) => home.root().join("sandbox/skills"),
+            Ok(home) => {
+                home.check_links("skills")?;
+                home.root().join("sandbox/skills")
+            }
             Err(_) => session.environment.current_dir.clone(),
         },
     };
@@ -108,7 +111,7 @@ fn template(name: &str) -> Result<&'static Template, CliError> {
 fn refuse_bad_id(id: &str, text: &str) -> Result<(), CliError> {
     let hint = "write lower-case letters, digits and single hyphens, such as `pdf-forms`";
     // An id that is no plain text would also break the template.
-    if id.is_empty() || id.contains(|c: char| c.is_control() || "/\\:#'\"".contains(c)) {
+    if id.is_empty() || id.contains(|c: char| is_hidden(c) || "/\\:#'\"".contains(c)) {
         return Err(CliError::usage(format!("`{id}` cannot be the id of a skill")).hint(hint));
     }
     let input = SkillInput {

@@ -18,6 +18,7 @@ use crate::cli::SkillRoots;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{BOLD, DIM, Outcome, Output, RED, YELLOW, show as shown, written};
+use crate::sanitise::sanitise;
 use crate::session::Session;
 
 /// The extension whose configuration says where skills are.
@@ -71,9 +72,10 @@ pub(in crate::commands) fn open(session: &Session, roots: &SkillRoots) -> Result
         .map_err(|error| CliError::usage(error.to_string()).hint("see: skillhost config"))
 }
 
-/// The ledger of a home.
+/// The ledger of a home; of one that is not trusted it is only read.
 pub(in crate::commands) fn ledger(home: &Home) -> Ledger {
-    Ledger::new(home.data_dir(REGISTRY), Arc::new(SystemClock))
+    let ledger = Ledger::new(home.data_dir(REGISTRY), Arc::new(SystemClock));
+    if home.is_untrusted() { ledger.read_only() } else { ledger }
 }
 
 /// Whose the skills of the home are that agents created; of skills in other roots nothing is known.
@@ -130,8 +132,33 @@ fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError
 fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
     let home = session.home()?;
     let installation = Installation::of_current_exe();
-    let config = registry_config(session, &home)?;
+    home.check_links("data")?;
+    let mut config = registry_config(session, &home)?;
+    if home.is_untrusted() {
+        distrust(session, &home, &mut config.roots);
+    }
     Ok(config.options(home.root(), installation.and_then(|i| i.share_dir).as_deref()))
+}
+
+/// Takes the roots of a home that is not trusted for what they are: nobody answers for them, whatever
+/// its settings say, and they have to lie in the home.
+fn distrust(session: &Session, home: &Home, roots: &mut Vec<Root>) {
+    for root in &mut *roots {
+        root.trust = Trust::Untrusted;
+    }
+    roots.retain(|root| {
+        let path = home.root().join(&root.path);
+        // What does not exist leads nowhere.
+        let inside = path.canonicalize().map_or(true, |path| path.starts_with(home.root()));
+        if !inside {
+            session.output.note(format!(
+                "the root `{}` is left out: {} is not in the home, which is not trusted",
+                root.label,
+                path.display()
+            ));
+        }
+        inside
+    });
 }
 
 /// Reads what the manifest and the settings of a home say to the registry.
@@ -187,12 +214,14 @@ fn print_list(
         matched += 1;
         let id = skill.id().as_str();
         line.clear();
+        let (id_shown, description) =
+            (sanitise(id), skill_format::description_short(skill.description()));
         // Pieces, not a format string: of ten thousand lines it is a tenth of the whole cost.
-        for piece in [&*bold, id, &*plain] {
+        for piece in [&*bold, &*id_shown, &*plain] {
             line.push_str(piece);
         }
         line.extend(std::iter::repeat_n(' ', 2 + width.saturating_sub(id.chars().count())));
-        line.push_str(&skill_format::description_short(skill.description()));
+        line.push_str(&sanitise(&description));
         let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
         let unapproved = if unapproved(skill.id()) { ", unapproved" } else { "" };
         let (comma, state) = match snapshot.state(skill) {
@@ -200,7 +229,8 @@ fn print_list(
             state => (", ", state.as_str()),
         };
         let tokens = skill.tokens().to_string();
-        for piece in [" ", &*dim, "[~", &*tokens, " tokens, ", skill.source()] {
+        let source = sanitise(skill.source());
+        for piece in [" ", &*dim, "[~", &*tokens, " tokens, ", &*source] {
             line.push_str(piece);
         }
         for piece in [untrusted, unapproved, comma, state, "]", &*end, "\n"] {
