@@ -26,7 +26,12 @@ WHERE nth > ?1 AND age > 1 AND approved_by IS NULL
     AND NOT (created_ms >= ?2 AND nth <= ?3)
     AND NOT (created_ms >= ?4 AND of_day = 1)
     AND NOT EXISTS (
-        SELECT 1 FROM created WHERE created.skill_id = version.skill_id AND approved = tree
+        SELECT 1 FROM created
+        WHERE created.skill_id = version.skill_id AND created.approved = version.tree
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM approvals
+        WHERE approvals.skill_id = version.skill_id AND approvals.tree = version.tree
     )
     AND NOT EXISTS (SELECT 1 FROM intents WHERE before = version.seq AND state = 'pending')";
 

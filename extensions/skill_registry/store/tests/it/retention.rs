@@ -72,6 +72,19 @@ fn last_version_of_a_day_is_kept_longer() {
 }
 
 #[test]
+fn approved_files_are_kept() {
+    let desk = Desk::new();
+    edit(&desk, 0, 3);
+    let snapshot = desk.snapshot();
+    let digest = desk.ledger.tree_of(&snapshot, "beads").unwrap();
+    desk.ledger.approve_skill(&snapshot, &person(), "beads", digest).unwrap();
+    edit(&desk, 3, 10);
+    let rule = RetentionRule { newest: 1, newest_in_days: 0, daily_days: 0, ..Default::default() };
+    assert_eq!(prune(&desk, &rule).versions, 10);
+    assert_eq!(numbers(&desk), [1, 3, 13]);
+}
+
+#[test]
 fn dry_run_removes_nothing() {
     let desk = Desk::new();
     edit(&desk, 0, 30);
