@@ -197,7 +197,7 @@ async fn the_kernels_name_and_a_tools_name_are_no_agents() {
     );
     assert_eq!(
         rig.rejection("helper"),
-        "wire: the tool `helper` of `helper` is already provided by `a`\nhint: rename the tool, or \
+        "wire: the tool `helper` of `helper` is already provided by `a`\nhint: choose another id, or \
          disable one of the two"
     );
     assert!(rig.kernel.agent("helper").await.unwrap().resolved().problem.is_some());

@@ -98,12 +98,17 @@ async fn a_tool_has_one_owner() {
     assert_eq!(
         rig.rejection("b"),
         "wire: the tool `shared` of `b` is already provided by `a`\n\
-         hint: rename the tool, or disable one of the two"
+         hint: write into the manifest of `b`: tools: {prefix: b_}\n\
+         or disable one of the two"
     );
     assert_eq!(rig.build("shared").await, "misbehave");
     // None of the tools of the one that came later is there.
     let error = rig.tool("mine", json!({"do": "build"})).await.unwrap_err();
-    assert_eq!(error.to_string(), "no tool `mine`");
+    assert_eq!(
+        error.to_string(),
+        "the tool `mine` is not available: its extension `b` was rejected in phase wire: the tool \
+         `shared` of `b` is already provided by `a`"
+    );
     // It was ended, not just left out.
     assert_eq!(rig.record(), ["a new", "a start", "b new", "b start", "b stop", "b drop"]);
     rig.kernel.shutdown().await;
@@ -118,7 +123,8 @@ async fn tools_that_no_model_could_be_offered_are_refused() {
         rig.rejection("a"),
         "wire: the tool `one` is declared twice\n\
          the tool name \"two words\" is not 1 to 64 letters, digits, `_`, `-` or `.`\n\
-         hint: correct what the extension's `tools` returns"
+         hint: correct what the extension's `tools` returns\n\
+         write into the manifest of `a`: tools: {rename: {\"two words\": two_words}}"
     );
     assert_eq!(
         rig.rejection("b"),

@@ -205,7 +205,7 @@ async fn a_build_that_is_refused_changes_nothing() {
             "{tools: [b]}",
             "misbehave_next",
             "wire): the tool `b` of `a` is already provided by `b`",
-            "rename the tool, or disable one of the two",
+            "write into the manifest of `a`: tools: {prefix: a_}\nor disable one of the two",
         ),
         (
             "{",

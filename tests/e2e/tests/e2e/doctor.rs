@@ -91,7 +91,8 @@ fn a_tool_name_taken_twice_names_both_owners() {
     rejected parrot in phase wire
       manifest: [HOME]/sandbox/extensions/parrot/manifest.yaml
       reason: the tool `echo` of `parrot` is already provided by `echo`
-      hint: rename the tool, or disable one of the two
+      hint: write into the manifest of `parrot`: tools: {prefix: parrot_}
+      hint: or disable one of the two
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
