@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use skillhost_kernel::{
-    BuildPlan, BuildSettings, CallError, Candidate, ErrorKind, ExtensionBuilder, Home,
-    Installation, PlannedFile, RolledBack, Secrets, digest_of, process_home, write_atomically,
+    ApprovalRecord, Approvals, Approver, BuildPlan, BuildSettings, CallError, Candidate, ErrorKind,
+    ExtensionBuilder, Home, Installation, Phase, PlannedFile, Probed, RolledBack, Secrets,
+    files_digest, pin_digest, process_home, write_atomically,
 };
 use skillhost_manifest::{ExtensionId, Kind, Manifest};
 
 use crate::compile::compile;
-use crate::details;
+use crate::details::write_details;
 use crate::error::{BuildError, Refusal};
 use crate::files;
-use crate::install::{self, New};
+use crate::install::{self, New, Recovered};
 use crate::pin::pinned;
 use crate::place::{Alone, Place, built_ids, library_name, remove_folder, write_all};
 use crate::policy;
@@ -24,12 +25,12 @@ use crate::trial::{self, ProcessTrial};
 
 /// Builds the extensions of one home with cargo, against the SDK of the installation.
 pub struct Builder {
-    home: Home,
-    settings: BuildSettings,
+    pub(crate) home: Home,
+    pub(crate) settings: BuildSettings,
     sdk: Option<PathBuf>,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
     /// One build at a time in this process.
-    turn: tokio::sync::Mutex<()>,
+    pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
 impl Builder {
@@ -47,17 +48,16 @@ impl Builder {
         }
     }
 
-    /// What the process of a plan is tried with: what it is started with later.
-    fn process_trial(&self, plan: &BuildPlan, sha256: &str) -> ProcessTrial {
-        let manifest = &plan.manifest;
+    /// What a process extension is tried with: what it is started with later.
+    pub(crate) fn process_trial(&self, manifest: &Manifest) -> Option<ProcessTrial> {
+        manifest.command()?;
         let (secrets, _) = Secrets::read(self.home.root());
         let named = manifest.secrets.iter();
-        ProcessTrial {
-            approved: sha256.to_owned(),
+        Some(ProcessTrial {
             secrets: named.filter_map(|name| Some((name.clone(), secrets.get(name)?))).collect(),
             home: process_home(&self.home, manifest.id.as_str()),
             start: Duration::from_millis(manifest.start_timeout_ms.unwrap_or_default()),
-        }
+        })
     }
 
     /// Builds the code and puts it where it is tried: the library, or the files.
@@ -67,13 +67,9 @@ impl Builder {
         let Some(entrypoint) = plan.manifest.entrypoint() else {
             write_all(&folder, &plan.files)?;
             // As it will be once it is installed: the pin's line is there, its value counts not.
-            let (path, none) = (folder.join("manifest.yaml"), files::sha256(b""));
-            write(&path, pinned(manifest_text(plan), &none)?.as_bytes())?;
-            let digest = digest_of(&folder).map_err(|error| {
-                BuildError::io(&folder)(std::io::Error::other(error.to_string()))
-            })?;
+            let pinned = pinned(manifest_text(plan), &files::sha256(b""))?;
             return Ok(Made {
-                sha256: digest.sha256,
+                sha256: pin_digest(&with_manifest(&plan.files, pinned)),
                 warnings: String::new(),
                 folder,
                 staged: None,
@@ -117,10 +113,13 @@ impl ExtensionBuilder for Builder {
         let Ok(_alone) = Alone::in_home(&self.home) else { return notes };
         for id in ids.iter().filter(|id| ExtensionId::new(id).is_ok()) {
             match install::recover(&Place::new(&self.home, id)) {
-                Ok(false) => {}
-                Ok(true) => notes.push(format!(
+                Ok(None) => {}
+                Ok(Some(Recovered::Finished)) => notes.push(format!(
                     "the installation of `{id}`, which was interrupted, was finished"
                 )),
+                Ok(Some(Recovered::Undone)) => {
+                    notes.push(format!("the installation of `{id}`, which failed, was undone"));
+                }
                 Err(error) => notes.push(format!(
                     "the installation of `{id}` was interrupted and cannot be finished: {error}"
                 )),
@@ -135,6 +134,17 @@ impl ExtensionBuilder for Builder {
     }
 
     async fn make(&self, plan: &BuildPlan) -> Result<Candidate, CallError> {
+        if plan.manifest.agent().is_some() {
+            // Its files are what it is.
+            return Ok(Candidate {
+                tools: Vec::new(),
+                unasked: false,
+                version: plan.manifest.version.clone().unwrap_or_default(),
+                sha256: files_digest(&plan.files),
+                warnings: String::new(),
+                staged: PathBuf::new(),
+            });
+        }
         let _turn = self.turn.lock().await;
         let _alone = Alone::in_home(&self.home)?;
         let place = Place::new(&self.home, plan.manifest.id.as_str());
@@ -143,11 +153,13 @@ impl ExtensionBuilder for Builder {
         let manifest = made.folder.join("manifest.yaml");
         let text = pinned(manifest_text(plan), &made.sha256)?;
         write(&manifest, text.as_bytes())?;
-        let process = made.staged.is_none().then(|| self.process_trial(plan, &made.sha256));
+        let process = self.process_trial(&plan.manifest);
         let memory = self.settings.memory_limit();
         let tried =
             trial::attempt(&self.program, &place, &manifest, process.as_ref(), memory).await?;
+        let tried = asked(&plan.manifest, tried)?;
         let mut warnings = made.warnings;
+        let unasked = tried.unasked.is_some();
         if let Some(reason) = tried.unasked {
             warnings.push_str(&format!(
                 "\nit was not asked for its tools, as it waits for others: {reason}"
@@ -155,6 +167,7 @@ impl ExtensionBuilder for Builder {
         }
         Ok(Candidate {
             tools: tried.tools,
+            unasked,
             version: tried.version,
             sha256: made.sha256,
             warnings: warnings.trim().to_owned(),
@@ -162,10 +175,15 @@ impl ExtensionBuilder for Builder {
         })
     }
 
-    async fn install(&self, plan: &BuildPlan, made: &Candidate, by: &str) -> Result<(), CallError> {
+    async fn install(
+        &self,
+        plan: &BuildPlan,
+        made: &Candidate,
+        approver: &Approver,
+    ) -> Result<(), CallError> {
         let _turn = self.turn.lock().await;
         let home = self.home.clone();
-        let (plan, made, by) = (plan.clone(), made.clone(), by.to_owned());
+        let (plan, made, approver) = (plan.clone(), made.clone(), approver.clone());
         blocking(move || {
             let _alone = Alone::in_home(&home)?;
             let id = plan.manifest.id.as_str();
@@ -173,30 +191,84 @@ impl ExtensionBuilder for Builder {
             if read_files(&home, &plan.manifest)? != plan.files {
                 return Err(BuildError::Changed { id: id.to_owned() });
             }
+            if plan.manifest.agent().is_some() {
+                let record = ApprovalRecord::approve(&plan.manifest, &plan.files, None, &approver);
+                return Ok(Approvals::append(&home, &record)?);
+            }
             let bytes = match plan.manifest.entrypoint() {
                 Some(_) => fs::read(&made.staged).map_err(BuildError::io(&made.staged))?,
                 None => Vec::new(),
             };
+            if plan.manifest.entrypoint().is_some() && files::sha256(&bytes) != made.sha256 {
+                return Err(BuildError::Changed { id: id.to_owned() });
+            }
             let library = plan.manifest.entrypoint().map(|entrypoint| (entrypoint, &*bytes));
-            let new = New { library, sha256: &made.sha256, by: &by };
+            let text = pinned(manifest_text(&plan), &made.sha256)?;
+            let files = installed_files(&plan.files, text, library);
+            let tools = (!made.unasked).then(|| made.tools.clone());
+            let record = ApprovalRecord::approve(&plan.manifest, &files, tools, &approver);
+            let new = New { library, sha256: &made.sha256, record: Some(record) };
             install::install(&place, manifest_text(&plan), &new)
         })
         .await
     }
 
-    async fn roll_back(&self, id: &ExtensionId, by: &str) -> Result<RolledBack, CallError> {
+    async fn roll_back(
+        &self,
+        id: &ExtensionId,
+        approver: &Approver,
+    ) -> Result<RolledBack, CallError> {
         let _turn = self.turn.lock().await;
-        let (home, id, by) = (self.home.clone(), id.clone(), by.to_owned());
+        let (home, id, approver) = (self.home.clone(), id.clone(), approver.clone());
         blocking(move || {
             let _alone = Alone::in_home(&home)?;
-            let (from, to) = install::roll_back(&Place::new(&home, id.as_str()), &by)?;
-            Ok(RolledBack { id, from, to, active: false })
+            let done = install::roll_back(&Place::new(&home, id.as_str()), &approver)?;
+            let install::Swapped { from, to, approved } = done;
+            Ok(RolledBack { id, from, to, approved, active: false })
         })
         .await
     }
 }
 
-async fn blocking<T: Send + 'static>(
+/// The files as they will be in place: the manifest with its pin, and the library.
+pub(crate) fn installed_files(
+    files: &[PlannedFile],
+    manifest: String,
+    library: Option<(&str, &[u8])>,
+) -> Vec<PlannedFile> {
+    let mut files = with_manifest(files, manifest);
+    if let Some((entrypoint, bytes)) = library {
+        let path = library_name(entrypoint);
+        files.retain(|file| file.path != path);
+        files.push(PlannedFile { path, bytes: bytes.to_vec(), executable: false });
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+/// The files with another text of the manifest.
+fn with_manifest(files: &[PlannedFile], text: String) -> Vec<PlannedFile> {
+    let mut files = files.to_vec();
+    if let Some(file) = files.iter_mut().find(|file| file.path == "manifest.yaml") {
+        file.bytes = text.into_bytes();
+        file.executable = false;
+    }
+    files
+}
+
+/// A trial that did not come to the tools tells too little about a process.
+pub(crate) fn asked(manifest: &Manifest, tried: Probed) -> Result<Probed, BuildError> {
+    match &tried.unasked {
+        Some(reason) if manifest.command().is_some() => Err(BuildError::Rejected {
+            phase: Phase::Start,
+            reason: reason.clone(),
+            hint: String::new(),
+        }),
+        _ => Ok(tried),
+    }
+}
+
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BuildError> + Send + 'static,
 ) -> Result<T, CallError> {
     match tokio::task::spawn_blocking(work).await {
@@ -228,22 +300,18 @@ fn inspect(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan,
         let what = format!("its id is `{}`, and its folder `{id}`", manifest.id);
         return Err(refused(what, "give both the same name"));
     }
-    if manifest.agent().is_some() {
-        return Err(refused(
-            "an agent has nothing to build".to_owned(),
-            "it is in use from the next start of the kernel on",
-        ));
-    }
     let files = read_files(home, &manifest)?;
     if files::text(&files, "manifest.yaml") != Some(&text) {
         return Err(BuildError::Changed { id: id.to_string() });
     }
-    pinned(&text, &files::sha256(b""))?;
+    if manifest.agent().is_none() {
+        pinned(&text, &files::sha256(b""))?;
+    }
     let recipe = match &manifest.kind {
         Kind::Library { entrypoint } => Some(policy::check(&files, entrypoint, allow)?),
         Kind::Process { .. } | Kind::Agent(_) => None,
     };
-    let details = details::write(&manifest, &files, recipe.as_ref());
+    let details = write_details(&manifest, &files, recipe.as_ref())?;
     let sha256 = files::digest(&files);
     Ok(BuildPlan { manifest: Arc::new(manifest), sha256, files, details })
 }
@@ -263,7 +331,7 @@ fn manifest_text(plan: &BuildPlan) -> &str {
 }
 
 /// Removes the copies that earlier plans were built from.
-fn remove_older(place: &Place, digest: &str) -> Result<(), BuildError> {
+pub(crate) fn remove_older(place: &Place, digest: &str) -> Result<(), BuildError> {
     place.make()?;
     let current = place.sources(digest);
     let own = place.own();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use skillhost_kernel::{CallError, ErrorKind, Phase};
+use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, Phase, TreeError};
 
 /// One thing that the policy does not let pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +126,38 @@ pub enum BuildError {
     /// Another process builds for this home.
     #[error("another process builds an extension of this home")]
     Busy,
+    /// An installation failed, and so did putting everything back.
+    #[error("{source}; the installation is half done and inert until the next start {what}")]
+    Unsettled {
+        /// What failed first.
+        source: Box<BuildError>,
+        /// What the next start does with it.
+        what: &'static str,
+    },
+    /// The library that a manifest names is not there.
+    #[error("the library `{name}` is not in sandbox/extensions/{id}")]
+    NoLibrary {
+        /// The extension.
+        id: String,
+        /// The file name.
+        name: String,
+    },
+    /// The manifest pins other files.
+    #[error("the manifest pins the sha256 {pinned}, and {what} has {actual}")]
+    OtherPin {
+        /// From the manifest.
+        pinned: String,
+        /// Of the library or the files.
+        actual: String,
+        /// Which of the two.
+        what: String,
+    },
+    /// The journal of approvals could not be read or written.
+    #[error(transparent)]
+    Approvals(#[from] ApprovalsError),
+    /// The folder's files could not be read.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     /// A file or folder could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -155,8 +187,13 @@ impl BuildError {
             Self::Start { .. } | Self::Killed { .. } | Self::NoSdk | Self::Busy => {
                 ErrorKind::Unavailable
             }
-            Self::NothingBefore { .. } => ErrorKind::NotFound,
-            Self::Io { .. } => ErrorKind::Io,
+            Self::NothingBefore { .. } | Self::NoLibrary { .. } => ErrorKind::NotFound,
+            Self::OtherPin { .. } => ErrorKind::Conflict,
+            Self::Tree(TreeError::Io { .. }) | Self::Approvals(_) | Self::Io { .. } => {
+                ErrorKind::Io
+            }
+            Self::Tree(_) => ErrorKind::Denied,
+            Self::Unsettled { source, .. } => source.kind(),
             Self::Compile { .. }
             | Self::Rejected { .. }
             | Self::Trial { .. }
@@ -195,6 +232,14 @@ impl BuildError {
             }
             Self::OtherLibrary { .. } => "put the entrypoint back, then roll back".to_owned(),
             Self::Busy => "wait until it is done".to_owned(),
+            Self::Unsettled { source, .. } => source.hint(),
+            Self::NoLibrary { id, name } => format!(
+                "build it: skillhost ext build {id}\nor copy one that you have built there, such as \
+                 target/release/{name}"
+            ),
+            Self::OtherPin { .. } => "correct or remove `sha256` in the manifest".to_owned(),
+            Self::Approvals(error) => error.hint(),
+            Self::Tree(error) => error.hint(),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "make room on the disk".to_owned()
             }

@@ -141,6 +141,9 @@ impl<M: Fn(&str) -> bool> Reader<'_, M> {
             }
             let metadata = folder.symlink_metadata(name)?;
             let is_made = MADE.contains(&name) && metadata.is_dir();
+            // What a killed writer left is no part of it.
+            let is_leftover = metadata.is_file() && name.starts_with('.') && name.ends_with(".tmp");
+            let is_made = is_made || is_leftover;
             if is_made || (prefix.is_empty() && metadata.is_file() && (self.made)(name)) {
                 continue;
             }

@@ -1,25 +1,28 @@
-//! Puts a build in its place: library, pin in the manifest, record of what was approved.
+//! Puts a build in its place: library, pin in the manifest, record of its approval.
 //!
-//! These are several files, so what is to be done is written down first. From then on each step can
-//! be made again: whoever finds the intent after a crash makes them all, and the new build is there;
-//! before, nothing of the old one was touched.
+//! These are several files, so the whole installation is written down first, with what it replaces.
+//! From then on each step can be made again in either direction: an installation is finished or
+//! undone, by the process that began it or by the next start, and never left in between.
+
+mod steps;
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use skillhost_kernel::{Installed, InstalledError, write_atomically};
+use skillhost_kernel::{ApprovalRecord, Approvals, Approver, PlannedFile, read_tree};
 
+use crate::builder::installed_files;
 use crate::error::BuildError;
-use crate::files::sha256;
+use crate::files::{sha256, text};
 use crate::pin::pinned;
 use crate::place::{Place, library_name};
+use steps::{FORWARD, Step, UNDO, is_executable, perform, read, remove, write, write_json};
 
-/// What an installation is to do.
+/// An installation under way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Intent {
-    /// The library's file name; nothing for a process extension, whose code is its files.
+    /// The library's file name; `None` for a process extension, whose code is its files.
     library: Option<String>,
     /// Of the library, or of the files; hexadecimal.
     sha256: String,
@@ -27,10 +30,20 @@ struct Intent {
     manifest_before: String,
     /// The manifest as it is to be.
     manifest: String,
-    /// Who approved it.
-    by: String,
     /// The library in place, which is kept.
     before: Option<Kept>,
+    /// The approval that belongs to it. Without one the extension waits for a person.
+    #[serde(default)]
+    record: Option<ApprovalRecord>,
+    /// The extension's last record before.
+    #[serde(default)]
+    record_before: Option<ApprovalRecord>,
+    /// What was in place could be executed: the library, the manifest.
+    #[serde(default)]
+    executable_before: (bool, bool),
+    /// A step failed: everything is put back.
+    #[serde(default)]
+    undo: bool,
 }
 
 /// A build that can be taken back.
@@ -42,50 +55,97 @@ pub(crate) struct Kept {
 
 /// What is installed.
 pub(crate) struct New<'n> {
-    /// The library, for the base name in the manifest; nothing for a process extension.
+    /// The library, for the base name in the manifest; `None` for a process extension.
     pub(crate) library: Option<(&'n str, &'n [u8])>,
     pub(crate) sha256: &'n str,
-    pub(crate) by: &'n str,
+    /// The approval of all files as they will be in place.
+    pub(crate) record: Option<ApprovalRecord>,
 }
 
-/// What an installation does once it is decided, in this order.
+/// How an interrupted installation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Keep,
-    Library,
-    Manifest,
-    Record,
-    Done,
+pub(crate) enum Recovered {
+    Finished,
+    Undone,
 }
 
-const STEPS: [Step; 5] = [Step::Keep, Step::Library, Step::Manifest, Step::Record, Step::Done];
+/// A library that was put in the place of another.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Swapped {
+    /// sha256 of the one that was in place.
+    pub(crate) from: String,
+    /// sha256 of the one that is.
+    pub(crate) to: String,
+    /// The extension counts as approved with it.
+    pub(crate) approved: bool,
+}
 
 /// Installs a build for a manifest, whose text has to be `manifest` still.
 ///
 /// # Errors
 /// [`BuildError::Changed`] and [`BuildError::Unpinnable`] before anything is touched. Where a step
-/// fails, everything is put back.
+/// fails, everything is put back; where that fails too, [`BuildError::Unsettled`] says what the next
+/// start does.
 pub(crate) fn install(place: &Place, manifest: &str, new: &New<'_>) -> Result<(), BuildError> {
     let intent = intend(place, manifest, new)?;
-    let undo = Undo::of(place, &intent);
-    decide(place, &intent, new)?;
-    for step in STEPS {
+    if let Err(error) = decide(place, &intent, new) {
+        // Nothing was touched, and without an intent nothing will be.
+        return Err(match perform(place, &intent, Step::Done) {
+            Ok(()) => error,
+            Err(_) if !is_there(&place.intent()) => error,
+            Err(_) => unsettled(error, FINISHES),
+        });
+    }
+    for step in FORWARD {
         if let Err(error) = perform(place, &intent, step) {
-            undo.put_back(place, &intent);
-            return Err(error);
+            return Err(put_back(place, intent, error));
         }
+    }
+    if let Err(error) = perform(place, &intent, Step::Done) {
+        let id = &place.id;
+        tracing::warn!(%id, %error, "an installation is done, and its note is removed later");
     }
     Ok(())
 }
 
-/// Takes the library before the present one back. Returns the sha256 of both.
+const FINISHES: &str = "finishes it";
+const UNDOES: &str = "undoes it";
+
+/// Undoes the steps of a failed installation; returns what is to be reported.
+fn put_back(place: &Place, intent: Intent, error: BuildError) -> BuildError {
+    let undo = Intent { undo: true, ..intent };
+    if write_json(&place.intent(), &undo).is_err() {
+        // Whichever of the two is there will be done.
+        let kept = read(&place.intent()).ok().flatten();
+        let kept = kept.and_then(|bytes| serde_json::from_slice::<Intent>(&bytes).ok());
+        if !kept.is_some_and(|intent| intent.undo) {
+            return unsettled(error, FINISHES);
+        }
+    }
+    let undone = UNDO.into_iter().try_for_each(|step| perform(place, &undo, step));
+    match undone {
+        Ok(()) => error,
+        Err(_) => unsettled(error, UNDOES),
+    }
+}
+
+fn unsettled(source: BuildError, what: &'static str) -> BuildError {
+    BuildError::Unsettled { source: Box::new(source), what }
+}
+
+fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// Takes the library before the present one back. It counts as approved where it was approved once
+/// and everything else is as it was approved last.
 ///
 /// # Errors
 /// As for [`install`]; [`BuildError::NothingBefore`] and [`BuildError::OtherLibrary`].
-pub(crate) fn roll_back(place: &Place, by: &str) -> Result<(String, String), BuildError> {
+pub(crate) fn roll_back(place: &Place, approver: &Approver) -> Result<Swapped, BuildError> {
     let path = place.manifest();
-    let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
-    let entrypoint = skillhost_manifest::parse(&text)
+    let manifest = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
+    let entrypoint = skillhost_manifest::parse(&manifest)
         .ok()
         .and_then(|manifest| manifest.entrypoint().map(str::to_owned));
     let nothing =
@@ -108,29 +168,78 @@ pub(crate) fn roll_back(place: &Place, by: &str) -> Result<(String, String), Bui
     if sha256(&bytes) != kept.sha256 {
         return Err(nothing("what was kept of it is damaged"));
     }
+    let approvals = Approvals::load(&place.home)?;
+    let known = approvals.approval_of_library(&place.id, &kept.sha256);
+    let known = known.ok_or_else(|| nothing("the library before was never approved"))?;
+    let record = rolled_back(place, &approvals, known, (&entrypoint, &bytes), approver)?;
     let from = read(&place.folder().join(&name))?.map(|bytes| sha256(&bytes)).unwrap_or_default();
-    let new = New { library: Some((&entrypoint, &bytes)), sha256: &kept.sha256, by };
-    install(place, &text, &new)?;
-    Ok((from, kept.sha256))
+    let approved = record.is_some();
+    let new = New { library: Some((&entrypoint, &bytes)), sha256: &kept.sha256, record };
+    install(place, &manifest, &new)?;
+    Ok(Swapped { from, to: kept.sha256, approved })
 }
 
-/// Ends an installation that a process which died had decided on. Returns whether there was one.
+/// The approval of the folder with an earlier library in it: none where the rest of the folder is not
+/// what the approval in force covers.
+fn rolled_back(
+    place: &Place,
+    approvals: &Approvals,
+    known: &ApprovalRecord,
+    (entrypoint, bytes): (&str, &[u8]),
+    approver: &Approver,
+) -> Result<Option<ApprovalRecord>, BuildError> {
+    let Some(current) = approvals.approval(&place.id) else { return Ok(None) };
+    let files = read_tree(&place.folder())?;
+    let Some(manifest) = text(&files, "manifest.yaml") else { return Ok(None) };
+    let name = library_name(entrypoint);
+    let covered = |file: &PlannedFile| {
+        let mode = if file.executable { "755" } else { "644" };
+        let mut approved = current.files.iter().filter(|approved| approved.path == file.path);
+        approved.any(|approved| approved.sha256 == sha256(&file.bytes) && approved.mode == mode)
+    };
+    // The pin belongs to the library; the rest of the manifest has to be what was approved.
+    let as_approved = current
+        .library_sha256
+        .as_ref()
+        .and_then(|sha256| pinned(manifest, sha256).ok())
+        .is_some_and(|text| current.file_sha256("manifest.yaml") == Some(&sha256(text.as_bytes())));
+    let others = files.iter().filter(|file| file.path != name && file.path != "manifest.yaml");
+    let (others, all_covered) =
+        others.fold((0, true), |(number, all), file| (number + 1, all && covered(file)));
+    let is_other = |path: &str| path != name && path != "manifest.yaml";
+    let expected = current.files.iter().filter(|file| is_other(&file.path)).count();
+    if !as_approved || !all_covered || others != expected {
+        return Ok(None);
+    }
+    let text = pinned(manifest, &sha256(bytes))?;
+    let parsed = skillhost_manifest::parse(&text).map_err(|_| BuildError::Unpinnable)?;
+    let files = installed_files(&files, text, Some((entrypoint, bytes)));
+    Ok(Some(ApprovalRecord::approve(&parsed, &files, known.tools.clone(), approver)))
+}
+
+/// Ends an installation that another process left: one that was decided on is finished, one that
+/// failed is undone. Returns `None` where there was none.
 ///
 /// # Errors
 /// [`BuildError::Io`]; the intent stays, and the next start tries again.
-pub(crate) fn recover(place: &Place) -> Result<bool, BuildError> {
+pub(crate) fn recover(place: &Place) -> Result<Option<Recovered>, BuildError> {
     let path = place.intent();
     let Some(bytes) = read(&path)? else {
         // Written, and not decided on.
-        return remove(&place.staged()).map(|()| false);
+        return place.leftovers().iter().try_for_each(|path| remove(path)).map(|()| None);
     };
     let intent: Intent = match serde_json::from_slice(&bytes) {
         Ok(intent) => intent,
         // It is written whole or not at all, so this is none of ours.
         Err(error) => return Err(BuildError::io(&path)(error.into())),
     };
-    STEPS.into_iter().try_for_each(|step| perform(place, &intent, step))?;
-    Ok(true)
+    if intent.undo {
+        UNDO.into_iter().try_for_each(|step| perform(place, &intent, step))?;
+        return Ok(Some(Recovered::Undone));
+    }
+    FORWARD.into_iter().try_for_each(|step| perform(place, &intent, step))?;
+    perform(place, &intent, Step::Done)?;
+    Ok(Some(Recovered::Finished))
 }
 
 /// Says what is to be done, after every check.
@@ -146,6 +255,10 @@ fn intend(place: &Place, manifest: &str, new: &New<'_>) -> Result<Intent, BuildE
         Some(name) => read(&folder.join(name))?.map(|bytes| sha256(&bytes)),
         None => None,
     };
+    let executable = (
+        library.iter().any(|name| is_executable(&folder.join(name))),
+        is_executable(&place.manifest()),
+    );
     let before = before
         .filter(|before| before != new.sha256)
         .zip(library.clone())
@@ -155,152 +268,35 @@ fn intend(place: &Place, manifest: &str, new: &New<'_>) -> Result<Intent, BuildE
         sha256: new.sha256.to_owned(),
         manifest_before: manifest.to_owned(),
         manifest: pinned(manifest, new.sha256)?,
-        by: new.by.to_owned(),
         before,
+        record: new.record.clone(),
+        record_before: Approvals::load(&place.home)?.latest(&place.id).cloned(),
+        executable_before: executable,
+        undo: false,
     })
 }
 
-/// Writes down what is to be done, the new library first. After this it will be done.
+/// Writes down what is to be done, the new library and what is replaced first. After this it will be
+/// done.
 fn decide(place: &Place, intent: &Intent, new: &New<'_>) -> Result<(), BuildError> {
     place.make()?;
     if let Some((_, bytes)) = new.library {
         write(&place.staged(), bytes)?;
     }
+    let library = intent.library.as_ref().map(|name| place.folder().join(name));
+    let (kept, facts) = place.previous();
+    let [replaced, kept_before, facts_before] = place.replaced();
+    for (from, to) in [(library, replaced), (Some(kept), kept_before), (Some(facts), facts_before)]
+    {
+        match from.map(|from| read(&from)).transpose()?.flatten() {
+            Some(bytes) => write(&to, &bytes)?,
+            None => remove(&to)?,
+        }
+    }
     write_json(&place.intent(), intent)
 }
 
-/// Makes one step; making it again changes nothing.
-fn perform(place: &Place, intent: &Intent, step: Step) -> Result<(), BuildError> {
-    let library = intent.library.as_ref().map(|name| place.folder().join(name));
-    match (step, &library) {
-        (Step::Keep, Some(library)) => {
-            let Some(before) = &intent.before else { return Ok(()) };
-            // Once the new one is there, the old one was kept.
-            match read(library)? {
-                Some(bytes) if sha256(&bytes) == before.sha256 => {
-                    let (kept, facts) = place.previous();
-                    write(&kept, &bytes)?;
-                    write_json(&facts, before)
-                }
-                _ => Ok(()),
-            }
-        }
-        (Step::Library, Some(library)) => match read(library)? {
-            Some(bytes) if sha256(&bytes) == intent.sha256 => Ok(()),
-            _ => {
-                let staged = place.staged();
-                let bytes = fs::read(&staged).map_err(BuildError::io(&staged))?;
-                if sha256(&bytes) != intent.sha256 {
-                    let damaged = io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
-                    return Err(BuildError::io(&staged)(damaged));
-                }
-                write(library, &bytes)
-            }
-        },
-        (Step::Keep | Step::Library, None) => Ok(()),
-        (Step::Manifest, _) => {
-            let path = place.manifest();
-            let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
-            match text {
-                text if text == intent.manifest => Ok(()),
-                text if text == intent.manifest_before => write(&path, intent.manifest.as_bytes()),
-                // Somebody wrote to it since the process died; the pin belongs to the library.
-                text => match pinned(&text, &intent.sha256) {
-                    Ok(text) => write(&path, text.as_bytes()),
-                    // It is no manifest any more; that is reported when it is read.
-                    Err(_) => Ok(()),
-                },
-            }
-        }
-        (Step::Record, _) => {
-            let recorded = Installed::record(&place.home, &place.id, &intent.sha256, &intent.by);
-            recorded.map_err(|error| match error {
-                InstalledError::Io { path, source } => BuildError::Io { path, source },
-                InstalledError::Unreadable { path, source } => {
-                    BuildError::Io { path, source: source.into() }
-                }
-            })
-        }
-        (Step::Done, _) => {
-            remove(&place.intent())?;
-            remove(&place.staged())
-        }
-    }
-}
-
-/// What is needed to put everything back while the process lives.
-struct Undo {
-    library: Option<Vec<u8>>,
-    previous: (Option<Vec<u8>>, Option<Vec<u8>>),
-}
-
-impl Undo {
-    fn of(place: &Place, intent: &Intent) -> Self {
-        let library = intent.library.as_ref().map(|name| place.folder().join(name));
-        let (kept, facts) = place.previous();
-        let bytes = |path: &Path| read(path).ok().flatten();
-        Self {
-            library: library.as_deref().and_then(bytes),
-            previous: (bytes(&kept), bytes(&facts)),
-        }
-    }
-
-    /// Puts back what can be. Where even that fails the intent stays, and the next start installs
-    /// the new build after all.
-    fn put_back(self, place: &Place, intent: &Intent) {
-        let (kept, facts) = place.previous();
-        let library = intent.library.as_ref().map(|name| place.folder().join(name));
-        let restore = |path: &Path, bytes: &Option<Vec<u8>>| match bytes {
-            Some(bytes) if read(path)?.as_deref() != Some(bytes.as_slice()) => write(path, bytes),
-            Some(_) => Ok(()),
-            None => remove(path),
-        };
-        let put_back = || {
-            if let Some(library) = &library
-                && read(library)?.is_some_and(|bytes| sha256(&bytes) == intent.sha256)
-            {
-                restore(library, &self.library)?;
-            }
-            let path = place.manifest();
-            if read(&path)?.as_deref() == Some(intent.manifest.as_bytes()) {
-                write(&path, intent.manifest_before.as_bytes())?;
-            }
-            restore(&kept, &self.previous.0)?;
-            restore(&facts, &self.previous.1)?;
-            perform(place, intent, Step::Done)
-        };
-        if let Err(error) = put_back() {
-            let id = &place.id;
-            tracing::warn!(%id, %error, "a failed installation is finished at the next start");
-        }
-    }
-}
-
-fn read(path: &Path) -> Result<Option<Vec<u8>>, BuildError> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A folder in its place is found out when something is to be written there.
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(None),
-        Err(error) => Err(BuildError::io(path)(error)),
-    }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
-    write_atomically(path, bytes).map_err(BuildError::io(path))
-}
-
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), BuildError> {
-    let bytes = serde_json::to_vec_pretty(value).map_err(|e| BuildError::io(path)(e.into()))?;
-    write(path, &bytes)
-}
-
-fn remove(path: &Path) -> Result<(), BuildError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(BuildError::io(path)(error)),
-        _ => Ok(()),
-    }
-}
-
+#[cfg(test)]
+mod faults;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,13 @@
 //! Checks, builds and installs extensions that agents or operators write.
 //!
 //! [`Builder`] is what a kernel is given. Where to look: `files` reads an extension's folder,
-//! `policy` says what a crate may be, `details` what people are shown; `compile` has cargo build
+//! `policy` says what a crate may be, `details` what people are shown, `approve` approves what is
+//! there without a build; `compile` has cargo build
 //! exactly that, `messages` shortens what the compiler says, `trial` tries the result in another
 //! process, `install` puts it in place so that no crash leaves half of it. `docs/building.md` says
 //! what is trusted with what.
 
+mod approve;
 mod builder;
 mod compile;
 mod details;
@@ -19,6 +21,7 @@ mod place;
 mod policy;
 mod trial;
 
+pub use approve::ApprovalPlan;
 pub use builder::Builder;
 pub use error::{BuildError, Refusal};
 pub use trial::TrialReport;

@@ -68,6 +68,17 @@ impl Place {
         (self.own().join("previous"), self.own().join("previous.json"))
     }
 
+    /// What an installation under way replaces: library, library before it, what is known of that.
+    pub(crate) fn replaced(&self) -> [PathBuf; 3] {
+        ["replaced", "replaced-previous", "replaced-previous.json"]
+            .map(|name| self.own().join(name))
+    }
+
+    /// What is of no use without an installation under way.
+    pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
+        self.replaced().into_iter().chain([self.staged()]).collect()
+    }
+
     /// Makes the private folder.
     pub(crate) fn make(&self) -> Result<(), BuildError> {
         private_folder(&self.own())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use skillhost_kernel::{Home, HomeSource, Installed, ProbeFailure, Probed};
+use skillhost_kernel::{ProbeFailure, Probed};
 use tokio::process::Command;
 
 use crate::error::BuildError;
@@ -33,8 +33,6 @@ pub enum TrialReport {
 /// What a trial of a process extension needs beside its files.
 #[derive(Default)]
 pub(crate) struct ProcessTrial {
-    /// The digest of the files.
-    pub(crate) approved: String,
     /// The secrets that its manifest names, as far as they are there.
     pub(crate) secrets: Vec<(String, String)>,
     /// Its home directory, which stays.
@@ -58,14 +56,6 @@ pub(crate) async fn attempt(
     let home = place.trial();
     remove_folder(&home)?;
     private_folder(&home.join("sandbox"))?;
-    if let Some(ProcessTrial { approved: sha256, .. }) = process {
-        // Code that is no library is started only where it was approved, in this home too.
-        let failed = |error: &dyn std::fmt::Display| {
-            BuildError::io(&home)(std::io::Error::other(error.to_string()))
-        };
-        let trial = Home::at(&home, HomeSource::Argument).map_err(|error| failed(&error))?;
-        Installed::record(&trial, &place.id, sha256, "trial").map_err(|error| failed(&error))?;
-    }
     let tried = run(program, &home, manifest, process, memory).await;
     // What it left behind there is of no use to anybody.
     let removed = remove_folder(&home);

@@ -162,13 +162,27 @@ pub(crate) enum ExtCommand {
     },
     /// Begin a new extension in sandbox/extensions/ID
     New(ExtNewArgs),
-    /// Check, build, try and install the extension in sandbox/extensions/ID
+    /// Check, build, try, install and approve the extension in sandbox/extensions/ID
     ///
-    /// Shows all its files and asks. A crate is built offline, within limits, against the SDK of this
+    /// Shows what it will be able to do and all its files, and asks. A crate is built offline, within limits, against the SDK of this
     /// program; of a process extension the files are approved. See docs/building.md.
     Build(ExtBuildArgs),
     /// Take the library back that an extension had before it was last built
     Rollback {
+        /// The extension
+        id: String,
+    },
+    /// Approve the extension in sandbox/extensions/ID as it is
+    ///
+    /// Nothing in sandbox/extensions is used before a person approved exactly these files. Shows what
+    /// the extension will be able to do and its files, and asks. Without a terminal, --digest names
+    /// the files that --print has shown. A library or process is tried, and its tools are approved
+    /// with it. See docs/security.md.
+    Approve(ExtApproveArgs),
+    /// List what was approved in sandbox/extensions and what waits for it
+    Approvals,
+    /// Revoke the approval of an extension
+    Revoke {
         /// The extension
         id: String,
     },
@@ -190,6 +204,18 @@ pub(crate) struct ExtNewArgs {
     /// Sources of skillhost-sdk [default: those that belong to this executable]
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExtApproveArgs {
+    /// The extension
+    pub(crate) id: String,
+    /// Digest of the files that were looked at, instead of a question
+    #[arg(long, value_name = "SHA256", conflicts_with = "print")]
+    pub(crate) digest: Option<String>,
+    /// Print what would be approved and its digest
+    #[arg(long)]
+    pub(crate) print: bool,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod durable;
 mod events;
 mod export;
 mod ext;
+mod ext_approve;
 mod ext_build;
 mod ext_new;
 mod init;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use skillhost_kernel::control::Failure;
 use skillhost_kernel::supervision::SupervisorLockError;
 use skillhost_kernel::{
-    CallError, ErrorKind, HomeError, KernelError, ModelErrorKind, RunError, SettingsError,
-    ThreadError,
+    ApprovalsError, CallError, ErrorKind, HomeError, KernelError, ModelErrorKind, RunError,
+    SettingsError, ThreadError,
 };
 
 use crate::exit;
@@ -164,6 +164,12 @@ impl From<SettingsError> for CliError {
             _ => exit::USAGE,
         };
         Self::new(code, error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<ApprovalsError> for CliError {
+    fn from(error: ApprovalsError) -> Self {
+        Self::new(exit::IO, error.to_string()).hint(error.hint())
     }
 }
 

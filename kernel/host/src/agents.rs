@@ -92,6 +92,8 @@ pub struct Agent {
     pub manifest: Arc<Manifest>,
     /// The manifest's file.
     pub path: std::path::PathBuf,
+    /// Holds the private copy that the prompt is read from.
+    found: FoundManifest,
     pub(crate) resolved: ArcSwap<Resolved>,
 }
 
@@ -113,8 +115,14 @@ impl Agent {
         Self {
             manifest: Arc::clone(&found.manifest),
             path: found.path.clone(),
+            found: found.clone(),
             resolved: ArcSwap::from_pointee(resolved),
         }
+    }
+
+    /// The manifest and where its files are read.
+    pub(crate) fn found(&self) -> &FoundManifest {
+        &self.found
     }
 
     /// The instructions in force.
@@ -155,13 +163,13 @@ pub(crate) struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Puts an agent's instructions together; a problem becomes the agent's error state.
-    pub(crate) async fn resolve(&self, path: &Path, manifest: &Manifest) -> Resolved {
+    pub(crate) async fn resolve(&self, found: &FoundManifest) -> Resolved {
         // Asked before the skills are read: a change in between is then seen at the next turn.
         let generation = match self.provider {
             Some(provider) => generation(provider, self.limit).await.ok(),
             None => None,
         };
-        let (layers, problem) = match self.layers(path, manifest).await {
+        let (layers, problem) = match self.layers(found).await {
             Ok(layers) => (layers, None),
             Err(problem) => (Vec::new(), Some(problem)),
         };
@@ -170,13 +178,14 @@ impl Resolver<'_> {
         Resolved { layers, instructions, problem, generation, lacks_tools: false }
     }
 
-    async fn layers(&self, path: &Path, manifest: &Manifest) -> Result<Vec<Layer>, AgentProblem> {
+    async fn layers(&self, found: &FoundManifest) -> Result<Vec<Layer>, AgentProblem> {
+        let FoundManifest { manifest, path, .. } = found;
         let agent = manifest.agent().expect("only agents are resolved");
-        let folder = path.parent().unwrap_or(Path::new("."));
+        let folder = found.folder();
         let mut layers = Vec::new();
-        if let Some(text) = self.prompt(folder, manifest).await? {
-            let source = folder.join(PROMPT).display().to_string();
-            layers.push(layer(LayerKind::Prompt, source, text));
+        let shown = path.with_file_name(PROMPT);
+        if let Some(text) = self.prompt(folder, &shown, manifest).await? {
+            layers.push(layer(LayerKind::Prompt, shown.display().to_string(), text));
         }
         for skill in &agent.uses_skills {
             let place = format!("{}:{}:{}", path.display(), skill.line, skill.column);
@@ -213,10 +222,11 @@ impl Resolver<'_> {
     async fn prompt(
         &self,
         folder: &Path,
+        shown: &Path,
         manifest: &Manifest,
     ) -> Result<Option<String>, AgentProblem> {
         let problem = |reason: String, hint: &str| AgentProblem {
-            reason: format!("{}: {reason}", folder.join(PROMPT).display()),
+            reason: format!("{}: {reason}", shown.display()),
             hint: hint.to_owned(),
         };
         match read_agent_file(folder, PROMPT) {

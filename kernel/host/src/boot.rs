@@ -1,15 +1,18 @@
 //! The start: discover, plan, load one after the other, resolve agents, start services.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use skillhost_contract::payload::{ErrorKind, ExtensionInit};
-use skillhost_manifest::plan;
+use skillhost_contract::payload::{ErrorKind, ExtensionInit, ToolSpec};
+use skillhost_manifest::plan::{self, PlanProblem};
 use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
 
 use crate::abi;
+use crate::admission;
 use crate::agents::{Agent, AgentProblem, Resolved};
+use crate::approvals::{ApprovalRecord, ExtensionKind, changed_tools, retire_installed_record};
 use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::Callbacks;
 use crate::context_chain::ContextChain;
@@ -106,11 +109,17 @@ impl Kernel {
     pub async fn boot(options: BootOptions) -> Self {
         let repaired = secure_data_dir(&options.home);
         let recovered = options.builder.recover();
-        let mut found = discovery::discover(
-            &options.home,
-            options.installation.as_ref(),
-            &options.settings.allow_shadowing,
-        );
+        let retired = retire_installed_record(&options.home);
+        let (home, installation) = (options.home.clone(), options.installation.clone());
+        let shadowing = options.settings.allow_shadowing.clone();
+        let looked = blocking(move || {
+            discovery::discover_admitted(&home, installation.as_ref(), &shadowing, None)
+        });
+        let mut found = looked.await.unwrap_or_else(|error| Discovered {
+            notes: vec![format!("no manifest was read: {error}")],
+            ..Discovered::default()
+        });
+        found.notes.extend(retired);
         let (secrets, secrets_note) = Secrets::read(options.home.root());
         found.notes.extend(repaired);
         found.notes.extend(recovered);
@@ -138,21 +147,33 @@ impl Kernel {
     /// Loads everything that can be, in dependency order, and publishes each as soon as it is wired:
     /// a later extension may call an earlier one while it starts.
     async fn load_all(&self, found: Discovered) {
-        let Discovered { manifests, rejected, notes } = found;
-        let plan = plan::order(&manifests.values().map(|f| &*f.manifest).collect::<Vec<_>>());
+        let Discovered { manifests, rejected, notes, unapproved: _ } = found;
+        let all: Vec<_> = manifests.values().map(|found| &*found.manifest).collect();
+        // What agents write never takes a name from what an operator has installed.
+        let plan = plan::order_with_precedence(&all, |id| !manifests[id].is_in_sandbox());
         let mut report =
             LoadReport { rejected, disabled: plan.disabled, notes, ..LoadReport::default() };
         for (id, problems) in &plan.rejected {
             let lines: Vec<_> =
                 problems.iter().map(|problem| format!("`{id}` {problem}")).collect();
+            let known = problems.iter().find_map(|problem| match problem {
+                PlanProblem::Missing { id, .. } => {
+                    report.rejected.iter().find(|rejection| rejection.id == id.as_str())
+                }
+                _ => None,
+            });
             report.rejected.push(reject(
                 &manifests,
                 id,
                 LoadFailure {
                     phase: Phase::Plan,
                     reason: lines.join("\n"),
-                    hint: "correct depends_on in the manifest, or install and enable what it names"
-                        .to_owned(),
+                    hint: match known {
+                        Some(known) => format!("see `{}` in: skillhost ext doctor", known.id),
+                        None => "correct depends_on in the manifest, or install and enable what \
+                                 it names"
+                            .to_owned(),
+                    },
                 },
             ));
         }
@@ -160,11 +181,12 @@ impl Kernel {
             report.notes.push(format!("`{}` {unmet}", unmet.id));
         }
         let settings = self.shared.settings.load_full();
-        let in_sandbox =
-            |found: &FoundManifest| found.path.starts_with(self.shared.home.extensions());
-        let added = manifests.iter().filter(|(_, found)| in_sandbox(found));
-        let added = Arc::new(added.map(|(id, _)| id.clone()).collect());
-        let mut state = State { added, ..State::default() };
+        let (added, shipped): (Vec<_>, Vec<_>) =
+            manifests.values().partition(|found| found.is_in_sandbox());
+        let ids = |found: Vec<&FoundManifest>| {
+            Arc::new(found.into_iter().map(|found| found.manifest.id.clone()).collect())
+        };
+        let mut state = State { added: ids(added), shipped: ids(shipped), ..State::default() };
         let mut agents = Vec::new();
         for id in &plan.order {
             let found = &manifests[id];
@@ -181,7 +203,7 @@ impl Kernel {
                 }
             };
             match outcome {
-                Ok(instance) => match state.tools.add(&instance) {
+                Ok(instance) => match state.take_tools(&instance) {
                     Ok(()) => {
                         report.loaded.push(instance.report());
                         report.notes.extend(self.missing_secrets(found));
@@ -269,6 +291,15 @@ impl Kernel {
         found: &FoundManifest,
         settings: &Settings,
     ) -> Result<Instance, LoadFailure> {
+        if found.path.starts_with(self.shared.home.extensions()) && found.copy.is_none() {
+            // Only what was admitted has a copy; nothing is used from where agents write. A trial
+            // has a home of its own.
+            return Err(LoadFailure {
+                phase: Phase::Approve,
+                reason: "it is not approved".to_owned(),
+                hint: admission::approve(&found.manifest.id),
+            });
+        }
         let limits = &self.shared.limits;
         let created = match &found.manifest.kind {
             Kind::Library { entrypoint } => self.create_library(found, settings, entrypoint).await,
@@ -285,15 +316,20 @@ impl Kernel {
             failure
         };
         let mut instance = created.map_err(setup)?;
+        let call = |phase| move |error| LoadFailure::call(phase, error);
         let described = match instance.start(limits).await {
-            Ok(()) => instance.describe(limits).await.map_err(|error| (Phase::Wire, error)),
-            Err(error) => Err((Phase::Start, error)),
+            Ok(()) => instance.describe(limits).await.map_err(call(Phase::Wire)),
+            Err(error) => Err(call(Phase::Start)(error)),
         };
+        let described = described.and_then(|()| match &found.approval {
+            Some(record) => check_approved_tools(record, &instance.specs),
+            None => Ok(()),
+        });
         match described {
             Ok(()) => Ok(instance),
-            Err((phase, error)) => {
+            Err(failure) => {
                 Arc::new(instance).end(limits).await;
-                Err(setup(LoadFailure::call(phase, error)))
+                Err(setup(failure))
             }
         }
     }
@@ -312,11 +348,20 @@ impl Kernel {
             reason: error.to_string(),
             hint: error.hint(),
         };
-        let library = loader::find(entrypoint, found.folder()).map_err(opening)?;
+        let shown = found.path.parent().unwrap_or(Path::new("."));
+        let path = match found.is_in_sandbox() {
+            true => loader::find_beside(entrypoint, found.folder(), shown).map_err(opening)?,
+            false => loader::find(&manifest.id, entrypoint, found.folder()).map_err(opening)?,
+        };
+        // Where people know it, not where it was copied to.
+        let library = match &found.copy {
+            Some(_) => shown.join(loader::file_name(entrypoint)),
+            None => path.clone(),
+        };
         let copies = self.shared.home.data_dir("kernel");
-        let (path, pin) = (library.clone(), manifest.sha256);
+        let (known, pin) = (library.clone(), manifest.sha256);
         // Its constructors run, and may never return.
-        let open = blocking(move || loader::open(&path, &copies, pin.as_ref()));
+        let open = blocking(move || loader::open(&path, &known, &copies, pin.as_ref()));
         let module = match tokio::time::timeout(limits.start, open).await {
             Ok(opened) => {
                 opened.map_err(|error| LoadFailure::call(Phase::Open, error))?.map_err(opening)?
@@ -359,7 +404,7 @@ impl Kernel {
 
     async fn add_agent(&self, state: &mut State, report: &mut LoadReport, found: &FoundManifest) {
         let manifest = &found.manifest;
-        let resolved = self.resolve(state, &found.path, manifest).await;
+        let resolved = self.resolve(state, found).await;
         match &resolved.problem {
             Some(problem) => report.rejected.push(Rejection {
                 id: manifest.id.to_string(),
@@ -462,6 +507,19 @@ fn keep_rejected_agents(
             state.agents.insert(found.manifest.id.clone(), agent);
         }
     }
+}
+
+/// Compares the tools that an extension lists with those that were approved with its files.
+fn check_approved_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> Result<(), LoadFailure> {
+    let reason = match (&record.tools, record.kind) {
+        (None, ExtensionKind::Process) => "its tools were not approved with its files".to_owned(),
+        _ => match changed_tools(record, tools) {
+            changes if changes.is_empty() => return Ok(()),
+            changes => format!("its tools have changed since they were approved: {changes}"),
+        },
+    };
+    let hint = format!("look at it and approve it: skillhost ext approve {}", record.id);
+    Err(LoadFailure { phase: Phase::Approve, reason, hint })
 }
 
 fn reserved(id: &ExtensionId) -> LoadFailure {

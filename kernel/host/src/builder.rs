@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::{ErrorKind, ToolSpec};
 use skillhost_manifest::{ExtensionId, Manifest};
 
+use crate::approvals::Approver;
 use crate::error::CallError;
 
 /// Builds extensions of one home.
@@ -34,19 +35,30 @@ pub trait ExtensionBuilder: Send + Sync {
     /// The compiler's messages, or what went wrong in the trial.
     async fn make(&self, plan: &BuildPlan) -> Result<Candidate, CallError>;
 
-    /// Puts what was made in its place; the build that was there before is kept. After a crash at
-    /// any step, [`ExtensionBuilder::recover`] leaves either the old build or the new one.
+    /// Puts what was made in its place and records that it is approved; the build that was there
+    /// before is kept. After a crash at any step, [`ExtensionBuilder::recover`] leaves either the old
+    /// build or the new one.
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] when the files are no longer those of the plan; then, and where the
     /// file system fails, nothing has changed.
-    async fn install(&self, plan: &BuildPlan, made: &Candidate, by: &str) -> Result<(), CallError>;
+    async fn install(
+        &self,
+        plan: &BuildPlan,
+        made: &Candidate,
+        approver: &Approver,
+    ) -> Result<(), CallError>;
 
-    /// Takes the build that was in place before back, and keeps the one that is.
+    /// Takes the build that was in place before back, and keeps the one that is. It is approved where
+    /// its other files are those that were.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when there was none.
-    async fn roll_back(&self, id: &ExtensionId, by: &str) -> Result<RolledBack, CallError>;
+    async fn roll_back(
+        &self,
+        id: &ExtensionId,
+        approver: &Approver,
+    ) -> Result<RolledBack, CallError>;
 }
 
 /// What would be built.
@@ -73,6 +85,14 @@ pub struct PlannedFile {
     pub executable: bool,
 }
 
+impl fmt::Debug for PlannedFile {
+    /// Leaves the bytes out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, bytes, executable } = self;
+        write!(f, "{path} ({} bytes{})", bytes.len(), if *executable { ", executable" } else { "" })
+    }
+}
+
 impl fmt::Debug for BuildPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths: Vec<_> = self.files.iter().map(|file| &file.path).collect();
@@ -89,6 +109,8 @@ impl fmt::Debug for BuildPlan {
 pub struct Candidate {
     /// The tools it has.
     pub tools: Vec<ToolSpec>,
+    /// It was not asked for its tools, because it needs other extensions.
+    pub unasked: bool,
     /// Its version, as it says itself.
     pub version: String,
     /// sha256 of the library, or of the files of a process extension; hexadecimal.
@@ -137,6 +159,10 @@ pub struct RolledBack {
     pub from: String,
     /// sha256 of the library that is in place now.
     pub to: String,
+    /// It is approved. Otherwise its other files have changed since they were, and a person has to
+    /// approve it again before it is used.
+    #[serde(default)]
+    pub approved: bool,
     /// It is in use already. Otherwise it is from the next start on.
     pub active: bool,
 }
@@ -164,11 +190,11 @@ impl ExtensionBuilder for NoBuilder {
         Self::refused()
     }
 
-    async fn install(&self, _: &BuildPlan, _: &Candidate, _: &str) -> Result<(), CallError> {
+    async fn install(&self, _: &BuildPlan, _: &Candidate, _: &Approver) -> Result<(), CallError> {
         Self::refused()
     }
 
-    async fn roll_back(&self, _: &ExtensionId, _: &str) -> Result<RolledBack, CallError> {
+    async fn roll_back(&self, _: &ExtensionId, _: &Approver) -> Result<RolledBack, CallError> {
         Self::refused()
     }
 }

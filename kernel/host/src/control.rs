@@ -21,6 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use skillhost_contract::payload::{CallContext, ErrorKind};
 
+use crate::approvals::ApprovalSurface;
 use crate::error::{CallError, KernelError};
 use crate::home::{Environment, Home};
 use crate::kernel::{Kernel, TurnRequest};
@@ -59,6 +60,9 @@ pub enum Request {
         id: String,
         /// The files that somebody agreed to, as the preview names them.
         sha256: String,
+        /// Where that was.
+        #[serde(default = "command_line")]
+        surface: ApprovalSurface,
     },
     /// Take the build before back: answers [`crate::RolledBack`].
     RollBack {
@@ -127,6 +131,10 @@ pub enum Request {
         /// The schedule, `extension/name`.
         id: String,
     },
+}
+
+fn command_line() -> ApprovalSurface {
+    ApprovalSurface::CommandLine
 }
 
 /// What a running kernel answers.
@@ -293,7 +301,9 @@ pub async fn perform(kernel: &Kernel, request: Request) -> Result<Box<RawValue>,
     match request {
         Request::Reload { id } => json(&kernel.reload(&id).await?),
         Request::PreviewBuild { id } => json(&kernel.preview_build(&id).await?),
-        Request::Build { id, sha256 } => json(&kernel.build_extension(&id, &sha256).await?),
+        Request::Build { id, sha256, surface } => {
+            json(&kernel.build_extension(&id, &sha256, surface).await?)
+        }
         Request::RollBack { id } => json(&kernel.roll_back_extension(&id).await?),
         Request::Turn { agent, prompt } => {
             let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };

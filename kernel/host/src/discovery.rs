@@ -6,11 +6,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+use skillhost_contract::payload::ErrorKind;
 use skillhost_manifest::{ExtensionId, Manifest};
 
+use crate::admission::Admission;
+use crate::approvals::ApprovalRecord;
+use crate::boot::RESERVED;
+use crate::error::CallError;
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::limited_read::{self, LinkPolicy};
+use crate::loader::hex;
+use crate::process::PrivateFolder;
 use crate::report::{Phase, Rejection};
 
 /// A manifest and where it stands.
@@ -18,15 +26,51 @@ use crate::report::{Phase, Rejection};
 pub struct FoundManifest {
     /// What it says.
     pub manifest: Arc<Manifest>,
-    /// Its file.
+    /// Its file, as people know it.
     pub path: PathBuf,
+    /// sha256 of its text; hexadecimal. Only of what agents can write.
+    pub(crate) text_sha256: String,
+    /// Whether agents can write to its folder, so that only its own files may be used.
+    pub(crate) own_files_only: bool,
+    /// What a person approved of it; of an operator's manifest there is none.
+    pub(crate) approval: Option<Arc<ApprovalRecord>>,
+    /// The copy of the approved files that it is used from.
+    pub(crate) copy: Option<Arc<PrivateFolder>>,
 }
 
 impl FoundManifest {
-    /// The folder of the manifest, where its prompt and library are looked for.
+    /// An operator's manifest: its files are used where they lie.
+    pub(crate) fn of_operator(manifest: Manifest, path: PathBuf, _text: &str) -> Self {
+        Self {
+            manifest: Arc::new(manifest),
+            path,
+            text_sha256: String::new(),
+            own_files_only: false,
+            approval: None,
+            copy: None,
+        }
+    }
+
+    /// A manifest in a folder that agents write to.
+    pub(crate) fn of_sandbox(manifest: Manifest, path: PathBuf, text: &str) -> Self {
+        let text_sha256 = hex(&Sha256::digest(text.as_bytes()));
+        Self { text_sha256, own_files_only: true, ..Self::of_operator(manifest, path, text) }
+    }
+
+    /// Whether it was found in `sandbox/extensions`.
+    #[must_use]
+    pub fn is_in_sandbox(&self) -> bool {
+        self.own_files_only
+    }
+
+    /// The folder whose prompt and library are used: of an extension in the sandbox the private copy
+    /// of what was approved.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("."))
+        match &self.copy {
+            Some(copy) => &copy.path,
+            None => self.path.parent().unwrap_or(Path::new(".")),
+        }
     }
 }
 
@@ -37,7 +81,10 @@ pub struct Discovered {
     pub manifests: BTreeMap<ExtensionId, FoundManifest>,
     /// Those that cannot.
     pub rejected: Vec<Rejection>,
-    /// What was taken over by another folder.
+    /// By id, those in the sandbox that a person has not approved as they are. Nothing of them may be
+    /// used; each is also among the rejected.
+    pub unapproved: BTreeMap<ExtensionId, FoundManifest>,
+    /// What was taken over by another folder, and what was ignored.
     pub notes: Vec<String>,
 }
 
@@ -45,67 +92,193 @@ pub struct Discovered {
 const MANIFEST_LIMIT: u64 = 256 * 1024;
 
 /// Reads `manifests/*/manifest.yaml` and `sandbox/extensions/*/manifest.yaml` of a home and, for
-/// ids found in neither, the shipped ones of an installed copy.
+/// ids found in neither, the shipped ones of an installed copy. In the sandbox a manifest counts
+/// where its text was approved; its other files are not looked at, and nothing of it may be run.
 #[must_use]
 pub fn discover(
     home: &Home,
     installation: Option<&Installation>,
     allow_shadowing: &[String],
 ) -> Discovered {
+    discover_with(home, installation, allow_shadowing, |admission, found| {
+        admission.check_manifest(found).map(|()| found.clone())
+    })
+}
+
+/// As [`discover`], for what is about to be used: an extension in the sandbox counts where all its
+/// files are as they were approved, and comes with a private copy of them. With `only`, this is said
+/// of one extension.
+pub(crate) fn discover_admitted(
+    home: &Home,
+    installation: Option<&Installation>,
+    allow_shadowing: &[String],
+    only: Option<&ExtensionId>,
+) -> Discovered {
+    discover_with(home, installation, allow_shadowing, |admission, found| {
+        match only.is_none_or(|only| *only == found.manifest.id) {
+            true => admission.admit(home, found),
+            false => admission.check_manifest(found).map(|()| found.clone()),
+        }
+    })
+}
+
+/// Finds the extension of `sandbox/extensions/<id>`, approved or not.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] where there is none, [`ErrorKind::Denied`] for an id that is taken, and
+/// what is wrong with the manifest.
+pub fn find_in_sandbox(
+    home: &Home,
+    installation: Option<&Installation>,
+    allow_shadowing: &[String],
+    id: &str,
+) -> Result<FoundManifest, CallError> {
+    let id = ExtensionId::new(id).map_err(|error| {
+        CallError::new(ErrorKind::InvalidArgument, error.to_string())
+            .with_hint("an id is such as `rss_reader`")
+    })?;
+    let denied =
+        |message: String| CallError::new(ErrorKind::Denied, message).with_hint("choose another id");
+    if RESERVED.contains(&id.as_str()) {
+        return Err(denied(format!("the id `{id}` is the kernel's own")));
+    }
+    let mut found = discover(home, installation, allow_shadowing);
+    if let Some(found) = found.unapproved.remove(&id) {
+        return Ok(found);
+    }
+    let place = home.extensions().join(id.as_str()).join("manifest.yaml");
+    match found.manifests.remove(&id) {
+        Some(owner) if owner.path == place => Ok(owner),
+        Some(_) => Err(denied(format!("the id `{id}` is that of an extension that ships"))),
+        None => Err(unusable_manifest(&id, &place, &found.rejected)),
+    }
+}
+
+/// Says why no manifest of an id can be used that should lie at `place`.
+fn unusable_manifest(id: &ExtensionId, place: &Path, rejected: &[Rejection]) -> CallError {
+    let rejected = rejected.iter().find(|it| it.manifest.parent() == place.parent());
+    match rejected {
+        // Its folder has the id, its manifest another one.
+        Some(other) if other.manifest == place && other.id != id.as_str() => {
+            let message = format!(
+                "sandbox/extensions/{id}/manifest.yaml has the id `{}`, and its directory is \
+                 named `{id}`",
+                other.id
+            );
+            CallError::new(ErrorKind::Conflict, message).with_hint(other.hint.clone())
+        }
+        Some(rejected) => CallError::new(ErrorKind::Failed, rejected.reason.clone())
+            .with_hint(rejected.hint.clone()),
+        None => CallError::new(
+            ErrorKind::NotFound,
+            format!("there is no sandbox/extensions/{id}/manifest.yaml with `id: {id}`"),
+        )
+        .with_hint("write the manifest and the sources there first"),
+    }
+}
+
+fn discover_with(
+    home: &Home,
+    installation: Option<&Installation>,
+    allow_shadowing: &[String],
+    admit: impl Fn(&Admission, &FoundManifest) -> Result<FoundManifest, Rejection>,
+) -> Discovered {
     let mut found = Discovered::default();
     let untrusted = home.is_untrusted();
-    let mut shipped = read_folder(&home.manifests(), false, untrusted, &mut found);
+    let operators = ManifestSource { jailed: false, untrusted, found: FoundManifest::of_operator };
+    let mut shipped = read_folder(&home.manifests(), &operators, &mut found);
     if let Some(folder) = installation.and_then(|i| i.share_dir.as_ref()) {
         // The home's own copy of a shipped manifest is what its operator has chosen.
         let own: Vec<_> = shipped.iter().map(|found| found.manifest.id.clone()).collect();
-        let mut installed = read_folder(&folder.join("manifests"), false, false, &mut found);
+        let trusted = ManifestSource { untrusted: false, ..operators };
+        let mut installed = read_folder(&folder.join("manifests"), &trusted, &mut found);
         installed.retain(|found| !own.contains(&found.manifest.id));
         shipped.extend(installed);
     }
-    let added = read_folder(&home.extensions(), true, untrusted, &mut found);
-    for manifest in shipped.into_iter().chain(added) {
+    for manifest in shipped {
         let id = manifest.manifest.id.clone();
-        let Some(first) = found.manifests.get(&id) else {
-            found.manifests.insert(id, manifest);
-            continue;
-        };
-        // Only sandbox/extensions may take over, and only from the shipped folder.
-        let takes_over = manifest.path.starts_with(home.extensions())
-            && !first.path.starts_with(home.extensions());
-        if takes_over && allow_shadowing.iter().any(|allowed| *allowed == id.as_str()) {
-            found.notes.push(format!(
-                "{} takes over `{id}` from {} (allow_shadowing)",
-                manifest.path.display(),
-                first.path.display()
-            ));
-            found.manifests.insert(id, manifest);
+        if let Some(first) = found.manifests.get(&id) {
+            let hint = "choose another id".to_owned();
+            found.rejected.push(taken(first, manifest, hint));
         } else {
-            let hint = match takes_over {
-                true => format!(
-                    "choose another id, or list `{id}` under allow_shadowing in skillhost.yaml"
-                ),
-                false => "choose another id".to_owned(),
-            };
+            found.manifests.insert(id, manifest);
+        }
+    }
+    let sandbox = ManifestSource { jailed: true, untrusted, found: FoundManifest::of_sandbox };
+    let added = read_folder(&home.extensions(), &sandbox, &mut found);
+    let admission = Admission::open(home);
+    found.notes.extend(admission.note(home));
+    for manifest in added {
+        let id = manifest.manifest.id.clone();
+        // An id has one place there, so that a newcomer cannot take it from what was approved.
+        let folder = manifest.path.parent().map(folder_name).unwrap_or_default();
+        if folder != id.as_str() {
             found.rejected.push(Rejection {
                 id: id.to_string(),
                 phase: Phase::Discover,
-                reason: format!("the id `{id}` is already taken by {}", first.path.display()),
-                hint,
+                reason: format!("its id is `{id}`, and its folder `{folder}`"),
+                hint: "give both the same name".to_owned(),
                 manifest: manifest.path,
             });
+            continue;
+        }
+        let first = found.manifests.get(&id);
+        if let Some(first) = first.filter(|_| !allow_shadowing.iter().any(|a| *a == id.as_str())) {
+            let hint = format!(
+                "choose another id, or list `{id}` under allow_shadowing in skillhost.yaml"
+            );
+            found.rejected.push(taken(first, manifest, hint));
+            continue;
+        }
+        match admit(&admission, &manifest) {
+            Ok(admitted) => {
+                found.notes.extend(first.map(|first| {
+                    format!(
+                        "{} takes over `{id}` from {} (allow_shadowing)",
+                        manifest.path.display(),
+                        first.path.display()
+                    )
+                }));
+                found.manifests.insert(id, admitted);
+            }
+            Err(rejection) => {
+                found.rejected.push(rejection);
+                found.unapproved.insert(id, manifest);
+            }
         }
     }
     found
 }
 
-/// Reads every manifest one level below a folder, in the order of the folder names. In a jailed folder
-/// manifests that are links are refused, in an untrusted home all links.
+fn taken(first: &FoundManifest, newcomer: FoundManifest, hint: String) -> Rejection {
+    let id = &first.manifest.id;
+    Rejection {
+        id: id.to_string(),
+        phase: Phase::Discover,
+        reason: format!("the id `{id}` is already taken by {}", first.path.display()),
+        hint,
+        manifest: newcomer.path,
+    }
+}
+
+/// How the manifests of a folder are read.
+#[derive(Clone, Copy)]
+struct ManifestSource {
+    /// Manifests that are links are refused.
+    jailed: bool,
+    /// The home is not trusted: every link is refused.
+    untrusted: bool,
+    /// Makes what was found out of a manifest, its path and its text.
+    found: fn(Manifest, PathBuf, &str) -> FoundManifest,
+}
+
+/// Reads every manifest one level below a folder, in the order of the folder names.
 fn read_folder(
     folder: &Path,
-    jailed: bool,
-    untrusted: bool,
+    source: &ManifestSource,
     discovered: &mut Discovered,
 ) -> Vec<FoundManifest> {
+    let &ManifestSource { jailed, untrusted, found: found_as } = source;
     let Discovered { rejected, notes, .. } = discovered;
     if untrusted && folder.is_symlink() {
         rejected.push(linked(folder));
@@ -147,9 +320,7 @@ fn read_folder(
         }
         match read_limited(&path) {
             Ok(text) => match skillhost_manifest::parse(&text) {
-                Ok(manifest) => {
-                    found.push(FoundManifest { manifest: Arc::new(manifest), path });
-                }
+                Ok(manifest) => found.push(found_as(manifest, path, &text)),
                 Err(errors) => {
                     let lines: Vec<_> =
                         errors.iter().map(|error| format!("{}:{error}", path.display())).collect();
@@ -259,6 +430,7 @@ fn folder_name(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::approvals::{ApprovalSurface, Approvals, Approver, read_tree};
     use crate::home::HomeSource;
 
     fn write(home: &Path, place: &str, text: &str) {
@@ -284,9 +456,31 @@ mod tests {
             .collect();
         assert_eq!(rejected, [("b", Phase::Parse, 2), ("a", Phase::Discover, 1)]);
 
-        let found = discover(&home, None, &["a".to_owned()]);
+        let allowed = ["a".to_owned()];
+        let found = discover(&home, None, &allowed);
+        assert_eq!(found.manifests["a"].manifest.name, "Shipped", "it is not approved");
+        assert_eq!(found.unapproved["a"].manifest.name, "Added");
+        assert_eq!(found.rejected.last().unwrap().phase, Phase::Approve);
+
+        let folder = temp.path().join("sandbox/extensions/a");
+        let files = read_tree(&folder).unwrap();
+        let approver = Approver::operator(ApprovalSurface::CommandLine);
+        let manifest = &found.unapproved["a"].manifest;
+        let record = ApprovalRecord::approve(manifest, &files, None, &approver);
+        Approvals::append(&home, &record).unwrap();
+        let found = discover(&home, None, &allowed);
         assert_eq!(found.manifests["a"].manifest.name, "Added");
         assert_eq!(found.notes.len(), 1);
+        // Beside the manifest something is new: that is enough to name it, and not to use it.
+        fs::write(folder.join("liba.so"), "").unwrap();
+        assert_eq!(discover(&home, None, &allowed).manifests["a"].manifest.name, "Added");
+        let found = discover_admitted(&home, None, &allowed, None);
+        assert_eq!(found.manifests["a"].manifest.name, "Shipped");
+        let rejection = found.rejected.last().unwrap();
+        assert_eq!(
+            rejection.reason,
+            "its files have changed since they were approved: new liba.so"
+        );
     }
 
     #[test]

@@ -193,10 +193,10 @@ async fn call<T: DeserializeOwned>(
     serde_json::from_slice(&reply).map_err(|error| CallError::protocol(&error))
 }
 
-/// The provider of skills; the first in the order of ids where there are several.
+/// The provider of skills; the first that was loaded where there are several.
 fn provider(kernel: &Kernel) -> Option<Pinned> {
     kernel.shared.pin(|state| {
-        let mut all = state.instances.values();
+        let mut all = state.order.iter().filter_map(|id| state.instances.get(id));
         match all.find(|instance| instance.provides(skill_interface::NAME)) {
             Some(provider) => provider.pin().map(Some),
             None => Some(None),

@@ -161,6 +161,10 @@ impl Instance {
         if !self.remote.has_tools() {
             return Ok(Vec::new());
         }
+        if self.manifest.command().is_some() {
+            // What a process lists later counts no more than what it says otherwise.
+            return Ok(self.specs.clone());
+        }
         let listed = self.limited(limits.context, self.remote.tools(context)).await?;
         Ok(self.names.rename(listed))
     }

@@ -16,6 +16,7 @@ use crate::boot::BootOptions;
 use crate::builder::ExtensionBuilder;
 use crate::context_chain::{Block, ContextChain, compose};
 use crate::conversations::Conversations;
+use crate::discovery::FoundManifest;
 use crate::error::{CallError, KernelError, similar};
 use crate::events::{EventBus, journal_of};
 use crate::home::Home;
@@ -23,7 +24,7 @@ use crate::installation::Installation;
 use crate::instance::{Instance, Pinned};
 use crate::model::{ModelError, ModelProvider, ModelSource};
 use crate::process::ProcessSource;
-use crate::report::LoadReport;
+use crate::report::{LoadReport, Phase, Rejection};
 use crate::restart::Restarts;
 use crate::runtime::session::Sessions;
 use crate::scheduler::Clockwork;
@@ -137,8 +138,10 @@ pub(crate) struct State {
     pub(crate) tools: ToolTable,
     pub(crate) chain: ContextChain,
     pub(crate) agents: BTreeMap<ExtensionId, Arc<Agent>>,
-    /// What lies in `sandbox/extensions`, loaded or not.
+    /// What lies in `sandbox/extensions` and is approved, loaded or not.
     pub(crate) added: Arc<BTreeSet<ExtensionId>>,
+    /// What an operator has installed, loaded or not.
+    pub(crate) shipped: Arc<BTreeSet<ExtensionId>>,
     pub(crate) report: Arc<LoadReport>,
 }
 
@@ -260,10 +263,20 @@ impl State {
     }
 
     fn agent(&self, id: &str) -> Result<&Arc<Agent>, KernelError> {
-        self.agents.get(id).ok_or_else(|| KernelError::NotFound {
-            what: "agent",
-            id: id.to_owned(),
-            similar: similar(id, self.agents.keys().map(ExtensionId::as_str)),
+        self.agents.get(id).ok_or_else(|| {
+            let unapproved = |r: &&Rejection| r.id == id && r.phase == Phase::Approve;
+            match (self.report.rejected.iter().find(unapproved), ExtensionId::new(id)) {
+                (Some(rejection), Ok(id)) => KernelError::AgentFailed {
+                    id,
+                    reason: rejection.reason.clone(),
+                    hint: rejection.hint.clone(),
+                },
+                _ => KernelError::NotFound {
+                    what: "agent",
+                    id: id.to_owned(),
+                    similar: similar(id, self.agents.keys().map(ExtensionId::as_str)),
+                },
+            }
         })
     }
 
@@ -531,17 +544,13 @@ impl Kernel {
             }
         };
         if (binds_skills && current.is_some() && outdated) || tools_moved {
-            let resolved = self.resolve(state, &agent.path, &agent.manifest).await;
+            let resolved = self.resolve(state, agent.found()).await;
             agent.resolved.store(Arc::new(resolved));
         }
     }
 
-    pub(crate) async fn resolve(
-        &self,
-        state: &State,
-        path: &std::path::Path,
-        manifest: &skillhost_manifest::Manifest,
-    ) -> Resolved {
+    pub(crate) async fn resolve(&self, state: &State, found: &FoundManifest) -> Resolved {
+        let manifest = &found.manifest;
         let interface = skill_interface::NAME;
         let mut all = state.instances.values();
         let any = all.find(|instance| instance.provides(interface));
@@ -551,9 +560,9 @@ impl Kernel {
             any_provider: any.map(|instance| &instance.manifest.id),
             limit: self.shared.limits.context,
         };
-        match missing_tools(state, path, manifest) {
+        match missing_tools(state, &found.path, manifest) {
             Some(problem) => Resolved { lacks_tools: true, ..Resolved::failed(problem) },
-            None => resolver.resolve(path, manifest).await,
+            None => resolver.resolve(found).await,
         }
     }
 }

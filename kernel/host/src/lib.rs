@@ -8,8 +8,10 @@
 //! `tools` and `agents` are what a turn is made of, `runtime` is what makes an agent run.
 
 mod abi;
+mod admission;
 mod agent_files;
 mod agents;
+mod approvals;
 mod boot;
 mod builder;
 mod bus;
@@ -29,7 +31,6 @@ mod exported;
 mod foreign_text;
 mod home;
 mod installation;
-mod installed;
 mod instance;
 mod journal;
 mod kernel;
@@ -59,22 +60,24 @@ mod user_message;
 mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
+pub use approvals::{
+    AgentFacts, ApprovalAction, ApprovalDetails, ApprovalRecord, ApprovalSurface, Approvals,
+    ApprovalsError, ApprovedFile, Approver, ExtensionKind, TreeError, approval_details,
+    files_digest, pin_digest, read_tree, write_tree,
+};
 pub use boot::BootOptions;
 pub use builder::{
     BuildPlan, BuildPreview, Built, Candidate, ExtensionBuilder, PlannedFile, RolledBack,
 };
 pub use channel::{ApprovalRequest, Channel, Decision, RunEvent, SecretAsk, SecretReply};
 pub use context_chain::{Block, Outcome};
-pub use discovery::{Discovered, FoundManifest, discover};
+pub use discovery::{Discovered, FoundManifest, discover, find_in_sandbox};
 pub use elf::ElfProblem;
 pub use error::{CallError, KernelError, similar};
 pub use events::{EventBus, journal_of, topic};
 pub use exported::Published;
 pub use home::{Environment, Home, HomeError, HomeSource};
 pub use installation::Installation;
-pub use installed::{
-    Installed, InstalledCode, InstalledError, TreeDigest, TreeError, copy_tree, digest_of,
-};
 pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
 pub use loader::{LoadError, LoadTimings};
 pub use model::{

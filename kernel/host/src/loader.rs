@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use skillhost_contract::abi::ExtensionModuleRef;
 use skillhost_contract::payload::BuildInfo;
 use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSION_SYMBOL};
+use skillhost_manifest::ExtensionId;
 
 use crate::elf::{self, ElfProblem};
 
@@ -31,6 +32,24 @@ pub enum LoadError {
         name: String,
         /// Places searched, in order.
         searched: Vec<PathBuf>,
+    },
+    /// The folder of an extension in the sandbox holds no file of the right name.
+    #[error("no library `{name}` beside the manifest")]
+    MissingBeside {
+        /// File name searched for.
+        name: String,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The only library of that name is one that ships under another id.
+    #[error("the library `{name}` of the installation is that of the extension `{owner}`")]
+    OtherId {
+        /// File name searched for.
+        name: String,
+        /// The id that it ships under.
+        owner: String,
+        /// The folder of the manifest.
+        folder: PathBuf,
     },
     /// The file could not be read or copied.
     #[error("{}: {source}", path.display())]
@@ -102,6 +121,12 @@ impl LoadError {
                     searched.iter().map(|path| path.display().to_string()).collect();
                 format!("build it, or copy it to one of: {}", places.join(", "))
             }
+            Self::MissingBeside { folder, .. } => {
+                format!("build it, or copy it to {}, then approve it", folder.display())
+            }
+            Self::OtherId { folder, .. } => {
+                format!("put a library of the extension's own into {}", folder.display())
+            }
             Self::Io { .. } => "check that the file exists and may be read".to_owned(),
             Self::Elf { .. } => "copy or build the library again".to_owned(),
             Self::WrongDigest { .. } => {
@@ -123,7 +148,12 @@ impl LoadError {
     pub(crate) fn before_open(&self) -> bool {
         matches!(
             self,
-            Self::Missing { .. } | Self::Io { .. } | Self::Elf { .. } | Self::WrongDigest { .. }
+            Self::Missing { .. }
+                | Self::MissingBeside { .. }
+                | Self::OtherId { .. }
+                | Self::Io { .. }
+                | Self::Elf { .. }
+                | Self::WrongDigest { .. }
         )
     }
 }
@@ -153,15 +183,24 @@ pub(crate) fn file_name(entrypoint: &str) -> String {
     format!("{}{entrypoint}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
 }
 
-/// Finds the library of a manifest: beside it, where its crate builds to, beside the executable, in
-/// the installed library folder.
+/// Finds the library of an operator's manifest: beside it, where its crate builds to; and under the
+/// id that the library ships with, beside the executable or in the installed library folder.
 ///
 /// # Errors
-/// [`LoadError::Missing`] with the places searched.
-pub(crate) fn find(entrypoint: &str, manifest_dir: &Path) -> Result<PathBuf, LoadError> {
+/// [`LoadError::Missing`] with the places searched, [`LoadError::OtherId`].
+pub(crate) fn find(
+    id: &ExtensionId,
+    entrypoint: &str,
+    manifest_dir: &Path,
+) -> Result<PathBuf, LoadError> {
     let name = file_name(entrypoint);
-    let executable = std::env::current_exe().and_then(fs::canonicalize).ok();
     let mut searched = vec![manifest_dir.to_owned(), manifest_dir.join("target/release")];
+    let is_there = |folder: &PathBuf| folder.join(&name).is_file();
+    if let Some(folder) = searched.iter().find(|folder| is_there(folder)) {
+        return Ok(folder.join(name));
+    }
+    let own = searched.len();
+    let executable = std::env::current_exe().and_then(fs::canonicalize).ok();
     if let Some(folder) = executable.as_deref().and_then(Path::parent) {
         searched.push(folder.to_owned());
         // Test programs of a workspace lie one level below the libraries.
@@ -170,8 +209,14 @@ pub(crate) fn find(entrypoint: &str, manifest_dir: &Path) -> Result<PathBuf, Loa
         }
         searched.extend(folder.parent().map(|prefix| prefix.join("lib/skillhost")));
     }
-    match searched.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()) {
-        Some(path) => Ok(path),
+    // Every library that ships has the id for its name.
+    let is_shipped_id = id.as_str().replace('-', "_") == entrypoint.replace('-', "_");
+    match searched[own..].iter().find(|folder| is_there(folder)) {
+        Some(folder) if is_shipped_id => Ok(folder.join(name)),
+        Some(_) => {
+            let (owner, folder) = (entrypoint.to_owned(), manifest_dir.to_owned());
+            Err(LoadError::OtherId { name, owner, folder })
+        }
         None => Err(LoadError::Missing { name, searched }),
     }
 }
@@ -188,17 +233,34 @@ pub(crate) fn newer_build(entrypoint: &str, folder: &Path) -> Option<(PathBuf, P
     Some((current.clone(), newer.clone()))
 }
 
-/// Opens a library by way of a private copy in `copies`.
+/// Finds the library of an extension that is used from a folder of its own: nowhere else.
+///
+/// # Errors
+/// [`LoadError::MissingBeside`] naming `shown`, the folder that people know.
+pub(crate) fn find_beside(
+    entrypoint: &str,
+    folder: &Path,
+    shown: &Path,
+) -> Result<PathBuf, LoadError> {
+    let name = file_name(entrypoint);
+    match folder.join(&name) {
+        path if path.is_file() => Ok(path),
+        _ => Err(LoadError::MissingBeside { name, folder: shown.to_owned() }),
+    }
+}
+
+/// Opens a library by way of a private copy in `copies`; errors name the file `path`.
 ///
 /// # Errors
 /// See [`LoadError`]; every one of them is found before the library's own code is trusted.
 pub(crate) fn open(
+    library: &Path,
     path: &Path,
     copies: &Path,
     pin: Option<&[u8; 32]>,
 ) -> Result<Module, LoadError> {
     let failed = |source| LoadError::Io { path: path.to_owned(), source };
-    let source = fs::canonicalize(path).map_err(failed)?;
+    let source = fs::canonicalize(library).map_err(failed)?;
     let mut timings = LoadTimings::default();
     let mut clock = Instant::now();
     let copy = PrivateCopy::of(&source, copies).map_err(failed)?;

@@ -55,7 +55,8 @@ pub async fn probe(options: BootOptions, manifest: &Path) -> Result<Probed, Prob
         .map_err(|error| failed(Phase::Discover, format!("{}: {error}", manifest.display())))?;
     let parsed = skillhost_manifest::parse(&text)
         .map_err(|errors| failed(Phase::Parse, errors.to_string()))?;
-    let found = FoundManifest { manifest: Arc::new(parsed), path: manifest.to_owned() };
+    // Only its own library is tried, never one of the installation.
+    let found = FoundManifest::of_sandbox(parsed, manifest.to_owned(), &text);
     if found.manifest.agent().is_some() {
         return Err(failed(Phase::Parse, "an agent has no code to try".to_owned()));
     }

@@ -21,6 +21,7 @@ use skillhost_manifest::ExtensionId;
 use crate::error::CallError;
 use crate::home::Home;
 
+pub(crate) use load::copies_of;
 pub(crate) use private::PrivateFolder;
 
 /// The home directory of a process extension: its caches outlive the process.

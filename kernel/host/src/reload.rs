@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::ErrorKind;
 
-use crate::boot::LoadFailure;
+use crate::boot::{LoadFailure, blocking};
 use crate::context_chain::ContextChain;
 use crate::discovery::{self, FoundManifest};
 use crate::error::{CallError, KernelError};
@@ -50,7 +50,7 @@ impl Kernel {
             return self.start_missing(id).await;
         };
         let settings = self.settings_now(&old.manifest.id)?;
-        let found = self.manifest_of(&old.manifest.id, &settings)?;
+        let found = self.manifest_of(&old.manifest.id, &settings).await?;
         let refused = |failure: LoadFailure| {
             let LoadFailure { phase, reason, hint } = failure;
             KernelError::NotReloaded { id: old.manifest.id.clone(), phase, reason, hint }
@@ -61,7 +61,7 @@ impl Kernel {
         let new = self.load(&found, &settings).await.map_err(refused)?;
         let mut next = State::clone(&state);
         next.tools.remove(&old.manifest.id);
-        if let Err(problems) = next.tools.add(&new) {
+        if let Err(problems) = next.take_tools(&new) {
             Arc::new(new).end(&self.shared.limits).await;
             return Err(refused(LoadFailure::tools(&problems)));
         }
@@ -113,14 +113,18 @@ impl Kernel {
     }
 
     /// Reads the manifest again: a new build may come with a new pin or configuration.
-    fn manifest_of(
+    async fn manifest_of(
         &self,
         id: &skillhost_manifest::ExtensionId,
         settings: &Settings,
     ) -> Result<FoundManifest, KernelError> {
-        let shadowing = &settings.allow_shadowing;
-        let mut found =
-            discovery::discover(&self.shared.home, self.shared.installation.as_ref(), shadowing);
+        let shadowing = settings.allow_shadowing.clone();
+        let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
+        let only = id.clone();
+        let looked = blocking(move || {
+            discovery::discover_admitted(&home, installation.as_ref(), &shadowing, Some(&only))
+        });
+        let mut found = looked.await?;
         let rejected = found.rejected.iter().find(|rejection| rejection.id == id.as_str());
         match (found.manifests.remove(id), rejected) {
             (Some(manifest), _) if manifest.manifest.agent().is_none() => Ok(manifest),

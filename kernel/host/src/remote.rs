@@ -50,7 +50,7 @@ pub(crate) enum Remote {
         /// Ended before its folder is removed.
         process: Arc<dyn ProcessExtension>,
         /// What it runs in.
-        _folder: PrivateFolder,
+        _folder: Arc<PrivateFolder>,
     },
 }
 

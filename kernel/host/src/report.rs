@@ -21,6 +21,8 @@ pub enum Phase {
     Discover,
     /// The manifest is checked.
     Parse,
+    /// An extension in the sandbox is compared with what a person approved.
+    Approve,
     /// Its dependencies are put in order.
     Plan,
     /// The library, or the files of a process, are found and checked without running them.
@@ -42,6 +44,7 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Self::Discover => "discover",
             Self::Parse => "parse",
+            Self::Approve => "approve",
             Self::Plan => "plan",
             Self::Probe => "probe",
             Self::Open => "open",

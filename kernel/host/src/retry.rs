@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
 
-use crate::boot::{LoadFailure, RESERVED};
+use crate::boot::{LoadFailure, RESERVED, blocking};
 use crate::context_chain::ContextChain;
 use crate::discovery::{self, FoundManifest};
 use crate::error::KernelError;
@@ -28,9 +28,13 @@ impl Kernel {
         let started = Instant::now();
         let id = ExtensionId::new(id).map_err(|_| self.no_extension(id))?;
         let settings = self.settings_now(&id)?;
-        let shadowing = &settings.allow_shadowing;
-        let installation = self.shared.installation.as_ref();
-        let mut found = discovery::discover(&self.shared.home, installation, shadowing);
+        let shadowing = settings.allow_shadowing.clone();
+        let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
+        // Each comes with its private copy: what waits for this one may be loaded, too.
+        let mut found = blocking(move || {
+            discovery::discover_admitted(&home, installation.as_ref(), &shadowing, None)
+        })
+        .await?;
         let index = found.rejected.iter().position(|rejection| rejection.id == id.as_str());
         if let Some(rejection) = index.map(|index| found.rejected.swap_remove(index)) {
             let Rejection { phase, reason, hint, .. } = rejection;
@@ -90,7 +94,7 @@ impl Kernel {
         }
         let instance = self.load(found, settings).await?;
         let mut next = State::clone(&state);
-        if let Err(problems) = next.tools.add(&instance) {
+        if let Err(problems) = next.take_tools(&instance) {
             Arc::new(instance).end(&self.shared.limits).await;
             return Err(LoadFailure::tools(&problems));
         }
@@ -147,7 +151,7 @@ impl Kernel {
             };
             let id = &found.manifest.id;
             let Some(agent) = next.agents.get(id).cloned() else { continue };
-            let resolved = self.resolve(&next, &found.path, &found.manifest).await;
+            let resolved = self.resolve(&next, found).await;
             if resolved.problem.is_some() {
                 continue;
             }

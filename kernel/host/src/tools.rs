@@ -8,10 +8,11 @@ use serde_json::Value;
 use skillhost_contract::payload::{Audience, CallContext, Origin, ToolSpec};
 use skillhost_manifest::{ExtensionId, Manifest};
 
+use crate::boot::RESERVED;
 use crate::error::{CallError, KernelError, similar};
 use crate::foreign_text::sanitize_tool;
 use crate::instance::Instance;
-use crate::kernel::Shared;
+use crate::kernel::{Shared, State};
 use crate::runtime::kernel_tools;
 use crate::runtime::{ArgumentCheck, schema_mistake};
 
@@ -67,6 +68,8 @@ pub(crate) enum ToolProblem {
     Twice { name: String },
     #[error("the tool `{name}` of `{owner}` is already provided by `{other}`")]
     Taken { name: String, owner: ExtensionId, other: ExtensionId, body: ToolBody },
+    #[error("the id `{id}` is the name of a tool of `{other}`")]
+    Id { id: ExtensionId, other: ExtensionId },
 }
 
 impl ToolProblem {
@@ -89,6 +92,7 @@ impl ToolProblem {
             Self::Taken { body: ToolBody::Agent, .. } => {
                 "choose another id, or disable one of the two".to_owned()
             }
+            Self::Id { .. } => "choose another id".to_owned(),
             Self::Taken { name, owner, .. } => {
                 let prefix = prefix_of(owner);
                 let lines = match name.starts_with(&prefix) || name.len() + prefix.len() > 64 {
@@ -189,6 +193,11 @@ impl ToolTable {
         self.entries.retain(|_, entry| entry.owner != *owner);
     }
 
+    /// The owner of a tool.
+    pub(crate) fn owner(&self, name: &str) -> Option<&ExtensionId> {
+        self.entries.get(name).map(|entry| &entry.owner)
+    }
+
     /// Finds a tool that a caller may know of.
     pub(crate) fn find(&self, name: &str, origin: Origin) -> Result<&Entry, KernelError> {
         match self.entries.get(name) {
@@ -205,6 +214,47 @@ impl ToolTable {
     pub(crate) fn usable(&self) -> BTreeSet<&str> {
         let agents = self.entries.iter().filter(|(_, entry)| entry.offered_to(Origin::Agent));
         agents.flat_map(|(name, entry)| [name.as_str(), entry.owner.as_str()]).collect()
+    }
+}
+
+impl State {
+    /// Takes an extension's tools into the table. One from the sandbox takes no name that means
+    /// something an operator has installed.
+    ///
+    /// # Errors
+    /// As for [`ToolTable::add`].
+    pub(crate) fn take_tools(&mut self, instance: &Instance) -> Result<(), Vec<ToolProblem>> {
+        self.check_names(&instance.manifest.id, &instance.specs)?;
+        self.tools.add(instance)
+    }
+
+    /// Checks that an extension's id and tools stand for nothing else where `uses_tools` names them.
+    ///
+    /// # Errors
+    /// The names that are taken.
+    pub(crate) fn check_names(
+        &self,
+        id: &ExtensionId,
+        specs: &[ToolSpec],
+    ) -> Result<(), Vec<ToolProblem>> {
+        if self.shipped.contains(id) {
+            return Ok(());
+        }
+        let mut problems = Vec::new();
+        if let Some(other) = self.tools.owner(id.as_str()).filter(|other| *other != id) {
+            problems.push(ToolProblem::Id { id: id.clone(), other: other.clone() });
+        }
+        for spec in specs {
+            let name = &spec.name;
+            let other = self.shipped.get(name.as_str()).cloned().or_else(|| {
+                RESERVED.contains(&name.as_str()).then(|| ExtensionId::new(name).ok()).flatten()
+            });
+            if let Some(other) = other {
+                let (name, owner, body) = (name.clone(), id.clone(), ToolBody::Library);
+                problems.push(ToolProblem::Taken { name, owner, other, body });
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }
 
@@ -278,17 +328,24 @@ impl Shared {
         for instance in &instances {
             let id = &instance.manifest.id;
             let owned = |name: &str| {
-                state.tools.find(name, context.origin).is_ok_and(|entry| entry.owner == *id)
+                let found = state.tools.find(name, context.origin).ok();
+                found.filter(|entry| entry.owner == *id)
             };
             match instance.tools(context, &self.limits).await {
                 Ok(specs) => tools.extend(
-                    specs
-                        .into_iter()
-                        .filter(|spec| owned(&spec.name) && wanted(id, &spec.name))
-                        .map(|mut spec| {
-                            sanitize_tool(&mut spec);
-                            OwnedTool { extension: id.clone(), spec }
-                        }),
+                    specs.into_iter().filter(|spec| wanted(id, &spec.name)).filter_map(|spec| {
+                        // What a caller is told about a tool is what the kernel goes by.
+                        let known = &owned(&spec.name)?.spec;
+                        let mut spec = ToolSpec {
+                            read_only: known.read_only,
+                            destructive: known.destructive,
+                            needs_approval: known.needs_approval,
+                            audience: known.audience,
+                            ..spec
+                        };
+                        sanitize_tool(&mut spec);
+                        Some(OwnedTool { extension: id.clone(), spec })
+                    }),
                 ),
                 Err(error) => failures.push((id.clone(), error)),
             }

@@ -125,6 +125,16 @@ fn because(chain: &[ExtensionId]) -> String {
 /// # Ok::<(), skillhost_manifest::ManifestErrors>(())
 /// ```
 pub fn order(manifests: &[&Manifest]) -> Plan {
+    order_with_precedence(manifests, |_| true)
+}
+
+/// As [`order`]; where dependencies leave a choice, extensions with precedence are loaded before
+/// those without, so that names which both want are theirs. What an extension with precedence depends
+/// on comes before it all the same.
+pub fn order_with_precedence(
+    manifests: &[&Manifest],
+    has_precedence: impl Fn(&ExtensionId) -> bool,
+) -> Plan {
     let mut by_id: BTreeMap<&ExtensionId, Vec<&Manifest>> = BTreeMap::new();
     for &manifest in manifests {
         let enabled = by_id.entry(&manifest.id).or_default();
@@ -163,7 +173,7 @@ pub fn order(manifests: &[&Manifest]) -> Plan {
         problems.entry(id).or_default().push(problem);
     }
 
-    let order = graph.sorted(|id| !problems.contains_key(id));
+    let order = graph.sorted(|id| !problems.contains_key(id), has_precedence);
     let position: BTreeMap<&ExtensionId, usize> =
         order.iter().enumerate().map(|(position, id)| (*id, position)).collect();
     let mut unmet = Vec::new();

@@ -69,6 +69,13 @@ fn main() {
                 broken["inputSchema"]["properties"]["text"]["type"] = json!("objekt");
                 answer(&id, &json!({"tools": [broken]}));
             }
+            // Whatever a file says just now: a name a line, perhaps with an annotation behind it.
+            "tools/list" if mode == "listing" => {
+                let file = std::env::args().nth(2).unwrap_or_default();
+                let text = fs::read_to_string(file).unwrap_or_default();
+                let tools: Vec<_> = text.lines().map(annotated).collect();
+                answer(&id, &json!({"tools": tools}));
+            }
             "tools/list" => list(&id, &message["params"]),
             "tools/call" => call(&id, &message["params"]),
             "notifications/cancelled" => {
@@ -94,6 +101,15 @@ fn list(id: &Value, params: &Value) {
         None => answer(id, &json!({"tools": tools(first), "nextCursor": "2"})),
         Some(_) => answer(id, &json!({"tools": tools(second)})),
     }
+}
+
+fn annotated(line: &str) -> Value {
+    let (name, annotation) = line.split_once(' ').unwrap_or((line, ""));
+    let mut tool = tool(name);
+    if !annotation.is_empty() {
+        tool["annotations"] = json!({annotation: true});
+    }
+    tool
 }
 
 fn tool(name: &str) -> Value {

@@ -80,7 +80,8 @@ impl TestHome {
         self.file(format!("manifests/{id}/manifest.yaml"), yaml)
     }
 
-    /// Writes `sandbox/extensions/<id>/manifest.yaml`: an extension that an operator added.
+    /// Writes `sandbox/extensions/<id>/manifest.yaml`: an extension that somebody added. Nothing of it
+    /// is used before [`TestHome::approve`].
     #[must_use]
     pub fn extension(self, id: &str, yaml: &str) -> Self {
         self.file(format!("sandbox/extensions/{id}/manifest.yaml"), yaml)
@@ -121,6 +122,21 @@ impl TestHome {
     pub fn trusted(self) -> Self {
         self.skillhost(["trust".as_ref(), self.root().as_os_str()]).success();
         self
+    }
+
+    /// Has `skillhost ext approve` approve an extension in `sandbox/extensions` as it is.
+    #[must_use]
+    pub fn approved(self, id: &str) -> Self {
+        self.approve(id);
+        self
+    }
+
+    /// As [`TestHome::approved`], while something runs.
+    pub fn approve(&self, id: &str) {
+        let shown = self.skillhost(["ext", "approve", id, "--print", "--json"]).success().json();
+        let digest = shown["digest"].as_str().expect("what is approved has a digest");
+        let approving = ["ext", "approve", id, "--digest", digest];
+        drop(self.skillhost(approving).success());
     }
 
     /// Runs `skillhost` in the home to its end.

@@ -71,7 +71,7 @@ fn print(output: Output, event: &StoredEvent) -> Result<(), CliError> {
     }
     let mut payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
     payload.sort_all_objects();
-    let (time, topic, source) = (time(event.at_ms), show(&event.topic), show(&event.source));
+    let (time, topic, source) = (shown_time(event.at_ms), show(&event.topic), show(&event.source));
     let what = describe(&payload).replace('\n', " ");
     let id = event.id;
     output.line(format!("{DIM}{id:>5} {time} {source}{DIM:#} {topic} {}", show(&what)))
@@ -108,7 +108,7 @@ fn row(letter: &DeadLetter) -> Vec<String> {
         event.topic.clone(),
         subscriber.clone(),
         attempts.to_string(),
-        time(*at_ms),
+        shown_time(*at_ms),
         error.chars().take(200).collect(),
     ]
 }
@@ -128,7 +128,7 @@ fn told(error: skillhost_kernel::JournalError) -> CliError {
     CallError::from(error).into()
 }
 
-fn time(ms: u64) -> String {
+pub(super) fn shown_time(ms: u64) -> String {
     let mut text = rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
     text.truncate("2026-11-22 03:30:05".len());
     text

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use skill_store::ReviewConfig;
 use skillhost_kernel::control::{Diagnosis, Request};
-use skillhost_kernel::{LoadReport, LoadedExtension, Reloaded};
+use skillhost_kernel::{LoadReport, LoadedExtension, Phase, Reloaded};
 
 use super::skill::stored::{REGISTRY, registry_config};
-use super::{ext_build, ext_new};
+use super::{ext_approve, ext_build, ext_new};
 use crate::cli::ExtCommand;
 use crate::error::CliError;
 use crate::exit;
@@ -21,6 +21,9 @@ pub(super) fn ext(session: &Session, command: &ExtCommand) -> Outcome {
         ExtCommand::New(args) => ext_new::ext_new(session, args),
         ExtCommand::Build(args) => ext_build::build(session, args),
         ExtCommand::Rollback { id } => ext_build::roll_back(session, id),
+        ExtCommand::Approve(args) => ext_approve::approve(session, args),
+        ExtCommand::Approvals => ext_approve::list(session),
+        ExtCommand::Revoke { id } => ext_approve::revoke(session, id),
         ExtCommand::Probe { manifest, process_home } => {
             ext_build::probe(session, manifest, process_home.as_deref())
         }
@@ -52,7 +55,10 @@ pub(super) fn summary(output: Output, report: &LoadReport) -> Result<(), CliErro
         rows.push(vec![agent.id.to_string(), "loaded".into(), String::new(), "agent".into()]);
     }
     for rejection in &report.rejected {
-        let state = format!("rejected ({})", rejection.phase);
+        let state = match rejection.phase {
+            Phase::Approve => "not approved".to_owned(),
+            phase => format!("rejected ({phase})"),
+        };
         let reason = rejection.reason.lines().next().unwrap_or_default();
         rows.push(vec![rejection.id.clone(), state, String::new(), reason.to_owned()]);
     }

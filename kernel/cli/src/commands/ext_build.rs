@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use skillhost_build::TrialReport;
 use skillhost_kernel::control::{self, Request};
-use skillhost_kernel::{BootOptions, BuildPreview, Built, RolledBack, Settings, probe as load};
+use skillhost_kernel::{
+    ApprovalSurface, BootOptions, BuildPreview, Built, RolledBack, Settings, probe as load,
+};
 use skillhost_process::Processes;
 
 use super::talk::shown_details;
@@ -20,6 +22,7 @@ use crate::session::Session;
 pub(super) fn build(session: &Session, args: &ExtBuildArgs) -> Outcome {
     let output = session.output;
     let preview: BuildPreview = session.answer(Request::PreviewBuild { id: args.id.clone() })?;
+    let surface = if args.yes { ApprovalSurface::CommandLine } else { ApprovalSurface::Terminal };
     if !args.yes {
         if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             let message = "its files have to be looked at, and nobody can be asked here";
@@ -35,7 +38,7 @@ pub(super) fn build(session: &Session, args: &ExtBuildArgs) -> Outcome {
             return Err(CliError::new(exit::FINDINGS, "nothing was built"));
         }
     }
-    let request = Request::Build { id: args.id.clone(), sha256: preview.sha256 };
+    let request = Request::Build { id: args.id.clone(), sha256: preview.sha256, surface };
     let built: Built = interruptible(session, request)?;
     if output.json {
         output.object(&built)?;
@@ -64,9 +67,15 @@ pub(super) fn roll_back(session: &Session, id: &str) -> Outcome {
     if session.output.json {
         session.output.object(&done)?;
     } else {
-        let RolledBack { id, from, to, active } = done;
+        let RolledBack { id, from, to, approved, active } = done;
         session.output.line(format!("rolled back {id}: sha256 {from} → {to}"))?;
-        session.output.line(when(active))?;
+        session.output.line(match approved {
+            true => when(active).to_owned(),
+            false => format!(
+                "its other files have changed since they were approved; look at it and approve it: \
+                 skillhost ext approve {id}"
+            ),
+        })?;
     }
     Ok(exit::OK)
 }

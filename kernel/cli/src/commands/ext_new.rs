@@ -70,7 +70,7 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
     } else {
         output.line(format!("made {place}"))?;
         output.line("next:")?;
-        output.line(format!("  cargo build --release --manifest-path {place}/Cargo.toml"))?;
+        output.line(format!("  skillhost ext build {id}"))?;
         output.line("  skillhost ext doctor")?;
         output.line(format!("  skillhost tool call {library}_greet '{{\"name\": \"Ada\"}}'"))?;
     }

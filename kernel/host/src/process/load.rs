@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use skillhost_contract::payload::BuildInfo;
+use skillhost_manifest::Manifest;
 
 use super::private::PrivateFolder;
 use super::{ProcessStart, process_home as process_home_of};
+use crate::approvals::{MANIFEST, read_tree};
 use crate::boot::{LoadFailure, blocking};
 use crate::discovery::FoundManifest;
 use crate::home::Home;
-use crate::installed::Installed;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::loader::{LoadTimings, hex};
@@ -29,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const PASSED_ON: [&str; 3] = ["PATH", "LANG", "TMPDIR"];
 
 impl Kernel {
-    /// Checks a process extension's files, starts it and waits until it has answered the handshake.
+    /// Starts a process extension in its private copy and waits until it has answered the handshake.
     pub(crate) async fn create_process(
         &self,
         found: &FoundManifest,
@@ -40,7 +41,7 @@ impl Kernel {
         let limits = &self.shared.limits;
         let started = Instant::now();
         let (home_copy, found_copy) = (home.clone(), found.clone());
-        let folder = blocking(move || approved_copy(&home_copy, &found_copy))
+        let folder = blocking(move || private_copy(&home_copy, &found_copy))
             .await
             .map_err(|error| LoadFailure::call(Phase::Probe, error))??;
         let copy_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -120,47 +121,43 @@ impl Kernel {
     }
 }
 
-/// Copies an extension's files to where only the kernel writes, if they are what was approved.
-fn approved_copy(home: &Home, found: &FoundManifest) -> Result<PrivateFolder, LoadFailure> {
+/// The private copy that a process runs in: the one that was admitted, or a new one of what an
+/// operator has put beside the shipped manifests.
+fn private_copy(home: &Home, found: &FoundManifest) -> Result<Arc<PrivateFolder>, LoadFailure> {
     let manifest = &found.manifest;
     let id = &manifest.id;
     let refused = |reason: String, hint: String| LoadFailure { phase: Phase::Probe, reason, hint };
-    let look = || format!("look at its files, then: skillhost ext build {id}");
-    let place = home.data_dir("kernel").join("processes").join(id.as_str());
-    let folder = PrivateFolder::of(found.folder(), &place)
-        .map_err(|error| refused(error.to_string(), error.hint()))?;
-    let actual = &folder.digest.sha256;
-    // What stands beside the shipped manifests is the operator's, like the kernel itself.
-    if found.path.starts_with(home.extensions()) {
-        let installed =
-            Installed::read(home).map_err(|error| refused(error.to_string(), error.hint()))?;
-        match installed.get(id.as_str()).map(|code| &code.sha256) {
-            Some(approved) if approved == actual => {}
-            Some(approved) => {
-                let reason = format!(
-                    "its files have changed since they were approved: their sha256 is {actual}, \
-                     approved was {approved}"
-                );
-                return Err(refused(reason, look()));
+    let folder = match &found.copy {
+        Some(copy) => Arc::clone(copy),
+        None => {
+            let files = read_tree(found.folder())
+                .map_err(|error| refused(error.to_string(), error.hint()))?;
+            let copied = files.iter().find(|file| file.path == MANIFEST);
+            let copied = copied.and_then(|file| std::str::from_utf8(&file.bytes).ok());
+            let copied = copied.and_then(|text| skillhost_manifest::parse(text).ok());
+            if copied.as_ref() != Some(&**manifest) {
+                let reason = "its manifest was changed while it was read".to_owned();
+                return Err(refused(reason, "try again".to_owned()));
             }
-            None => {
-                let reason = "nobody has approved its files, and a process may do whatever you may";
-                return Err(refused(reason.to_owned(), look()));
-            }
+            let place = copies_of(home, manifest);
+            let copy = PrivateFolder::with_files(&files, &place)
+                .map_err(|error| refused(error.to_string(), error.hint()))?;
+            Arc::new(copy)
         }
-    }
+    };
+    let actual = &folder.pin;
     if let Some(pinned) = manifest.sha256.map(|pinned| hex(&pinned)).filter(|pin| pin != actual) {
         let reason = format!("the sha256 of its files is {actual}, the manifest pins {pinned}");
-        return Err(refused(reason, look()));
-    }
-    // The command comes from the manifest that was discovered; the digest is that of the copy.
-    let copied = fs::read_to_string(folder.path.join("manifest.yaml")).ok();
-    let copied = copied.and_then(|text| skillhost_manifest::parse(&text).ok());
-    if copied.as_ref() != Some(&**manifest) {
-        let reason = "its manifest was changed while it was read".to_owned();
-        return Err(refused(reason, "try again".to_owned()));
+        let hint = format!("look at its files, then: skillhost ext build {id}");
+        return Err(refused(reason, hint));
     }
     Ok(folder)
+}
+
+/// The folder that holds the private copies of an extension.
+pub(crate) fn copies_of(home: &Home, manifest: &Manifest) -> PathBuf {
+    let kind = if manifest.command().is_some() { "processes" } else { "copies" };
+    home.data_dir("kernel").join(kind).join(manifest.id.as_str())
 }
 
 /// Finds the program of a command: in the folder where the word is a path, else in `PATH`.

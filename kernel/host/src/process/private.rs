@@ -1,7 +1,7 @@
-//! The copy that a process extension runs in: nobody but the kernel writes there.
+//! The copy that an extension is used from: nobody but the kernel writes there.
 //!
-//! What was checked is what runs, also when the process is started again hours later. A folder that
-//! agents can write to has neither property.
+//! What was checked is what runs, also when a process is started again or a prompt rendered again
+//! hours later. A folder that agents can write to has neither property.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,21 +10,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::installed::{TreeDigest, TreeError, copy_tree, digest_of};
+use crate::approvals::{TreeError, pin_digest, write_tree};
+use crate::builder::PlannedFile;
 
 /// A copy of an extension's files, removed when dropped.
+#[derive(Debug)]
 pub(crate) struct PrivateFolder {
     pub(crate) path: PathBuf,
-    /// What was copied.
-    pub(crate) digest: TreeDigest,
+    /// What a manifest may pin of them; see [`pin_digest`].
+    pub(crate) pin: String,
     lock_file: PathBuf,
     /// Held as long as the copy is in use; a process that is killed gives it back.
     _lock: File,
 }
 
 impl PrivateFolder {
-    /// Copies `source` to a new folder below `place`, and takes what killed kernels left there away.
-    pub(crate) fn of(source: &Path, place: &Path) -> Result<Self, TreeError> {
+    /// Writes files to a new folder below `place`, and takes what killed kernels left there away.
+    pub(crate) fn with_files(files: &[PlannedFile], place: &Path) -> Result<Self, TreeError> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let failed = |source| TreeError::Io { path: place.to_owned(), source };
         fs::create_dir_all(place).map_err(failed)?;
@@ -42,9 +44,8 @@ impl PrivateFolder {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        let copied = copy_tree(source, &path).and_then(|()| digest_of(&path));
-        match copied {
-            Ok(digest) => Ok(Self { path, digest, lock_file, _lock: lock }),
+        match write_tree(files, &path) {
+            Ok(()) => Ok(Self { path, pin: pin_digest(files), lock_file, _lock: lock }),
             Err(error) => {
                 remove(&path, &lock_file);
                 Err(error)
@@ -110,25 +111,26 @@ mod tests {
     #[test]
     fn a_copy_lives_as_long_as_it_is_used_and_orphans_are_swept() {
         let temp = tempfile::tempdir().unwrap();
-        let (source, place) = (temp.path().join("source"), temp.path().join("place"));
-        fs::create_dir_all(&source).unwrap();
-        fs::write(source.join("server.py"), "one").unwrap();
+        let place = temp.path().join("place");
+        let server = |text: &str| PlannedFile {
+            path: "server.py".to_owned(),
+            bytes: text.into(),
+            executable: false,
+        };
         fs::create_dir_all(place.join("999999-0")).unwrap();
         fs::write(place.join("999999-0.lock"), "").unwrap();
 
-        let first = PrivateFolder::of(&source, &place).unwrap();
-        fs::write(source.join("server.py"), "two").unwrap();
-        let second = PrivateFolder::of(&source, &place).unwrap();
+        let first = PrivateFolder::with_files(&[server("one")], &place).unwrap();
+        let second = PrivateFolder::with_files(&[server("two")], &place).unwrap();
         assert_eq!(fs::read_to_string(first.path.join("server.py")).unwrap(), "one");
         assert_eq!(fs::read_to_string(second.path.join("server.py")).unwrap(), "two");
-        assert_ne!(first.digest, second.digest);
+        assert_ne!(first.pin, second.pin);
         assert_eq!(names(&place).len(), 4, "each with its lock: {:?}", names(&place));
         assert!(!place.join("999999-0").exists(), "what a killed kernel left is gone");
         drop((first, second));
         assert_eq!(names(&place), Vec::<String>::new());
 
-        std::os::unix::fs::symlink("server.py", source.join("link")).unwrap();
-        assert!(PrivateFolder::of(&source, &place).is_err());
+        assert!(PrivateFolder::with_files(&[server("one"), server("one")], &place).is_err());
         assert_eq!(names(&place), Vec::<String>::new(), "a failed copy leaves nothing");
     }
 }

@@ -1,7 +1,5 @@
 //! An extension that was written is checked, shown, built, tried, installed and taken into use.
 
-use std::path::Path;
-
 use serde::Deserialize;
 use serde_json::json;
 use skillhost_contract::payload::{
@@ -9,13 +7,13 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::{Dependency, ExtensionId, Manifest};
 
-use crate::boot::RESERVED;
+use crate::approvals::{ApprovalSurface, Approver};
 use crate::builder::{BuildPlan, BuildPreview, Built, Candidate, RolledBack};
-use crate::discovery::{self, Discovered};
+use crate::discovery::{self, find_in_sandbox};
 use crate::error::{CallError, KernelError, similar};
 use crate::events::topic;
-use crate::kernel::Kernel;
-use crate::tools::{ToolProblem, ToolTable};
+use crate::kernel::{Kernel, State};
+use crate::tools::ToolProblem;
 
 /// The tool's name.
 pub(crate) const NAME: &str = "build_extension";
@@ -30,9 +28,10 @@ pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
         description:
-            "Checks, builds and installs the extension in sandbox/extensions/<id>, a Rust \
-                      crate or a process extension. Shows a person all its files first and asks. \
-                      Returns the compiler's messages when it does not build. May take minutes."
+            "Checks, builds and installs the extension in sandbox/extensions/<id>: a Rust crate, \
+             a process extension or an agent. Nothing there is used before. Shows a person all its \
+             files first and asks. Returns the compiler's messages when it does not build. May take \
+             minutes."
                 .to_owned(),
         input_schema: json!({
             "type": "object",
@@ -66,11 +65,19 @@ impl Kernel {
         context: &CallContext,
         plan: BuildPlan,
     ) -> Result<ToolOutput, KernelError> {
-        let by = match context.agent_id.as_str() {
-            "" => "operator".to_owned(),
-            agent => format!("agent {agent}"),
+        let approver = match context.agent_id.as_str() {
+            "" => Approver::operator(ApprovalSurface::CommandLine),
+            agent => Approver::for_agent(agent),
         };
-        let built = self.build_planned(&plan, &by).await?;
+        let built = self.build_planned(&plan, &approver).await?;
+        if plan.manifest.agent().is_some() {
+            let text = format!(
+                "The agent `{}` is approved, digest {}. It can be used from the next start of the \
+                 kernel on; request_restart asks for one.",
+                built.id, built.sha256
+            );
+            return Ok(ToolOutput { text, structured: None, is_error: false, skill: None });
+        }
         let tools = match built.tools.as_slice() {
             [] => "It has no tools.".to_owned(),
             names => format!("Its tools: {}.", names.join(", ")),
@@ -108,12 +115,17 @@ impl Kernel {
     /// # Errors
     /// [`ErrorKind::Conflict`] when the files are others by now, and whatever
     /// [`Kernel::preview_build`], compiler and trial say. Nothing is installed then.
-    pub async fn build_extension(&self, id: &str, sha256: &str) -> Result<Built, KernelError> {
+    pub async fn build_extension(
+        &self,
+        id: &str,
+        sha256: &str,
+        surface: ApprovalSurface,
+    ) -> Result<Built, KernelError> {
         let plan = self.plan_build(id).await?;
         if plan.sha256 != sha256 {
             return Err(changed(&plan.manifest.id).into());
         }
-        Ok(self.build_planned(&plan, "operator").await?)
+        Ok(self.build_planned(&plan, &Approver::operator(surface)).await?)
     }
 
     /// Takes the build before the present one back into place, and into use where it is loaded.
@@ -124,10 +136,11 @@ impl Kernel {
     pub async fn roll_back_extension(&self, id: &str) -> Result<RolledBack, KernelError> {
         let id = self.own_extension(id)?;
         let builder = &self.shared.builder;
-        let mut done = builder.roll_back(&id, "operator").await?;
-        if self.is_loaded(&id) {
+        let operator = Approver::operator(ApprovalSurface::CommandLine);
+        let mut done = builder.roll_back(&id, &operator).await?;
+        if done.approved && self.is_loaded(&id) {
             if let Err(error) = self.reload(id.as_str()).await {
-                builder.roll_back(&id, "operator").await?;
+                builder.roll_back(&id, &operator).await?;
                 return Err(error);
             }
             done.active = true;
@@ -148,11 +161,14 @@ impl Kernel {
         let installation = self.shared.installation.as_ref();
         let found = discovery::discover(&self.shared.home, installation, shadowing);
         let mut needed = manifest.depends_on.iter().filter(|needed| !needed.optional);
-        let missing = needed.find(|needed| !found.manifests.contains_key(&needed.id));
+        // One that waits for its approval may be approved after this one.
+        let known = |id| found.manifests.contains_key(id) || found.unapproved.contains_key(id);
+        let missing = needed.find(|needed| !known(&needed.id));
         let Some(Dependency { id, line, column, .. }) = missing else { return Ok(()) };
         let message =
             format!("manifest.yaml:{line}:{column}: depends_on: extension `{id}` not found");
-        let names = similar(id.as_str(), found.manifests.keys().map(ExtensionId::as_str));
+        let known = found.manifests.keys().chain(found.unapproved.keys());
+        let names = similar(id.as_str(), known.map(ExtensionId::as_str));
         let hint = match names.as_slice() {
             [] => "install it first, or take it out of depends_on".to_owned(),
             names => format!("did you mean {}?", names.join(", ")),
@@ -160,38 +176,22 @@ impl Kernel {
         Err(CallError::new(ErrorKind::Denied, message).with_hint(hint))
     }
 
-    /// The id of an extension whose manifest lies in `sandbox/extensions` and counts.
+    /// The id of an extension whose manifest lies in `sandbox/extensions`, approved or not.
     fn own_extension(&self, id: &str) -> Result<ExtensionId, CallError> {
-        let id = ExtensionId::new(id).map_err(|error| {
-            CallError::new(ErrorKind::InvalidArgument, error.to_string())
-                .with_hint("an id is such as `rss_reader`")
-        })?;
-        let denied = |message: String| {
-            CallError::new(ErrorKind::Denied, message).with_hint("choose another id")
-        };
-        if RESERVED.contains(&id.as_str()) {
-            return Err(denied(format!("the id `{id}` is the kernel's own")));
-        }
-        let extensions = self.shared.home.extensions();
-        let place = extensions.join(id.as_str()).join("manifest.yaml");
         let shadowing = &self.shared.settings.load().allow_shadowing;
-        let found =
-            discovery::discover(&self.shared.home, self.shared.installation.as_ref(), shadowing);
-        match found.manifests.get(&id) {
-            Some(owner) if owner.path == place => Ok(id),
-            Some(owner) if owner.path.starts_with(&extensions) => Err(denied(format!(
-                "the id `{id}` is that of the extension in another folder, {}",
-                owner.path.display()
-            ))),
-            Some(_) => Err(denied(format!("the id `{id}` is that of an extension that ships"))),
-            None => Err(unusable_manifest(&id, &place, &found)),
-        }
+        let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
+        let found = find_in_sandbox(home, installation, shadowing, id)?;
+        Ok(found.manifest.id.clone())
     }
 
-    async fn build_planned(&self, plan: &BuildPlan, by: &str) -> Result<Built, CallError> {
+    async fn build_planned(
+        &self,
+        plan: &BuildPlan,
+        approver: &Approver,
+    ) -> Result<Built, CallError> {
         let id = &plan.manifest.id;
         let events = &self.shared.events;
-        match self.build_and_install(plan, by).await {
+        match self.build_and_install(plan, approver).await {
             Ok(built) => {
                 let Built { sha256, tools, .. } = &built;
                 let payload = json!({ "id": id.as_str(), "sha256": sha256, "tools": tools });
@@ -207,7 +207,11 @@ impl Kernel {
         }
     }
 
-    async fn build_and_install(&self, plan: &BuildPlan, by: &str) -> Result<Built, CallError> {
+    async fn build_and_install(
+        &self,
+        plan: &BuildPlan,
+        approver: &Approver,
+    ) -> Result<Built, CallError> {
         let id = &plan.manifest.id;
         let builder = &self.shared.builder;
         // Between the question and its answer time has passed.
@@ -217,8 +221,9 @@ impl Kernel {
         let made = builder.make(plan).await?;
         self.check_tools_are_free(id, &made)?;
         // From here on it is done to the end, also when whoever waits for it goes away.
-        let (kernel, plan, by) = (self.clone(), plan.clone(), by.to_owned());
-        let installing = tokio::spawn(async move { kernel.take_into_use(&plan, made, &by).await });
+        let (kernel, plan, approver) = (self.clone(), plan.clone(), approver.clone());
+        let installing =
+            tokio::spawn(async move { kernel.take_into_use(&plan, made, &approver).await });
         installing.await.map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))?
     }
 
@@ -226,15 +231,15 @@ impl Kernel {
         &self,
         plan: &BuildPlan,
         made: Candidate,
-        by: &str,
+        approver: &Approver,
     ) -> Result<Built, CallError> {
         let id = &plan.manifest.id;
         let builder = &self.shared.builder;
-        builder.install(plan, &made, by).await?;
+        builder.install(plan, &made, approver).await?;
         let active = self.is_loaded(id);
         if active && let Err(error) = self.reload(id.as_str()).await {
             // What this kernel refuses, the next one would refuse too.
-            let back = builder.roll_back(id, by).await;
+            let back = builder.roll_back(id, approver).await;
             let error = CallError::from(error);
             return Err(match back {
                 Ok(_) => error.with_more("the build before is in place again"),
@@ -252,9 +257,10 @@ impl Kernel {
     }
 
     fn check_tools_are_free(&self, id: &ExtensionId, made: &Candidate) -> Result<(), CallError> {
-        let mut tools: ToolTable = self.shared.state.load().tools.clone();
-        tools.remove(id);
-        tools.try_add(id, &made.tools).map_err(|problems| {
+        let mut state = State::clone(&self.shared.state.load());
+        state.tools.remove(id);
+        let free = state.check_names(id, &made.tools);
+        free.and_then(|()| state.tools.try_add(id, &made.tools)).map_err(|problems| {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             CallError::new(ErrorKind::Conflict, lines.join("\n"))
                 .with_hint(ToolProblem::hints(&problems))
@@ -265,28 +271,6 @@ impl Kernel {
     fn is_loaded(&self, id: &ExtensionId) -> bool {
         self.shared.state.load().instances.contains_key(id)
     }
-}
-
-/// Says why no manifest at `place` has the id.
-fn unusable_manifest(id: &ExtensionId, place: &Path, found: &Discovered) -> CallError {
-    let mut rejected = found.rejected.iter();
-    if let Some(rejected) = rejected.find(|it| it.manifest.parent() == place.parent()) {
-        return CallError::new(ErrorKind::Failed, rejected.reason.clone())
-            .with_hint(rejected.hint.clone());
-    }
-    let mut others = found.manifests.iter().filter(|(_, found)| found.path == place);
-    if let Some((other, _)) = others.next() {
-        let message = format!(
-            "sandbox/extensions/{id}/manifest.yaml has the id `{other}`, and its directory is named \
-             `{id}`"
-        );
-        return CallError::new(ErrorKind::Conflict, message).with_hint("give both the same name");
-    }
-    CallError::new(
-        ErrorKind::NotFound,
-        format!("there is no sandbox/extensions/{id}/manifest.yaml with `id: {id}`"),
-    )
-    .with_hint("write the manifest and the sources there first")
 }
 
 fn changed(id: &ExtensionId) -> CallError {

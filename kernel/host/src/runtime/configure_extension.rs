@@ -100,7 +100,8 @@ impl Kernel {
         let settings = self.shared.settings.load();
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
         let found = discover(home, installation, &settings.allow_shadowing);
-        let Some(manifest) = found.manifests.get(id).map(|found| &found.manifest) else {
+        let known = found.manifests.get(id).or_else(|| found.unapproved.get(id));
+        let Some(manifest) = known.map(|found| &found.manifest) else {
             let similar = similar(id, found.manifests.keys().map(|id| id.as_str()));
             let (what, id) = ("extension", super::arguments::cut(id, 100));
             return Err(KernelError::NotFound { what, id, similar }.into());

@@ -7,15 +7,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::{CallContext, ErrorKind};
-use skillhost_manifest::ExtensionId;
+use skillhost_manifest::{ExtensionId, Manifest};
 
 use super::arguments::meant;
 use super::session::Session;
 use crate::agents::Agent;
+use crate::approvals::{
+    ApprovalDetails, ApprovalRecord, Approvals, Approver, MANIFEST, approval_details,
+};
 use crate::boot::RESERVED;
+use crate::builder::PlannedFile;
 use crate::discovery::FoundManifest;
 use crate::error::CallError;
 use crate::kernel::{Kernel, State};
+use crate::process::{PrivateFolder, copies_of};
 use crate::report::{LoadReport, LoadedAgent};
 use crate::write::write_atomically;
 
@@ -50,24 +55,28 @@ struct AgentText<'a> {
     uses_skills: &'a [String],
 }
 
+/// An agent that may be created: what a person is shown is what is written.
+pub(super) struct AgentPlan {
+    id: ExtensionId,
+    manifest: Manifest,
+    files: Vec<PlannedFile>,
+    /// The agent as people are shown it. Untrusted text.
+    pub(super) details: String,
+}
+
 impl Kernel {
-    /// Checks, writes and loads a new agent; nothing is written unless it can be loaded.
-    pub(super) async fn create_agent(
+    /// Checks a new agent before anybody is asked about it; writes nothing.
+    pub(super) async fn plan_agent(
         &self,
         session: &Session,
         context: &CallContext,
         new: NewAgent,
-    ) -> Result<String, CallError> {
+    ) -> Result<AgentPlan, CallError> {
         let id = ExtensionId::new(&new.id).map_err(|error| invalid(error.to_string()))?;
         let creator = self.agent(session.agent.as_str()).await?;
         self.check_tools(&creator, context, &new.uses_tools).await?;
-        let _alone = self.shared.changes.lock().await;
         let state = self.shared.state.load_full();
-        let folder = self.shared.home.extensions().join(id.as_str());
-        if self.is_taken(&state, &id) || fs::symlink_metadata(&folder).is_ok() {
-            return Err(CallError::new(ErrorKind::Conflict, format!("the id `{id}` is taken"))
-                .with_hint("choose another id, or hand the task to the agent that has it"));
-        }
+        self.check_free(&state, &id)?;
         let provider = self.skill_provider(&creator.manifest).map(|p| p.manifest.id.clone());
         let provider = provider.filter(|_| !new.uses_skills.is_empty());
         let text = manifest_text(&new, provider.as_ref())?;
@@ -75,18 +84,63 @@ impl Kernel {
             let lines: Vec<_> = errors.iter().map(|error| error.kind.to_string()).collect();
             invalid(lines.join("\n"))
         })?;
-        let found =
-            FoundManifest { manifest: Arc::new(manifest), path: folder.join("manifest.yaml") };
-        let resolved = self.resolve(&state, &found.path, &found.manifest).await;
+        let path = self.shared.home.extensions().join(id.as_str()).join(MANIFEST);
+        let found = FoundManifest::of_sandbox(manifest.clone(), path, &text);
+        let resolved = self.resolve(&state, &found).await;
         if let Some(problem) = &resolved.problem {
             // Where in a file that does not exist is nobody's business.
             let reason =
                 problem.reason.rsplit_once("uses_").map_or(&*problem.reason, |(_, end)| end);
             return Err(invalid(format!("uses_{reason}")).with_hint(problem.hint.clone()));
         }
-        fs::create_dir_all(&folder)
-            .and_then(|()| write_atomically(&found.path, text.as_bytes()))
-            .map_err(|error| unwritable(&id, &error))?;
+        let file =
+            PlannedFile { path: MANIFEST.to_owned(), bytes: text.into_bytes(), executable: false };
+        let files = vec![file];
+        let ApprovalDetails { text: details, hidden } = approval_details(&manifest, &files, &[]);
+        match hidden.as_slice() {
+            [] => Ok(AgentPlan { id, manifest, files, details }),
+            hidden => Err(invalid(hidden.join("\n"))),
+        }
+    }
+
+    /// Writes, approves and loads an agent that a person agreed to.
+    pub(super) async fn create_agent(
+        &self,
+        creator: &ExtensionId,
+        plan: AgentPlan,
+    ) -> Result<String, CallError> {
+        let AgentPlan { id, manifest, files, .. } = plan;
+        let _alone = self.shared.changes.lock().await;
+        let state = self.shared.state.load_full();
+        self.check_free(&state, &id)?;
+        let folder = self.shared.home.extensions().join(id.as_str());
+        let approver = Approver::for_agent(creator.as_str());
+        let record = ApprovalRecord::approve(&manifest, &files, None, &approver);
+        let path = folder.join(MANIFEST);
+        let (bytes, home) = (&files[0].bytes, &self.shared.home);
+        let place = copies_of(home, &manifest);
+        let written = fs::create_dir_all(&folder)
+            .and_then(|()| write_atomically(&path, bytes))
+            .map_err(|error| unwritable(&id, &error));
+        let written = written.and_then(|()| {
+            let copy = PrivateFolder::with_files(&files, &place)
+                .map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?;
+            Approvals::append(home, &record).map_err(|error| {
+                CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
+            })?;
+            Ok(copy)
+        });
+        let copy = written.inspect_err(|_| {
+            // Without an approval it is nothing; what cannot be removed waits for one.
+            let _ = fs::remove_file(&path).and_then(|()| fs::remove_dir(&folder));
+        })?;
+        let text = String::from_utf8_lossy(bytes);
+        let found = FoundManifest {
+            approval: Some(Arc::new(record)),
+            copy: Some(Arc::new(copy)),
+            ..FoundManifest::of_sandbox(manifest, path, &text)
+        };
+        let resolved = self.resolve(&state, &found).await;
         let mut next = State::clone(&state);
         let mut report = LoadReport::clone(&state.report);
         report.agents.push(LoadedAgent { id: id.clone(), name: found.manifest.name.clone() });
@@ -97,6 +151,15 @@ impl Kernel {
         next.report = Arc::new(report);
         self.shared.state.store(Arc::new(next));
         Ok(format!("The agent `{id}` is there. Give it a task with delegate_task."))
+    }
+
+    fn check_free(&self, state: &State, id: &ExtensionId) -> Result<(), CallError> {
+        let folder = self.shared.home.extensions().join(id.as_str());
+        match self.is_taken(state, id) || fs::symlink_metadata(&folder).is_ok() {
+            false => Ok(()),
+            true => Err(CallError::new(ErrorKind::Conflict, format!("the id `{id}` is taken"))
+                .with_hint("choose another id, or hand the task to the agent that has it")),
+        }
     }
 
     /// An agent cannot make one that may do more than itself.

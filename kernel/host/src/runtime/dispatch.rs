@@ -9,8 +9,10 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::ExtensionId;
 
-use super::build_extension;
+use super::create_agent::AgentPlan;
 use super::session::Session;
+use super::{build_extension, kernel_tools};
+use crate::builder::BuildPlan;
 use crate::channel::{ApprovalRequest, Decision};
 use crate::error::{CallError, KernelError};
 use crate::instance::Pinned;
@@ -40,6 +42,22 @@ enum Body {
     Agent,
 }
 
+/// What a call of the kernel's will do, which a person is shown before.
+enum Plan {
+    Build(Box<BuildPlan>),
+    /// An agent that the first one makes.
+    Agent(ExtensionId, Box<AgentPlan>),
+}
+
+impl Plan {
+    fn details(&self) -> &str {
+        match self {
+            Self::Build(plan) => &plan.details,
+            Self::Agent(_, plan) => &plan.details,
+        }
+    }
+}
+
 impl Kernel {
     /// Calls a tool with arguments as JSON text.
     pub(crate) async fn invoke_tool(
@@ -56,15 +74,23 @@ impl Kernel {
         }
         // What is refused anyway is refused before anybody is asked.
         let mut effect = None;
-        let plan = match (&found.body, name) {
-            (Body::Kernel, build_extension::NAME) => Some(self.plan_of_call(arguments).await?),
+        let plan = match (&found.body, name, &session) {
+            (Body::Kernel, build_extension::NAME, _) => {
+                Some(Plan::Build(Box::new(self.plan_of_call(arguments).await?)))
+            }
+            (Body::Kernel, kernel_tools::CREATE, session) => {
+                let session = session.as_ref().ok_or_else(kernel_tools::outside_of_a_run)?;
+                let new = kernel_tools::read(arguments)?;
+                let planned = self.plan_agent(session, &context, new).await?;
+                Some(Plan::Agent(session.agent.clone(), Box::new(planned)))
+            }
             _ => None,
         };
         let mut call = Call { entry: &found.entry, arguments, details: None, is_protected: false };
         // Nobody but the kernel says what was approved.
         context.approved_effect = None;
         match (&plan, &found.body) {
-            (Some(plan), _) => call.details = Some(&plan.details),
+            (Some(plan), _) => call.details = Some(plan.details()),
             (None, Body::Library(instance)) if context.origin != Origin::Operator => {
                 let spec = &found.entry.spec;
                 effect = self.protected_effect(instance, spec, &context, arguments).await?;
@@ -77,8 +103,12 @@ impl Kernel {
         self.consent(&context, session.as_ref(), &call).await?;
         context.approved_effect = effect.map(|effect| effect.digest);
         context.call_id = self.shared.next_call_id();
-        if let Some(plan) = plan {
-            return self.build_for(&context, plan).await;
+        match plan {
+            Some(Plan::Build(plan)) => return self.build_for(&context, *plan).await,
+            Some(Plan::Agent(creator, plan)) => {
+                return Ok(kernel_tools::text(self.create_agent(&creator, *plan).await?));
+            }
+            None => {}
         }
         match found.body {
             Body::Library(instance) => call_library(self, instance, context, name, arguments).await,

@@ -23,7 +23,7 @@ const DESCRIPTION: usize = 200;
 
 const LIST: &str = "list_agents";
 const DELEGATE: &str = "delegate_task";
-const CREATE: &str = "create_agent";
+pub(super) const CREATE: &str = "create_agent";
 
 /// The owner of the kernel's tools, as `uses_tools` names it.
 pub(crate) fn owner() -> ExtensionId {
@@ -166,7 +166,6 @@ impl Kernel {
             request_secure_input::NAME => {
                 Ok(text(self.secure_input(&session, read(arguments)?).await?))
             }
-            CREATE => Ok(text(self.create_agent(&session, context, read(arguments)?).await?)),
             other => Err(KernelError::NotFound {
                 what: "tool",
                 id: other.to_owned(),
@@ -218,15 +217,15 @@ impl Kernel {
     }
 }
 
-fn text(text: String) -> ToolOutput {
+pub(super) fn text(text: String) -> ToolOutput {
     ToolOutput { text, structured: None, is_error: false, skill: None }
 }
 
-fn outside_of_a_run() -> CallError {
+pub(super) fn outside_of_a_run() -> CallError {
     CallError::new(ErrorKind::Unavailable, "only an agent that runs can call this tool")
 }
 
-fn read<T: DeserializeOwned>(arguments: &str) -> Result<T, CallError> {
+pub(super) fn read<T: DeserializeOwned>(arguments: &str) -> Result<T, CallError> {
     serde_json::from_str(arguments)
         .map_err(|error| CallError::new(ErrorKind::InvalidArgument, format!("arguments: {error}")))
 }

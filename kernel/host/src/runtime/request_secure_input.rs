@@ -108,7 +108,9 @@ impl Kernel {
         let settings = self.shared.settings.load();
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
         let found = discover(home, installation, &settings.allow_shadowing);
-        let manifests = || found.manifests.values().map(|found| &found.manifest);
+        // What waits for approval is named too: it may be tried with the secret before.
+        let all = || found.manifests.values().chain(found.unapproved.values());
+        let manifests = || all().map(|found| &found.manifest);
         let listing = manifests().filter(|manifest| manifest.secrets.iter().any(|s| s == name));
         let ids: Vec<_> = listing.map(|manifest| manifest.id.to_string()).collect();
         if ids.is_empty() {

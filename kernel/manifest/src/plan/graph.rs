@@ -92,11 +92,22 @@ impl<'m> Graph<'m> {
     }
 
     /// Sorts the extensions that `takes_part` keeps: hard dependencies first without exception,
-    /// optional ones first unless the two need each other, then by id.
+    /// optional ones first unless the two need each other; then those with precedence, then what
+    /// they wait for, then by id.
     ///
     /// `takes_part` must keep no cycle of hard dependencies, and with an extension all its hard
     /// dependencies.
-    pub(super) fn sorted(&self, takes_part: impl Fn(&ExtensionId) -> bool) -> Vec<&'m ExtensionId> {
+    pub(super) fn sorted(
+        &self,
+        takes_part: impl Fn(&ExtensionId) -> bool,
+        has_precedence: impl Fn(&ExtensionId) -> bool,
+    ) -> Vec<&'m ExtensionId> {
+        let needed = self.needed_by(|id| takes_part(id) && has_precedence(id));
+        let rank = |id: &ExtensionId| match (has_precedence(id), needed.contains(id)) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
         let mut waiting: BTreeSet<&ExtensionId> =
             self.manifests.keys().copied().filter(|id| takes_part(id)).collect();
         let mut sorted = Vec::with_capacity(waiting.len());
@@ -104,12 +115,27 @@ impl<'m> Graph<'m> {
             let free = |id: &ExtensionId| {
                 self.dependencies(id).all(|dependency| !waiting.contains(&dependency.id))
             };
-            let next = waiting.iter().copied().find(|id| free(id));
+            let next =
+                waiting.iter().copied().filter(|id| free(id)).min_by_key(|&id| (rank(id), id));
             let Some(next) = next.or_else(|| self.loosest(&waiting)) else { break };
             waiting.remove(next);
             sorted.push(next);
         }
         sorted
+    }
+
+    /// Finds everything that the chosen extensions depend on, directly or through others.
+    fn needed_by(&self, chosen: impl Fn(&ExtensionId) -> bool) -> BTreeSet<&'m ExtensionId> {
+        let mut needed = BTreeSet::new();
+        let mut open: Vec<_> = self.manifests.keys().copied().filter(|id| chosen(id)).collect();
+        while let Some(id) = open.pop() {
+            for dependency in self.dependencies(id) {
+                if needed.insert(&dependency.id) {
+                    open.push(&dependency.id);
+                }
+            }
+        }
+        needed
     }
 
     /// Picks where to break a cycle that is closed by optional dependencies: among the extensions

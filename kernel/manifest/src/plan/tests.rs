@@ -53,6 +53,22 @@ fn shown(plan: &Plan) -> String {
     text
 }
 
+#[test]
+fn precedence_decides_among_equals() {
+    let texts = [
+        "id: aaa\nname: N\nagent: {}\n",
+        "id: bbb\nname: N\nagent: {}\ndepends_on: [zzz]\n",
+        "id: needed\nname: N\nagent: {}\n",
+        "id: own\nname: N\nagent: {}\ndepends_on: [{id: needed, optional: true}]\n",
+        "id: zzz\nname: N\nagent: {}\n",
+    ];
+    let manifests = texts.map(|text| parse(text).unwrap());
+    let manifests: Vec<&Manifest> = manifests.iter().collect();
+    let plan = order_with_precedence(&manifests, |id| ["own", "zzz"].contains(&id.as_str()));
+    let order: Vec<_> = plan.order.iter().map(ExtensionId::as_str).collect();
+    assert_eq!(order, ["zzz", "needed", "own", "aaa", "bbb"]);
+}
+
 fn check(lines: &[&str], expected: &str) {
     assert_eq!(shown(&plan(lines)), expected);
 }

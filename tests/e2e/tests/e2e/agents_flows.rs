@@ -12,7 +12,7 @@ use crate::agents_scene::{
 use crate::scene::{agent, skill};
 
 const READ: &str = r#"{"skill_id":"code-review"}"#;
-const FILE: &str = r#"{"path":"extensions/echo_copy/manifest.yaml"}"#;
+const FILE: &str = r#"{"path":"drafts/echo_copy/manifest.yaml"}"#;
 
 #[test]
 fn a_worker_finds_a_skill_and_works_by_it_and_keeps_it() {
@@ -111,7 +111,7 @@ fn a_specialist_already_carries_its_skill() {
         Step::text("The specialist says that it creaks."),
     ]);
     let specialist = "  uses_skills: [code-review]\n  uses_tools: [skill_registry]\n";
-    let home = agents(&mock).extension("specialist", &agent("specialist", specialist));
+    let home = agents(&mock).manifest("specialist", &agent("specialist", specialist));
     let output = ask(&home, "orchestrator_agent", "What is wrong with the door?").success();
     assert_eq!(output.stdout, "The specialist says that it creaks.\n");
     assert!(output.stderr.contains("⇒ specialist: Open the door twice."), "{output}");

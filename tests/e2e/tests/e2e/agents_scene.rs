@@ -35,8 +35,8 @@ fn untrusted(mock: &MockModel, wire: Wire) -> TestHome {
         .manifest("core_tools", &shipped("core_tools"))
         .manifest("echo", &shipped("echo"))
         .manifest("orchestrator_agent", &agent("orchestrator_agent", worker))
-        .extension("worker", &agent("worker", worker))
-        .extension("echo_copy", ECHO)
+        .manifest("worker", &agent("worker", worker))
+        .file("sandbox/drafts/echo_copy/manifest.yaml", ECHO)
         .skill("code-review", &skill("Reviews code. Use when asked for a review.", REVIEW))
         .settings(&mock.settings(wire))
 }
@@ -46,7 +46,7 @@ pub(crate) fn with_misbehaving(mock: &MockModel) -> TestHome {
     untrusted(mock, Wire::Openai)
         .manifest("bad", "id: bad\nname: Bad\nentrypoint: misbehave\n")
         .library("bad", "misbehave", &example_library("misbehave"))
-        .extension(
+        .manifest(
             "careless",
             &agent("careless", "  instructions: You try things.\n  uses_tools: [bad, echo]\n"),
         )

@@ -13,12 +13,12 @@ const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
 /// The doctor's words about an extension `bad` with these bytes as its library.
 fn doctor(bytes: &[u8], rest: &str) -> String {
     let home = with_manifest(rest);
-    fs::write(home.path("sandbox/extensions/bad/libbad.so"), bytes).unwrap();
+    fs::write(home.path("manifests/bad/libbad.so"), bytes).unwrap();
     rejected(&home)
 }
 
 fn with_manifest(rest: &str) -> TestHome {
-    home().extension("bad", &format!("id: bad\nname: Bad\nentrypoint: bad\n{rest}"))
+    home().manifest("bad", &format!("id: bad\nname: Bad\nentrypoint: bad\n{rest}"))
 }
 
 fn rejected(home: &TestHome) -> String {
@@ -39,9 +39,9 @@ fn a_library_that_is_not_there() {
     let _timeless = timeless();
     insta::assert_snapshot!(rejected(&with_manifest("")), @"
     rejected bad in phase probe
-      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
+      manifest: [HOME]/manifests/bad/manifest.yaml
       reason: no library `libbad.so` beside the manifest, beside the executable or in lib/skillhost
-      hint: build it, or copy it to one of: [HOME]/sandbox/extensions/bad, [HOME]/sandbox/extensions/bad/target/release, [TARGET], [TARGET]/../lib/skillhost
+      hint: build it, or copy it to one of: [HOME]/manifests/bad, [HOME]/manifests/bad/target/release, [TARGET], [TARGET]/../lib/skillhost
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
@@ -51,32 +51,32 @@ fn a_library_that_is_not_there() {
 fn files_that_are_no_library() {
     insta::assert_snapshot!(doctor(b"", ""), @"
     rejected bad in phase probe
-      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/libbad.so: the file is empty
+      manifest: [HOME]/manifests/bad/manifest.yaml
+      reason: [HOME]/manifests/bad/libbad.so: the file is empty
       hint: copy or build the library again
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor(b"#!/bin/sh\n", ""), @"
     rejected bad in phase probe
-      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/libbad.so: not a shared library (no ELF header)
+      manifest: [HOME]/manifests/bad/manifest.yaml
+      reason: [HOME]/manifests/bad/libbad.so: not a shared library (no ELF header)
       hint: copy or build the library again
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor("words ".repeat(100).as_bytes(), ""), @"
     rejected bad in phase probe
-      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/libbad.so: not a shared library (no ELF header)
+      manifest: [HOME]/manifests/bad/manifest.yaml
+      reason: [HOME]/manifests/bad/libbad.so: not a shared library (no ELF header)
       hint: copy or build the library again
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor(b"\x7fELF", ""), @"
     rejected bad in phase probe
-      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/libbad.so: truncated: its headers describe 64 bytes, the file has 4
+      manifest: [HOME]/manifests/bad/manifest.yaml
+      reason: [HOME]/manifests/bad/libbad.so: truncated: its headers describe 64 bytes, the file has 4
       hint: copy or build the library again
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
@@ -110,8 +110,8 @@ fn a_pin_is_kept() {
     let said = doctor(&whole, &format!("sha256: {wrong}\n")).replace(&right, "[RIGHT]");
     insta::assert_snapshot!(said, @"
     rejected bad in phase probe
-      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/libbad.so: its sha256 is [RIGHT], the manifest pins 0000000000000000000000000000000000000000000000000000000000000000
+      manifest: [HOME]/manifests/bad/manifest.yaml
+      reason: [HOME]/manifests/bad/libbad.so: its sha256 is [RIGHT], the manifest pins 0000000000000000000000000000000000000000000000000000000000000000
       hint: if the new file is the one you want, put its sha256 into the manifest
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
@@ -123,8 +123,8 @@ fn a_pin_is_kept() {
     home.skillhost(["ext", "doctor"]).success();
     insta::assert_snapshot!(doctor(&whole, "sha256: abc\n"), @"
     rejected bad in phase parse
-      manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:9: `sha256` must be 64 hexadecimal digits, found `abc`
+      manifest: [HOME]/manifests/bad/manifest.yaml
+      reason: [HOME]/manifests/bad/manifest.yaml:4:9: `sha256` must be 64 hexadecimal digits, found `abc`
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
@@ -134,7 +134,7 @@ fn a_pin_is_kept() {
 #[test]
 fn a_directory_with_a_librarys_name_is_not_one() {
     let home = with_manifest("");
-    fs::create_dir(home.path("sandbox/extensions/bad/libbad.so")).unwrap();
+    fs::create_dir(home.path("manifests/bad/libbad.so")).unwrap();
     let said = rejected(&home);
     assert!(said.contains("reason: no library `libbad.so` beside the manifest"), "{said}");
 }

@@ -147,25 +147,25 @@ fn fields_that_are_wrong() {
 #[test]
 fn dependencies_in_a_circle_are_reported_together() {
     let home = home()
-        .extension("a", "id: a\nname: A\nentrypoint: echo\ndepends_on: [b]\n")
-        .extension("b", "id: b\nname: B\nentrypoint: echo\ndepends_on: [c]\n")
-        .extension("c", "id: c\nname: C\nentrypoint: echo\ndepends_on: [a]\n")
-        .extension("d", "id: d\nname: D\nentrypoint: echo\ndepends_on: [nowhere]\n");
+        .manifest("a", "id: a\nname: A\nentrypoint: echo\ndepends_on: [b]\n")
+        .manifest("b", "id: b\nname: B\nentrypoint: echo\ndepends_on: [c]\n")
+        .manifest("c", "id: c\nname: C\nentrypoint: echo\ndepends_on: [a]\n")
+        .manifest("d", "id: d\nname: D\nentrypoint: echo\ndepends_on: [nowhere]\n");
     insta::assert_snapshot!(rejected(&home), @"
     rejected a in phase plan
-      manifest: [HOME]/sandbox/extensions/a/manifest.yaml
+      manifest: [HOME]/manifests/a/manifest.yaml
       reason: `a` depends on itself: a → b → c → a
       hint: correct depends_on in the manifest, or install and enable what it names
     rejected b in phase plan
-      manifest: [HOME]/sandbox/extensions/b/manifest.yaml
+      manifest: [HOME]/manifests/b/manifest.yaml
       reason: `b` depends on itself: b → c → a → b
       hint: correct depends_on in the manifest, or install and enable what it names
     rejected c in phase plan
-      manifest: [HOME]/sandbox/extensions/c/manifest.yaml
+      manifest: [HOME]/manifests/c/manifest.yaml
       reason: `c` depends on itself: c → a → b → c
       hint: correct depends_on in the manifest, or install and enable what it names
     rejected d in phase plan
-      manifest: [HOME]/sandbox/extensions/d/manifest.yaml
+      manifest: [HOME]/manifests/d/manifest.yaml
       reason: `d` depends on `nowhere` (line 4), which does not exist
       hint: correct depends_on in the manifest, or install and enable what it names
     review human: people decide about proposals
@@ -210,12 +210,16 @@ fn what_stands_in_the_place_of_a_manifest() {
 #[test]
 fn two_folders_with_one_id() {
     let text = "id: same\nname: Same\nentrypoint: echo\nenabled: false\n";
-    let home = home().extension("one", text).extension("two", text);
+    let home = home().manifest("one", text).manifest("two", text).extension("three", text);
     insta::assert_snapshot!(rejected(&home), @"
     rejected same in phase discover
-      manifest: [HOME]/sandbox/extensions/two/manifest.yaml
-      reason: the id `same` is already taken by [HOME]/sandbox/extensions/one/manifest.yaml
+      manifest: [HOME]/manifests/two/manifest.yaml
+      reason: the id `same` is already taken by [HOME]/manifests/one/manifest.yaml
       hint: choose another id
+    rejected same in phase discover
+      manifest: [HOME]/sandbox/extensions/three/manifest.yaml
+      reason: its id is `same`, and its folder `three`
+      hint: give both the same name
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");

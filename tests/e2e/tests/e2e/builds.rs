@@ -146,7 +146,7 @@ fn installed(home: &TestHome, name: &str) -> (bool, String, bool) {
     (
         folder.join(format!("lib{name}.so")).exists(),
         fs::read_to_string(folder.join("manifest.yaml")).unwrap(),
-        home.path("sandbox/data/kernel/installed.json").exists(),
+        home.path("sandbox/data/kernel/approvals.jsonl").exists(),
     )
 }
 
@@ -342,7 +342,7 @@ fn workshop(mock: &MockModel) -> TestHome {
     let worker = agent("worker", "  instructions: You build.\n  uses_tools: [kernel]\n");
     TestHome::new()
         .manifest("skill_registry", &shipped("skill_registry"))
-        .extension("worker", &worker)
+        .manifest("worker", &worker)
         .settings(&mock.settings(Wire::Openai))
         .trusted()
 }
@@ -408,7 +408,7 @@ fn a_process_extension_is_approved_and_tried() {
     home.write("sandbox/extensions/snake/server.py", "print('garbage', flush=True)\ninput()\n");
     let refused = build(&home, "snake").exits(1);
     assert!(refused.stderr.contains("it was built and does not load, phase start"), "{refused}");
-    assert!(!home.path("sandbox/data/kernel/installed.json").exists());
+    assert!(!home.path("sandbox/data/kernel/approvals.jsonl").exists());
 
     home.write("sandbox/extensions/snake/server.py", &server);
     build(&home, "snake").success();

@@ -1,5 +1,7 @@
 //! `skillhost ext doctor`: each extension with phase, reason and what to do.
 
+use std::fs;
+
 use test_support::library;
 
 use crate::scene::{home, shipped, steady, timeless};
@@ -82,14 +84,18 @@ fn a_healthy_home_has_no_findings() {
 #[test]
 fn a_tool_name_taken_twice_names_both_owners() {
     let _timeless = timeless();
-    let home = home().extension("parrot", "id: parrot\nname: Parrot\nentrypoint: echo\n");
+    let home = home().manifest("parrot", "id: parrot\nname: Parrot\nentrypoint: echo\n").library(
+        "parrot",
+        "echo",
+        &library("echo"),
+    );
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     rejected parrot in phase wire
-      manifest: [HOME]/sandbox/extensions/parrot/manifest.yaml
+      manifest: [HOME]/manifests/parrot/manifest.yaml
       reason: the tool `echo` of `parrot` is already provided by `echo`
       hint: write into the manifest of `parrot`: tools: {prefix: parrot_}
       hint: or disable one of the two
@@ -103,11 +109,11 @@ fn a_tool_name_taken_twice_names_both_owners() {
 fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
     let _timeless = timeless();
     let home = home()
-        .extension("broken", "id: broken\nname: Broken\nentrypoint: nowhere\n")
-        .extension("leaning", "id: leaning\nname: Leaning\nentrypoint: echo\ndepends_on: [broken]\n")
-        .extension("content", "id: content\nname: Content\nagent: {instructions: Hi.}\ndepends_on: [{id: broken, optional: true}]\n")
-        .extension("sleeping", "id: sleeping\nname: Sleeping\nentrypoint: echo\nenabled: false\n")
-        .extension("waiting", "id: waiting\nname: Waiting\nagent: {instructions: Hi.}\ndepends_on: [sleeping, absent]\n");
+        .manifest("broken", "id: broken\nname: Broken\nentrypoint: nowhere\n")
+        .manifest("leaning", "id: leaning\nname: Leaning\nentrypoint: echo\ndepends_on: [broken]\n")
+        .manifest("content", "id: content\nname: Content\nagent: {instructions: Hi.}\ndepends_on: [{id: broken, optional: true}]\n")
+        .manifest("sleeping", "id: sleeping\nname: Sleeping\nentrypoint: echo\nenabled: false\n")
+        .manifest("waiting", "id: waiting\nname: Waiting\nagent: {instructions: Hi.}\ndepends_on: [sleeping, absent]\n");
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
     --- stdout
@@ -116,16 +122,16 @@ fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
     ok content (agent)
     disabled sleeping
     rejected waiting in phase plan
-      manifest: [HOME]/sandbox/extensions/waiting/manifest.yaml
+      manifest: [HOME]/manifests/waiting/manifest.yaml
       reason: `waiting` depends on `sleeping` (line 4), which is disabled
       reason: `waiting` depends on `absent` (line 4), which does not exist
       hint: correct depends_on in the manifest, or install and enable what it names
     rejected broken in phase probe
-      manifest: [HOME]/sandbox/extensions/broken/manifest.yaml
+      manifest: [HOME]/manifests/broken/manifest.yaml
       reason: no library `libnowhere.so` beside the manifest, beside the executable or in lib/skillhost
-      hint: build it, or copy it to one of: [HOME]/sandbox/extensions/broken, [HOME]/sandbox/extensions/broken/target/release, [TARGET], [TARGET]/../lib/skillhost
+      hint: build it, or copy it to one of: [HOME]/manifests/broken, [HOME]/manifests/broken/target/release, [TARGET], [TARGET]/../lib/skillhost
     rejected leaning in phase plan
-      manifest: [HOME]/sandbox/extensions/leaning/manifest.yaml
+      manifest: [HOME]/manifests/leaning/manifest.yaml
       reason: depends on `broken`, which could not be loaded
       hint: see `broken` in: skillhost ext doctor
     review human: people decide about proposals
@@ -138,6 +144,7 @@ fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
 fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
     let _timeless = timeless();
     let home = home().extension("echo", &shipped("echo").replace("0.1.0", "9.9.9"));
+    fs::copy(library("echo"), home.path("sandbox/extensions/echo/libecho.so")).unwrap();
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
     --- stdout
@@ -150,12 +157,17 @@ fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
+    // Nor does one take it over that nobody approved.
     home.write("skillhost.yaml", "allow_shadowing: [echo]\n");
+    let unapproved = home.skillhost(["ext", "doctor"]).exits(1).stdout;
+    assert!(unapproved.contains("ok echo 0.1.0"), "{unapproved}");
+    assert!(unapproved.contains("rejected echo in phase approve"), "{unapproved}");
+    home.approve("echo");
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 0
     --- stdout
-    ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
+    ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     review human: people decide about proposals
     note [HOME]/sandbox/extensions/echo/manifest.yaml takes over `echo` from [HOME]/manifests/echo/manifest.yaml (allow_shadowing)
     note `skill_registry` would like `embedding`, which does not exist

@@ -11,8 +11,8 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
     let _timeless = timeless();
     let home = home()
         .manifest("helper", &agent("helper", "  instructions: Help.\n"))
-        .extension("idle", "id: idle\nname: Idle\nentrypoint: idle\nenabled: false\n")
-        .extension("absent", "id: absent\nname: Absent\nentrypoint: absent\n");
+        .manifest("idle", "id: idle\nname: Idle\nentrypoint: idle\nenabled: false\n")
+        .manifest("absent", "id: absent\nname: Absent\nentrypoint: absent\n");
     insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
     exit 0
     --- stdout
@@ -74,9 +74,9 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
       ],
       "rejected": [
         {
-          "hint": "build it, or copy it to one of: [HOME]/sandbox/extensions/absent, [HOME]/sandbox/extensions/absent/target/release, [TARGET], [TARGET]/../lib/skillhost",
+          "hint": "build it, or copy it to one of: [HOME]/manifests/absent, [HOME]/manifests/absent/target/release, [TARGET], [TARGET]/../lib/skillhost",
           "id": "absent",
-          "manifest": "[HOME]/sandbox/extensions/absent/manifest.yaml",
+          "manifest": "[HOME]/manifests/absent/manifest.yaml",
           "phase": "probe",
           "reason": "no library `libabsent.so` beside the manifest, beside the executable or in lib/skillhost"
         }
@@ -110,7 +110,7 @@ fn a_new_extension_is_three_files_and_the_next_three_commands() {
     --- stdout
     made [HOME]/sandbox/extensions/rss_reader
     next:
-      cargo build --release --manifest-path [HOME]/sandbox/extensions/rss_reader/Cargo.toml
+      skillhost ext build rss_reader
       skillhost ext doctor
       skillhost tool call rss_reader_greet '{"name": "Ada"}'
     "#);
@@ -149,10 +149,10 @@ fn a_new_extension_is_three_files_and_the_next_three_commands() {
     "#);
     let source = read("src/lib.rs");
     assert!(source.contains("\"rss_reader_greet\"") && !source.contains("{{"), "{source}");
-    // Until it is built, it is rejected with what to do, and nothing else is.
+    // Until it is built and approved, it is rejected with what to do, and nothing else is.
     let doctor = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
     assert_eq!(doctor["report"]["rejected"].as_array().map(Vec::len), Some(1));
-    assert_eq!(doctor["report"]["rejected"][0]["phase"], "probe");
+    assert_eq!(doctor["report"]["rejected"][0]["phase"], "approve");
 }
 
 #[test]

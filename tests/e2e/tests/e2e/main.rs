@@ -8,6 +8,7 @@ mod agents_chat;
 mod agents_faults;
 mod agents_flows;
 mod agents_scene;
+mod approvals;
 mod ask;
 mod bad_home;
 mod bad_library;

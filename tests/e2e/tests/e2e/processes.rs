@@ -1,12 +1,12 @@
 //! Process extensions: who may start one, what it offers, what becomes of it when it goes wrong.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mock_model::{MockModel, Step, Wire};
 use serde_json::Value;
-use skillhost_kernel::{Home, HomeSource, Installed, digest_of};
 use test_support::{TestHome, example_program, program};
 
 use crate::scene::{agent, repository, running, timeless};
@@ -14,28 +14,34 @@ use crate::scene::{agent, repository, running, timeless};
 /// No test is meant to come near it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+fn manifest(command: &str) -> String {
+    format!("id: sample\nname: Sample\nversion: 1.2.3\nentrypoint: {{command: {command}}}\n")
+}
+
+/// A script, which a person can be shown, that becomes the program.
+const SERVER: &str = "#!/bin/sh\nexec \"$(cat program)\" \"$@\"\n";
+
 /// A trusted home with one process extension that nobody has approved.
 fn unapproved(command: &str) -> TestHome {
-    let manifest =
-        format!("id: sample\nname: Sample\nversion: 1.2.3\nentrypoint: {{command: {command}}}\n");
-    let home = TestHome::new().extension("sample", &manifest).trusted();
-    fs::copy(example_program("misbehave_process"), home.path("sandbox/extensions/sample/server"))
-        .unwrap();
+    let program = example_program("misbehave_process");
+    let home = TestHome::new()
+        .extension("sample", &manifest(command))
+        .file("sandbox/extensions/sample/server", SERVER)
+        .file("sandbox/extensions/sample/program", program.to_str().unwrap())
+        .trusted();
+    executable(&home.path("sandbox/extensions/sample/server"));
     home
 }
 
-/// The same, approved.
+fn executable(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// One that an operator has installed.
 fn sample(command: &str) -> TestHome {
-    let home = unapproved(command);
-    approve(&home, "sample");
+    let home = TestHome::new().manifest("sample", &manifest(command)).trusted();
+    fs::copy(example_program("misbehave_process"), home.path("manifests/sample/server")).unwrap();
     home
-}
-
-/// What `ext build` does at its end.
-fn approve(home: &TestHome, id: &str) {
-    let digest = digest_of(&home.path(format!("sandbox/extensions/{id}"))).unwrap();
-    let home = Home::at(&home.root(), HomeSource::Argument).unwrap();
-    Installed::record(&home, id, &digest.sha256, "operator").unwrap();
 }
 
 fn call<'t>(tool: &'t str, arguments: &'t str) -> [&'t str; 4] {
@@ -109,14 +115,15 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
     --- stdout
-    rejected sample in phase probe
+    rejected sample in phase approve
       manifest: [HOME]/sandbox/extensions/sample/manifest.yaml
-      reason: nobody has approved its files, and a process may do whatever you may
-      hint: look at its files, then: skillhost ext build sample
+      reason: it is not approved
+      hint: look at it and approve it: skillhost ext approve sample
     ");
     let started = home.path("sandbox/data/sample/started");
     assert!(!started.exists(), "it was started");
-    approve(&home, "sample");
+    home.approve("sample");
+    assert!(!started.exists(), "it is tried in a home of its own");
     home.skillhost(call("echo", "{}")).success();
     assert!(started.exists());
     fs::remove_file(&started).unwrap();
@@ -127,12 +134,13 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
             "sandbox/extensions/sample/manifest.yaml",
             "id: sample\nname: Sample\nentrypoint: {command: [./server, good, x]}\n",
         ),
+        ("sandbox/extensions/sample/server", "#!/bin/sh\nexec \"$(cat program)\" good\n"),
     ] {
         let before = fs::read(home.path(path)).ok();
         home.write(path, text);
         let output = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
         let rejected = &output["report"]["rejected"][0];
-        assert_eq!((&rejected["id"], &rejected["phase"]), (&"sample".into(), &"probe".into()));
+        assert_eq!((&rejected["id"], &rejected["phase"]), (&"sample".into(), &"approve".into()));
         let reason = rejected["reason"].as_str().unwrap();
         assert!(
             reason.starts_with("its files have changed since they were approved: "),
@@ -143,6 +151,11 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
             None => fs::remove_file(home.path(path)).unwrap(),
         }
     }
+    let program = home.path("sandbox/extensions/sample/program");
+    executable(&program);
+    let moded = home.skillhost(["ext", "doctor"]).exits(1).stdout;
+    assert!(moded.contains("approved: mode of program was 644 and is 755"), "{moded}");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(!started.exists(), "it was started");
     home.skillhost(call("echo", "{}")).success();
     // A link may lead anywhere later.
@@ -151,7 +164,7 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"
     exit 1
     --- stdout
-    rejected sample in phase probe
+    rejected sample in phase approve
       manifest: [HOME]/sandbox/extensions/sample/manifest.yaml
       reason: [HOME]/sandbox/extensions/sample/link: neither a file nor a folder, which is all that an extension may consist of
       hint: put a copy of the file in its place
@@ -167,7 +180,7 @@ fn an_agent_is_asked_about_for_unless_the_tool_only_reads() {
     ]);
     let worker = agent("worker", "  instructions: Work.\n  uses_tools: [sample]\n")
         .replace("depends_on: [skill_registry]\n", "");
-    let home = sample("[./server, good]").extension("worker", &worker);
+    let home = sample("[./server, good]").manifest("worker", &worker);
     let home = home.settings(&mock.settings(Wire::Openai));
     let output = home.skillhost(["ask", "--agent", "worker", "Go on"]).success();
     assert_eq!(output.stdout, "Done.\n");
@@ -227,7 +240,7 @@ fn what_fails_at_its_start_is_rejected_and_disturbs_nobody() {
     exit 1
     --- stdout
     rejected sample in phase probe
-      manifest: [HOME]/sandbox/extensions/sample/manifest.yaml
+      manifest: [HOME]/manifests/sample/manifest.yaml
       reason: no program `no-such-program-anywhere` in PATH
       hint: install it, or write ./no-such-program-anywhere for a program in the extension's folder
     ");
@@ -257,8 +270,7 @@ fn no_process_outlives_its_kernel() {
     // One that does not is ended by the next kernel.
     let deaf = "[sh, -c, \"trap '' TERM; exec ./server deaf\"]";
     let manifest = format!("id: sample\nname: Sample\nentrypoint: {{command: {deaf}}}\n");
-    let home = home.extension("sample", &manifest);
-    approve(&home, "sample");
+    let home = home.manifest("sample", &manifest);
     let kernel = running(&home);
     let number = pid(&home);
     drop(kernel);
@@ -269,7 +281,7 @@ fn no_process_outlives_its_kernel() {
 
 #[test]
 fn a_reload_takes_new_files_once_they_are_approved() {
-    let home = sample("[./server, good]");
+    let home = unapproved("[./server, good]").approved("sample");
     let kernel = running(&home);
     let first = pid(&home);
     let changed =
@@ -277,12 +289,14 @@ fn a_reload_takes_new_files_once_they_are_approved() {
     home.write("sandbox/extensions/sample/manifest.yaml", changed);
     let refused = home.skillhost(["ext", "reload", "sample"]).exits(1);
     assert!(
-        refused.stderr.contains("was not reloaded (probe): its files have changed"),
+        refused.stderr.contains("was not reloaded (approve): its files have changed"),
         "{refused}"
     );
-    assert!(refused.stderr.contains("hint: look at its files, then: skillhost ext build sample\n"));
+    assert!(
+        refused.stderr.contains("hint: look at it and approve it: skillhost ext approve sample\n")
+    );
     assert_eq!(pid(&home), first, "the one that was in use goes on");
-    approve(&home, "sample");
+    home.approve("sample");
     let reloaded = home.skillhost(["ext", "reload", "sample", "--json"]).success().json();
     assert_eq!((&reloaded["from"], &reloaded["to"]), (&"1.2.3".into(), &"2.0.0".into()));
     assert_ne!(pid(&home), first);
@@ -294,9 +308,8 @@ fn a_reload_takes_new_files_once_they_are_approved() {
 fn a_process_knows_its_settings_and_nothing_of_the_kernels_environment() {
     let manifest = "id: sample\nname: Sample\nentrypoint: {command: [./server, good]}\n\
                     config: {a: 1}\nsecrets: [TOKEN, PATH]\n";
-    let home = unapproved("[x]").extension("sample", manifest).file(".env", "TOKEN=hunter2\n");
+    let home = sample("[x]").manifest("sample", manifest).file(".env", "TOKEN=hunter2\n");
     let home = home.settings("extensions: {sample: {b: two}}\n");
-    approve(&home, "sample");
     let mut command = home.command();
     command.env("SKILLHOST_LOG", "warn").env("LANG", "C.UTF-8").env("OTHER_SECRET", "x");
     let output = home.start(command.args(call("whoami", "{}"))).finish().success();
@@ -337,8 +350,7 @@ fn the_python_template_is_an_extension_as_it_stands() {
         let bytes = fs::read(repository().join(template).join(name)).unwrap();
         home = home.file(format!("sandbox/extensions/word_count/{name}"), bytes);
     }
-    let home = home.trusted();
-    approve(&home, "word_count");
+    let home = home.trusted().approved("word_count");
     let output = home.skillhost(call("count_words", r#"{"text":"one two"}"#)).success();
     assert_eq!(output.stdout, "2 words, the longest is 'one'\n");
     insta::assert_snapshot!(home.skillhost(call("count_words", r#"{"txet":"one two"}"#)), @"

@@ -43,6 +43,7 @@ fn a_scaffold_builds_loads_answers_and_reloads() {
     let install = |built: &Path| {
         fs::copy(built, folder.join("new")).unwrap();
         fs::rename(folder.join("new"), folder.join("libtea_time.so")).unwrap();
+        home.approve("tea-time");
     };
 
     install(&build(&folder));

@@ -84,7 +84,7 @@ fn an_agent_does_what_it_is_scheduled_for_and_can_ask_nobody() {
     ]);
     let worker = agent("daily", "  instructions: You look.\n  uses_tools: [core_tools]\n");
     let schedule = format!("schedules: [{{name: look, cron: '{}', prompt: Look.}}]\n", far_away());
-    let home = agents(&mock).extension("daily", &format!("{worker}{schedule}"));
+    let home = agents(&mock).manifest("daily", &format!("{worker}{schedule}"));
     let ran = home.skillhost(["schedule", "run", "daily/look"]).success();
     assert!(ran.stdout.trim_end().ends_with(": I looked around."), "{ran}");
     assert_eq!(mock.requests()[0].messages()[0].text, "Look.");
@@ -99,7 +99,7 @@ fn a_schedule_that_cannot_be_is_an_error_of_the_manifest() {
         let manifest = format!(
             "id: bad\nname: Bad\nentrypoint: bad\nschedules: [{{name: a, cron: '{cron}', task: t}}]\n"
         );
-        let home = home().extension("bad", &manifest);
+        let home = home().manifest("bad", &manifest);
         home.skillhost(["ext", "doctor"]).exits(1).stdout
     };
     assert!(bad("* * * * * *").contains("has seconds or years; a pattern has five fields"));

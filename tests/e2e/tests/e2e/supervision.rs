@@ -55,6 +55,7 @@ fn what_an_agent_wanted_to_restart_for_is_there_and_the_reply_arrives() {
     let home = agents(&mock);
     let kernel = supervised(&home);
     home.write("sandbox/extensions/late/manifest.yaml", agent("late", "  instructions: Wait.\n"));
+    home.approve("late");
     home.write("sandbox/extensions/broken/manifest.yaml", "id: broken\nname: [\n");
     let mut person = asking(&home, "worker", "Restart");
     allow(&mut person, "request_restart");
@@ -75,7 +76,7 @@ fn what_an_agent_wanted_to_restart_for_is_there_and_the_reply_arrives() {
     let notice = &messages[3].text;
     assert!(notice.starts_with("<kernel_notice nonce=\""), "{notice}");
     assert!(notice.contains("as asked: There are new tools.\n"), "{notice}");
-    assert!(notice.contains(", late, "), "{notice}");
+    assert!(notice.contains(", late.\n"), "{notice}");
     assert!(notice.contains("\nNot loaded: broken: "), "{notice}");
     // The next thing that is said does not hear of it again.
     mock.push(Step::text("Yes."));

@@ -1,9 +1,10 @@
 //! `skillhost tool`: what there is to call, and calls.
 
+use std::fs;
 use std::process::Stdio;
 
 use serde_json::json;
-use test_support::TestHome;
+use test_support::{TestHome, library};
 
 use crate::scene::{agent, home, running, shipped, steady};
 
@@ -78,9 +79,11 @@ fn the_word_sandbox_stands_for_what_was_added() {
     let home = TestHome::new()
         .manifest("skill_registry", &shipped("skill_registry"))
         .extension("mine", echo)
-        .extension("sandbox", "id: sandbox\nname: S\nentrypoint: echo\n")
+        .manifest("sandbox", "id: sandbox\nname: S\nentrypoint: echo\n")
         .manifest("reader", &with("read_skill, sandbox"))
         .trusted();
+    fs::copy(library("echo"), home.path("sandbox/extensions/mine/libecho.so")).unwrap();
+    home.approve("mine");
     let listed = home.skillhost(["tool", "list", "--json", "--agent", "reader"]).success().json();
     let tools = listed["tools"].as_array().unwrap().iter();
     let tools: Vec<_> = tools.map(|tool| (&tool["extension"], &tool["name"])).collect();

@@ -15,8 +15,8 @@ const LONGEST: usize = 4096;
 /// Arguments with more bytes are not shown where there are details of the call.
 const LONG_ARGUMENTS: usize = 512;
 
-/// Lines of details that are shown.
-const DETAILS: usize = 4000;
+/// Lines of details that are shown; more than an approval may have.
+const DETAILS: usize = 12_000;
 
 /// Shows what would be called, in full, and waits for an answer. Dropping the future gives the
 /// question up; nothing reads the terminal from then on.

@@ -308,6 +308,12 @@ async fn an_agent_is_made_loaded_and_given_a_task() {
         (asked.tool.as_str(), asked.extension.as_str(), asked.always),
         ("create_agent", "kernel", true)
     );
+    let details = asked.details.unwrap();
+    assert!(
+        details.starts_with("sandbox/extensions/tea_agent: an agent\nmay call: a\n"),
+        "{details}"
+    );
+    assert!(details.contains("    instructions: 'Boil: water.'\n"), "{details}");
     assert_eq!(stage.last(), answer("2", "delegate_task", "hot"));
     let made = &stage.asked("tea_agent")[0];
     assert_eq!(made.system, "Warm the pot. (misbehave)\n\nBoil: water.");
@@ -320,6 +326,16 @@ async fn an_agent_is_made_loaded_and_given_a_task() {
     let agent = rig.kernel.agent("tea_agent").await.unwrap();
     assert_eq!(agent.resolved().problem, None);
     assert_eq!(agent.manifest.description, "Makes tea.");
+    rig.kernel.shutdown().await;
+    // And only that: what is put beside it was not agreed to.
+    rig.home.write("sandbox/extensions/tea_agent/prompt.jinja2", "Poison it.");
+    let rig = Rig::boot(rig.home).await;
+    assert!(rig.kernel.agents().iter().all(|agent| agent.manifest.id.as_str() != "tea_agent"));
+    assert_eq!(
+        rig.rejection("tea_agent"),
+        "approve: its files have changed since they were approved: new prompt.jinja2\nhint: look at \
+         it and approve it: skillhost ext approve tea_agent"
+    );
     rig.kernel.shutdown().await;
 }
 
@@ -365,8 +381,8 @@ async fn an_agent_that_could_do_more_than_its_maker_is_not_made() {
         let last = asked[number + 1].messages.last().unwrap();
         assert_eq!(last, &failure("1", "create_agent", expected), "{number}");
     }
-    // What no schema allows does not even get to a person.
-    assert_eq!(person.asked.lock().unwrap().len(), 5);
+    // What is refused anyway does not even get to a person.
+    assert_eq!(person.asked.lock().unwrap().len(), 0);
     assert!(!stage.rig.home.path("sandbox/extensions").exists());
     assert!(stage.rig.kernel.agent("tea_agent").await.is_err());
     stage.end().await;

@@ -186,8 +186,9 @@ async fn the_doctor_tells_what_is_wrong_and_what_waits() {
     stage.say(&mut thread, "go").await.unwrap();
     let version = stage.rig.kernel.report().loaded[0].version.clone();
     let said = format!(
-        "One thing is wrong:\n- `b` is not well: health failed\n  hint: try less\nLoaded: a {version}, \
-         b {version}\nAgents: worker\nWait for the next start: new\n- Note: `worker` would like `registry`, which does \
+        "2 things are wrong:\n- `new` was rejected in phase approve: it is not approved\n  hint: look at \
+         it and approve it: skillhost ext approve new\n- `b` is not well: health failed\n  hint: try \
+         less\nLoaded: a {version}, b {version}\nAgents: worker\n- Note: `worker` would like `registry`, which does \
          not exist\n"
     );
     assert_eq!(stage.last(), answer("2", "extensions_doctor", &said));

@@ -1,4 +1,4 @@
-//! One digest for all files of an extension's folder, and a copy of exactly those files.
+//! The files of an extension's folder: read once, digested, written to a private copy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
+use crate::builder::PlannedFile;
 use crate::loader::hex;
 
 /// What an extension's folder may hold at most.
@@ -18,17 +19,11 @@ const DEEPEST: usize = 32;
 /// Folders that are made from the rest, so they are neither digested nor copied.
 const MADE: [&str; 3] = ["target", "__pycache__", ".git"];
 
-/// The file whose pin is no part of the digest: it names it.
-const MANIFEST: &str = "manifest.yaml";
+/// Cargo makes it where a library is built by hand; a build does not read it.
+const LOCK_FILE: &str = "Cargo.lock";
 
-/// The digest of a folder's files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TreeDigest {
-    /// Over every file's path, length and bytes, in the order of the paths; hexadecimal.
-    pub sha256: String,
-    /// Path below the folder and length in bytes of each file, in that order.
-    pub files: Vec<(String, u64)>,
-}
+/// The manifest's file name.
+pub(crate) const MANIFEST: &str = "manifest.yaml";
 
 /// Why a folder's files have no digest.
 #[derive(Debug, thiserror::Error)]
@@ -76,38 +71,73 @@ impl TreeError {
     }
 }
 
-/// Computes the digest of an extension's files: all but those in folders named `target`,
-/// `__pycache__` and `.git`, and without the line `sha256: …` of its manifest. Follows no links.
+/// Reads an extension's files, in the order of their paths: all but those in folders named `target`,
+/// `__pycache__` and `.git`, temporary files of interrupted writers, and the `Cargo.lock` of a
+/// library. Follows no links.
 ///
 /// # Errors
 /// [`TreeError`] where not every file can be read, or a link or a pipe is among them.
-pub fn digest_of(folder: &Path) -> Result<TreeDigest, TreeError> {
-    let mut hasher = Sha256::new();
-    hasher.update(b"skillhost files 1\n");
+pub fn read_tree(folder: &Path) -> Result<Vec<PlannedFile>, TreeError> {
     let mut files = Vec::new();
+    let mut total = 0;
     for (name, path) in walk(folder)? {
         let mut bytes = Vec::new();
-        read(&path, &mut bytes)?;
-        let length = bytes.len() as u64;
-        if name == MANIFEST {
-            bytes = without_pin(&bytes);
+        let executable = read(&path, &mut bytes)?;
+        total += bytes.len() as u64;
+        if total > MOST_BYTES {
+            return Err(TreeError::TooLarge { path: folder.to_owned() });
         }
-        hasher.update(name.as_bytes());
-        hasher.update([0]);
-        hasher.update((bytes.len() as u64).to_le_bytes());
-        hasher.update(&bytes);
-        files.push((name, length));
+        files.push(PlannedFile { path: name, bytes, executable });
     }
-    let digest: [u8; 32] = hasher.finalize().into();
-    Ok(TreeDigest { sha256: hex(&digest), files })
+    let manifest = files.iter().find(|file| file.path == MANIFEST);
+    let manifest = manifest.and_then(|file| std::str::from_utf8(&file.bytes).ok());
+    let is_library = manifest
+        .and_then(|text| skillhost_manifest::parse(text).ok())
+        .is_some_and(|manifest| manifest.entrypoint().is_some());
+    files.retain(|file| !(is_library && file.path == LOCK_FILE));
+    Ok(files)
 }
 
-/// Copies exactly the files that [`digest_of`] looks at into a new folder that is the owner's alone.
-/// Whoever then takes the digest of the copy knows what is in it, whatever happens to the original.
+/// Computes the digest that an approval names: over path, mode and content of every file, which have
+/// to be in the order of their paths; hexadecimal.
+#[must_use]
+pub fn files_digest(files: &[PlannedFile]) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(b"skillhost files 2\n");
+    for file in files {
+        hasher.update((file.path.len() as u64).to_le_bytes());
+        hasher.update(file.path.as_bytes());
+        hasher.update([u8::from(file.executable)]);
+        hasher.update((file.bytes.len() as u64).to_le_bytes());
+        hasher.update(&file.bytes);
+    }
+    hex(&hasher.finalize())
+}
+
+/// Computes the sha256 that the manifest of a process extension may pin: over path and content of
+/// every file, without the line `sha256: …` of the manifest itself; hexadecimal.
+#[must_use]
+pub fn pin_digest(files: &[PlannedFile]) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(b"skillhost files 1\n");
+    for file in files {
+        let bytes = match file.path.as_str() {
+            MANIFEST => &without_pin(&file.bytes),
+            _ => &file.bytes,
+        };
+        hasher.update(file.path.as_bytes());
+        hasher.update([0]);
+        hasher.update((bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    }
+    hex(&hasher.finalize())
+}
+
+/// Writes files to a new folder that is the owner's alone.
 ///
 /// # Errors
-/// [`TreeError`]; what was copied so far stays.
-pub fn copy_tree(folder: &Path, to: &Path) -> Result<(), TreeError> {
+/// [`TreeError`]; what was written so far stays.
+pub fn write_tree(files: &[PlannedFile], to: &Path) -> Result<(), TreeError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| TreeError::Io { path, source }
@@ -117,15 +147,13 @@ pub fn copy_tree(folder: &Path, to: &Path) -> Result<(), TreeError> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed(path))
     };
     private(to)?;
-    for (name, path) in walk(folder)? {
-        let target = to.join(&name);
+    for file in files {
+        let target = to.join(&file.path);
         private(target.parent().unwrap_or(to))?;
-        let mut bytes = Vec::new();
-        let executable = read(&path, &mut bytes)?;
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(if executable { 0o700 } else { 0o600 });
-        let mut file = options.open(&target).map_err(failed(&target))?;
-        file.write_all(&bytes).map_err(failed(&target))?;
+        options.write(true).create_new(true).mode(if file.executable { 0o700 } else { 0o600 });
+        let mut written = options.open(&target).map_err(failed(&target))?;
+        written.write_all(&file.bytes).map_err(failed(&target))?;
     }
     Ok(())
 }
@@ -149,8 +177,11 @@ fn walk(folder: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
                     folders.push((format!("{below}/"), path, depth + 1));
                 }
             } else if metadata.is_file() {
-                bytes += metadata.len();
-                files.push((below, path));
+                // What a killed writer left is neither approved nor copied.
+                if !(name.starts_with('.') && name.ends_with(".tmp")) {
+                    bytes += metadata.len();
+                    files.push((below, path));
+                }
             } else {
                 return Err(TreeError::NotAFile { path });
             }
@@ -204,6 +235,7 @@ fn is_pin(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn write(folder: &Path, name: &str, text: &str) {
         let path = folder.join(name);
@@ -213,24 +245,24 @@ mod tests {
 
     fn sample() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), "manifest.yaml", "id: a\nname: A\n");
+        write(folder.path(), "manifest.yaml", "id: a\nname: A\nentrypoint: a\n");
         write(folder.path(), "server.py", "print()\n");
         write(folder.path(), "lib/b.py", "");
         folder
     }
 
     fn digest(folder: &Path) -> String {
-        digest_of(folder).unwrap().sha256
+        files_digest(&read_tree(folder).unwrap())
+    }
+
+    fn pin(folder: &Path) -> String {
+        pin_digest(&read_tree(folder).unwrap())
     }
 
     #[test]
-    fn the_digest_stands_for_every_name_and_byte() {
+    fn digest_covers_path_mode_and_content() {
         let folder = sample();
-        let first = digest_of(folder.path()).unwrap();
-        let files = [("lib/b.py", 0), ("manifest.yaml", 14), ("server.py", 8)];
-        let files: Vec<_> = files.map(|(name, length)| (name.to_owned(), length)).into();
-        assert_eq!(first.files, files);
-        let mut seen = vec![first.sha256];
+        let mut seen = vec![digest(folder.path())];
         let mut changed = |what: &str| {
             let digest = digest(folder.path());
             assert!(!seen.contains(&digest), "{what} is not in the digest");
@@ -241,37 +273,61 @@ mod tests {
         fs::rename(folder.path().join("lib/b.py"), folder.path().join("lib/c.py")).unwrap();
         changed("a name");
         fs::rename(folder.path().join("lib/c.py"), folder.path().join("c.py")).unwrap();
-        changed("a place");
-        write(folder.path(), "manifest.yaml", "id: a\nname: B\n");
+        changed("a folder");
+        write(folder.path(), "manifest.yaml", "id: a\nname: B\nentrypoint: a\n");
         changed("the manifest");
+        let pin = format!("id: a\nname: B\nsha256: {}\nentrypoint: a\n", "0a".repeat(32));
+        write(folder.path(), "manifest.yaml", &pin);
+        changed("the pin of the manifest");
         write(folder.path(), "src/target", "a file of that name is a file");
         changed("a file named as a folder that is left out");
         // The end of one file is not the beginning of the next.
         write(folder.path(), "server.py", "print(1)\nsrc/target");
         changed("a boundary between files");
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path().join("server.py"), mode).unwrap();
+        changed("the executable bit");
     }
 
     #[test]
-    fn what_is_made_from_the_rest_and_the_manifests_pin_do_not_count() {
+    fn made_files_are_neither_digested_nor_copied() {
         let folder = sample();
         let before = digest(folder.path());
-        write(folder.path(), "target/release/a", "built");
-        write(folder.path(), "lib/__pycache__/b.pyc", "made");
-        write(folder.path(), ".git/HEAD", "ref");
-        assert_eq!(digest(folder.path()), before);
-        let pin = "0a".repeat(32);
-        for pin in
-            [format!("sha256: {pin}"), format!("sha256:  \"{pin}\" "), format!("sha256: '{pin}'")]
-        {
-            write(folder.path(), "manifest.yaml", &format!("id: a\n{pin}\nname: A\n"));
-            assert_eq!(digest(folder.path()), before, "{pin}");
+        for made in [
+            "target/release/a",
+            "lib/__pycache__/b.pyc",
+            ".git/HEAD",
+            "Cargo.lock",
+            "lib/.b.py.7-0.tmp",
+        ] {
+            write(folder.path(), made, "made");
         }
-        // A line that says more than the pin is a part of what was approved.
+        assert_eq!(digest(folder.path()), before);
+        // Of a process it may be read by the program.
+        write(folder.path(), "manifest.yaml", "id: a\nname: A\nentrypoint: {command: [./a]}\n");
+        let names: Vec<_> =
+            read_tree(folder.path()).unwrap().into_iter().map(|file| file.path).collect();
+        assert_eq!(names, ["Cargo.lock", "lib/b.py", "manifest.yaml", "server.py"]);
+    }
+
+    #[test]
+    fn pin_digest_leaves_out_the_pin_alone() {
+        let folder = sample();
+        let before = pin(folder.path());
+        let sha = "0a".repeat(32);
+        for line in
+            [format!("sha256: {sha}"), format!("sha256:  \"{sha}\" "), format!("sha256: '{sha}'")]
+        {
+            let text = format!("id: a\n{line}\nname: A\nentrypoint: a\n");
+            write(folder.path(), "manifest.yaml", &text);
+            assert_eq!(pin(folder.path()), before, "{line}");
+        }
+        // A line that says more than the pin is covered.
         for more in
-            [format!("sha256: {pin}, entrypoint: {{command: [sh]}}"), "sha256: x".to_owned()]
+            [format!("sha256: {sha}, entrypoint: {{command: [sh]}}"), "sha256: x".to_owned()]
         {
             write(folder.path(), "manifest.yaml", &format!("id: a\n{more}\nname: A\n"));
-            assert_ne!(digest(folder.path()), before, "{more}");
+            assert_ne!(pin(folder.path()), before, "{more}");
         }
     }
 
@@ -279,28 +335,25 @@ mod tests {
     fn links_and_pipes_are_refused() {
         let folder = sample();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("lib/link")).unwrap();
-        let error = digest_of(folder.path()).unwrap_err();
+        let error = read_tree(folder.path()).unwrap_err();
         assert!(matches!(&error, TreeError::NotAFile { path } if path.ends_with("lib/link")));
         fs::remove_file(folder.path().join("lib/link")).unwrap();
         let pipe = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
-        assert!(matches!(digest_of(folder.path()), Err(TreeError::NotAFile { .. })));
+        assert!(matches!(read_tree(folder.path()), Err(TreeError::NotAFile { .. })));
         // Had it been a file when the folder was listed, it would not be waited for.
         assert!(matches!(read(&pipe, &mut Vec::new()), Err(TreeError::NotAFile { .. })));
     }
 
     #[test]
-    fn a_copy_has_the_same_digest_and_no_more_files() {
-        use std::os::unix::fs::PermissionsExt as _;
+    fn written_tree_has_the_same_digest() {
         let folder = sample();
-        write(folder.path(), "__pycache__/server.pyc", "poison");
         fs::set_permissions(folder.path().join("server.py"), fs::Permissions::from_mode(0o755))
             .unwrap();
         let place = tempfile::tempdir().unwrap();
         let copy = place.path().join("deep/copy");
-        copy_tree(folder.path(), &copy).unwrap();
+        write_tree(&read_tree(folder.path()).unwrap(), &copy).unwrap();
         assert_eq!(digest(&copy), digest(folder.path()));
-        assert!(!copy.join("__pycache__").exists());
         let mode = |name: &str| fs::metadata(copy.join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("server.py"), mode("manifest.yaml"), mode("lib")), (0o700, 0o600, 0o700));
     }

@@ -1,0 +1,47 @@
+//! Failures of the disk, injected into an installation.
+
+use std::cell::Cell;
+use std::io;
+
+use crate::error::BuildError;
+
+/// A failure at one change of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The change, from 0.
+    pub(super) at: usize,
+    /// The change was made, and could not be flushed.
+    pub(super) after: bool,
+    /// Every later one fails too.
+    pub(super) lasting: bool,
+}
+
+thread_local! {
+    static FAULT: Cell<Option<Fault>> = const { Cell::new(None) };
+    static CHANGES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Runs work with a fault; returns its result and the number of changes that it tried.
+pub(super) fn with_fault<T>(fault: Option<Fault>, work: impl FnOnce() -> T) -> (T, usize) {
+    FAULT.set(fault);
+    CHANGES.set(0);
+    let result = work();
+    FAULT.set(None);
+    (result, CHANGES.get())
+}
+
+pub(super) fn inject(work: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
+    let number = CHANGES.get();
+    CHANGES.set(number + 1);
+    let hit = |fault: &Fault| number == fault.at || (fault.lasting && number > fault.at);
+    match FAULT.get().filter(hit) {
+        None => work(),
+        Some(fault) => {
+            if fault.after {
+                work()?;
+            }
+            let source = io::Error::from_raw_os_error(5);
+            Err(BuildError::Io { path: "injected".into(), source })
+        }
+    }
+}

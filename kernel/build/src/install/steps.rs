@@ -1,0 +1,195 @@
+//! The steps of an installation, in both directions. Making one again changes nothing.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde::Serialize;
+use skillhost_kernel::{ApprovalSurface, Approvals, Approver, write_atomically};
+
+use super::Intent;
+use crate::error::BuildError;
+use crate::files::sha256;
+use crate::pin::pinned;
+use crate::place::Place;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Keep,
+    Library,
+    Manifest,
+    Record,
+    /// The record comes first: what is half undone must not count as approved.
+    UndoRecord,
+    UndoManifest,
+    UndoLibrary,
+    UndoKeep,
+    Done,
+}
+
+/// An installation, once it is decided; [`Step::Done`] follows.
+pub(super) const FORWARD: [Step; 4] = [Step::Keep, Step::Library, Step::Manifest, Step::Record];
+
+/// A failed installation.
+pub(super) const UNDO: [Step; 5] =
+    [Step::UndoRecord, Step::UndoManifest, Step::UndoLibrary, Step::UndoKeep, Step::Done];
+
+pub(super) fn perform(place: &Place, intent: &Intent, step: Step) -> Result<(), BuildError> {
+    let library = intent.library.as_ref().map(|name| place.folder().join(name));
+    let [replaced, kept_before, facts_before] = place.replaced();
+    match (step, &library) {
+        (Step::Keep, Some(library)) => {
+            let Some(before) = &intent.before else { return Ok(()) };
+            // Once the new one is there, the old one was kept.
+            match read(library)? {
+                Some(bytes) if sha256(&bytes) == before.sha256 => {
+                    let (kept, facts) = place.previous();
+                    write(&kept, &bytes)?;
+                    write_json(&facts, before)
+                }
+                _ => Ok(()),
+            }
+        }
+        (Step::Library, Some(library)) => match read(library)? {
+            Some(bytes) if sha256(&bytes) == intent.sha256 && !is_executable(library) => Ok(()),
+            _ => {
+                let staged = place.staged();
+                let bytes = fs::read(&staged).map_err(BuildError::io(&staged))?;
+                if sha256(&bytes) != intent.sha256 {
+                    let damaged = io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
+                    return Err(BuildError::io(&staged)(damaged));
+                }
+                write(library, &bytes)
+            }
+        },
+        (Step::Manifest, _) => install_manifest(place, intent),
+        (Step::Record, _) => match &intent.record {
+            // A decision that was made since then stays.
+            Some(record) if latest(place)? == intent.record_before => append(place, record),
+            _ => Ok(()),
+        },
+        (Step::UndoRecord, _) => match (&intent.record, &intent.record_before) {
+            (Some(record), before) if latest(place)?.as_ref() == Some(record) => {
+                let kernel = Approver::operator(ApprovalSurface::CommandLine);
+                append(place, before.as_ref().unwrap_or(&record.revoked(&kernel)))
+            }
+            _ => Ok(()),
+        },
+        (Step::UndoManifest, _) => {
+            let path = place.manifest();
+            match read(&path)? {
+                Some(text) if text == intent.manifest.as_bytes() => {
+                    let before = intent.manifest_before.as_bytes();
+                    write_with_mode(&path, before, intent.executable_before.1)
+                }
+                // Somebody has written to it since.
+                _ => Ok(()),
+            }
+        }
+        (Step::UndoLibrary, Some(library)) => match read(library)? {
+            Some(bytes) if sha256(&bytes) == intent.sha256 => {
+                restore(&replaced, library, intent.executable_before.0)
+            }
+            _ => Ok(()),
+        },
+        (Step::UndoKeep, Some(_)) => {
+            let (kept, facts) = place.previous();
+            restore(&kept_before, &kept, false)?;
+            restore(&facts_before, &facts, false)
+        }
+        (Step::Keep | Step::Library | Step::UndoLibrary | Step::UndoKeep, None) => Ok(()),
+        (Step::Done, _) => {
+            remove(&place.intent())?;
+            // Otherwise the installation would be made again after a power cut.
+            flush_folder(&place.own())?;
+            place.leftovers().iter().try_for_each(|path| remove(path))
+        }
+    }
+}
+
+fn install_manifest(place: &Place, intent: &Intent) -> Result<(), BuildError> {
+    let path = place.manifest();
+    let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
+    match text {
+        text if text == intent.manifest && !is_executable(&path) => Ok(()),
+        text if text == intent.manifest || text == intent.manifest_before => {
+            write(&path, intent.manifest.as_bytes())
+        }
+        // Somebody wrote to it since the process died; the pin belongs to the library.
+        text => match pinned(&text, &intent.sha256) {
+            Ok(text) => write(&path, text.as_bytes()),
+            // It is no manifest any more; that is reported when it is read.
+            Err(_) => Ok(()),
+        },
+    }
+}
+
+fn latest(place: &Place) -> Result<Option<skillhost_kernel::ApprovalRecord>, BuildError> {
+    Ok(Approvals::load(&place.home)?.latest(&place.id).cloned())
+}
+
+fn append(place: &Place, record: &skillhost_kernel::ApprovalRecord) -> Result<(), BuildError> {
+    effect(|| Ok(Approvals::append(&place.home, record)?))
+}
+
+/// Puts a file back as it was before; one that was not there is removed.
+fn restore(before: &Path, path: &Path, executable: bool) -> Result<(), BuildError> {
+    match read(before)? {
+        Some(bytes) if read(path)?.as_deref() == Some(&*bytes) && !executable => Ok(()),
+        Some(bytes) => write_with_mode(path, &bytes, executable),
+        None => remove(path),
+    }
+}
+
+pub(super) fn is_executable(path: &Path) -> bool {
+    fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, BuildError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // A folder in its place is found out when something is to be written there.
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(None),
+        Err(error) => Err(BuildError::io(path)(error)),
+    }
+}
+
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
+    effect(|| write_atomically(path, bytes).map_err(BuildError::io(path)))
+}
+
+fn write_with_mode(path: &Path, bytes: &[u8], executable: bool) -> Result<(), BuildError> {
+    write(path, bytes)?;
+    if executable {
+        let mode = Permissions::from_mode(0o755);
+        return effect(|| fs::set_permissions(path, mode).map_err(BuildError::io(path)));
+    }
+    Ok(())
+}
+
+pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), BuildError> {
+    let bytes = serde_json::to_vec_pretty(value).map_err(|e| BuildError::io(path)(e.into()))?;
+    write(path, &bytes)
+}
+
+pub(super) fn remove(path: &Path) -> Result<(), BuildError> {
+    effect(|| match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(BuildError::io(path)(error)),
+        _ => Ok(()),
+    })
+}
+
+fn flush_folder(path: &Path) -> Result<(), BuildError> {
+    effect(|| File::open(path).and_then(|folder| folder.sync_all()).map_err(BuildError::io(path)))
+}
+
+/// Changes the disk; where tests let it fail.
+fn effect(work: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
+    #[cfg(test)]
+    return super::faults::inject(work);
+    #[cfg(not(test))]
+    work()
+}

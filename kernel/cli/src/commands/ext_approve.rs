@@ -1,0 +1,206 @@
+//! `skillhost ext approve`, `ext approvals` and `ext revoke`: who may use what is in the sandbox.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use serde::Serialize;
+use skillhost_build::{ApprovalPlan, Builder};
+use skillhost_kernel::{
+    ApprovalAction, ApprovalSurface, Approvals, Approver, ExtensionKind, Home, Installation,
+    discover, files_digest, find_in_sandbox, read_tree,
+};
+
+use super::events::shown_time;
+use super::talk::shown_details;
+use crate::cli::ExtApproveArgs;
+use crate::error::CliError;
+use crate::exit;
+use crate::output::{BOLD, Outcome, show};
+use crate::session::Session;
+
+/// An extension that can be approved, as `--print --json` shows it.
+#[derive(Serialize)]
+struct Preview<'p> {
+    id: &'p str,
+    digest: &'p str,
+    details: &'p str,
+}
+
+/// An approval, as it is listed.
+#[derive(Serialize)]
+struct Listed {
+    id: String,
+    kind: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approved_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    surface: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_ms: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    approvals: Vec<Listed>,
+}
+
+pub(super) fn approve(session: &Session, args: &ExtApproveArgs) -> Outcome {
+    let output = session.output;
+    let home = session.trusted_home()?;
+    let settings = session.settings(&home)?.settings;
+    let installation = Installation::of_current_exe();
+    let found = find_in_sandbox(&home, installation.as_ref(), &settings.allow_shadowing, &args.id)?;
+    let id = found.manifest.id.clone();
+    let builder = Builder::new(&home, settings.build, installation.as_ref());
+    let plan = session.block_on(builder.plan_approval(&id))??;
+    if args.print {
+        return print(session, &plan);
+    }
+    let command = format!("skillhost ext approve {id} --digest {}", plan.digest);
+    let surface = match &args.digest {
+        Some(digest) if *digest == plan.digest => ApprovalSurface::CommandLine,
+        Some(digest) => {
+            let message = format!("the digest of `{id}` is {}, not {digest}", plan.digest);
+            return Err(CliError::new(exit::CONFLICT, message)
+                .hint(format!("look at it again: skillhost ext approve {id} --print")));
+        }
+        None if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() => {
+            let message = "an approval requires a terminal, or the digest of what was looked at";
+            return Err(CliError::usage(message)
+                .hint(format!("look at it: skillhost ext approve {id} --print\nthen: {command}")));
+        }
+        None => {
+            for line in shown_details(&plan.details) {
+                output.aside(line);
+            }
+            output.aside(format!("{BOLD}approve {id}?{BOLD:#} [y]es, [N]o"));
+            let mut line = String::new();
+            io::stdin().lock().read_line(&mut line)?;
+            if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+                return Err(CliError::new(exit::FINDINGS, "nothing was approved"));
+            }
+            ApprovalSurface::Terminal
+        }
+    };
+    let approver = Approver::operator(surface);
+    let record = session.block_on(builder.approve(&plan, &approver))??;
+    if output.json {
+        output.object(&record)?;
+        return Ok(exit::OK);
+    }
+    let tools: Vec<_> = record.tools.iter().flatten().map(|tool| show(&tool.name)).collect();
+    let tools = match tools.as_slice() {
+        [] => String::new(),
+        names => format!(", tools {}", names.join(" ")),
+    };
+    output.line(format!("approved {id}: {}, digest {}{tools}", record.kind, record.digest))?;
+    output
+        .line("it is in use from the next start on; if it is loaded, with skillhost ext reload")?;
+    Ok(exit::OK)
+}
+
+fn print(session: &Session, plan: &ApprovalPlan) -> Outcome {
+    let output = session.output;
+    if output.json {
+        let id = plan.manifest.id.as_str();
+        output.object(&Preview { id, digest: &plan.digest, details: &plan.details })?;
+        return Ok(exit::OK);
+    }
+    for line in shown_details(&plan.details) {
+        output.line(line)?;
+    }
+    output.line(format!("digest {}", plan.digest))?;
+    Ok(exit::OK)
+}
+
+pub(super) fn list(session: &Session) -> Outcome {
+    let home = session.home()?;
+    let settings = session.settings(&home)?.settings;
+    let installation = Installation::of_current_exe();
+    let approvals = Approvals::load(&home)?;
+    let found = discover(&home, installation.as_ref(), &settings.allow_shadowing);
+    let mut listed: Vec<_> = approvals
+        .by_id()
+        .into_iter()
+        .map(|(id, record)| Listed {
+            id: id.to_owned(),
+            kind: record.kind.to_string(),
+            state: match record.action {
+                ApprovalAction::Revoke => "revoked",
+                ApprovalAction::Approve => state(&home, id, &record.digest),
+            },
+            digest: Some(record.digest.clone()),
+            approved_by: Some(record.approved_by.clone()),
+            surface: Some(record.surface.to_string()),
+            at_ms: Some(record.at_ms),
+        })
+        .collect();
+    let waiting = found
+        .unapproved
+        .values()
+        .filter(|found| approvals.latest(found.manifest.id.as_str()).is_none());
+    listed.extend(waiting.map(|found| Listed {
+        id: found.manifest.id.to_string(),
+        kind: ExtensionKind::of_manifest(&found.manifest).to_string(),
+        state: "not approved",
+        digest: None,
+        approved_by: None,
+        surface: None,
+        at_ms: None,
+    }));
+    listed.sort_by(|a, b| a.id.cmp(&b.id));
+    let output = session.output;
+    if output.json {
+        output.object(&Listing { approvals: listed })?;
+        return Ok(exit::OK);
+    }
+    let rows: Vec<_> = listed
+        .iter()
+        .map(|entry| {
+            let text = |field: &Option<String>| show(field.as_deref().unwrap_or_default());
+            vec![
+                entry.id.clone(),
+                entry.kind.clone(),
+                entry.state.to_owned(),
+                entry.at_ms.map(shown_time).unwrap_or_default(),
+                text(&entry.approved_by),
+                text(&entry.surface),
+            ]
+        })
+        .collect();
+    output.table(&["EXTENSION", "KIND", "STATE", "WHEN", "BY", "SURFACE"], &rows)?;
+    if let Some(note) = approvals.torn_note(&home) {
+        output.note(note);
+    }
+    Ok(exit::OK)
+}
+
+/// How the folder of an approved extension compares with its approval.
+fn state(home: &Home, id: &str, digest: &str) -> &'static str {
+    let folder = home.extensions().join(id);
+    match read_tree(&folder) {
+        Ok(files) if files_digest(&files) == digest => "approved",
+        _ if !folder.exists() => "gone",
+        _ => "changed",
+    }
+}
+
+pub(super) fn revoke(session: &Session, id: &str) -> Outcome {
+    let home = session.trusted_home()?;
+    let approvals = Approvals::load(&home)?;
+    let Some(record) = approvals.approval(id) else {
+        return Err(CliError::new(exit::NOT_FOUND, format!("`{id}` is not approved"))
+            .hint("see: skillhost ext approvals"));
+    };
+    let revoked = record.revoked(&Approver::operator(ApprovalSurface::CommandLine));
+    Approvals::append(&home, &revoked)?;
+    if session.output.json {
+        session.output.object(&revoked)?;
+    } else {
+        session.output.line(format!("revoked {id}"))?;
+        session.output.line("a kernel that runs keeps it until its next start")?;
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,341 @@
+//! The approvals of a home: what a person has agreed to of `sandbox/extensions`.
+//!
+//! Each decision is one line of `sandbox/data/kernel/approvals.jsonl`, which no file tool reaches.
+//! Lines are appended and never changed; the last one of an id counts.
+
+mod details;
+mod record;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::home::Home;
+use crate::journal::{private_folder, whole_lines};
+
+pub use details::{ApprovalDetails, approval_details};
+pub use record::{
+    AgentFacts, ApprovalAction, ApprovalRecord, ApprovalSurface, ApprovedFile, Approver,
+    ExtensionKind,
+};
+pub(crate) use record::{changed_files, changed_tools};
+pub(crate) use tree::MANIFEST;
+pub use tree::{TreeError, files_digest, pin_digest, read_tree, write_tree};
+
+/// The version of the records that this program writes, and the newest that it reads.
+const VERSION: u32 = 1;
+
+/// The largest journal that is read.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The approvals of a home, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Approvals {
+    records: Vec<ApprovalRecord>,
+    /// The last line is incomplete and does not count.
+    torn: bool,
+}
+
+/// An error of the journal of approvals.
+#[derive(Debug, thiserror::Error)]
+pub enum ApprovalsError {
+    /// The journal could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The journal.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A line of the journal is not a record.
+    #[error("{}:{line}: not a record of an approval: {reason}", path.display())]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl ApprovalsError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Io { .. } => "check that it may be read and written".to_owned(),
+            Self::Damaged { path, .. } => format!(
+                "move {} away, then look at each extension and approve it again: skillhost ext \
+                 approve ID",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl Approvals {
+    /// Reads the approvals of a home. A missing journal has none.
+    ///
+    /// # Errors
+    /// [`ApprovalsError`]; then nothing counts as approved.
+    pub fn load(home: &Home) -> Result<Self, ApprovalsError> {
+        let path = approvals_file(home);
+        let mut options = OpenOptions::new();
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        match options.read(true).custom_flags(flags.cast_signed()).open(&path) {
+            Ok(mut file) => {
+                // A line that is just being appended is waited for.
+                flock(&file, FlockOperation::LockShared)
+                    .map_err(|error| io_error(&path, error.into()))?;
+                Ok(Self::parse(&path, &read_limited(&mut file, &path)?)?.0)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(io_error(&path, error)),
+        }
+    }
+
+    /// The approval in force for an extension, if its last record is one.
+    #[must_use]
+    pub fn approval(&self, id: &str) -> Option<&ApprovalRecord> {
+        self.latest(id).filter(|record| record.action == ApprovalAction::Approve)
+    }
+
+    /// The last record of an extension.
+    #[must_use]
+    pub fn latest(&self, id: &str) -> Option<&ApprovalRecord> {
+        self.records.iter().rev().find(|record| record.id == id)
+    }
+
+    /// The last record of every extension, by id.
+    #[must_use]
+    pub fn by_id(&self) -> BTreeMap<&str, &ApprovalRecord> {
+        self.records.iter().map(|record| (record.id.as_str(), record)).collect()
+    }
+
+    /// The last approval of an extension that covers a library with this sha256, in force or not.
+    #[must_use]
+    pub fn approval_of_library(&self, id: &str, sha256: &str) -> Option<&ApprovalRecord> {
+        self.records.iter().rev().find(|record| {
+            record.id == id
+                && record.action == ApprovalAction::Approve
+                && record.library_sha256.as_deref() == Some(sha256)
+        })
+    }
+
+    /// A line about an incomplete last record, which does not count.
+    #[must_use]
+    pub fn torn_note(&self, home: &Home) -> Option<String> {
+        self.torn.then(|| {
+            format!(
+                "{}: the last line is incomplete and does not count; approve again what it was about",
+                approvals_file(home).display()
+            )
+        })
+    }
+
+    /// Appends a record; it is on the disk when this returns. A record that is the extension's last
+    /// already is not appended again.
+    ///
+    /// # Errors
+    /// [`ApprovalsError`]; the journal then is what it was.
+    pub fn append(home: &Home, record: &ApprovalRecord) -> Result<(), ApprovalsError> {
+        let path = approvals_file(home);
+        let io = |error| io_error(&path, error);
+        let folder = home.data_dir("kernel");
+        private_folder(&folder).map_err(io)?;
+        let mut options = OpenOptions::new();
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        options.read(true).append(true).create(true).mode(0o600).custom_flags(flags.cast_signed());
+        let mut file = options.open(&path).map_err(io)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| io(error.into()))?;
+        let bytes = read_limited(&mut file, &path)?;
+        let (approvals, length) = Self::parse(&path, &bytes)?;
+        if approvals.latest(&record.id) == Some(record) {
+            return Ok(());
+        }
+        let length = length as u64;
+        if approvals.torn {
+            file.set_len(length).map_err(io)?;
+        }
+        let mut line = serde_json::to_vec(record).map_err(|error| io(error.into()))?;
+        line.push(b'\n');
+        let written = file
+            .write_all(&line)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| File::open(&folder)?.sync_all());
+        if written.is_err() {
+            // What cannot be taken back is a torn line, or one that the caller takes back.
+            let _ = file.set_len(length).and_then(|()| file.sync_all());
+        }
+        written.map_err(io)
+    }
+
+    /// Parses a journal; also returns the length of its whole lines.
+    fn parse(path: &Path, bytes: &[u8]) -> Result<(Self, usize), ApprovalsError> {
+        let (lines, length) = whole_lines(bytes);
+        let mut records = Vec::with_capacity(lines.len());
+        for (number, line) in lines.into_iter().enumerate() {
+            let damaged = |reason: String| {
+                let path = path.to_owned();
+                ApprovalsError::Damaged { path, line: number + 1, reason }
+            };
+            let record: ApprovalRecord =
+                serde_json::from_slice(line).map_err(|error| damaged(error.to_string()))?;
+            if record.version > VERSION {
+                return Err(damaged(format!("version {} is unknown", record.version)));
+            }
+            records.push(record);
+        }
+        Ok((Self { records, torn: length < bytes.len() }, length))
+    }
+}
+
+fn approvals_file(home: &Home) -> PathBuf {
+    home.data_dir("kernel").join("approvals.jsonl")
+}
+
+/// Moves the record that earlier versions kept away, once: it did not cover every kind of
+/// extension, nor the modes of files. Returns what the operator has to know.
+pub(crate) fn retire_installed_record(home: &Home) -> Option<String> {
+    let path = home.data_dir("kernel").join("installed.json");
+    fs::symlink_metadata(&path).ok()?;
+    fs::rename(&path, path.with_extension("json.retired")).ok()?;
+    Some(
+        "approvals of earlier versions no longer count: look at each extension in \
+         sandbox/extensions and approve it again: skillhost ext approve ID"
+            .to_owned(),
+    )
+}
+
+fn io_error(path: &Path, source: io::Error) -> ApprovalsError {
+    ApprovalsError::Io { path: path.to_owned(), source }
+}
+
+fn read_limited(file: &mut File, path: &Path) -> Result<Vec<u8>, ApprovalsError> {
+    let mut bytes = Vec::new();
+    let regular = file.metadata().map_err(|error| io_error(path, error))?.is_file();
+    if !regular {
+        return Err(io_error(path, io::Error::other("not a regular file")));
+    }
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| io_error(path, error))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io_error(path, io::Error::other(format!("larger than {MAX_BYTES} bytes"))));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::HomeSource;
+
+    fn home() -> (tempfile::TempDir, Home) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("sandbox")).unwrap();
+        let home = Home::at(folder.path(), HomeSource::Argument).unwrap();
+        (folder, home)
+    }
+
+    fn record(id: &str, digest: &str) -> ApprovalRecord {
+        let manifest =
+            skillhost_manifest::parse(&format!("id: {id}\nname: A\nagent: {{}}\n")).unwrap();
+        let approver = Approver::operator(ApprovalSurface::CommandLine);
+        let mut record = ApprovalRecord::approve(&manifest, &[], None, &approver);
+        record.digest = digest.to_owned();
+        record
+    }
+
+    fn digest(home: &Home, id: &str) -> Option<String> {
+        Approvals::load(home).unwrap().approval(id).map(|record| record.digest.clone())
+    }
+
+    #[test]
+    fn last_record_of_an_id_counts() {
+        let (_folder, home) = home();
+        assert_eq!(digest(&home, "a"), None);
+        for (id, digest) in [("a", "11"), ("b", "33"), ("a", "22")] {
+            Approvals::append(&home, &record(id, digest)).unwrap();
+        }
+        assert_eq!(
+            (digest(&home, "a"), digest(&home, "b")),
+            (Some("22".into()), Some("33".into()))
+        );
+        let revoked = record("a", "22").revoked(&Approver::operator(ApprovalSurface::Terminal));
+        for _ in 0..2 {
+            Approvals::append(&home, &revoked).unwrap();
+        }
+        let approvals = Approvals::load(&home).unwrap();
+        assert_eq!(approvals.approval("a"), None);
+        assert_eq!(approvals.records.len(), 4, "the same record is appended once");
+        let mode = fs::metadata(approvals_file(&home)).unwrap().permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+    }
+
+    #[test]
+    fn torn_last_line_is_ignored_and_cut() {
+        let (_folder, home) = home();
+        Approvals::append(&home, &record("a", "11")).unwrap();
+        let path = approvals_file(&home);
+        let whole = fs::read(&path).unwrap();
+        let mut torn = whole.clone();
+        // Everything of a record but its line break.
+        torn.extend(serde_json::to_vec(&record("a", "22")).unwrap());
+        fs::write(&path, torn).unwrap();
+        let approvals = Approvals::load(&home).unwrap();
+        assert_eq!(approvals.approval("a").unwrap().digest, "11");
+        assert!(approvals.torn_note(&home).unwrap().contains("is incomplete"));
+        Approvals::append(&home, &record("b", "33")).unwrap();
+        let text = fs::read(&path).unwrap();
+        assert!(text.starts_with(&whole) && text.iter().filter(|b| **b == b'\n').count() == 2);
+        assert_eq!(
+            (digest(&home, "a"), digest(&home, "b")),
+            (Some("11".into()), Some("33".into()))
+        );
+    }
+
+    #[test]
+    fn damaged_journal_approves_nothing() {
+        let (_folder, home) = home();
+        Approvals::append(&home, &record("a", "11")).unwrap();
+        let path = approvals_file(&home);
+        let good = fs::read_to_string(&path).unwrap();
+        for damaged in [
+            format!("{{\n{good}"),
+            format!("{good}\0\0\0\0\n{good}"),
+            good.replace("\"version\":1", "\"version\":2"),
+            good.replace("\"action\":\"approve\"", "\"action\":\"bless\""),
+        ] {
+            fs::write(&path, &damaged).unwrap();
+            let error = Approvals::load(&home).unwrap_err();
+            assert!(matches!(error, ApprovalsError::Damaged { .. }), "{error}");
+            assert!(error.hint().contains("skillhost ext approve ID"), "{}", error.hint());
+            assert!(Approvals::append(&home, &record("b", "33")).is_err());
+            assert_eq!(fs::read_to_string(&path).unwrap(), damaged, "it is not written over");
+        }
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+        assert!(matches!(Approvals::load(&home), Err(ApprovalsError::Io { .. })));
+    }
+
+    #[test]
+    fn concurrent_approvals_are_all_recorded() {
+        let (_folder, home) = home();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let home = &home;
+                scope.spawn(move || {
+                    for n in 0..10 {
+                        Approvals::append(home, &record(&format!("e{writer}_{n}"), "11")).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(Approvals::load(&home).unwrap().records.len(), 40);
+    }
+}

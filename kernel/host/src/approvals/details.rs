@@ -1,0 +1,287 @@
+//! The text that a person is shown before an extension is approved: what it will be able to do, then
+//! every file whole. What cannot be shown whole is refused.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use skillhost_manifest::{Action, Handler, IntegrationMode, Kind, Manifest};
+
+use super::tree::MANIFEST;
+use crate::builder::PlannedFile;
+use crate::kernel::ADDED;
+use crate::loader::{file_name, hex};
+use crate::runtime::kernel_tools;
+
+/// Bytes of text that are shown.
+const MAX_BYTES: usize = 256 * 1024;
+/// Lines that are shown.
+const MAX_LINES: usize = 8_000;
+
+/// Endings of files that explain and do nothing: shown last.
+const TEXTS: [&str; 5] = ["md", "txt", "rst", "adoc", "license"];
+
+/// The details of an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalDetails {
+    /// The text, untrusted where it shows files.
+    pub text: String,
+    /// Why a person cannot be shown everything, one reason a line; empty where they can.
+    pub hidden: Vec<String>,
+}
+
+/// Writes what a manifest will be able to do, and every file: manifest, code, the rest. Lines of
+/// files are indented, so that none passes for a heading. The library of the manifest, where it is
+/// among the files, is named with its size and sha256. `notes` are further lines about its effect.
+#[must_use]
+pub fn approval_details(
+    manifest: &Manifest,
+    files: &[PlannedFile],
+    notes: &[String],
+) -> ApprovalDetails {
+    let mut text = effects(manifest);
+    for note in notes {
+        line(&mut text, note);
+    }
+    let library = manifest.entrypoint().map(file_name);
+    let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
+    line(&mut text, &format!("{} files, {bytes} bytes:", files.len()));
+    for file in files {
+        let mode = if file.executable { " (executable)" } else { "" };
+        line(&mut text, &format!("  {:>8}  {}{mode}", file.bytes.len(), file.path));
+    }
+    let mut ordered: Vec<_> = files.iter().collect();
+    ordered.sort_by_key(|file| (rank(file), &file.path));
+    let mut hidden = Vec::new();
+    let (mut shown_bytes, mut shown_lines) = (0, 0);
+    let mut sizes = Vec::new();
+    for PlannedFile { path, bytes, .. } in ordered {
+        if Some(path) == library.as_ref() {
+            use sha2::Digest as _;
+            let sha256 = hex(&sha2::Sha256::digest(bytes));
+            let size = bytes.len();
+            line(
+                &mut text,
+                &format!(
+                    "--- {path}: a prebuilt library of {size} bytes, sha256 {sha256}\n\
+                     !!! its content cannot be shown, and need not come from the files beside it"
+                ),
+            );
+            continue;
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(content) if !content.contains('\0') => {
+                line(&mut text, &format!("--- {path}"));
+                let before = shown_lines;
+                for content in content.lines() {
+                    shown_lines += 1;
+                    line(&mut text, &format!("    {content}"));
+                }
+                shown_bytes += bytes.len();
+                sizes.push((bytes.len(), shown_lines - before, path));
+            }
+            _ => hidden.push(format!("{path}: not text, {} bytes", bytes.len())),
+        }
+    }
+    if shown_bytes > MAX_BYTES || shown_lines > MAX_LINES {
+        sizes.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+        let largest: Vec<_> = sizes
+            .iter()
+            .take(3)
+            .map(|(bytes, lines, path)| format!("{path}: {bytes} bytes, {lines} lines"))
+            .collect();
+        hidden.push(format!(
+            "{shown_bytes} bytes of text in {shown_lines} lines, more than the {MAX_BYTES} bytes and \
+             {MAX_LINES} lines that a person is shown ({})",
+            largest.join("; ")
+        ));
+    }
+    ApprovalDetails { text, hidden }
+}
+
+/// The order in which files are shown.
+fn rank(file: &PlannedFile) -> u8 {
+    let path = Path::new(&file.path);
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match () {
+        () if file.path == MANIFEST => 0,
+        // Whatever it is called, it can be run.
+        () if file.executable || file.path == "prompt.jinja2" => 1,
+        () if name.starts_with("readme") => 3,
+        () if TEXTS.contains(&ending.as_str()) || name == "license" => 2,
+        () => 1,
+    }
+}
+
+/// What the manifest will be able to do once it is approved.
+fn effects(manifest: &Manifest) -> String {
+    let mut text = String::new();
+    let id = &manifest.id;
+    match &manifest.kind {
+        Kind::Library { entrypoint } => line(
+            &mut text,
+            &format!(
+                "sandbox/extensions/{id}: a Rust library, {}; it runs inside of this program and \
+                 may do whatever the program may",
+                file_name(entrypoint)
+            ),
+        ),
+        Kind::Process { command } => line(
+            &mut text,
+            &format!(
+                "sandbox/extensions/{id}: a program, started as {command:?}; it runs as you do, as a \
+                 process of its own"
+            ),
+        ),
+        Kind::Agent(agent) => {
+            let how = match agent.integration_mode {
+                IntegrationMode::Standalone => "an agent",
+                IntegrationMode::Tool => "an agent, which other agents have as a tool",
+            };
+            line(&mut text, &format!("sandbox/extensions/{id}: {how}"));
+            let tools: Vec<_> = agent.uses_tools.iter().map(|tool| tool.value.as_str()).collect();
+            let tools = match tools.as_slice() {
+                [] => "nothing".to_owned(),
+                tools => tools.join(", "),
+            };
+            line(&mut text, &format!("may call: {tools}"));
+            for used in &agent.uses_tools {
+                let all = match used.value.as_str() {
+                    ADDED => "everything in sandbox/extensions, also what is added later",
+                    kernel_tools::OWNER => "all tools of the kernel, which make, build and restart",
+                    _ => continue,
+                };
+                line(&mut text, &format!("  {} is {all}", used.value));
+            }
+            let skills: Vec<_> = agent.uses_skills.iter().map(|s| s.value.as_str()).collect();
+            list(&mut text, "carries the skills", &skills);
+        }
+    }
+    for subscription in &manifest.events.subscribes {
+        let does = match &subscription.handler {
+            None => continue,
+            Some(Handler::NotifyUser { .. }) => "you are told".to_owned(),
+            Some(Handler::Custom) => "the library is called".to_owned(),
+            Some(Handler::InvokeAgent { agent, .. }) => {
+                format!("the agent `{}` is given a task", agent.as_ref().unwrap_or(id))
+            }
+        };
+        line(&mut text, &format!("on events `{}`: {does}", subscription.topic));
+    }
+    for schedule in &manifest.schedules {
+        let does = match &schedule.action {
+            Action::Task(task) => format!("the task `{task}` of the library"),
+            Action::Tool { name, .. } => format!("the tool `{name}` is called"),
+            Action::Prompt(_) => "the agent is given a task".to_owned(),
+        };
+        let zone = schedule.timezone.as_deref().unwrap_or("UTC");
+        let (name, cron) = (&schedule.name, &schedule.cron);
+        line(&mut text, &format!("on schedule `{name}`, {cron} ({zone}): {does}"));
+    }
+    let exports: Vec<_> = manifest.mcp.tools.iter().map(String::as_str).collect();
+    list(&mut text, "offers to MCP clients the tools", &exports);
+    let secrets: Vec<_> = manifest.secrets.iter().map(String::as_str).collect();
+    list(&mut text, "may ask for the secrets", &secrets);
+    let needs: Vec<_> = manifest.depends_on.iter().map(|needed| needed.id.as_str()).collect();
+    list(&mut text, "needs the extensions", &needs);
+    text
+}
+
+fn list(text: &mut String, what: &str, names: &[&str]) {
+    if !names.is_empty() {
+        line(text, &format!("{what}: {}", names.join(", ")));
+    }
+}
+
+fn line(text: &mut String, content: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{content}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, bytes: &[u8]) -> PlannedFile {
+        PlannedFile { path: path.to_owned(), bytes: bytes.to_vec(), executable: false }
+    }
+
+    #[test]
+    fn effects_and_code_come_before_texts() {
+        let text = "id: tea\nname: Tea\nentrypoint: tea\nsecrets: [KEY]\nmcp: {tools: [brew]}\n";
+        let manifest = skillhost_manifest::parse(text).unwrap();
+        let readme = "x\n".repeat(3_000);
+        let run = PlannedFile { executable: true, ..file("notes.md", b"#!/bin/sh\n") };
+        let files = [
+            file("README.md", readme.as_bytes()),
+            file("docs/a.txt", b"why\n"),
+            file("libtea.so", &[0xff, 0]),
+            file("manifest.yaml", text.as_bytes()),
+            run,
+            file("src/lib.rs", "--- manifest.yaml\n\u{1b}[2Jx".as_bytes()),
+        ];
+        let ApprovalDetails { text, hidden } = approval_details(&manifest, &files, &[]);
+        assert_eq!(hidden, Vec::<String>::new());
+        let headings: Vec<_> = text.lines().filter(|line| line.starts_with("---")).collect();
+        let sha256 = hex(&<sha2::Sha256 as sha2::Digest>::digest([0xff, 0]));
+        assert_eq!(
+            headings,
+            [
+                "--- manifest.yaml",
+                &format!("--- libtea.so: a prebuilt library of 2 bytes, sha256 {sha256}"),
+                "--- notes.md",
+                "--- src/lib.rs",
+                "--- docs/a.txt",
+                "--- README.md",
+            ]
+        );
+        let lines: Vec<_> = text.lines().take(4).collect();
+        assert!(lines[0].starts_with("sandbox/extensions/tea: a Rust library, libtea.so"));
+        assert_eq!(
+            lines[1..],
+            [
+                "offers to MCP clients the tools: brew",
+                "may ask for the secrets: KEY",
+                &format!("6 files, {} bytes:", files.iter().map(|f| f.bytes.len()).sum::<usize>()),
+            ]
+        );
+        assert_eq!(text.lines().filter(|line| *line == "    x").count(), 3_000);
+    }
+
+    #[test]
+    fn hidden_content_is_named_with_its_size() {
+        let text = "id: tea\nname: Tea\nentrypoint: {command: [./tea]}\n";
+        let manifest = skillhost_manifest::parse(text).unwrap();
+        let hidden = |files: &[PlannedFile]| approval_details(&manifest, files, &[]).hidden;
+        assert_eq!(
+            hidden(&[file("a.bin", &[0xff, 0]), file("b", b"a\0b"), file("c.py", b"pass\n")]),
+            ["a.bin: not text, 2 bytes", "b: not text, 3 bytes"]
+        );
+        let many = [file("a.md", "x".repeat(MAX_BYTES).as_bytes()), file("server.py", b"pass\n")];
+        let over = hidden(&many);
+        assert_eq!(over.len(), 1);
+        assert!(over[0].starts_with("262149 bytes of text in 2 lines, more than"), "{}", over[0]);
+        assert!(over[0].contains("a.md: 262144 bytes, 1 lines"), "{}", over[0]);
+        assert_eq!(hidden(&[file("a.md", "\n".repeat(MAX_LINES + 1).as_bytes())]).len(), 1);
+        assert_eq!(hidden(&[file("a.md", "\n".repeat(MAX_LINES).as_bytes())]).len(), 0);
+    }
+
+    #[test]
+    fn agent_effects_name_its_reach() {
+        let manifest = skillhost_manifest::parse(
+            "id: spy\nname: Spy\nagent: {integration_mode: tool, instructions: Watch., uses_tools: \
+             [kernel, sandbox, echo]}\nevents: {subscribes: [{topic: '*', handler: invoke_agent, \
+             prompt: x}]}\nschedules: [{name: often, cron: '* * * * *', prompt: Go.}]\n",
+        )
+        .unwrap();
+        assert_eq!(
+            effects(&manifest),
+            "sandbox/extensions/spy: an agent, which other agents have as a tool\n\
+             may call: kernel, sandbox, echo\n  \
+             kernel is all tools of the kernel, which make, build and restart\n  \
+             sandbox is everything in sandbox/extensions, also what is added later\n\
+             on events `*`: the agent `spy` is given a task\n\
+             on schedule `often`, * * * * * (UTC): the agent is given a task\n"
+        );
+    }
+}

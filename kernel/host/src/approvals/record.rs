@@ -1,0 +1,323 @@
+//! One decision about an extension, and how it is compared with what is there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use skillhost_contract::payload::ToolSpec;
+use skillhost_manifest::{IntegrationMode, Kind, Manifest};
+
+use super::{VERSION, files_digest};
+use crate::builder::PlannedFile;
+use crate::journal::now;
+use crate::loader::{file_name, hex};
+
+/// Changed files or tools that a reason names.
+const MAX_NAMED: usize = 5;
+
+/// The kind of an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtensionKind {
+    /// A native library.
+    Library,
+    /// A process that speaks the Model Context Protocol.
+    Process,
+    /// A declarative agent.
+    Agent,
+}
+
+/// The decision of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalAction {
+    /// The extension may be used as it was.
+    Approve,
+    /// It may not be used any more.
+    Revoke,
+}
+
+/// The place where a person decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalSurface {
+    /// A question of a command at a terminal.
+    Terminal,
+    /// A question of an agent's run.
+    Channel,
+    /// An argument of a command, which asked nothing.
+    CommandLine,
+}
+
+/// The person or program that decided, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approver {
+    /// Who, such as `operator`, or `agent builder_agent` for what a person allowed that agent.
+    pub by: String,
+    /// Where.
+    pub surface: ApprovalSurface,
+}
+
+/// A file that an approval covers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovedFile {
+    /// The path below the extension's folder.
+    pub path: String,
+    /// `755` for a file that may be executed, else `644`.
+    pub mode: String,
+    /// sha256 of its bytes; hexadecimal.
+    pub sha256: String,
+}
+
+/// What an approved agent consists of beside its texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentFacts {
+    /// The tools and extensions that it may call.
+    pub uses_tools: Vec<String>,
+    /// The skills that it carries.
+    pub uses_skills: Vec<String>,
+    /// `standalone` or `tool`.
+    pub integration_mode: String,
+}
+
+/// One line of the journal. Only `digest` and `tools` decide anything; the rest says what they stood
+/// for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRecord {
+    /// The version of this format.
+    pub version: u32,
+    /// The extension.
+    pub id: String,
+    /// Its kind.
+    pub kind: ExtensionKind,
+    /// The decision.
+    pub action: ApprovalAction,
+    /// Over path, mode and content of every file; see [`files_digest`].
+    pub digest: String,
+    /// sha256 of the library among the files; hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library_sha256: Option<String>,
+    /// The files, by path.
+    pub files: Vec<ApprovedFile>,
+    /// The tools that it listed when it was tried; absent for an agent, and for a library that could
+    /// not be asked because it needs other extensions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolSpec>>,
+    /// Of an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_facts: Option<AgentFacts>,
+    /// The manifest's schedules.
+    #[serde(default)]
+    pub schedules: Vec<Value>,
+    /// The manifest's subscriptions.
+    #[serde(default)]
+    pub subscriptions: Vec<Value>,
+    /// Tools that clients of the MCP server are offered.
+    #[serde(default)]
+    pub exports: Vec<String>,
+    /// Secrets that it may ask for.
+    #[serde(default)]
+    pub secrets: Vec<String>,
+    /// Who decided.
+    pub approved_by: String,
+    /// Where.
+    pub surface: ApprovalSurface,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl ExtensionKind {
+    /// The kind of a manifest.
+    #[must_use]
+    pub fn of_manifest(manifest: &Manifest) -> Self {
+        match manifest.kind {
+            Kind::Library { .. } => Self::Library,
+            Kind::Process { .. } => Self::Process,
+            Kind::Agent(_) => Self::Agent,
+        }
+    }
+}
+
+impl fmt::Display for ExtensionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Library => "library",
+            Self::Process => "process",
+            Self::Agent => "agent",
+        })
+    }
+}
+
+impl fmt::Display for ApprovalSurface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Terminal => "terminal",
+            Self::Channel => "channel",
+            Self::CommandLine => "command line",
+        })
+    }
+}
+
+impl Approver {
+    /// The operator, at some place.
+    #[must_use]
+    pub fn operator(surface: ApprovalSurface) -> Self {
+        Self { by: "operator".to_owned(), surface }
+    }
+
+    /// A person who allowed an agent's call.
+    #[must_use]
+    pub fn for_agent(agent: &str) -> Self {
+        Self { by: format!("agent {agent}"), surface: ApprovalSurface::Channel }
+    }
+}
+
+impl ApprovalRecord {
+    /// An approval of exactly these files and tools.
+    #[must_use]
+    pub fn approve(
+        manifest: &Manifest,
+        files: &[PlannedFile],
+        tools: Option<Vec<ToolSpec>>,
+        approver: &Approver,
+    ) -> Self {
+        let library = manifest.entrypoint().map(file_name);
+        let library = files.iter().find(|file| Some(&file.path) == library.as_ref());
+        let json = |value: serde_json::Result<Value>| value.unwrap_or_default();
+        let agent_facts = manifest.agent().map(|agent| AgentFacts {
+            uses_tools: agent.uses_tools.iter().map(|tool| tool.value.clone()).collect(),
+            uses_skills: agent.uses_skills.iter().map(|skill| skill.value.clone()).collect(),
+            integration_mode: match agent.integration_mode {
+                IntegrationMode::Standalone => "standalone".to_owned(),
+                IntegrationMode::Tool => "tool".to_owned(),
+            },
+        });
+        Self {
+            version: VERSION,
+            id: manifest.id.to_string(),
+            kind: ExtensionKind::of_manifest(manifest),
+            action: ApprovalAction::Approve,
+            digest: files_digest(files),
+            library_sha256: library.map(|library| sha256(&library.bytes)),
+            files: files.iter().map(approved_file).collect(),
+            tools,
+            agent_facts,
+            schedules: manifest.schedules.iter().map(|s| json(serde_json::to_value(s))).collect(),
+            subscriptions: manifest
+                .events
+                .subscribes
+                .iter()
+                .filter(|entry| entry.handler.is_some())
+                .map(|entry| json(serde_json::to_value(entry)))
+                .collect(),
+            exports: manifest.mcp.tools.clone(),
+            secrets: manifest.secrets.clone(),
+            approved_by: approver.by.clone(),
+            surface: approver.surface,
+            at_ms: now(),
+        }
+    }
+
+    /// The record that takes this approval back.
+    #[must_use]
+    pub fn revoked(&self, approver: &Approver) -> Self {
+        Self {
+            action: ApprovalAction::Revoke,
+            approved_by: approver.by.clone(),
+            surface: approver.surface,
+            at_ms: now(),
+            ..self.clone()
+        }
+    }
+
+    /// The approved sha256 of a file.
+    #[must_use]
+    pub fn file_sha256(&self, path: &str) -> Option<&str> {
+        let file = self.files.iter().find(|file| file.path == path);
+        file.map(|file| file.sha256.as_str())
+    }
+
+    /// Whether the record covers exactly these files.
+    #[must_use]
+    pub fn covers(&self, files: &[PlannedFile]) -> bool {
+        self.action == ApprovalAction::Approve && self.digest == files_digest(files)
+    }
+}
+
+fn approved_file(file: &PlannedFile) -> ApprovedFile {
+    ApprovedFile {
+        path: file.path.clone(),
+        mode: if file.executable { "755" } else { "644" }.to_owned(),
+        sha256: sha256(&file.bytes),
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Says which files are not as they were approved, such as `changed server.py, new more.py`.
+pub(crate) fn changed_files(record: &ApprovalRecord, files: &[PlannedFile]) -> String {
+    let before: BTreeMap<_, _> = record.files.iter().map(|file| (&*file.path, file)).collect();
+    let now: Vec<_> = files.iter().map(approved_file).collect();
+    let mut changes = Vec::new();
+    for file in &now {
+        match before.get(&*file.path) {
+            None => changes.push(format!("new {}", file.path)),
+            Some(was) if was.sha256 != file.sha256 => {
+                changes.push(format!("changed {}", file.path));
+            }
+            Some(was) if was.mode != file.mode => {
+                changes
+                    .push(format!("mode of {} was {} and is {}", file.path, was.mode, file.mode));
+            }
+            Some(_) => {}
+        }
+    }
+    let is_there = |path: &str| now.iter().any(|file| file.path == path);
+    let gone = record.files.iter().filter(|file| !is_there(&file.path));
+    changes.extend(gone.map(|file| format!("removed {}", file.path)));
+    shortened(changes)
+}
+
+/// Says which tools are not as they were approved; empty where all are. The schemas and descriptions
+/// of a library may depend on its configuration, and its code was approved: of those only names and
+/// annotations are compared.
+pub(crate) fn changed_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> String {
+    let Some(approved) = &record.tools else { return String::new() };
+    let before: BTreeMap<_, _> = approved.iter().map(|spec| (&*spec.name, spec)).collect();
+    let whole = record.kind == ExtensionKind::Process;
+    let mut changes = Vec::new();
+    for spec in tools {
+        let Some(was) = before.get(&*spec.name) else {
+            changes.push(format!("`{}` is new", spec.name));
+            continue;
+        };
+        let same_annotations = was.read_only == spec.read_only
+            && was.destructive == spec.destructive
+            && was.needs_approval == spec.needs_approval
+            && was.audience == spec.audience;
+        if !same_annotations {
+            changes.push(format!("`{}` has other annotations", spec.name));
+        } else if whole && was.description != spec.description {
+            changes.push(format!("`{}` has another description", spec.name));
+        } else if whole
+            && (was.input_schema != spec.input_schema || was.output_schema != spec.output_schema)
+        {
+            changes.push(format!("`{}` has another schema", spec.name));
+        }
+    }
+    let is_there = |name: &str| tools.iter().any(|spec| spec.name == name);
+    let gone = approved.iter().filter(|spec| !is_there(&spec.name));
+    changes.extend(gone.map(|spec| format!("`{}` is gone", spec.name)));
+    shortened(changes)
+}
+
+fn shortened(mut changes: Vec<String>) -> String {
+    let more = changes.len().saturating_sub(MAX_NAMED);
+    changes.truncate(MAX_NAMED);
+    let text = changes.join(", ");
+    if more == 0 { text } else { format!("{text} and {more} more") }
+}
