@@ -349,61 +349,6 @@ fn library_and_agent_exclude_each_other() {
 }
 
 #[test]
-fn process_fields_are_refused_elsewhere() {
-    check("id: a\nname: N\nagent: {}\ntools: {prefix: a_}\n", {
-        "4:1: `tools` is about a library or a process; an agent has none"
-    });
-    let owner = "is for process extensions (`entrypoint: {command: […]}`)";
-    check_after_head("env: {A: b}\n", &format!("4:1: `env` {owner}"));
-    check_after_head("start_timeout_ms: 2000\n", &format!("4:1: `start_timeout_ms` {owner}"));
-}
-
-#[test]
-fn process_fields_with_mistakes_are_located() {
-    let head = "id: a\nname: N\nentrypoint: {command: [s]}\n";
-    let variable = "must be the name of a variable, of letters, digits and `_`, not beginning with a \
-                    digit, and none of PATH, SKILLHOST_…, LD_… and DYLD_…";
-    let timeout = "`start_timeout_ms` must be a whole number of milliseconds from 1000 to 300000";
-    let cases = [
-        ("env: {9A: b}", format!("4:7: `env` {variable}, found `9A`")),
-        ("env: {LD_PRELOAD: b}", format!("4:7: `env` {variable}, found `LD_PRELOAD`")),
-        (
-            "env: {A: ~}",
-            "4:10: `env.A` must be text, a number or a boolean, found nothing".to_owned(),
-        ),
-        ("env: {A: [b]}", "4:10: `env.A` must be text, found a list".to_owned()),
-        (
-            "secrets: [A]\nenv: {A: b}",
-            "5:7: `env` must be a variable that is not among `secrets` too, found `A`".to_owned(),
-        ),
-        ("start_timeout_ms: 999", format!("4:19: {timeout}, found `999`")),
-        ("start_timeout_ms: 300001", format!("4:19: {timeout}, found `300001`")),
-        (
-            "tools: {prefix: a b}",
-            "4:17: `tools.prefix` must be 1 to 32 letters, digits, `_`, `-` and `.`, found `a b`"
-                .to_owned(),
-        ),
-        (
-            "tools: {rename: {a: b c}}",
-            "4:21: `tools.rename.a` must be a tool's name, of 1 to 64 letters, digits, `_`, `-` \
-             and `.`, found `b c`"
-                .to_owned(),
-        ),
-        (
-            "tools: {rename: {a: c, b: c}}",
-            "4:27: `c` is the name of the one in line 4 already".to_owned(),
-        ),
-        (
-            "tools: {include: ['[']}",
-            "4:19: `tools.include[0]` must be a glob such as `review-*`, found `[`".to_owned(),
-        ),
-    ];
-    for (line, expected) in cases {
-        check(&format!("{head}{line}\n"), &expected);
-    }
-}
-
-#[test]
 fn wrong_types_say_what_was_expected_and_what_found() {
     let cases = [
         ("description: 12", "4:14: `description` must be text, found a number; put it in quotes"),

@@ -160,14 +160,14 @@ fn a_model_that_cannot_be_asked_is_an_error_with_a_hint() {
         mock.base_url(Wire::Openai)
     );
     home.write("skillhost.yaml", &keyed);
-    let output = ask(&home, "worker", "Hi").exits(1);
+    let output = ask(&home, "worker", "Hi").exits(5);
     assert!(output.stderr.contains("MOCK_KEY"), "{output}");
     assert_eq!(mock.requests().len(), 0);
 
     // A key that is refused is not repeated.
     home.write(".env", "MOCK_KEY=s3cret-key\n");
     mock.push(Step::key_refused());
-    let output = ask(&home, "worker", "Hi").exits(1);
+    let output = ask(&home, "worker", "Hi").exits(5);
     assert_eq!(mock.requests()[0].key(), Some("s3cret-key"));
     assert!(!output.to_string().contains("s3cret-key"), "{output}");
     assert!(output.stderr.contains("hint: "), "{output}");

@@ -77,7 +77,7 @@ fn what_may_not_be_written_is_said_and_nothing_is_left_half_done() {
     insta::assert_snapshot!(made, @"
     exit 5
     --- stderr
-    error: [HOME]/sandbox/extensions/mine/manifest.yaml: Permission denied (os error 13)
+    error: [HOME]/sandbox/extensions: Permission denied (os error 13)
     hint: check who may read and write there
     ");
     assert!(!home.path("sandbox/extensions").exists());

@@ -267,7 +267,7 @@ fn instructions_are_counted_as_agents_read_them() {
 
 #[test]
 fn budgets_cut_what_is_too_much() {
-    let mut home = TestHome::new();
+    let mut home = TestHome::new().trusted();
     for number in 0..60 {
         let text = format!(
             "---\nname: skill-{number:02}\ndescription: {}\n---\nBody.\n",

@@ -1,6 +1,7 @@
 //! A running kernel when the machine fails it: no room, no descriptors, nobody who reads its output.
 
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
@@ -155,7 +156,10 @@ fn dying_kernel(home: &TestHome) -> std::thread::JoinHandle<()> {
     };
     let found = Home::at(&home.root(), HomeSource::Argument).unwrap();
     let path = socket_path(&found, &environment).unwrap();
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let private = |path: &std::path::Path| {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).unwrap();
+    };
+    private(path.parent().unwrap());
     let listener = UnixListener::bind(&path).unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();

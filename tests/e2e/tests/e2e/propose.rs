@@ -153,7 +153,7 @@ fn what_is_wrong_with_a_proposal_is_said_so_that_a_model_can_act() {
     hint: say why the change is good: it is decided by that
     ");
     insta::assert_snapshot!(refused(json!({ "new_content": "x", "approve": true })), @"
-    invalid_argument: arguments: unknown field `approve`, expected one of `skill_id`, `path`, `diff`, `new_content`, `justification`, `evidence`
+    invalid_argument: the arguments of `propose_skill_update` are not valid: there is no field `approve`
     hint: see the tool's input schema: skillhost tool list --json
     ");
     assert_eq!(files(&home), Vec::<String>::new());

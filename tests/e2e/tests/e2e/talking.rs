@@ -61,7 +61,7 @@ fn errors_are_those_of_a_kernel_of_ones_own() {
         (&["ask", "--thread", &thread, "--agent", "orchestrator_agent", "Hi"], 2),
         (&["ask", "--model", "nobody/model", "Hi"], 3),
         (&["ask", "--model", "no-slash", "Hi"], 3),
-        (&["ask", "Hi"], 1),
+        (&["ask", "Hi"], 5),
     ];
     let errors = |args: &[&str], code| {
         let output = home.skillhost(args).exits(code);

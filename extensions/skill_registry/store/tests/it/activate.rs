@@ -207,7 +207,7 @@ fn broken_ledger_grants_nothing() {
     let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
     desk.ledger.approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();
     for name in ["registry.sqlite3", "registry.sqlite3-wal"] {
-        desk.scene.write(&format!("data/{name}"), &"no database ".repeat(1_000));
+        desk.scene.write(&format!("data/{name}"), "no database ".repeat(1_000));
     }
     let made = activate_skill(&store, &store.snapshot(), &desk.ledger, Audience::Model, "typed");
     assert!(!made.unwrap().grants);
