@@ -19,6 +19,7 @@ use crate::mcp_client::Client;
 use crate::scene::{agent, shipped, skill};
 
 mod table;
+mod unapproved;
 
 use table::{ORDERS, Place, Row};
 
