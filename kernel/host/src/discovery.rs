@@ -386,16 +386,20 @@ fn without_manifest(folder: &Path) -> Option<String> {
     ))
 }
 
-/// Says what a file is that is no regular one, in the words of every part of the program.
 fn not_regular(kind: fs::FileType) -> io::Error {
+    let name = irregular_kind(kind);
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {name}, not a regular file"))
+}
+
+/// Names the kind of something that is not a regular file, in the words of every message.
+pub(crate) fn irregular_kind(kind: fs::FileType) -> &'static str {
     use std::os::unix::fs::FileTypeExt as _;
-    let name = match kind {
+    match kind {
         _ if kind.is_symlink() => "a symbolic link",
         _ if kind.is_dir() => "a directory",
         _ if kind.is_fifo() => "a FIFO",
         _ => "a special file",
-    };
-    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {name}, not a regular file"))
+    }
 }
 
 fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Rejection {

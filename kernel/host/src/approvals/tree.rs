@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
 use crate::builder::PlannedFile;
+use crate::discovery::irregular_kind;
 use crate::loader::hex;
 
 /// What an extension's folder may hold at most.
@@ -37,10 +38,12 @@ pub enum TreeError {
         source: io::Error,
     },
     /// Something that is neither a file nor a folder.
-    #[error("{}: neither a file nor a folder, which is all that an extension may consist of", path.display())]
+    #[error("{}: it is {kind}, not a regular file", path.display())]
     NotAFile {
         /// The link, pipe, socket or device.
         path: PathBuf,
+        /// Its kind, with an article.
+        kind: &'static str,
     },
     /// A name that is not UTF-8.
     #[error("{}: the name is not UTF-8", path.display())]
@@ -183,7 +186,10 @@ fn walk(folder: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
                     files.push((below, path));
                 }
             } else {
-                return Err(TreeError::NotAFile { path });
+                return Err(TreeError::NotAFile {
+                    path,
+                    kind: irregular_kind(metadata.file_type()),
+                });
             }
             if files.len() + folders.len() > MOST_FILES || bytes > MOST_BYTES || depth > DEEPEST {
                 return Err(TreeError::TooLarge { path: folder.to_owned() });
@@ -206,7 +212,8 @@ fn read(path: &Path, bytes: &mut Vec<u8>) -> Result<bool, TreeError> {
     let file: File = options.open(path).map_err(io)?;
     let metadata = file.metadata().map_err(io)?;
     if !metadata.is_file() {
-        return Err(TreeError::NotAFile { path: path.to_owned() });
+        let kind = irregular_kind(metadata.file_type());
+        return Err(TreeError::NotAFile { path: path.to_owned(), kind });
     }
     let read = file.take(MOST_BYTES + 1).read_to_end(bytes).map_err(io)?;
     if read as u64 > MOST_BYTES {
@@ -336,7 +343,9 @@ mod tests {
         let folder = sample();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("lib/link")).unwrap();
         let error = read_tree(folder.path()).unwrap_err();
-        assert!(matches!(&error, TreeError::NotAFile { path } if path.ends_with("lib/link")));
+        let place = folder.path().join("lib/link");
+        let expected = format!("{}: it is a symbolic link, not a regular file", place.display());
+        assert_eq!(error.to_string(), expected);
         fs::remove_file(folder.path().join("lib/link")).unwrap();
         let pipe = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();

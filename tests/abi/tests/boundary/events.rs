@@ -72,8 +72,12 @@ async fn an_extension_can_ask_for_one_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_given_to_those_that_declare_it() {
-    let home = misbehaving(home_with("a", "secrets: [WEATHER_KEY, UNSET_KEY]"), "b", "")
-        .file(".env", "WEATHER_KEY=sunny\n");
+    let home = misbehaving(
+        home_with("a", "secrets: [WEATHER_KEY, UNSET_KEY, {name: SPARE_KEY, optional: true}]"),
+        "b",
+        "",
+    )
+    .file(".env", "WEATHER_KEY=sunny\n");
     let rig = Rig::boot(home).await;
     let ask = |name: &str| json!({"do": "secret", "name": name});
     assert_eq!(rig.done("a", ask("WEATHER_KEY")).await, "Secret(…) is sunny");

@@ -166,7 +166,7 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
     --- stdout
     rejected sample in phase approve
       manifest: [HOME]/sandbox/extensions/sample/manifest.yaml
-      reason: [HOME]/sandbox/extensions/sample/link: neither a file nor a folder, which is all that an extension may consist of
+      reason: [HOME]/sandbox/extensions/sample/link: it is a symbolic link, not a regular file
       hint: put a copy of the file in its place
     ");
 }
