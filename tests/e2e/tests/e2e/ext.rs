@@ -121,7 +121,7 @@ fn a_new_extension_is_three_files_and_the_next_three_commands() {
     id: rss_reader
     name: Rss reader
     version: 0.1.0
-    description: Says in one sentence what this extension is for.
+    description: Describe the purpose of this extension in one sentence.
     entrypoint: rss_reader
     ");
     let cargo = read("Cargo.toml").replace(&repository().display().to_string(), "[REPOSITORY]");
@@ -144,7 +144,7 @@ fn a_new_extension_is_three_files_and_the_next_three_commands() {
     panic = "unwind"
     strip = "symbols"
 
-    # Not part of any workspace around it.
+    # Keeps the crate out of any workspace in a parent directory.
     [workspace]
     "#);
     let source = read("src/lib.rs");

@@ -1,5 +1,5 @@
 #!/bin/sh
-# {{title}}: replace the last line by the work.
+# {{title}}: replace the last line with the actual work.
 set -eu
 
 if [ "$#" -ne 1 ]; then
