@@ -88,9 +88,9 @@ fn every_request_gets_its_answer() {
             }),
         ),
         result(json!("two"), json!({})),
-        error(Value::Null, -32700, "this is no request"),
-        error(Value::Null, -32700, "this is no request"),
-        error(json!(3), -32601, "no method 'resources/list'"),
+        error(Value::Null, -32700, "not a valid request"),
+        error(Value::Null, -32700, "not a valid request"),
+        error(json!(3), -32601, "method 'resources/list' not found"),
         result(
             json!(4),
             json!({
@@ -101,7 +101,7 @@ fn every_request_gets_its_answer() {
         ),
         error(json!(5), -32602, "missing arguments: ['text'], unknown arguments: []"),
         error(json!(6), -32602, "missing arguments: [], unknown arguments: ['txet']"),
-        error(json!(7), -32602, "no tool 'other'"),
+        error(json!(7), -32602, "tool 'other' not found"),
         failed(8, "the text has more than 3 words; pass it in parts"),
         failed(9, "the tool failed: AttributeError: 'int' object has no attribute 'split'"),
     ];

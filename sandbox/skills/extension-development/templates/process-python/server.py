@@ -1,21 +1,21 @@
 """A process extension: an MCP server on standard input and output.
 
-To make it yours:
-1. Choose an id: it names the folder, and `id` in manifest.yaml.
+To adapt it:
+1. Choose an id for the directory and for `id` in manifest.yaml.
 2. Write a function for each tool. It takes the arguments by name and returns the text for
-   the model and, where programs may want it, a value (else None). What the model can put
-   right is a ToolError: say what is wrong and what to do instead.
-3. List it in TOOLS: what it does and when to use it, and the schema of its arguments. A tool
-   that changes nothing says readOnlyHint; any other asks a person before it is called.
-Everything below the line stays as it is.
+   the model and, if programs need one, a value (otherwise None). Raise ToolError for errors
+   that the model can correct, and state the error and the correction.
+3. List the function in TOOLS, with its effect, when to use it, and the schema of its
+   arguments. Set readOnlyHint for a tool that changes nothing; any other requires approval.
+Do not change the code below the line.
 
-What holds:
-- Standard output carries the protocol alone. print() goes to the log.
-- Calls come one after the other. One may take 60 seconds, so give every request on the
-  network a timeout; a process that does not answer is killed and started again.
-- What is to be kept goes to DATA_DIR. The folder of this file is a copy that is thrown away.
+Rules:
+- Standard output carries only the protocol. print() goes to the log.
+- Calls arrive one at a time. A call may take 60 seconds, so give every network request a
+  timeout; a process that does not answer is killed and restarted.
+- Write persistent data to DATA_DIR. The directory of this file is a temporary copy.
 - CONFIG is `config` of the manifest with the operator's settings. Secrets that the manifest
-  lists under `secrets` are environment variables, and belong into no result and no log.
+  lists under `secrets` are environment variables; never put them into a result or a log.
 """
 
 import json
@@ -29,7 +29,7 @@ DATA_DIR = Path(os.environ.get("SKILLHOST_DATA_DIR", "."))
 
 
 class ToolError(Exception):
-    """What the model can put right."""
+    """An error that the model can correct."""
 
 
 def count_words(text):
@@ -62,7 +62,7 @@ TOOLS = [
 
 
 class Refused(Exception):
-    """A request that is not answered with a result: a code of JSON-RPC and a message."""
+    """A request that fails with a JSON-RPC error code and a message."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -85,7 +85,7 @@ def list_tools(_params):
 def call_tool(params):
     tool = next((tool for tool in TOOLS if tool["name"] == params.get("name")), None)
     if tool is None:
-        raise Refused(-32602, f"no tool {params.get('name')!r}")
+        raise Refused(-32602, f"tool {params.get('name')!r} not found")
     arguments = params.get("arguments") or {}
     schema = tool["inputSchema"]
     missing = [name for name in schema.get("required", []) if name not in arguments]
@@ -96,7 +96,7 @@ def call_tool(params):
         text, value = tool["function"](**arguments)
     except ToolError as error:
         return {"content": [{"type": "text", "text": str(error)}], "isError": True}
-    except Exception as error:  # The model learns of it, the log has the place.
+    except Exception as error:  # The model receives the message, the log the traceback.
         traceback.print_exc()
         text = f"the tool failed: {type(error).__name__}: {error}"
         return {"content": [{"type": "text", "text": text}], "isError": True}
@@ -113,19 +113,19 @@ METHODS = {
 
 
 def answer(line):
-    """The answer to one line, or None where it asks for none."""
+    """Returns the response to one line, or None if the line requires none."""
     try:
         request = json.loads(line)
         method, params = request["method"], request.get("params") or {}
     except (ValueError, TypeError, KeyError, AttributeError):
-        error = {"code": -32700, "message": "this is no request"}
+        error = {"code": -32700, "message": "not a valid request"}
         return {"jsonrpc": "2.0", "id": None, "error": error}
     if "id" not in request:
-        return None  # A notification, such as that the client is ready.
+        return None  # A notification, such as `notifications/initialized`.
     reply = {"jsonrpc": "2.0", "id": request["id"]}
     try:
         if method not in METHODS:
-            raise Refused(-32601, f"no method {method!r}")
+            raise Refused(-32601, f"method {method!r} not found")
         reply["result"] = METHODS[method](params)
     except Refused as refused:
         reply["error"] = {"code": refused.code, "message": str(refused)}

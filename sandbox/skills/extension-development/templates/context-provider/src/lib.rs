@@ -1,7 +1,7 @@
 //! The operator's rules as a block in every prompt.
 //!
 //! The pattern to keep: the text is rendered once and shared. A turn costs one pointer copy, and
-//! the block is byte-identical from turn to turn, which is what prompt caches need.
+//! the block is byte-identical from turn to turn, as prompt caches require.
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
@@ -13,12 +13,12 @@ struct Config {
     rules: Vec<String>,
 }
 
-/// Renders the block; no rules, no block.
+/// Renders the block, or returns `None` if there are no rules.
 fn render(rules: &[String]) -> Option<Arc<str>> {
     if rules.is_empty() {
         return None;
     }
-    // One line per rule: a line break inside a rule must not look like a rule of its own.
+    // One line per rule: a line break inside a rule must not look like a separate rule.
     let lines: Vec<String> = rules
         .iter()
         .map(|rule| format!("- {}", rule.split_whitespace().collect::<Vec<_>>().join(" ")))
@@ -41,14 +41,14 @@ impl Extension for HouseRules {
 
 #[async_trait]
 impl ContextProvider for HouseRules {
-    /// Before the skill catalog (60) and memory (100).
+    /// Places the block before the skill catalog (60) and memory (100).
     fn context_priority(&self) -> i32 {
         50
     }
 
     async fn get_context(&self, _cx: &CallContext, _prompt: &str) -> Result<Option<Arc<str>>> {
-        // What takes time belongs into a service that prepares the text: after two seconds the
-        // kernel goes on without this block.
+        // Prepare slow content in a service: after two seconds the kernel continues without this
+        // block.
         Ok(self.block.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! A background service that reacts to events and ends when it is told to.
+//! A background service that reacts to events and ends on cancellation.
 //!
 //! The pattern to keep: every wait also waits for the cancellation token, and one failing round
 //! does not end the service.
@@ -14,7 +14,7 @@ struct Config {
     topic: String,
 }
 
-/// Describes one event to a person; a payload it does not know is no reason to fail.
+/// Describes one event for the operator; an unknown payload is not an error.
 fn describe(event: &Event) -> String {
     let payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
     let text = |key: &str| payload.get(key).and_then(Value::as_str);
@@ -44,12 +44,12 @@ impl Extension for SkillWatch {
 impl ServiceProvider for SkillWatch {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
         let mut events = self.cx.subscribe(&self.config.topic).await?;
-        // `None` is the cancellation: the service ends, and ending is not an error.
+        // `None` means cancellation: the service ends, and ending is not an error.
         while let Some(event) = cancel.run_until_cancelled(events.next()).await {
-            // No event comes after an error here, so this one does end the service.
+            // No events follow an error here, so this error ends the service.
             let line = describe(&event?);
             if let Err(error) = self.cx.notify(&line).await {
-                tracing::warn!(%error, line, "the operator was not told");
+                tracing::warn!(%error, line, "notifying the operator failed");
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! A checklist for each agent, offered as two tools.
 //!
-//! The pattern to keep: the behaviour is in `Lists`, which knows nothing of the kernel and is
-//! tested as it is; the provider below only translates.
+//! The pattern to keep: `Lists` implements the behavior and is tested without a kernel; the
+//! provider below only translates.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -32,7 +32,7 @@ impl Lists {
 
     /// Appends `item` and returns its number; at most `max` items fit.
     fn add(&mut self, agent: &str, item: &str, max: usize) -> Result<usize> {
-        // One line per item: a line break must not look like an item of its own.
+        // One line per item: a line break must not look like a separate item.
         let item = item.split_whitespace().collect::<Vec<_>>().join(" ");
         if item.is_empty() {
             return Err(ExtError::invalid_argument("the item is empty")
@@ -55,14 +55,14 @@ impl Lists {
         match fs::read(folder.join(Self::FILE)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 ExtError::failed(format!("{} is damaged: {error}", Self::FILE))
-                    .with_hint("move the file away to begin with empty lists")
+                    .with_hint("move the file away to start with empty lists")
             }),
             Err(error) if error.kind() == IoKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Writes a new file and puts it in place of the old one: a crash leaves one of the two.
+    /// Writes a new file and renames it over the old one: a crash leaves one of the two.
     fn save(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_vec(self).map_err(|error| ExtError::failed(error.to_string()))?;
         let draft = folder.join(format!("{}.new", Self::FILE));
@@ -93,13 +93,13 @@ struct Checklist {
 impl Extension for Checklist {
     fn new(cx: ExtensionContext) -> Result<Self> {
         let config = cx.config()?;
-        // `data_path` makes no directory: being loaded leaves no trace, the first write does.
+        // `data_path` does not create the directory; the first write does.
         let lists = Mutex::new(Lists::load(cx.data_path())?);
         Ok(Self { cx, config, lists })
     }
 }
 
-/// Unknown arguments are refused, so that a model's misspelling is not ignored in silence.
+/// Rejects unknown arguments, so that a model's misspelling is not silently ignored.
 #[derive(Deserialize)]
 #[serde(crate = "serde", deny_unknown_fields)]
 struct AddArgs {
@@ -128,14 +128,15 @@ impl ToolProvider for Checklist {
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
-        // Whose list it is comes from the call context: a model cannot name another agent's.
+        // The owner of the list comes from the call context: a model cannot name another agent's.
         let agent = cx.agent_id.as_str();
-        // No guard is ever held across an `.await`, and a poisoned lock is no reason to fail.
+        // The guard is never held across an `.await`. A poisoned lock is still usable, because
+        // `lists` changes only after a successful save.
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         match tool {
             "checklist_add" => {
                 let args: AddArgs = args.parse()?;
-                // What could not be saved was not added.
+                // An item that cannot be saved is not added.
                 let mut next = lists.clone();
                 let number = next.add(agent, &args.item, self.config.max_items)?;
                 next.save(&self.cx.data_dir()?)?;
@@ -180,12 +181,12 @@ mod tests {
     #[test]
     fn what_was_saved_is_loaded() {
         let folder = std::env::temp_dir().join(format!("checklist-test-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("the system's folder can be written to");
+        fs::create_dir_all(&folder).expect("the temporary directory is writable");
         let mut lists = Lists::default();
         assert_eq!(Lists::load(&folder), Ok(lists.clone()));
         assert_eq!(lists.add("a", "one", 9), Ok(1));
         assert_eq!(lists.save(&folder), Ok(()));
         assert_eq!(Lists::load(&folder), Ok(lists));
-        fs::remove_dir_all(&folder).expect("it was made above");
+        fs::remove_dir_all(&folder).expect("the directory was created above");
     }
 }
