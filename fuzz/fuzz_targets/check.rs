@@ -1,4 +1,4 @@
-//! Every rule of every profile.
+//! Fuzzes every rule of every profile.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Bytes to text.
+//! Fuzzes the decoding of bytes to text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

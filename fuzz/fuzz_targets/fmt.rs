@@ -1,4 +1,4 @@
-//! The formatter: what it gives out it leaves as it is.
+//! Fuzzes the formatter: formatting is idempotent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

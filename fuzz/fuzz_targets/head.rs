@@ -1,4 +1,4 @@
-//! The fences, and the head read by itself.
+//! Fuzzes the fences and the head: the head alone parses like the complete file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Head::Complete(length) = head(bytes) {
         assert_eq!(parse_head("beads", &bytes[..length]), parsed);
     }
-    // Behind the head there may be what is not text.
+    // Bytes after the head may not be text.
     if let Ok(whole) = parse("beads", bytes) {
         assert_eq!(whole.parsed, parsed);
     }

@@ -1,4 +1,4 @@
-//! A whole file: loaded, or an error that says why not.
+//! Fuzzes a complete file: it parses, or a diagnostic is an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

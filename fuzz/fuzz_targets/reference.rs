@@ -1,4 +1,4 @@
-//! The reference validator over again: its own YAML, its properties and its prompt.
+//! Fuzzes the clone of the reference validator: its own YAML, its properties and its prompt.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The search index: any texts, any query, either analysis; a change gives what a build would.
+//! Fuzzes the search index: any texts, any query, either analysis; an update equals a rebuild.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

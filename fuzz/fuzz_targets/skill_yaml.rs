@@ -1,4 +1,4 @@
-//! The extended specification in a `skill.yaml`.
+//! Fuzzes the extended specification in a `skill.yaml`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

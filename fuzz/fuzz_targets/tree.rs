@@ -1,4 +1,4 @@
-//! A frontmatter: a bounded number of parser events, and what is printed reads back the same.
+//! Fuzzes a frontmatter: the number of parser events is bounded, and printed text parses the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
     if let Value::Mapping(root) = tree.root {
         let printed = print(&root);
         let again = parse(&printed, 2);
-        // Near the limits the printed text can be over one of them.
+        // If the tree is near a limit, the printed text can exceed it.
         if again.gap.is_none() {
             assert!(again.root.same_content(&Value::Mapping(root)), "{printed}");
         }
