@@ -1,6 +1,6 @@
 //! What the tools are told to models as.
 
-use skillhost_sdk::{Approval, ToolSpec, Value, json};
+use skillhost_sdk::{ApprovalPolicy, ToolSpec, Value, json};
 
 use crate::patch::FILES;
 
@@ -105,7 +105,7 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
 }
 
 fn asking(spec: ToolSpec) -> ToolSpec {
-    spec.needs_approval(Approval::UnlessGranted)
+    spec.needs_approval(ApprovalPolicy::UnlessGranted)
 }
 
 fn object(properties: &Value, required: &[&str]) -> Value {

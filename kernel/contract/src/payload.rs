@@ -25,7 +25,7 @@ pub use review::{ReviewDecision, ReviewOffer, ReviewRequest};
 pub mod host_method {
     /// [`super::Event`] without a source → nothing.
     pub const EMIT: &str = "emit";
-    /// [`super::Subscribe`] → [`super::SubscriptionId`].
+    /// [`super::SubscribeRequest`] → [`super::SubscriptionId`].
     pub const SUBSCRIBE: &str = "subscribe";
     /// [`super::SubscriptionId`] → the next [`super::Event`], waiting for it.
     pub const NEXT_EVENT: &str = "next_event";
@@ -35,13 +35,13 @@ pub mod host_method {
     pub const CALL_TOOL: &str = "call_tool";
     /// Prefix of `provider/<extension>/<interface>/<method>`: bytes → bytes.
     pub const PROVIDER: &str = "provider/";
-    /// [`super::Notice`] → nothing.
+    /// [`super::UserNotice`] → nothing.
     pub const NOTIFY: &str = "notify";
     /// [`super::SecretRequest`] → [`super::SecretValue`].
     pub const SECRET: &str = "secret";
     /// [`super::AgentTask`] → [`super::AgentAnswer`].
     pub const RUN_AGENT: &str = "run_agent";
-    /// [`super::Notice`] with the reason → nothing.
+    /// [`super::UserNotice`] with the reason → nothing.
     pub const REQUEST_RESTART: &str = "request_restart";
 }
 
@@ -51,11 +51,11 @@ pub mod skill_interface {
     pub const NAME: &str = "skill";
     /// [`super::SkillRequest`] → [`super::SkillContent`].
     pub const GET_SKILL_CONTENT: &str = "get_skill_content";
-    /// Nothing → [`super::Generation`].
+    /// Nothing → [`super::SkillGeneration`].
     pub const GENERATION: &str = "generation";
-    /// [`super::ActivateSkill`] → [`super::ActiveSkill`].
+    /// [`super::ActivateSkillRequest`] → [`super::ActiveSkill`].
     pub const ACTIVATE: &str = "activate";
-    /// [`super::SkillCreated`] → nothing.
+    /// [`super::SkillCreatedReport`] → nothing.
     pub const SKILL_CREATED: &str = "skill_created";
     /// [`super::PublishedRequest`] → [`super::PublishedSkills`].
     pub const LIST_PUBLISHED: &str = "list_published";
@@ -79,7 +79,7 @@ pub mod skill_interface {
 pub mod embedding_interface {
     /// Name of the interface.
     pub const NAME: &str = "embedding";
-    /// Nothing → [`super::ModelInfo`].
+    /// Nothing → [`super::EmbeddingModelInfo`].
     pub const MODEL: &str = "model";
     /// [`super::EmbedRequest`] → no JSON but the vectors one after the other in the order of the
     /// texts, each component a little-endian `f32`.
@@ -90,7 +90,7 @@ pub mod embedding_interface {
 pub mod event_interface {
     /// Name of the interface.
     pub const NAME: &str = "event";
-    /// [`super::HandleEvent`] → nothing.
+    /// [`super::HandleEventRequest`] → nothing.
     pub const HANDLE: &str = "handle";
 }
 
@@ -98,7 +98,7 @@ pub mod event_interface {
 pub mod scheduler_interface {
     /// Name of the interface.
     pub const NAME: &str = "scheduler";
-    /// [`super::RunTask`] → a line about what was done, or nothing.
+    /// [`super::RunTaskRequest`] → a line about what was done, or nothing.
     pub const RUN: &str = "run";
 }
 
@@ -179,7 +179,7 @@ impl ErrorKind {
 /// Who stands behind a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum CallOrigin {
     /// A model running as an agent.
     #[default]
     Agent,
@@ -243,7 +243,7 @@ pub struct CallContext {
     pub catalog: CatalogScope,
     /// Who stands behind the call.
     #[serde(default)]
-    pub origin: Origin,
+    pub origin: CallOrigin,
     /// What the call belongs to: the message of a user, or the event, that everything began with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
@@ -256,7 +256,7 @@ pub struct CallContext {
 /// When a tool asks before it acts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Approval {
+pub enum ApprovalPolicy {
     /// It never asks.
     #[default]
     Never,
@@ -269,7 +269,7 @@ pub enum Approval {
 /// To whom a tool is offered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Audience {
+pub enum ToolAudience {
     /// Models and operators.
     #[default]
     Agent,
@@ -298,10 +298,10 @@ pub struct ToolSpec {
     pub destructive: bool,
     /// When it asks before it acts.
     #[serde(default)]
-    pub needs_approval: Approval,
+    pub needs_approval: ApprovalPolicy,
     /// To whom it is offered.
     #[serde(default)]
-    pub audience: Audience,
+    pub audience: ToolAudience,
 }
 
 /// What a tool answers: text for the model and, beside it, a value for programs.
@@ -413,7 +413,7 @@ impl Event {
 
 /// An event that an extension is to handle. It may come more than once, with the same id.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct HandleEvent {
+pub struct HandleEventRequest {
     /// Who calls: an operator, with the event's correlation id.
     pub context: CallContext,
     /// The event.
@@ -424,7 +424,7 @@ pub struct HandleEvent {
 
 /// A task of a schedule that is due.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RunTask {
+pub struct RunTaskRequest {
     /// Who calls: an operator.
     pub context: CallContext,
     /// Name of the task, from the manifest.
@@ -433,7 +433,7 @@ pub struct RunTask {
 
 /// Asks for the events whose topic is `topic` or begins with `topic` and a dot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Subscribe {
+pub struct SubscribeRequest {
     /// Topic or prefix; empty means every event.
     pub topic: String,
 }
@@ -458,7 +458,7 @@ pub struct ToolCall {
 
 /// A line for the person who runs the kernel.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Notice {
+pub struct UserNotice {
     /// One line.
     pub text: String,
 }
@@ -487,7 +487,7 @@ pub struct SkillRequest<'a> {
 
 /// Says that an agent created a skill: what a tool reports that writes files for agents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SkillCreated {
+pub struct SkillCreatedReport {
     /// The context of the call that created it, passed on.
     pub context: CallContext,
     /// The skill.
@@ -511,7 +511,7 @@ pub struct SkillContent {
 
 /// A skill that an agent works by, or is to work by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActivateSkill {
+pub struct ActivateSkillRequest {
     /// Who: an agent sees what its catalog shows, an operator what users may invoke.
     pub context: CallContext,
     /// The skill.
@@ -535,14 +535,14 @@ pub struct ActiveSkill {
 
 /// A number that changes whenever any skill's content may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Generation {
+pub struct SkillGeneration {
     /// The generation.
     pub generation: u64,
 }
 
 /// The model that turns texts into vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelInfo {
+pub struct EmbeddingModelInfo {
     /// Names the model and everything that changes its vectors: vectors kept under one id can be
     /// compared with each other and with nothing else.
     pub id: String,
@@ -594,6 +594,6 @@ mod tests {
         let text = r#"{"agent_id":"a","session_id":"s","turn_id":"t","call_id":7,"new_field":1}"#;
         let context: CallContext = serde_json::from_str(text).unwrap();
         assert_eq!(context.call_id, 7);
-        assert_eq!(context.origin, Origin::Agent);
+        assert_eq!(context.origin, CallOrigin::Agent);
     }
 }

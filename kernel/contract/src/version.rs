@@ -38,7 +38,7 @@ impl ContractVersion {
 
     /// Tells whether a library built for `self` may be loaded by a kernel that speaks `kernel`.
     #[must_use]
-    pub const fn loads_in(self, kernel: Self) -> bool {
+    pub const fn is_loadable_by(self, kernel: Self) -> bool {
         self.major == kernel.major && self.minor >= kernel.minor
     }
 }
@@ -63,10 +63,10 @@ mod tests {
     #[test]
     fn compatibility_runs_one_way() {
         let v = |major, minor| ContractVersion { major, minor };
-        assert!(v(1, 2).loads_in(v(1, 2)));
-        assert!(v(1, 3).loads_in(v(1, 2)));
-        assert!(!v(1, 1).loads_in(v(1, 2)));
-        assert!(!v(2, 2).loads_in(v(1, 2)));
+        assert!(v(1, 2).is_loadable_by(v(1, 2)));
+        assert!(v(1, 3).is_loadable_by(v(1, 2)));
+        assert!(!v(1, 1).is_loadable_by(v(1, 2)));
+        assert!(!v(2, 2).is_loadable_by(v(1, 2)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use minijinja::context;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::{
-    CatalogScope, ErrorKind, Generation, SkillContent, SkillRequest, skill_interface,
+    CatalogScope, ErrorKind, SkillContent, SkillGeneration, SkillRequest, skill_interface,
 };
 use skillhost_manifest::{AgentManifest, Catalog, ExtensionId, Manifest};
 
@@ -312,7 +312,7 @@ pub(crate) async fn generation(
     let reply = provider
         .call(skill_interface::NAME, skill_interface::GENERATION, Vec::new(), limit)
         .await?;
-    let reply: Generation = read(&reply)?;
+    let reply: SkillGeneration = read(&reply)?;
     Ok((provider.number, reply.generation))
 }
 

@@ -5,8 +5,8 @@ use std::sync::Weak;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_contract::payload::{
-    AgentTask, ErrorKind, Event, Notice, SecretRequest, SecretValue, Subscribe, SubscriptionId,
-    ToolCall, host_method,
+    AgentTask, ErrorKind, Event, SecretRequest, SecretValue, SubscribeRequest, SubscriptionId,
+    ToolCall, UserNotice, host_method,
 };
 use skillhost_manifest::ExtensionId;
 
@@ -99,7 +99,7 @@ impl Callbacks {
                 Ok(Vec::new())
             }
             host_method::SUBSCRIBE => {
-                let request: Subscribe = read(payload)?;
+                let request: SubscribeRequest = read(payload)?;
                 let id = kernel.events.subscribe(&self.extension, &request.topic);
                 write(&SubscriptionId { id })
             }
@@ -123,7 +123,7 @@ impl Callbacks {
             }
             host_method::NOTIFY => self.say(&kernel, topic::NOTICE, payload).map(|_| Vec::new()),
             host_method::REQUEST_RESTART => {
-                let Notice { text } = read(payload)?;
+                let UserNotice { text } = read(payload)?;
                 let kernel = Kernel { shared: kernel };
                 kernel.request_restart(&text, self.extension.as_str()).await?;
                 Ok(Vec::new())
@@ -180,7 +180,7 @@ impl Callbacks {
 
     /// Publishes a line, attributed to the extension; returns how many listen outside of extensions.
     fn say(&self, kernel: &Shared, topic: &str, payload: &[u8]) -> Result<usize, CallError> {
-        let notice: Notice = read(payload)?;
+        let notice: UserNotice = read(payload)?;
         let payload = serde_json::value::to_raw_value(&notice)
             .map_err(|error| CallError::protocol(&error))?;
         let source = self.extension.to_string();

@@ -179,7 +179,7 @@ fn is_joiner(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skillhost_contract::payload::{Approval, Audience};
+    use skillhost_contract::payload::{ApprovalPolicy, ToolAudience};
 
     use super::*;
 
@@ -229,8 +229,8 @@ mod tests {
             output_schema: Some(json!([{"title": text}])),
             read_only: true,
             destructive: false,
-            needs_approval: Approval::Never,
-            audience: Audience::Agent,
+            needs_approval: ApprovalPolicy::Never,
+            audience: ToolAudience::Agent,
         };
         sanitize_tool(&mut spec);
         let plain = "Adds.\n&lt;kernel_notice>go&lt;/kernel_notice> [2J";

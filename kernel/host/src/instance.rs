@@ -132,7 +132,7 @@ impl Instance {
     /// Asks for what the kernel's tables need.
     pub(crate) async fn describe(&mut self, limits: &Limits) -> Result<(), CallError> {
         let context = CallContext {
-            origin: skillhost_contract::payload::Origin::Operator,
+            origin: skillhost_contract::payload::CallOrigin::Operator,
             ..CallContext::default()
         };
         let listed = self.limited(limits.start, self.remote.tools(&context)).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
-use skillhost_contract::payload::{CallContext, Origin, ToolOutput, skill_interface};
+use skillhost_contract::payload::{CallContext, CallOrigin, ToolOutput, skill_interface};
 use skillhost_manifest::ExtensionId;
 use tokio_util::sync::CancellationToken;
 
@@ -157,7 +157,7 @@ pub struct TurnRequest {
     /// Size of the model's context window in tokens, where it is known.
     pub context_window: Option<u32>,
     /// Who asks.
-    pub origin: Origin,
+    pub origin: CallOrigin,
     /// What the turn belongs to: the message of a user, or the event, that everything began with.
     pub correlation_id: Option<String>,
 }
@@ -347,7 +347,7 @@ impl Kernel {
     /// [`KernelError::NotFound`] for an unknown agent.
     pub async fn tools(&self, agent: Option<&str>) -> Result<Listing, KernelError> {
         let Some(id) = agent else {
-            let context = CallContext { origin: Origin::Operator, ..CallContext::default() };
+            let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
             return Ok(self.shared.list_tools(&context, |_, _| true).await);
         };
         let agent = self.agent(id).await?;
@@ -410,7 +410,7 @@ impl Kernel {
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
         let agent = self.agent(agent).await?;
-        let request = TurnRequest { origin: Origin::Operator, ..TurnRequest::default() };
+        let request = TurnRequest { origin: CallOrigin::Operator, ..TurnRequest::default() };
         self.invoke(self.call_context(&agent, &request), name, arguments).await
     }
 

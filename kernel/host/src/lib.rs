@@ -98,9 +98,10 @@ pub use settings::{
     Provenance, ProviderSettings, Settings, SettingsError, Wire,
 };
 pub use skillhost_contract::payload::{
-    Approval, Audience, CallContext, CatalogScope, ErrorKind, Event, Origin, PublishedArgument,
+    ApprovalPolicy, CallContext, CallOrigin, CatalogScope, ErrorKind, Event, PublishedArgument,
     PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
-    PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, SkillRef, ToolOutput, ToolSpec,
+    PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, SkillRef, ToolAudience,
+    ToolOutput, ToolSpec,
 };
 pub use skillhost_events::{
     DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, Tail,

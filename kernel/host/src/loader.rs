@@ -308,7 +308,7 @@ fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LoadErro
         .map_err(|_| missing(VERSION_SYMBOL))?;
     // SAFETY: a symbol's address in a mapped library, aligned by its linker.
     let built = ContractVersion::unpack(unsafe { version.read() });
-    if !built.loads_in(CONTRACT) {
+    if !built.is_loadable_by(CONTRACT) {
         return Err(LoadError::WrongContract { path: path.to_owned(), built });
     }
     // SAFETY: the contract says that this symbol is an abi_stable library header, which checks

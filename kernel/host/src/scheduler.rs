@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skillhost_contract::payload::{
-    AgentTask, CallContext, ErrorKind, Event, Origin, RunTask, scheduler_interface,
+    AgentTask, CallContext, CallOrigin, ErrorKind, Event, RunTaskRequest, scheduler_interface,
 };
 use skillhost_events::ScheduleRun;
 use skillhost_manifest::{Action, Manifest};
@@ -225,12 +225,13 @@ impl Stage for World {
         let later = limit.saturating_add(Duration::from_secs(1));
         match &planned.schedule.action {
             Action::Task(task) => {
-                let task = RunTask { context: context(Origin::Operator), task: task.clone() };
+                let task =
+                    RunTaskRequest { context: context(CallOrigin::Operator), task: task.clone() };
                 kernel.run_library_task(planned, &task, later).await
             }
             Action::Tool { name, arguments } => {
                 // What the tool calls in turn has nobody's consent.
-                let context = context(Origin::Agent);
+                let context = context(CallOrigin::Agent);
                 let (owner, arguments) = (&planned.owner, arguments.to_string());
                 let call = kernel.invoke_scheduled(owner, &context, name, &arguments, later);
                 let output = call.await.map_err(CallError::from)?;
@@ -244,7 +245,7 @@ impl Stage for World {
             }
             Action::Prompt(prompt) => {
                 let (agent_id, task) = (planned.owner.to_string(), prompt.clone());
-                let context = context(Origin::Agent);
+                let context = context(CallOrigin::Agent);
                 let answer = kernel.run_task(AgentTask { context, agent_id, task }).await?;
                 Ok(line(&answer.text))
             }
@@ -269,7 +270,7 @@ impl Kernel {
     async fn run_library_task(
         &self,
         planned: &Planned,
-        task: &RunTask,
+        task: &RunTaskRequest,
         limit: Duration,
     ) -> Result<Option<String>, CallError> {
         let (owner, interface) = (&planned.owner, scheduler_interface::NAME);

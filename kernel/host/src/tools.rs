@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost_contract::payload::{Audience, CallContext, Origin, ToolSpec};
+use skillhost_contract::payload::{CallContext, CallOrigin, ToolAudience, ToolSpec};
 use skillhost_manifest::{ExtensionId, Manifest};
 
 use crate::boot::RESERVED;
@@ -199,7 +199,7 @@ impl ToolTable {
     }
 
     /// Finds a tool that a caller may know of.
-    pub(crate) fn find(&self, name: &str, origin: Origin) -> Result<&Entry, KernelError> {
+    pub(crate) fn find(&self, name: &str, origin: CallOrigin) -> Result<&Entry, KernelError> {
         match self.entries.get(name) {
             Some(entry) if entry.offered_to(origin) => Ok(entry),
             _ => {
@@ -212,7 +212,7 @@ impl ToolTable {
 
     /// What an agent's `uses_tools` may name: every owner of tools and every tool for agents.
     pub(crate) fn usable(&self) -> BTreeSet<&str> {
-        let agents = self.entries.iter().filter(|(_, entry)| entry.offered_to(Origin::Agent));
+        let agents = self.entries.iter().filter(|(_, entry)| entry.offered_to(CallOrigin::Agent));
         agents.flat_map(|(name, entry)| [name.as_str(), entry.owner.as_str()]).collect()
     }
 }
@@ -266,12 +266,12 @@ impl Entry {
     }
 
     /// Operators' tools exist for operators only, tools that act for a run for agents only.
-    fn offered_to(&self, origin: Origin) -> bool {
+    fn offered_to(&self, origin: CallOrigin) -> bool {
         match self.body {
             ToolBody::Library => {
-                self.spec.audience == Audience::Agent || origin == Origin::Operator
+                self.spec.audience == ToolAudience::Agent || origin == CallOrigin::Operator
             }
-            ToolBody::Kernel | ToolBody::Agent => origin == Origin::Agent,
+            ToolBody::Kernel | ToolBody::Agent => origin == CallOrigin::Agent,
         }
     }
 }
@@ -391,8 +391,8 @@ mod tests {
             output_schema: None,
             read_only: true,
             destructive: false,
-            needs_approval: skillhost_contract::payload::Approval::Never,
-            audience: Audience::Agent,
+            needs_approval: skillhost_contract::payload::ApprovalPolicy::Never,
+            audience: ToolAudience::Agent,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use skillhost_contract::payload::{Origin, SkillRef};
+use skillhost_contract::payload::{CallOrigin, SkillRef};
 
 use crate::channel::Decision;
 use crate::home::Home;
@@ -40,7 +40,7 @@ pub struct RunHeader {
     /// The model, `provider/model`.
     pub model: String,
     /// Who stands behind the run.
-    pub origin: Origin,
+    pub origin: CallOrigin,
 }
 
 /// One line of a transcript.
@@ -269,7 +269,7 @@ mod tests {
             thread: Some("thread-1".into()),
             agent: "worker".into(),
             model: "script/demo".into(),
-            origin: Origin::Operator,
+            origin: CallOrigin::Operator,
         }
     }
 

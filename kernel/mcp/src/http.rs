@@ -1,6 +1,6 @@
 //! Many clients over streamable HTTP, at one path.
 //!
-//! A request is decided about by its head alone: the `Host` and `Origin`, so that no web page reaches
+//! A request is decided about by its head alone: the `Host` and `CallOrigin`, so that no web page reaches
 //! a server on loopback under another name; then the bearer token, where there is one. Off loopback
 //! there has to be one. Of a request that is refused no byte of the body is read. Connections that
 //! have not come that far have places of their own and five seconds for a head, so that they keep no

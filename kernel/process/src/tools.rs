@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents, Tool};
 use serde_json::Value;
-use skillhost_kernel::{Approval, Audience, CallError, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_kernel::{ApprovalPolicy, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec};
 
 use crate::wire::OVERSIZED;
 use crate::{error, printable};
@@ -29,8 +29,8 @@ pub(crate) fn spec(tool: Tool) -> Result<ToolSpec, CallError> {
             ),
             hint: "it is one of never, unless_granted and always".to_owned(),
         })?,
-        None if read_only => Approval::Never,
-        None => Approval::UnlessGranted,
+        None if read_only => ApprovalPolicy::Never,
+        None => ApprovalPolicy::UnlessGranted,
     };
     let schema = |schema: Arc<_>| Value::Object(Arc::unwrap_or_clone(schema));
     Ok(ToolSpec {
@@ -41,7 +41,7 @@ pub(crate) fn spec(tool: Tool) -> Result<ToolSpec, CallError> {
         read_only,
         destructive: hints.destructive_hint.unwrap_or(false),
         needs_approval,
-        audience: Audience::Agent,
+        audience: ToolAudience::Agent,
     })
 }
 
@@ -114,15 +114,15 @@ mod tests {
     #[test]
     fn a_tool_asks_first_unless_it_only_reads_or_says_otherwise() {
         let approval = |more| read(&more).unwrap().needs_approval;
-        assert_eq!(approval(json!({})), Approval::UnlessGranted);
+        assert_eq!(approval(json!({})), ApprovalPolicy::UnlessGranted);
         let read_only = json!({"readOnlyHint": true});
-        assert_eq!(approval(json!({"annotations": read_only})), Approval::Never);
+        assert_eq!(approval(json!({"annotations": read_only})), ApprovalPolicy::Never);
         let meta = |word: &str| json!({NEEDS_APPROVAL: word});
         assert_eq!(
             approval(json!({"annotations": read_only, "_meta": meta("always")})),
-            Approval::Always
+            ApprovalPolicy::Always
         );
-        assert_eq!(approval(json!({"_meta": meta("never")})), Approval::Never);
+        assert_eq!(approval(json!({"_meta": meta("never")})), ApprovalPolicy::Never);
         let error = read(&json!({"_meta": meta("sometimes")})).unwrap_err();
         assert_eq!(error.message, "the tool `t` has skillhost/needs_approval: \"sometimes\"");
         let hints = json!({"annotations": {"destructiveHint": true}, "description": "D"});
@@ -133,8 +133,8 @@ mod tests {
             output_schema: None,
             read_only: false,
             destructive: true,
-            needs_approval: Approval::UnlessGranted,
-            audience: Audience::Agent,
+            needs_approval: ApprovalPolicy::UnlessGranted,
+            audience: ToolAudience::Agent,
         };
         assert_eq!(read(&hints).unwrap(), expected);
     }

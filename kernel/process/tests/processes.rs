@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost_kernel::{
-    Approval, CallContext, CallError, ErrorKind, ProcessExtension, ProcessSource as _, ProcessStart,
+    ApprovalPolicy, CallContext, CallError, ErrorKind, ProcessExtension, ProcessSource as _,
+    ProcessStart,
 };
 use skillhost_manifest::ExtensionId;
 use skillhost_process::Processes;
@@ -107,9 +108,9 @@ async fn a_process_has_the_tools_it_lists_and_answers_calls() {
     let asks: Vec<_> =
         tools.iter().take(3).map(|t| (&*t.name, t.needs_approval, t.read_only)).collect();
     let expected = [
-        ("echo", Approval::Never, true),
-        ("shout", Approval::Always, false),
-        ("fail", Approval::UnlessGranted, false),
+        ("echo", ApprovalPolicy::Never, true),
+        ("shout", ApprovalPolicy::Always, false),
+        ("fail", ApprovalPolicy::UnlessGranted, false),
     ];
     assert_eq!(asks, expected);
     assert_eq!(call(&process, "echo", "ä\n\"b\"").await.unwrap(), "ä\n\"b\"");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{Approval, CallContext, ProcessSource as _, ProcessStart};
+use skillhost_kernel::{ApprovalPolicy, CallContext, ProcessSource as _, ProcessStart};
 use skillhost_manifest::ExtensionId;
 use skillhost_process::Processes;
 
@@ -128,7 +128,7 @@ async fn the_kernel_starts_it_and_has_its_tool() {
     let process = Processes::default().start(start).await.unwrap();
     let tools = process.tools().await.unwrap();
     let shown: Vec<_> = tools.iter().map(|tool| (&*tool.name, tool.needs_approval)).collect();
-    assert_eq!(shown, [("count_words", Approval::Never)]);
+    assert_eq!(shown, [("count_words", ApprovalPolicy::Never)]);
     let arguments = json!({"text": "a bc"}).to_string();
     let output = process.invoke(&CallContext::default(), "count_words", &arguments).await.unwrap();
     assert_eq!(output.text, "2 words, the longest is 'bc'");

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_contract::payload::{
-    AgentAnswer, AgentTask, CallContext, ErrorKind, Event, ExtensionInit, Generation, Notice,
-    SecretRequest, SecretValue, SkillContent, SkillCreated, SkillRequest, Subscribe,
-    SubscriptionId, ToolCall, host_method, skill_interface,
+    AgentAnswer, AgentTask, CallContext, ErrorKind, Event, ExtensionInit, SecretRequest,
+    SecretValue, SkillContent, SkillCreatedReport, SkillGeneration, SkillRequest, SubscribeRequest,
+    SubscriptionId, ToolCall, UserNotice, host_method, skill_interface,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -134,7 +134,7 @@ impl ExtensionContext {
     /// # Errors
     /// [`ErrorKind::Unavailable`] while the kernel shuts down.
     pub async fn subscribe(&self, topic: &str) -> Result<Subscription> {
-        let request = Subscribe { topic: topic.to_owned() };
+        let request = SubscribeRequest { topic: topic.to_owned() };
         let reply = self.link.call(host_method::SUBSCRIBE, to_bytes(&request)?).await?;
         Ok(Subscription { id: from_bytes(&reply)?, link: self.link.clone() })
     }
@@ -206,7 +206,7 @@ impl ExtensionContext {
     /// # Errors
     /// [`ErrorKind::Unavailable`] while the kernel shuts down.
     pub async fn notify(&self, text: &str) -> Result<()> {
-        let notice = Notice { text: text.to_owned() };
+        let notice = UserNotice { text: text.to_owned() };
         self.link.call(host_method::NOTIFY, to_bytes(&notice)?).await.map(drop)
     }
 
@@ -226,7 +226,7 @@ impl ExtensionContext {
     /// [`ErrorKind::Unavailable`] where nothing would start it again, [`ErrorKind::Conflict`] while
     /// a restart is under way.
     pub async fn request_restart(&self, reason: &str) -> Result<()> {
-        let notice = Notice { text: reason.to_owned() };
+        let notice = UserNotice { text: reason.to_owned() };
         self.link.call(host_method::REQUEST_RESTART, to_bytes(&notice)?).await.map(drop)
     }
 }
@@ -286,7 +286,7 @@ impl SkillClient {
     /// What the provider returns.
     pub async fn generation(&self) -> Result<u64> {
         let reply = self.call(skill_interface::GENERATION, Vec::new()).await?;
-        Ok(from_bytes::<Generation>(&reply)?.generation)
+        Ok(from_bytes::<SkillGeneration>(&reply)?.generation)
     }
 
     /// See [`SkillProvider::skill_created`](crate::SkillProvider::skill_created).
@@ -294,7 +294,7 @@ impl SkillClient {
     /// # Errors
     /// What the provider returns.
     pub async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
-        let created = SkillCreated { context: cx.clone(), skill_id: skill_id.to_owned() };
+        let created = SkillCreatedReport { context: cx.clone(), skill_id: skill_id.to_owned() };
         from_bytes(&self.call(skill_interface::SKILL_CREATED, to_bytes(&created)?).await?)
     }
 

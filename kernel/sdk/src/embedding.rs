@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use skillhost_contract::payload::{
-    EmbedRequest, ErrorKind, ModelInfo, embedding_interface, host_method,
+    EmbedRequest, EmbeddingModelInfo, ErrorKind, embedding_interface, host_method,
 };
 
 use crate::error::{ExtError, Result};
@@ -61,7 +61,7 @@ pub struct EmbeddingClient {
     extension: String,
     link: HostLink,
     limit: Duration,
-    known: Arc<Mutex<Option<ModelInfo>>>,
+    known: Arc<Mutex<Option<EmbeddingModelInfo>>>,
 }
 
 impl fmt::Debug for EmbeddingClient {
@@ -92,9 +92,9 @@ impl EmbeddingClient {
     /// [`ErrorKind::Unavailable`] when the extension is not loaded, [`ErrorKind::Timeout`],
     /// [`ErrorKind::Protocol`] for a model without a name or with an impossible dimension, and what
     /// the provider returns.
-    pub async fn model(&self) -> Result<ModelInfo> {
+    pub async fn model(&self) -> Result<EmbeddingModelInfo> {
         let reply = self.call(embedding_interface::MODEL, Vec::new()).await?;
-        let model: ModelInfo = from_bytes(&reply)?;
+        let model: EmbeddingModelInfo = from_bytes(&reply)?;
         if model.id.is_empty() || !(1..=MOST_COMPONENTS).contains(&model.dimension) {
             let said = format!("`{}` with {} components", model.id, model.dimension);
             return Err(ExtError::new(ErrorKind::Protocol, format!("no such model: {said}")));
@@ -129,7 +129,7 @@ impl EmbeddingClient {
         unpacked(&reply?, texts.len(), model.dimension)
     }
 
-    fn remember(&self, model: Option<ModelInfo>) {
+    fn remember(&self, model: Option<EmbeddingModelInfo>) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = model;
     }
 

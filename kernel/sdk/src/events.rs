@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{ErrorKind, HandleEvent, event_interface};
+use skillhost_contract::payload::{ErrorKind, HandleEventRequest, event_interface};
 
 use crate::error::{ExtError, Result};
 use crate::interface::{Interface, from_bytes, to_bytes};
@@ -21,7 +21,7 @@ impl<T: EventProvider> Interface for EventInterface<T> {
     async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>> {
         match method {
             event_interface::HANDLE => {
-                let HandleEvent { context, event, .. } = from_bytes(payload)?;
+                let HandleEventRequest { context, event, .. } = from_bytes(payload)?;
                 to_bytes(&self.0.handle(&context, &event).await?)
             }
             other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_contract::payload::{
-    ActivateSkill, ErrorKind, Generation, PublishedDetailsRequest, PublishedPromptRequest,
-    PublishedRequest, PublishedUriRequest, ReviewRequest, SkillCreated, SkillRequest,
-    skill_interface,
+    ActivateSkillRequest, ErrorKind, PublishedDetailsRequest, PublishedPromptRequest,
+    PublishedRequest, PublishedUriRequest, ReviewRequest, SkillCreatedReport, SkillGeneration,
+    SkillRequest, skill_interface,
 };
 
 use crate::error::{ExtError, Result};
@@ -38,11 +38,11 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
                 to_bytes(&self.0.get_skill_content(&request.skill_id).await?)
             }
             skill_interface::ACTIVATE => {
-                let ActivateSkill { context, skill_id } = from_bytes(payload)?;
+                let ActivateSkillRequest { context, skill_id } = from_bytes(payload)?;
                 to_bytes(&self.0.activate(&context, &skill_id).await?)
             }
             skill_interface::SKILL_CREATED => {
-                let created: SkillCreated = from_bytes(payload)?;
+                let created: SkillCreatedReport = from_bytes(payload)?;
                 to_bytes(&self.0.skill_created(&created.context, &created.skill_id).await?)
             }
             skill_interface::LIST_PUBLISHED => {
@@ -75,7 +75,7 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
             }
             skill_interface::DECIDE => to_bytes(&self.0.decide(&from_bytes(payload)?).await?),
             skill_interface::GENERATION => {
-                to_bytes(&Generation { generation: self.0.generation().await? })
+                to_bytes(&SkillGeneration { generation: self.0.generation().await? })
             }
             other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
         }

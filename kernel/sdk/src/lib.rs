@@ -46,15 +46,15 @@ pub use provider::{
 pub use args::Args;
 pub use context::{ExtensionContext, Secret, SkillClient, Subscription};
 pub use embedding::EmbeddingClient;
-pub use skillhost_contract::payload::{AgentAnswer, CallContext, CatalogScope, Event, Origin};
+pub use skillhost_contract::payload::{AgentAnswer, CallContext, CallOrigin, CatalogScope, Event};
 // --- what an author returns ----------------------------------------------------------------------
 pub use error::{ExtError, Result};
 pub use output::{ToolOutput, ToolSpec};
 pub use skillhost_contract::payload::{
-    ActiveSkill, Approval, Audience, ChangeKind, EffectChange, ErrorKind, ModelInfo,
+    ActiveSkill, ApprovalPolicy, ChangeKind, EffectChange, EmbeddingModelInfo, ErrorKind,
     PublishedArgument, PublishedBody, PublishedContent, PublishedDetails, PublishedEntry,
     PublishedFile, PublishedPrompt, PublishedSkill, PublishedSkills, ReviewDecision, ReviewOffer,
-    SkillContent, ToolEffect,
+    SkillContent, ToolAudience, ToolEffect,
 };
 // --- re-exported crates, so that an extension needs no other dependency -----------------------------
 pub use async_trait::async_trait;
@@ -81,10 +81,10 @@ mod scheduler;
 /// The names most extensions need, for one `use`.
 pub mod prelude {
     pub use crate::{
-        Args, CallContext, CancellationToken, ContextProvider, EmbeddingProvider, ErrorKind, Event,
-        EventProvider, ExtError, Extension, ExtensionContext, ModelInfo, Result, SchedulerProvider,
-        ServiceProvider, SkillContent, SkillProvider, ToolOutput, ToolProvider, ToolSpec, Value,
-        async_trait, export_extension, json, tracing,
+        Args, CallContext, CancellationToken, ContextProvider, EmbeddingModelInfo,
+        EmbeddingProvider, ErrorKind, Event, EventProvider, ExtError, Extension, ExtensionContext,
+        Result, SchedulerProvider, ServiceProvider, SkillContent, SkillProvider, ToolOutput,
+        ToolProvider, ToolSpec, Value, async_trait, export_extension, json, tracing,
     };
     pub use std::sync::Arc;
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use skillhost_contract::payload::{self, Approval, Audience, ErrorKind, SkillRef};
+use skillhost_contract::payload::{self, ApprovalPolicy, ErrorKind, SkillRef, ToolAudience};
 
 use crate::error::{ExtError, Result};
 
@@ -26,8 +26,8 @@ impl ToolSpec {
             output_schema: None,
             read_only: false,
             destructive: false,
-            needs_approval: Approval::Never,
-            audience: Audience::Agent,
+            needs_approval: ApprovalPolicy::Never,
+            audience: ToolAudience::Agent,
         })
     }
 
@@ -55,7 +55,7 @@ impl ToolSpec {
 
     /// Declares when the tool asks before it acts.
     #[must_use]
-    pub fn needs_approval(mut self, approval: Approval) -> Self {
+    pub fn needs_approval(mut self, approval: ApprovalPolicy) -> Self {
         self.0.needs_approval = approval;
         self
     }
@@ -63,7 +63,7 @@ impl ToolSpec {
     /// Offers the tool to operators only, never to a model.
     #[must_use]
     pub fn operator_only(mut self) -> Self {
-        self.0.audience = Audience::Operator;
+        self.0.audience = ToolAudience::Operator;
         self
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_contract::payload::{
-    ActiveSkill, CallContext, ErrorKind, Event, ModelInfo, PublishedBody, PublishedDetails,
-    PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision, ReviewOffer, SkillContent,
-    ToolEffect,
+    ActiveSkill, CallContext, EmbeddingModelInfo, ErrorKind, Event, PublishedBody,
+    PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision,
+    ReviewOffer, SkillContent, ToolEffect,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -290,10 +290,10 @@ pub trait EmbeddingProvider: Send + Sync + 'static {
     /// Names the model and the number of components of its vectors. Constant as long as the
     /// extension lives, and quick: it is asked before every use. Whatever changes the vectors
     /// changes the id, because callers keep vectors under it.
-    fn model(&self) -> ModelInfo;
+    fn model(&self) -> EmbeddingModelInfo;
 
     /// Makes one vector per text, in the order of the texts, each of
-    /// [`ModelInfo::dimension`](crate::ModelInfo) finite components. Callers compare directions, not
+    /// [`EmbeddingModelInfo::dimension`](crate::EmbeddingModelInfo) finite components. Callers compare directions, not
     /// lengths; a text without any meaning to the model may get a vector of zeros.
     ///
     /// # Errors

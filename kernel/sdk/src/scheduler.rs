@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{ErrorKind, RunTask, scheduler_interface};
+use skillhost_contract::payload::{ErrorKind, RunTaskRequest, scheduler_interface};
 
 use crate::error::{ExtError, Result};
 use crate::interface::{Interface, from_bytes, to_bytes};
@@ -21,7 +21,7 @@ impl<T: SchedulerProvider> Interface for SchedulerInterface<T> {
     async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>> {
         match method {
             scheduler_interface::RUN => {
-                let RunTask { context, task } = from_bytes(payload)?;
+                let RunTaskRequest { context, task } = from_bytes(payload)?;
                 to_bytes(&self.0.run_task(&context, &task).await?)
             }
             other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
-use skillhost_sdk::{ActiveSkill, Approval, Origin};
+use skillhost_sdk::{ActiveSkill, ApprovalPolicy, CallOrigin};
 use skillhost_sdk::{serde_json, tokio};
 
 /// Tells the builds of this source apart: another crate name, another path.
@@ -34,7 +34,7 @@ struct Config {
     /// Whether its tools are for operators only.
     operator_only: bool,
     /// When its tools ask before they act.
-    approval: Approval,
+    approval: ApprovalPolicy,
     /// Whether its tools say that they change nothing.
     read_only: bool,
     /// Its place in the context chain.
@@ -432,7 +432,7 @@ impl SkillProvider for Misbehave {
     async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
         self.act(self.part("activate"), "activate").await?;
         let content = self.get_skill_content(skill_id).await?;
-        if skill_id.starts_with("user-") && cx.origin != Origin::Operator {
+        if skill_id.starts_with("user-") && cx.origin != CallOrigin::Operator {
             return Err(ExtError::not_found(format!("no skill `{skill_id}` for a model")));
         }
         let says = self.config.says.get(skill_id);
@@ -451,13 +451,13 @@ impl SkillProvider for Misbehave {
 
 #[async_trait]
 impl EmbeddingProvider for Misbehave {
-    fn model(&self) -> ModelInfo {
+    fn model(&self) -> EmbeddingModelInfo {
         act_now(self.part("model"), &self.cx, "model").expect("as for tools");
         let id = match self.config.vectors {
             Vectors::Nameless => String::new(),
             _ => self.model.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         };
-        ModelInfo { id, dimension: 2 }
+        EmbeddingModelInfo { id, dimension: 2 }
     }
 
     async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde::Serialize;
 use skill_store::{Audience, ReadArgs, Store, SystemClock, read_skill};
 use skillhost_kernel::{
-    BootOptions, CallContext, Home, HomeSource, Installation, Kernel, LoadedExtension, Origin,
+    BootOptions, CallContext, CallOrigin, Home, HomeSource, Installation, Kernel, LoadedExtension,
     Settings,
 };
 
@@ -104,7 +104,7 @@ async fn calls(home: &Path, folder: &Path) -> Result<Boundary, Box<dyn Error>> {
     let store = Store::open(options(folder), Arc::new(SystemClock))?;
     let snapshot = store.snapshot();
     let ids: Vec<String> = snapshot.skills().iter().map(|s| s.id().to_string()).take(100).collect();
-    let operator = CallContext { origin: Origin::Operator, ..CallContext::default() };
+    let operator = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
     let (mut through, mut direct) = (Vec::new(), Vec::new());
     for round in 0..60 {
         for id in &ids {

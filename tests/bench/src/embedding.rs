@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use skillhost_kernel::{
-    BootOptions, CallContext, Home, HomeSource, Installation, Kernel, Origin, Settings,
+    BootOptions, CallContext, CallOrigin, Home, HomeSource, Installation, Kernel, Settings,
 };
 use word_vectors::Table;
 
@@ -103,7 +103,7 @@ fn ask(home: &Path) -> Result<(u64, Vec<f64>), Box<dyn Error>> {
         let loaded = loaded.ok_or_else(|| format!("it was not loaded: {:?}", report.rejected))?;
         let timings = loaded.timings;
         let texts: Vec<_> = (0..1_000).flat_map(|_| QUERIES).collect();
-        let context = CallContext { origin: Origin::Operator, ..CallContext::default() };
+        let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
         let arguments = serde_json::json!({ "texts": texts }).to_string();
         let output = kernel.invoke(context, "ask", &arguments).await?;
         kernel.shutdown().await;

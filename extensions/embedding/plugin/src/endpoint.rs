@@ -58,9 +58,9 @@ impl Endpoint {
         Ok(Self { cx, config, agent, permits, trouble: Mutex::default() })
     }
 
-    pub(crate) fn model(&self) -> ModelInfo {
+    pub(crate) fn model(&self) -> EmbeddingModelInfo {
         let id = format!("{}#{}", self.config.url.trim_end_matches('/'), self.config.model);
-        ModelInfo { id, dimension: self.config.dimension }
+        EmbeddingModelInfo { id, dimension: self.config.dimension }
     }
 
     /// Tells of the last request's failure; it does not ask the server.

@@ -67,9 +67,9 @@ impl Extension for Embedding {
 
 #[async_trait]
 impl EmbeddingProvider for Embedding {
-    fn model(&self) -> ModelInfo {
+    fn model(&self) -> EmbeddingModelInfo {
         match self {
-            Self::Table { id, table } => ModelInfo {
+            Self::Table { id, table } => EmbeddingModelInfo {
                 id: id.clone(),
                 dimension: u32::try_from(table.dimension()).unwrap_or(u32::MAX),
             },

@@ -2,13 +2,13 @@
 
 use skill_store::{Audience, Author, CatalogScope, Scope};
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::{CatalogScope as Catalog, Origin};
+use skillhost_sdk::{CallOrigin, CatalogScope as Catalog};
 
 /// Whom an answer is for: operators also see what is not offered to models.
 pub(crate) fn audience(cx: &CallContext) -> Audience<'_> {
     match cx.origin {
-        Origin::Operator => Audience::Operator,
-        Origin::Agent | Origin::Mcp => Audience::Agent(scope(cx)),
+        CallOrigin::Operator => Audience::Operator,
+        CallOrigin::Agent | CallOrigin::Mcp => Audience::Agent(scope(cx)),
     }
 }
 

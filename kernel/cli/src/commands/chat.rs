@@ -7,7 +7,7 @@ mod input;
 use serde::Deserialize;
 use serde_json::json;
 use skillhost_kernel::control::{AgentSummary, Request, ToolListing};
-use skillhost_kernel::{CallContext, Origin, ToolOutput};
+use skillhost_kernel::{CallContext, CallOrigin, ToolOutput};
 
 use super::talk::{self, InThread, Talk};
 use crate::cli::ChatArgs;
@@ -134,7 +134,7 @@ async fn skills(talk: &Talk<'_>) -> Result<(), CliError> {
     let context = CallContext {
         agent_id: talk.agent().to_owned(),
         session_id: talk.thread().to_owned(),
-        origin: Origin::Operator,
+        origin: CallOrigin::Operator,
         ..CallContext::default()
     };
     let answer: ToolOutput = talk.answer(list_skills(context)).await?;
@@ -203,7 +203,7 @@ async fn names(talk: &Talk<'_>) -> Names {
     struct Skill {
         id: String,
     }
-    let context = CallContext { origin: Origin::Operator, ..CallContext::default() };
+    let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
     let listed: Option<ToolOutput> = talk.answer(list_skills(context)).await.ok();
     let listed = listed.and_then(|answer| answer.structured);
     let listed = listed.and_then(|value| serde_json::from_str::<Listed>(value.get()).ok());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skillhost_kernel::control::{Request, ToolListing};
-use skillhost_kernel::{CallContext, Origin, ToolOutput};
+use skillhost_kernel::{CallContext, CallOrigin, ToolOutput};
 
 use super::text_or_stdin;
 use crate::cli::ToolCommand;
@@ -46,7 +46,7 @@ fn call(session: &Session, name: &str, arguments: &str) -> Outcome {
     let context = CallContext {
         session_id: format!("operator-{}", std::process::id()),
         turn_id: "tool-call".to_owned(),
-        origin: Origin::Operator,
+        origin: CallOrigin::Operator,
         ..CallContext::default()
     };
     let reply: ToolOutput =

@@ -102,7 +102,7 @@ pub(crate) fn schema_mistake(schema: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skillhost_contract::payload::{Approval, Audience};
+    use skillhost_contract::payload::{ApprovalPolicy, ToolAudience};
 
     use super::*;
 
@@ -114,8 +114,8 @@ mod tests {
             output_schema: None,
             read_only: true,
             destructive: false,
-            needs_approval: Approval::Never,
-            audience: Audience::Agent,
+            needs_approval: ApprovalPolicy::Never,
+            audience: ToolAudience::Agent,
         }))
     }
 

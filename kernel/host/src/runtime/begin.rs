@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use skillhost_contract::payload::{
-    AgentAnswer, AgentTask, CallContext, ErrorKind, Origin, SkillRef, skill_interface,
+    AgentAnswer, AgentTask, CallContext, CallOrigin, ErrorKind, SkillRef, skill_interface,
 };
 use skillhost_manifest::Manifest;
 use tokio::time::Instant;
@@ -42,7 +42,7 @@ pub(super) struct Beginning {
     pub(super) cancel: CancellationToken,
     pub(super) channel: Option<Arc<dyn Channel>>,
     /// Who stands behind it; only an operator's thread is one to go on with.
-    pub(super) origin: Origin,
+    pub(super) origin: CallOrigin,
     pub(super) parent: Parent,
     pub(super) limit_ms: Option<u64>,
     /// Of a run that outlasts the process.
@@ -69,7 +69,7 @@ impl Kernel {
             prompt: request.prompt,
             cancel: request.cancel,
             channel: Some(channel),
-            origin: Origin::Operator,
+            origin: CallOrigin::Operator,
             parent: Parent::None,
             limit_ms: None,
             message_id: request.message_id,
@@ -99,7 +99,7 @@ impl Kernel {
         })?;
         let request = TurnRequest {
             session_id: Some(thread.id().to_owned()),
-            origin: Origin::Operator,
+            origin: CallOrigin::Operator,
             ..TurnRequest::default()
         };
         let context = self.call_context(&agent, &request);
@@ -148,8 +148,8 @@ impl Kernel {
     /// its session is its own affair.
     pub(super) fn session_of(&self, context: &CallContext) -> Option<Arc<Session>> {
         match context.origin {
-            Origin::Agent => self.shared.sessions.find(&context.session_id),
-            Origin::Operator | Origin::Mcp => None,
+            CallOrigin::Agent => self.shared.sessions.find(&context.session_id),
+            CallOrigin::Operator | CallOrigin::Mcp => None,
         }
     }
 
@@ -182,7 +182,7 @@ impl Kernel {
         let header = RunHeader {
             run_id: run_id.clone(),
             parent: above.as_ref().map(|above| above.run_id.clone()),
-            thread: (origin == Origin::Operator).then(|| thread.id().to_owned()),
+            thread: (origin == CallOrigin::Operator).then(|| thread.id().to_owned()),
             agent: agent.manifest.id.to_string(),
             model: model.facts().name.clone(),
             origin,

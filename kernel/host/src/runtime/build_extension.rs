@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 use skillhost_contract::payload::{
-    Approval, Audience, CallContext, ErrorKind, ToolOutput, ToolSpec,
+    ApprovalPolicy, CallContext, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
 };
 use skillhost_manifest::{Dependency, ExtensionId, Manifest};
 
@@ -45,8 +45,8 @@ pub(super) fn spec() -> ToolSpec {
         output_schema: None,
         read_only: false,
         destructive: false,
-        needs_approval: Approval::Always,
-        audience: Audience::Agent,
+        needs_approval: ApprovalPolicy::Always,
+        audience: ToolAudience::Agent,
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use futures::future::join_all;
-use skillhost_contract::payload::{CallContext, ErrorKind, Origin, SkillRef, ToolOutput};
+use skillhost_contract::payload::{CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput};
 use tokio::time::Instant;
 
 use super::RunError;
@@ -105,7 +105,7 @@ impl Run<'_> {
         match turn.tools.iter().find(|tool| tool.name == call.name) {
             Some(tool) => {
                 let state = self.kernel.shared.state.load();
-                let entry = state.tools.find(&call.name, Origin::Agent).ok();
+                let entry = state.tools.find(&call.name, CallOrigin::Agent).ok();
                 let cached = entry.map(|entry| &*entry.arguments);
                 arguments::check(tool, cached, &call.arguments)
             }
@@ -116,7 +116,7 @@ impl Run<'_> {
     fn no_such_tool(&self, tools: &[ModelTool], name: &str) -> String {
         let name = cut(name, 100);
         if let Some(allowed) = self.session.permissions.load().allowed()
-            && self.kernel.shared.state.load().tools.find(&name, Origin::Agent).is_ok()
+            && self.kernel.shared.state.load().tools.find(&name, CallOrigin::Agent).is_ok()
         {
             let allowed: Vec<_> = allowed.iter().map(String::as_str).collect();
             return format!(

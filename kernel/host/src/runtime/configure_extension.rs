@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use skillhost_contract::payload::{Approval, ErrorKind, ToolSpec};
+use skillhost_contract::payload::{ApprovalPolicy, ErrorKind, ToolSpec};
 
 use super::kernel_tools;
 use crate::discovery::discover;
@@ -17,7 +17,7 @@ const LARGEST: usize = 64 * 1024;
 
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
-        needs_approval: Approval::Always,
+        needs_approval: ApprovalPolicy::Always,
         ..kernel_tools::spec(
             NAME,
             "Sets keys of an extension's `config` and has it loaded again with them. Asks a person \

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use skillhost_contract::payload::{CallContext, ErrorKind, Origin, ToolOutput};
+use skillhost_contract::payload::{CallContext, CallOrigin, ErrorKind, ToolOutput};
 use skillhost_manifest::ExtensionId;
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ impl Kernel {
             // Whoever gives the run above up drops this one with it.
             cancel: CancellationToken::new(),
             channel: reporter.channel.clone(),
-            origin: Origin::Agent,
+            origin: CallOrigin::Agent,
             parent: Parent::Run(Arc::clone(&session), lineage),
             limit_ms: context.deadline_ms,
             message_id: None,

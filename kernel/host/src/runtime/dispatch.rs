@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use skillhost_contract::payload::{
-    Approval, CallContext, ErrorKind, Origin, ToolOutput, skill_interface,
+    ApprovalPolicy, CallContext, CallOrigin, ErrorKind, ToolOutput, skill_interface,
 };
 use skillhost_manifest::ExtensionId;
 
@@ -91,7 +91,7 @@ impl Kernel {
         context.approved_effect = None;
         match (&plan, &found.body) {
             (Some(plan), _) => call.details = Some(plan.details()),
-            (None, Body::Library(instance)) if context.origin != Origin::Operator => {
+            (None, Body::Library(instance)) if context.origin != CallOrigin::Operator => {
                 let spec = &found.entry.spec;
                 effect = self.protected_effect(instance, spec, &context, arguments).await?;
                 if let Some(effect) = &effect {
@@ -132,7 +132,7 @@ impl Kernel {
         arguments: &str,
         limit: Duration,
     ) -> Result<ToolOutput, KernelError> {
-        let found = self.find_tool(name, Origin::Operator)?;
+        let found = self.find_tool(name, CallOrigin::Operator)?;
         let (Body::Library(instance), true) = (found.body, found.entry.owner == *owner) else {
             let message = format!("`{name}` is no tool of `{owner}`");
             return Err(CallError::new(ErrorKind::NotFound, message)
@@ -140,9 +140,9 @@ impl Kernel {
                 .into());
         };
         let consented = match found.entry.spec.needs_approval {
-            Approval::Never => true,
-            Approval::UnlessGranted => instance.manifest.command().is_some(),
-            Approval::Always => false,
+            ApprovalPolicy::Never => true,
+            ApprovalPolicy::UnlessGranted => instance.manifest.command().is_some(),
+            ApprovalPolicy::Always => false,
         };
         if !consented {
             let message = format!("the tool `{name}` needs consent, and a schedule can ask nobody");
@@ -157,7 +157,7 @@ impl Kernel {
         Ok(instance.invoke(context, name, arguments, limit).await?)
     }
 
-    fn find_tool(&self, name: &str, origin: Origin) -> Result<Found, KernelError> {
+    fn find_tool(&self, name: &str, origin: CallOrigin) -> Result<Found, KernelError> {
         self.shared.pin(|state| {
             let entry = match state.tools.find(name, origin) {
                 Ok(entry) => entry.clone(),
@@ -177,7 +177,7 @@ impl Kernel {
         let state = self.shared.state.load();
         state
             .tools
-            .find(name, Origin::Agent)
+            .find(name, CallOrigin::Agent)
             .is_ok_and(|entry| self.check_permitted(session, entry).is_ok())
     }
 
@@ -214,11 +214,11 @@ impl Kernel {
         let entry = call.entry;
         let always = match entry.spec.needs_approval {
             _ if call.is_protected => true,
-            Approval::Never => return Ok(()),
-            Approval::UnlessGranted => false,
-            Approval::Always => true,
+            ApprovalPolicy::Never => return Ok(()),
+            ApprovalPolicy::UnlessGranted => false,
+            ApprovalPolicy::Always => true,
         };
-        if context.origin == Origin::Operator {
+        if context.origin == CallOrigin::Operator {
             return Ok(());
         }
         let session = session.ok_or_else(|| nobody_to_ask(&entry.spec.name))?;

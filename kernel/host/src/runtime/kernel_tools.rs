@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use skillhost_contract::payload::{
-    Approval, Audience, CallContext, ErrorKind, ToolOutput, ToolSpec,
+    ApprovalPolicy, CallContext, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
 };
 use skillhost_manifest::{ExtensionId, Manifest};
 
@@ -57,7 +57,7 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
             }),
         ),
         ToolSpec {
-            needs_approval: Approval::Always,
+            needs_approval: ApprovalPolicy::Always,
             ..spec(
                 CREATE,
                 "Creates a new agent, which can then be given tasks with delegate_task. Asks a person \
@@ -116,8 +116,8 @@ pub(super) fn spec(name: &str, description: &str, input_schema: serde_json::Valu
         output_schema: None,
         read_only: false,
         destructive: false,
-        needs_approval: Approval::Never,
-        audience: Audience::Agent,
+        needs_approval: ApprovalPolicy::Never,
+        audience: ToolAudience::Agent,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_contract::payload::{Approval, ToolSpec};
+use skillhost_contract::payload::{ApprovalPolicy, ToolSpec};
 
 use super::kernel_tools;
 use super::session::Session;
@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "request_restart";
 
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
-        needs_approval: Approval::Always,
+        needs_approval: ApprovalPolicy::Always,
         ..kernel_tools::spec(
             NAME,
             "Has the kernel started again, so that new and changed extensions are loaded. Asks a \

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use skillhost_contract::payload::{CallContext, Origin, SkillRef};
+use skillhost_contract::payload::{CallContext, CallOrigin, SkillRef};
 use skillhost_manifest::AllowedToolsMode;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -134,7 +134,7 @@ impl Run<'_> {
             prompt: prompt.to_owned(),
             session_id: Some(self.session.id.clone()),
             context_window: self.model.facts().context_window,
-            origin: Origin::Agent,
+            origin: CallOrigin::Agent,
             correlation_id: self.session.correlation_id.clone(),
         };
         let composed = self.unless_over(self.kernel.turn(&request)).await??;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use skillhost_contract::payload::{
-    ActivateSkill, ActiveSkill, CallContext, ErrorKind, Origin, SkillRef, skill_interface,
+    ActivateSkillRequest, ActiveSkill, CallContext, CallOrigin, ErrorKind, SkillRef,
+    skill_interface,
 };
 
 use super::permissions::Statement;
@@ -147,7 +148,7 @@ async fn ask(
 ) -> Result<ActiveSkill, CallError> {
     match activate(provider, limits, context.clone(), skill_id).await {
         Err(error) if error.kind == ErrorKind::NotFound => {
-            let context = CallContext { origin: Origin::Operator, ..context.clone() };
+            let context = CallContext { origin: CallOrigin::Operator, ..context.clone() };
             activate(provider, limits, context, skill_id).await
         }
         other => other,
@@ -161,7 +162,7 @@ pub(crate) async fn activate(
     context: CallContext,
     skill_id: &str,
 ) -> Result<ActiveSkill, CallError> {
-    let request = ActivateSkill { context, skill_id: skill_id.to_owned() };
+    let request = ActivateSkillRequest { context, skill_id: skill_id.to_owned() };
     let request = serde_json::to_vec(&request).map_err(|error| CallError::protocol(&error))?;
     let method = skill_interface::ACTIVATE;
     let reply = provider.call(skill_interface::NAME, method, request, limits.context).await?;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use skillhost_contract::payload::{
-    AgentTask, CallContext, ErrorKind, Event, HandleEvent, Notice, Origin, event_interface,
+    AgentTask, CallContext, CallOrigin, ErrorKind, Event, HandleEventRequest, UserNotice,
+    event_interface,
 };
 use skillhost_events::{Delivery, Subscriber};
 use skillhost_manifest::{ExtensionId, Handler, Manifest, Subscription};
@@ -159,7 +160,7 @@ impl Subscribed {
             Some(template) => render(template, &delivery.event).await?,
             None => line(&delivery.event),
         };
-        let payload = serde_json::value::to_raw_value(&Notice { text })
+        let payload = serde_json::value::to_raw_value(&UserNotice { text })
             .map_err(|error| CallError::protocol(&error))?;
         kernel.shared.events.tell(Event::new(topic::NOTICE, self.owner.as_str(), payload));
         Ok(())
@@ -175,7 +176,7 @@ impl Subscribed {
     ) -> Result<(), CallError> {
         let task = render(prompt, &delivery.event).await?;
         // Not an operator's: nobody wrote it, and nobody can be asked.
-        let context = CallContext { origin: Origin::Agent, ..context(kernel, delivery, limit) };
+        let context = CallContext { origin: CallOrigin::Agent, ..context(kernel, delivery, limit) };
         let task = AgentTask { context, agent_id: agent.to_string(), task };
         kernel.run_task(task).await.map(drop)
     }
@@ -186,7 +187,7 @@ impl Subscribed {
         delivery: &Delivery,
         limit: Duration,
     ) -> Result<(), CallError> {
-        let request = HandleEvent {
+        let request = HandleEventRequest {
             context: context(kernel, delivery, limit),
             event: told(delivery.event.clone()),
             attempt: delivery.attempt,
@@ -212,7 +213,7 @@ fn context(kernel: &Kernel, delivery: &Delivery, limit: Duration) -> CallContext
         turn_id: format!("delivery-{}-{}", delivery.id, delivery.attempt),
         call_id: kernel.shared.next_call_id(),
         deadline_ms: u64::try_from(limit.as_millis()).ok(),
-        origin: Origin::Operator,
+        origin: CallOrigin::Operator,
         correlation_id: Some(delivery.event.correlation_id.clone()),
         ..CallContext::default()
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use skillhost_contract::payload::{
-    CallContext, CatalogScope, Event, Origin, PublishedBody, PublishedDetails, PublishedEntry,
+    CallContext, CallOrigin, CatalogScope, Event, PublishedBody, PublishedDetails, PublishedEntry,
     PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
 use skillhost_kernel::{CallError, Kernel, KernelError, McpReview, McpSettings, topic};
@@ -61,7 +61,7 @@ impl KernelBackend {
             agent_id: agent_id(&session.client),
             session_id: session.id.clone(),
             catalog: self.catalog.clone(),
-            origin: Origin::Mcp,
+            origin: CallOrigin::Mcp,
             ..CallContext::default()
         }
     }

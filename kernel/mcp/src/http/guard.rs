@@ -24,7 +24,7 @@ impl HeadError {
     }
 }
 
-/// The rules for the heads of requests: `Host`, then `Origin`, then the bearer token.
+/// The rules for the heads of requests: `Host`, then `CallOrigin`, then the bearer token.
 #[derive(Debug)]
 pub(super) struct HeadGuard {
     hosts: Vec<AllowedHost>,
@@ -58,7 +58,7 @@ impl HeadGuard {
         }
     }
 
-    /// Checks `Host`, `Origin` and token, in this order.
+    /// Checks `Host`, `CallOrigin` and token, in this order.
     ///
     /// # Errors
     /// The first of them that is wrong.

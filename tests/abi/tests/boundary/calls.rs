@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use skillhost_kernel::{
-    CallContext, CatalogScope, ErrorKind, KernelError, Limits, Origin, TurnRequest,
+    CallContext, CallOrigin, CatalogScope, ErrorKind, KernelError, Limits, TurnRequest,
 };
 use test_support::TestHome;
 
@@ -73,7 +73,7 @@ async fn the_call_context_arrives_whole() {
         context_window: Some(200_000),
         uses_skills: vec!["code-review".into(), "é".into()],
         catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec!["x".into()] },
-        origin: Origin::Mcp,
+        origin: CallOrigin::Mcp,
         correlation_id: Some("message-7".into()),
         approved_effect: None,
     };
@@ -105,7 +105,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         prompt: "hello".into(),
         session_id: Some("s-1".into()),
         context_window: Some(8_000),
-        origin: Origin::Agent,
+        origin: CallOrigin::Agent,
         correlation_id: Some("m-1".into()),
     };
     let turn = rig.kernel.turn(&request).await.unwrap();
@@ -121,7 +121,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         context_window: Some(8_000),
         uses_skills: vec!["x".into()],
         catalog: CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec![] },
-        origin: Origin::Agent,
+        origin: CallOrigin::Agent,
         correlation_id: Some("m-1".into()),
         approved_effect: None,
     };
@@ -229,7 +229,7 @@ async fn an_operators_tool_does_not_exist_for_a_model() {
     assert_eq!(rig.build("a").await, "misbehave");
     let (listed, _) = rig.kernel.tools(Some("guide")).await.unwrap();
     assert_eq!(listed.len(), 0);
-    for origin in [Origin::Agent, Origin::Mcp] {
+    for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
         let model = CallContext { origin, ..CallContext::default() };
         let error = rig.kernel.invoke(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
         assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no tool `a`"));

@@ -9,7 +9,7 @@ use skill_store::{
     Actor, Author, Ledger, ProposalFilter, ProposalState, RegistryConfig, Snapshot, Store,
     SystemClock,
 };
-use skillhost_kernel::{CallContext, ErrorKind, Origin, TurnRequest};
+use skillhost_kernel::{CallContext, CallOrigin, ErrorKind, TurnRequest};
 use test_support::{TestHome, library};
 
 use crate::rig::{Rig, misbehaving, patient};
@@ -27,7 +27,7 @@ fn home() -> TestHome {
     shipped(shipped(TestHome::new(), "skill_registry"), "echo").skill("tea", TEA)
 }
 
-fn call(agent_id: &str, origin: Origin) -> CallContext {
+fn call(agent_id: &str, origin: CallOrigin) -> CallContext {
     CallContext {
         agent_id: agent_id.to_owned(),
         session_id: "s1".to_owned(),
@@ -50,7 +50,7 @@ fn ada() -> Actor {
 }
 
 async fn text(rig: &Rig, tool: &str, arguments: Value) -> String {
-    let (context, arguments) = (call("guide", Origin::Agent), arguments.to_string());
+    let (context, arguments) = (call("guide", CallOrigin::Agent), arguments.to_string());
     let output = rig.kernel.invoke(context, tool, &arguments).await;
     output.expect("the tool answers").text
 }
@@ -74,7 +74,7 @@ async fn a_skill_that_an_agent_created_is_nobodys_until_a_person_approves_it() {
     let note = "\nNote: unapproved: created by the agent guide, it grants nothing until a person \
                 approves it.";
     assert!(read.contains(note), "{read}");
-    let block = rig.kernel.context_block("skill_registry", &call("x", Origin::Agent), "").await;
+    let block = rig.kernel.context_block("skill_registry", &call("x", CallOrigin::Agent), "").await;
     let block = block.expect("a block").expect("there are skills");
     let line = "• `coffee` — (unapproved, created by the agent guide) Brews coffee.";
     assert!(block.contains(line), "{block}");
@@ -217,7 +217,7 @@ async fn no_tool_approves_applies_or_rolls_back_whatever_its_arguments() {
     }));
     for name in &names {
         for arguments in &hostile {
-            for origin in [Origin::Agent, Origin::Mcp, Origin::Operator] {
+            for origin in [CallOrigin::Agent, CallOrigin::Mcp, CallOrigin::Operator] {
                 let context = call("guide", origin);
                 // Most are refused; that is not what matters here.
                 let _ = rig.kernel.invoke(context, name, &arguments.to_string()).await;

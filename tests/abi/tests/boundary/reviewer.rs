@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use skill_store::{Advice, Ledger, ProposalState, ProposalSummary, SystemClock};
 use skillhost_kernel::{
-    BootOptions, CallContext, Home, HomeSource, Kernel, Message, ModelError, ModelFacts,
-    ModelProvider, ModelReply, ModelRequest, ModelSource, Origin, Piece, Settings,
+    BootOptions, CallContext, CallOrigin, Home, HomeSource, Kernel, Message, ModelError,
+    ModelFacts, ModelProvider, ModelReply, ModelRequest, ModelSource, Piece, Settings,
 };
 use skillhost_sdk::async_trait;
 use test_support::{TestHome, library};
@@ -84,7 +84,7 @@ async fn propose(rig: &Rig, body: &str) -> String {
     let context = CallContext {
         agent_id: "guide".to_owned(),
         session_id: "s1".to_owned(),
-        origin: Origin::Agent,
+        origin: CallOrigin::Agent,
         ..CallContext::default()
     };
     let text = TEA.replace("Boil water.", body);

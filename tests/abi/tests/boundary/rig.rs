@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost_kernel::{
-    BootOptions, CallContext, ErrorKind, Event, Home, HomeSource, Kernel, KernelError, Limits,
-    Origin, Settings,
+    BootOptions, CallContext, CallOrigin, ErrorKind, Event, Home, HomeSource, Kernel, KernelError,
+    Limits, Settings,
 };
 use test_support::{TestHome, example_library};
 use tokio::io::AsyncBufReadExt as _;
@@ -130,7 +130,7 @@ pub(crate) fn patient() -> Limits {
 }
 
 pub(crate) fn operator() -> CallContext {
-    CallContext { origin: Origin::Operator, ..CallContext::default() }
+    CallContext { origin: CallOrigin::Operator, ..CallContext::default() }
 }
 
 /// Waits for what comes at once unless something is broken: then the test fails instead of hanging.

@@ -12,8 +12,8 @@ use skill_store::{
     list_skills, read_skill, read_skill_resource, tool_descriptions,
 };
 use skillhost_kernel::{
-    Approval, Audience as Offered, Environment, ErrorKind, PublishedBody, PublishedDetails,
-    PublishedEntry, PublishedSkills, ToolOutput, ToolSpec,
+    ApprovalPolicy, Environment, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry,
+    PublishedSkills, ToolAudience as Offered, ToolOutput, ToolSpec,
 };
 use skillhost_mcp::{Backend, BackendError, Change, ClientSession, PromptArguments};
 use tokio::sync::watch;
@@ -99,7 +99,7 @@ impl Backend for FolderBackend {
                 output_schema: tool.value,
                 read_only: true,
                 destructive: false,
-                needs_approval: Approval::Never,
+                needs_approval: ApprovalPolicy::Never,
                 audience: Offered::Agent,
             })
             .collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost_kernel::{ApprovalRequest, CallContext, Decision, ErrorKind, Origin};
+use skillhost_kernel::{ApprovalRequest, CallContext, CallOrigin, Decision, ErrorKind};
 use test_support::TestHome;
 
 use super::stage::{Person, Stage, agent, answer, call, calls, failure, limits, saying, says};
@@ -144,7 +144,7 @@ async fn without_a_run_nobody_can_be_asked_and_an_operator_need_not_be() {
                 CallContext { origin, session_id: "session".into(), ..CallContext::default() };
             stage.rig.kernel.invoke(context, "a", r#"{"do": "say", "text": "x"}"#)
         };
-        for origin in [Origin::Agent, Origin::Mcp] {
+        for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
             let error = call(origin).await.unwrap_err();
             assert_eq!(
                 (error.kind(), error.to_string(), error.hint()),
@@ -156,8 +156,8 @@ async fn without_a_run_nobody_can_be_asked_and_an_operator_need_not_be() {
                 )
             );
         }
-        assert_eq!(call(Origin::Operator).await.unwrap().text, "x");
-        assert_eq!(operator().origin, Origin::Operator);
+        assert_eq!(call(CallOrigin::Operator).await.unwrap().text, "x");
+        assert_eq!(operator().origin, CallOrigin::Operator);
         stage.end().await;
     }
 }
@@ -173,7 +173,7 @@ async fn a_client_that_guesses_a_session_does_not_get_its_consents() {
     let stage = Stage::set(home, vec![("worker", script)]).await;
     let (mut thread, person) = (stage.thread(), Person::saying([Decision::Session]));
     let context = CallContext {
-        origin: Origin::Mcp,
+        origin: CallOrigin::Mcp,
         agent_id: "worker".into(),
         session_id: thread.id().to_owned(),
         ..CallContext::default()
