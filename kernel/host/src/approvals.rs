@@ -20,8 +20,8 @@ use crate::journal::{private_folder, whole_lines};
 
 pub use details::{ApprovalDetails, approval_details};
 pub use record::{
-    AgentFacts, ApprovalAction, ApprovalRecord, ApprovalSurface, ApprovedFile, Approver,
-    ExtensionKind,
+    AgentFacts, ApprovalAction, ApprovalKind, ApprovalRecord, ApprovalSurface, ApprovedFile,
+    Approver,
 };
 pub(crate) use record::{changed_files, changed_tools};
 pub(crate) use tree::MANIFEST;

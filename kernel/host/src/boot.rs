@@ -12,7 +12,7 @@ use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
 use crate::abi;
 use crate::admission;
 use crate::agents::{Agent, AgentProblem, Resolved};
-use crate::approvals::{ApprovalRecord, ExtensionKind, changed_tools, retire_installed_record};
+use crate::approvals::{ApprovalKind, ApprovalRecord, changed_tools, retire_installed_record};
 use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::Callbacks;
 use crate::context_chain::ContextChain;
@@ -512,7 +512,7 @@ fn keep_rejected_agents(
 /// Compares the tools that an extension lists with those that were approved with its files.
 fn check_approved_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> Result<(), LoadFailure> {
     let reason = match (&record.tools, record.kind) {
-        (None, ExtensionKind::Process) => "its tools were not approved with its files".to_owned(),
+        (None, ApprovalKind::Process) => "its tools were not approved with its files".to_owned(),
         _ => match changed_tools(record, tools) {
             changes if changes.is_empty() => return Ok(()),
             changes => format!("its tools have changed since they were approved: {changes}"),

@@ -61,9 +61,9 @@ mod write;
 
 pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
 pub use approvals::{
-    AgentFacts, ApprovalAction, ApprovalDetails, ApprovalRecord, ApprovalSurface, Approvals,
-    ApprovalsError, ApprovedFile, Approver, ExtensionKind, TreeError, approval_details,
-    files_digest, pin_digest, read_tree, write_tree,
+    AgentFacts, ApprovalAction, ApprovalDetails, ApprovalKind, ApprovalRecord, ApprovalSurface,
+    Approvals, ApprovalsError, ApprovedFile, Approver, TreeError, approval_details, files_digest,
+    pin_digest, read_tree, write_tree,
 };
 pub use boot::BootOptions;
 pub use builder::{

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use serde::Serialize;
 use skillhost_build::{ApprovalPlan, Builder};
 use skillhost_kernel::{
-    ApprovalAction, ApprovalSurface, Approvals, Approver, ExtensionKind, Home, Installation,
+    ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
     discover, files_digest, find_in_sandbox, read_tree,
 };
 
@@ -143,7 +143,7 @@ pub(super) fn list(session: &Session) -> Outcome {
         .filter(|found| approvals.latest(found.manifest.id.as_str()).is_none());
     listed.extend(waiting.map(|found| Listed {
         id: found.manifest.id.to_string(),
-        kind: ExtensionKind::of_manifest(&found.manifest).to_string(),
+        kind: ApprovalKind::of_manifest(&found.manifest).to_string(),
         state: "not approved",
         digest: None,
         approved_by: None,

@@ -20,7 +20,7 @@ const MAX_NAMED: usize = 5;
 /// The kind of an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ExtensionKind {
+pub enum ApprovalKind {
     /// A native library.
     Library,
     /// A process that speaks the Model Context Protocol.
@@ -91,7 +91,7 @@ pub struct ApprovalRecord {
     /// The extension.
     pub id: String,
     /// Its kind.
-    pub kind: ExtensionKind,
+    pub kind: ApprovalKind,
     /// The decision.
     pub action: ApprovalAction,
     /// Over path, mode and content of every file; see [`files_digest`].
@@ -128,7 +128,7 @@ pub struct ApprovalRecord {
     pub at_ms: u64,
 }
 
-impl ExtensionKind {
+impl ApprovalKind {
     /// The kind of a manifest.
     #[must_use]
     pub fn of_manifest(manifest: &Manifest) -> Self {
@@ -140,7 +140,7 @@ impl ExtensionKind {
     }
 }
 
-impl fmt::Display for ExtensionKind {
+impl fmt::Display for ApprovalKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Library => "library",
@@ -197,7 +197,7 @@ impl ApprovalRecord {
         Self {
             version: VERSION,
             id: manifest.id.to_string(),
-            kind: ExtensionKind::of_manifest(manifest),
+            kind: ApprovalKind::of_manifest(manifest),
             action: ApprovalAction::Approve,
             digest: files_digest(files),
             library_sha256: library.map(|library| sha256(&library.bytes)),
@@ -288,7 +288,7 @@ pub(crate) fn changed_files(record: &ApprovalRecord, files: &[PlannedFile]) -> S
 pub(crate) fn changed_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> String {
     let Some(approved) = &record.tools else { return String::new() };
     let before: BTreeMap<_, _> = approved.iter().map(|spec| (&*spec.name, spec)).collect();
-    let whole = record.kind == ExtensionKind::Process;
+    let whole = record.kind == ApprovalKind::Process;
     let mut changes = Vec::new();
     for spec in tools {
         let Some(was) = before.get(&*spec.name) else {
