@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind as IoKind, Write as _};
 use std::sync::PoisonError;
 
 use cap_std::fs::{Dir, OpenOptions, Permissions};
-use skillhost_sdk::{ErrorKind, ExtError};
+use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::jail::{self, Fault, Made, Sandbox, Spot};
 use crate::path::SandboxPath;
@@ -31,7 +31,10 @@ pub(crate) struct Change {
 }
 
 /// A text of the sandbox, or what hinders to know it; nothing if there is no file.
-pub(crate) fn look(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<Current>, ExtError> {
+pub(crate) fn look(
+    sandbox: &Sandbox,
+    path: &SandboxPath,
+) -> Result<Option<Current>, ExtensionError> {
     sandbox.refuse_kept(path)?;
     let spot = match sandbox.spot(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -40,7 +43,7 @@ pub(crate) fn look(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<Curre
     look_at(&spot, path)
 }
 
-fn look_at(spot: &Spot, path: &SandboxPath) -> Result<Option<Current>, ExtError> {
+fn look_at(spot: &Spot, path: &SandboxPath) -> Result<Option<Current>, ExtensionError> {
     match spot.metadata() {
         Ok(None) => Ok(None),
         Ok(Some(_)) => read::current(spot, path).map(Some),
@@ -50,12 +53,12 @@ fn look_at(spot: &Spot, path: &SandboxPath) -> Result<Option<Current>, ExtError>
 
 impl Change {
     /// Adds what a file is to say.
-    pub(crate) fn add(&mut self, edit: Edit) -> Result<(), ExtError> {
+    pub(crate) fn add(&mut self, edit: Edit) -> Result<(), ExtensionError> {
         if edit.new.len() > FILE_LIMIT {
             return Err(text::too_large(&edit.path, edit.new.len() as u64));
         }
         if edit.new.contains('\0') {
-            return Err(ExtError::invalid_argument(format!(
+            return Err(ExtensionError::invalid_argument(format!(
                 "the text for `{}` has NUL",
                 edit.path
             ))
@@ -66,7 +69,7 @@ impl Change {
     }
 
     /// Returns the ids of the skills that come to be.
-    pub(crate) fn new_skills(&self, sandbox: &Sandbox) -> Result<Vec<String>, ExtError> {
+    pub(crate) fn new_skills(&self, sandbox: &Sandbox) -> Result<Vec<String>, ExtensionError> {
         let made = self.edits.iter().filter(|edit| edit.base.is_none());
         made.filter_map(|edit| skill::new_skill(sandbox, &edit.path).transpose()).collect()
     }
@@ -75,11 +78,11 @@ impl Change {
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] if a file is no longer what it was; those of the disk.
-    pub(crate) fn commit(&self, sandbox: &Sandbox) -> Result<(), ExtError> {
+    pub(crate) fn commit(&self, sandbox: &Sandbox) -> Result<(), ExtensionError> {
         let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut made = Made::default();
         let mut staged = Vec::new();
-        let mut work = || -> Result<(), ExtError> {
+        let mut work = || -> Result<(), ExtensionError> {
             for edit in &self.edits {
                 staged.push(Staged::of(sandbox, edit, &mut made)?);
             }
@@ -92,12 +95,12 @@ impl Change {
             return worked;
         }
         // The names are only safe once their directories are.
-        staged.iter().try_for_each(|one| jail::sync(&one.spot.dir)).map_err(ExtError::from)
+        staged.iter().try_for_each(|one| jail::sync(&one.spot.dir)).map_err(ExtensionError::from)
     }
 }
 
 /// Puts every text into its place, or none of them.
-fn swap_all(staged: &mut [Staged<'_>]) -> Result<(), ExtError> {
+fn swap_all(staged: &mut [Staged<'_>]) -> Result<(), ExtensionError> {
     for at in 0..staged.len() {
         if let Err(error) = staged[at].swap() {
             staged[..at].iter_mut().rev().for_each(Staged::put_back);
@@ -116,7 +119,7 @@ struct Staged<'e> {
 }
 
 impl<'e> Staged<'e> {
-    fn of(sandbox: &Sandbox, edit: &'e Edit, made: &mut Made) -> Result<Self, ExtError> {
+    fn of(sandbox: &Sandbox, edit: &'e Edit, made: &mut Made) -> Result<Self, ExtensionError> {
         let path = &edit.path;
         sandbox.refuse_kept(path)?;
         let spot = sandbox.spot_made(path, made)?;
@@ -125,8 +128,11 @@ impl<'e> Staged<'e> {
             return Err(changed(path));
         }
         if now.as_ref().is_some_and(|now| now.metadata.permissions().readonly()) {
-            return Err(ExtError::new(ErrorKind::Denied, format!("`{path}` is write-protected"))
-                .with_hint("a person protected it; leave it as it is"));
+            return Err(ExtensionError::new(
+                ErrorKind::Denied,
+                format!("`{path}` is write-protected"),
+            )
+            .with_hint("a person protected it; leave it as it is"));
         }
         let old = now.map(|now| (now.text.into_bytes(), now.metadata.permissions()));
         let mode = old.as_ref().map(|(_, mode)| mode.clone());
@@ -135,7 +141,7 @@ impl<'e> Staged<'e> {
         Ok(Self { edit, spot, old, temporary: Some(temporary) })
     }
 
-    fn swap(&mut self) -> Result<(), ExtError> {
+    fn swap(&mut self) -> Result<(), ExtensionError> {
         let Some(temporary) = self.temporary.take() else { return Ok(()) };
         let (dir, name) = (&self.spot.dir, &self.spot.name);
         let swapped = match self.old {
@@ -171,8 +177,8 @@ impl Drop for Staged<'_> {
     }
 }
 
-fn changed(path: &SandboxPath) -> ExtError {
-    ExtError::new(ErrorKind::Conflict, format!("`{path}` has changed since it was looked at"))
+fn changed(path: &SandboxPath) -> ExtensionError {
+    ExtensionError::new(ErrorKind::Conflict, format!("`{path}` has changed since it was looked at"))
         .with_hint("read_file again and make the change for the text as it is now")
 }
 

@@ -3,7 +3,7 @@
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
 use skillhost_sdk::{
-    ChangeKind, EffectChange, ErrorKind, ExtError, Result, ToolEffect, serde_json,
+    ChangeKind, EffectChange, ErrorKind, ExtensionError, Result, ToolEffect, serde_json,
 };
 
 use crate::change::Change;
@@ -94,7 +94,7 @@ pub(crate) fn check_approved(
     if effect()?.digest == approved {
         return Ok(());
     }
-    Err(ExtError::new(ErrorKind::Conflict, "the files have changed since the approval")
+    Err(ExtensionError::new(ErrorKind::Conflict, "the files have changed since the approval")
         .with_hint("make the call again, so that its effect is shown as it is now"))
 }
 
@@ -142,8 +142,11 @@ fn files_of(sandbox: &Sandbox, path: &SandboxPath) -> Result<Vec<(SandboxPath, O
             let entry = entry?;
             let name = entry.file_name().into_string().map_err(|name| {
                 let name = name.to_string_lossy();
-                ExtError::new(ErrorKind::Denied, format!("`{above}` holds `{name}`, no UTF-8"))
-                    .with_hint("a person has to do it")
+                ExtensionError::new(
+                    ErrorKind::Denied,
+                    format!("`{above}` holds `{name}`, no UTF-8"),
+                )
+                .with_hint("a person has to do it")
             })?;
             let path = SandboxPath::new(&format!("{above}/{name}"))?;
             if kind_of(&entry.metadata()?) == Kind::Directory {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
-use skillhost_sdk::{ErrorKind, ExtError};
+use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::path::SandboxPath;
 
@@ -44,15 +44,15 @@ impl Sandbox {
     }
 
     /// Opens the sandbox itself. Links in its own path are the operator's.
-    pub(crate) fn top(&self) -> Result<Dir, ExtError> {
+    pub(crate) fn top(&self) -> Result<Dir, ExtensionError> {
         Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| {
-            ExtError::new(ErrorKind::Io, format!("the sandbox cannot be opened: {error}"))
+            ExtensionError::new(ErrorKind::Io, format!("the sandbox cannot be opened: {error}"))
                 .with_hint("ask the operator: the home has no usable folder `sandbox`")
         })
     }
 
     /// Opens a directory.
-    pub(crate) fn directory(&self, path: Option<&SandboxPath>) -> Result<Dir, ExtError> {
+    pub(crate) fn directory(&self, path: Option<&SandboxPath>) -> Result<Dir, ExtensionError> {
         let mut dir = self.top()?;
         let Some(path) = path else { return Ok(dir) };
         let private = identity(&dir, PRIVATE);
@@ -64,13 +64,17 @@ impl Sandbox {
     }
 
     /// Opens the directory that a path lies in, which is there.
-    pub(crate) fn spot(&self, path: &SandboxPath) -> Result<Spot, ExtError> {
+    pub(crate) fn spot(&self, path: &SandboxPath) -> Result<Spot, ExtensionError> {
         self.walk(path, &mut |dir, component| step(dir, component))
     }
 
     /// Opens the directory that a path lies in; makes what is missing above it and tells what that
     /// was.
-    pub(crate) fn spot_made(&self, path: &SandboxPath, made: &mut Made) -> Result<Spot, ExtError> {
+    pub(crate) fn spot_made(
+        &self,
+        path: &SandboxPath,
+        made: &mut Made,
+    ) -> Result<Spot, ExtensionError> {
         self.walk(path, &mut |dir, component| step_or_make(dir, component, made))
     }
 
@@ -78,7 +82,7 @@ impl Sandbox {
         &self,
         path: &SandboxPath,
         step: &mut dyn FnMut(&Dir, &str) -> Result<Dir, Fault>,
-    ) -> Result<Spot, ExtError> {
+    ) -> Result<Spot, ExtensionError> {
         let mut dir = self.top()?;
         let private = identity(&dir, PRIVATE);
         let (parents, name) = path.split();
@@ -94,7 +98,7 @@ impl Sandbox {
 
     /// Refuses a path that no tool may change: private data, and what is part of a skill. What is
     /// missing above it may be made.
-    pub(crate) fn refuse_kept(&self, path: &SandboxPath) -> Result<(), ExtError> {
+    pub(crate) fn refuse_kept(&self, path: &SandboxPath) -> Result<(), ExtensionError> {
         let mut above = String::new();
         let mut missing = false;
         let walked = self.walk(path, &mut |dir, component| {
@@ -217,30 +221,32 @@ impl From<io::Error> for Fault {
 
 impl Fault {
     /// Says it of a path.
-    pub(crate) fn at(self, path: &SandboxPath) -> ExtError {
+    pub(crate) fn at(self, path: &SandboxPath) -> ExtensionError {
         match self {
-            Self::NotFound => ExtError::not_found(format!("there is no `{path}` in the sandbox"))
-                .with_hint(not_found_hint(path)),
-            Self::Not { is: Kind::Link } => ExtError::new(
+            Self::NotFound => {
+                ExtensionError::not_found(format!("there is no `{path}` in the sandbox"))
+                    .with_hint(not_found_hint(path))
+            }
+            Self::Not { is: Kind::Link } => ExtensionError::new(
                 ErrorKind::Denied,
                 format!("`{path}` is or passes through a symbolic link"),
             )
             .with_hint("links are not followed; name what it links to, if that is inside"),
             Self::Not { is } => {
-                ExtError::invalid_argument(format!("`{path}` is a {}", is.as_str()))
+                ExtensionError::invalid_argument(format!("`{path}` is a {}", is.as_str()))
                     .with_hint("list_directory shows what is a file and what is a directory")
             }
             Self::Skill(dir) => part_of_skill(path, &dir),
-            Self::Io(error) => ExtError::new(ErrorKind::Io, format!("`{path}`: {error}"))
+            Self::Io(error) => ExtensionError::new(ErrorKind::Io, format!("`{path}`: {error}"))
                 .with_hint("try again; if it stays so, tell the operator"),
         }
     }
 }
 
 /// Refuses to change what is part of a skill.
-pub(crate) fn part_of_skill(path: &SandboxPath, dir: &str) -> ExtError {
+pub(crate) fn part_of_skill(path: &SandboxPath, dir: &str) -> ExtensionError {
     let id = dir.rsplit('/').next().unwrap_or(dir);
-    ExtError::new(
+    ExtensionError::new(
         ErrorKind::Denied,
         format!("`{path}` belongs to the skill `{id}`, which is read-only"),
     )
@@ -261,10 +267,10 @@ fn refuse_private(
     component: &str,
     path: &SandboxPath,
     is_top: bool,
-) -> Result<(), ExtError> {
+) -> Result<(), ExtensionError> {
     let is_named = is_top && component.eq_ignore_ascii_case(PRIVATE);
     if is_named || private.is_some() && identity(dir, component) == *private {
-        return Err(ExtError::new(ErrorKind::Denied, format!("`{path}` is private data"))
+        return Err(ExtensionError::new(ErrorKind::Denied, format!("`{path}` is private data"))
             .with_hint("sandbox/data belongs to the extensions; use their tools"));
     }
     Ok(())

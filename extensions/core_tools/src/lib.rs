@@ -115,7 +115,7 @@ struct CoreTools {
 impl Extension for CoreTools {
     fn new(cx: ExtensionContext) -> Result<Self> {
         // A manifest that does not name the registry has none.
-        Ok(Self { sandbox: Sandbox::of(cx.home()), registry: cx.skills(REGISTRY).ok() })
+        Ok(Self { sandbox: Sandbox::of(cx.home()), registry: cx.skill_client(REGISTRY).ok() })
     }
 }
 
@@ -125,7 +125,7 @@ impl ToolProvider for CoreTools {
         spec::specs()
     }
 
-    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
         let sandbox = &self.sandbox;
         match tool {
             "read_file" => {
@@ -154,7 +154,7 @@ impl EffectProvider for CoreTools {
         &self,
         _cx: &CallContext,
         tool: &str,
-        args: Args<'_>,
+        args: ToolArgs<'_>,
         with_text: bool,
     ) -> Result<Option<ToolEffect>> {
         let sandbox = &self.sandbox;
@@ -163,14 +163,14 @@ impl EffectProvider for CoreTools {
 }
 
 /// Plans what a tool that writes is to do.
-fn plan(sandbox: &Sandbox, tool: &str, args: Args<'_>) -> Result<Plan> {
+fn plan(sandbox: &Sandbox, tool: &str, args: ToolArgs<'_>) -> Result<Plan> {
     match tool {
         "write_file" => write_file(sandbox, &args.parse()?),
         "write_files" => write_files(sandbox, &args.parse()?),
         "apply_patch" => apply_patch(sandbox, &args.parse()?),
         "move_path" => move_path(sandbox, &args.parse()?),
         "delete_path" => delete_path(sandbox, &args.parse()?),
-        other => Err(ExtError::not_found(format!("no tool `{other}`"))),
+        other => Err(ExtensionError::not_found(format!("no tool `{other}`"))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `list_directory`.
 
 use skillhost_sdk::serde::{self, Deserialize};
-use skillhost_sdk::{ExtError, json};
+use skillhost_sdk::{ExtensionError, json};
 
 use crate::Done;
 use crate::jail::{Kind, Sandbox, has_skill_file, is_private, kind_of};
@@ -28,7 +28,7 @@ pub struct ListArgs {
 ///
 /// # Errors
 /// Those of the jail.
-pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<Done, ExtError> {
+pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<Done, ExtensionError> {
     let path = args.path.as_deref().map(SandboxPath::new).transpose()?;
     let dir = sandbox.directory(path.as_ref())?;
     let (mut names, mut notes, mut strange) = (Vec::new(), Vec::new(), 0_usize);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use skill_diff::DiffError;
 use skillhost_sdk::serde::{self, Deserialize};
-use skillhost_sdk::{ErrorKind, ExtError, json};
+use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
 use crate::change::{Change, Edit, look};
 use crate::jail::Sandbox;
@@ -26,17 +26,19 @@ pub struct PatchArgs {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Conflict`] where the diff does not fit a file, with the line that
 /// differs.
-pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, ExtError> {
+pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, ExtensionError> {
     let parts = skill_diff::files(&args.patch);
     if parts.is_empty() {
-        return Err(ExtError::invalid_argument("the patch names no file").with_hint(
+        return Err(ExtensionError::invalid_argument("the patch names no file").with_hint(
             "begin the part of each file with `--- a/PATH` and `+++ b/PATH`; a new file has \
              `--- /dev/null`",
         ));
     }
     if parts.len() > FILES {
         let message = format!("the patch has {} parts, more than {FILES}", parts.len());
-        return Err(ExtError::new(ErrorKind::TooLarge, message).with_hint("make several of it"));
+        return Err(
+            ExtensionError::new(ErrorKind::TooLarge, message).with_hint("make several of it")
+        );
     }
     let mut edits: BTreeMap<SandboxPath, Edit> = BTreeMap::new();
     let mut notes = Vec::new();
@@ -71,7 +73,7 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, ExtError
     Plan::edits(sandbox, change, Done { text, structured: json!({ "files": files }) })
 }
 
-fn refused(path: &SandboxPath, error: &DiffError, is_there: bool) -> ExtError {
+fn refused(path: &SandboxPath, error: &DiffError, is_there: bool) -> ExtensionError {
     let (kind, hint) = match error {
         DiffError::Deletion => (ErrorKind::InvalidArgument, "use delete_path"),
         DiffError::Rename { .. } => (ErrorKind::InvalidArgument, "use move_path, then change it"),
@@ -86,5 +88,5 @@ fn refused(path: &SandboxPath, error: &DiffError, is_there: bool) -> ExtError {
         }
         _ => (ErrorKind::InvalidArgument, "give a unified diff with context lines"),
     };
-    ExtError::new(kind, format!("nothing was changed; `{path}`: {error}")).with_hint(hint)
+    ExtensionError::new(kind, format!("nothing was changed; `{path}`: {error}")).with_hint(hint)
 }

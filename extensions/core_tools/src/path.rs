@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use skillhost_sdk::{ErrorKind, ExtError};
+use skillhost_sdk::{ErrorKind, ExtensionError};
 
 /// A path below the sandbox that cannot lead out of it as text.
 ///
@@ -133,7 +133,7 @@ impl fmt::Display for PathFault {
     }
 }
 
-impl From<PathFault> for ExtError {
+impl From<PathFault> for ExtensionError {
     fn from(fault: PathFault) -> Self {
         let kind = match fault {
             PathFault::Backslash | PathFault::Absolute | PathFault::Drive | PathFault::Dots => {

@@ -4,7 +4,7 @@ use std::io::ErrorKind as IoKind;
 use std::sync::PoisonError;
 
 use skillhost_sdk::serde::{self, Deserialize};
-use skillhost_sdk::{ErrorKind, ExtError, json};
+use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
 use crate::change::rename_new;
 use crate::jail::{self, Fault, Kind, Made, Sandbox, Spot, kind_of, part_of_skill};
@@ -38,13 +38,13 @@ pub struct DeleteArgs {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::Conflict`] if something
 /// has the new name.
-pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<Plan, ExtError> {
+pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<Plan, ExtensionError> {
     let (from, to) = (SandboxPath::new(&args.from)?, SandboxPath::new(&args.to)?);
     let (_, kind, inside) = examine(sandbox, &from)?;
     refuse_odd(&from, &inside, "move")?;
     sandbox.refuse_kept(&to)?;
     if to.is_within(&from) {
-        return Err(ExtError::invalid_argument(format!("`{to}` is `{from}` or lies in it"))
+        return Err(ExtensionError::invalid_argument(format!("`{to}` is `{from}` or lies in it"))
             .with_hint("choose a name elsewhere"));
     }
     let skill = new_skill(sandbox, &to)?.filter(|_| kind == Kind::File);
@@ -60,7 +60,7 @@ pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<Plan, ExtError> {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::InvalidArgument`] for a
 /// directory that is not empty where that was not said.
-pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<Plan, ExtError> {
+pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<Plan, ExtensionError> {
     let (path, recursive) = (SandboxPath::new(&args.path)?, args.recursive);
     let (_, kind, inside) = examine_deletion(sandbox, &path, recursive)?;
     let done = deleted(&path, kind, &inside);
@@ -73,7 +73,7 @@ pub(crate) fn remove(
     path: &SandboxPath,
     recursive: bool,
     approved: Option<&str>,
-) -> Result<Done, ExtError> {
+) -> Result<Done, ExtensionError> {
     let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
     let (spot, kind, inside) = examine_deletion(sandbox, path, recursive)?;
     effect::check_approved(approved, || effect::of_deletion(sandbox, path, true))?;
@@ -96,11 +96,11 @@ fn examine_deletion(
     sandbox: &Sandbox,
     path: &SandboxPath,
     recursive: bool,
-) -> Result<(Spot, Kind, Holds), ExtError> {
+) -> Result<(Spot, Kind, Holds), ExtensionError> {
     let (spot, kind, inside) = examine(sandbox, path)?;
     refuse_odd(path, &inside, "delete")?;
     if kind == Kind::Directory && inside.entries > 0 && !recursive {
-        return Err(ExtError::invalid_argument(format!(
+        return Err(ExtensionError::invalid_argument(format!(
             "`{path}` is a directory with {} entries",
             inside.entries
         ))
@@ -120,11 +120,11 @@ fn deleted(path: &SandboxPath, kind: Kind, inside: &Holds) -> Done {
 }
 
 /// Refuses a tree with links or special files: what it stands for lies elsewhere.
-fn refuse_odd(path: &SandboxPath, inside: &Holds, verb: &str) -> Result<(), ExtError> {
+fn refuse_odd(path: &SandboxPath, inside: &Holds, verb: &str) -> Result<(), ExtensionError> {
     if !inside.odd {
         return Ok(());
     }
-    Err(ExtError::new(ErrorKind::Denied, format!("`{path}` holds links or special files"))
+    Err(ExtensionError::new(ErrorKind::Denied, format!("`{path}` holds links or special files"))
         .with_hint(format!("a person has to {verb} it")))
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn carry(
     from: &SandboxPath,
     to: &SandboxPath,
     approved: Option<&str>,
-) -> Result<(), ExtError> {
+) -> Result<(), ExtensionError> {
     let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
     let (old, _, inside) = examine(sandbox, from)?;
     refuse_odd(from, &inside, "move")?;
@@ -145,14 +145,14 @@ pub(crate) fn carry(
         rename_new(&old.dir, &old.name, &new.dir, &new.name).map_err(|error| {
             match error.kind() {
                 IoKind::AlreadyExists => {
-                    ExtError::new(ErrorKind::Conflict, format!("`{to}` is there already"))
+                    ExtensionError::new(ErrorKind::Conflict, format!("`{to}` is there already"))
                         .with_hint("choose another name, or delete it first")
                 }
                 _ => Fault::from(error).at(to),
             }
         })?;
         jail::sync(&new.dir)?;
-        jail::sync(&old.dir).map_err(ExtError::from)
+        jail::sync(&old.dir).map_err(ExtensionError::from)
     });
     if moved.is_err() {
         made.undo();
@@ -161,11 +161,14 @@ pub(crate) fn carry(
 }
 
 /// Finds what is to be moved or deleted, and refuses what has to stay.
-fn examine(sandbox: &Sandbox, path: &SandboxPath) -> Result<(Spot, Kind, Holds), ExtError> {
+fn examine(sandbox: &Sandbox, path: &SandboxPath) -> Result<(Spot, Kind, Holds), ExtensionError> {
     sandbox.refuse_kept(path)?;
     if FIXED.iter().any(|fixed| fixed.eq_ignore_ascii_case(path.as_str())) {
-        return Err(ExtError::new(ErrorKind::Denied, format!("`{path}` is part of every sandbox"))
-            .with_hint("name something in it"));
+        return Err(ExtensionError::new(
+            ErrorKind::Denied,
+            format!("`{path}` is part of every sandbox"),
+        )
+        .with_hint("name something in it"));
     }
     let spot = sandbox.spot(path)?;
     let metadata = spot.metadata().map_err(|error| Fault::from(error).at(path))?;
@@ -180,8 +183,11 @@ fn examine(sandbox: &Sandbox, path: &SandboxPath) -> Result<(Spot, Kind, Holds),
                 return Err(part_of_skill(path, path.as_str()));
             }
             if inside.skill {
-                return Err(ExtError::new(ErrorKind::Denied, format!("`{path}` holds skills"))
-                    .with_hint("skills are read-only; name what is beside them"));
+                return Err(ExtensionError::new(
+                    ErrorKind::Denied,
+                    format!("`{path}` holds skills"),
+                )
+                .with_hint("skills are read-only; name what is beside them"));
             }
             Ok((spot, Kind::Directory, inside))
         }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use cap_fs_ext::MetadataExt as _;
 use cap_std::fs::Metadata;
 use skillhost_sdk::serde::{self, Deserialize};
-use skillhost_sdk::{ExtError, json};
+use skillhost_sdk::{ExtensionError, json};
 
 use crate::Done;
 use crate::jail::{Sandbox, Spot};
@@ -43,7 +43,7 @@ pub(crate) struct Current {
 /// # Errors
 /// Those of the jail; [`InvalidArgument`](skillhost_sdk::ErrorKind) for what is no text,
 /// [`TooLarge`](skillhost_sdk::ErrorKind) for what is over the limit.
-pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<Done, ExtError> {
+pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<Done, ExtensionError> {
     let path = SandboxPath::new(&args.path)?;
     let Current { text, digest, metadata } = current(&sandbox.spot(&path)?, &path)?;
     let page = page(&text, args.offset.unwrap_or(1).max(1), args.limit.unwrap_or(LINES).max(1));
@@ -81,7 +81,7 @@ pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<Done, ExtError> {
 }
 
 /// Reads the whole text of a file.
-pub(crate) fn current(spot: &Spot, path: &SandboxPath) -> Result<Current, ExtError> {
+pub(crate) fn current(spot: &Spot, path: &SandboxPath) -> Result<Current, ExtensionError> {
     let (file, metadata) = spot.open_file().map_err(|fault| fault.at(path))?;
     if metadata.len() > FILE_LIMIT as u64 {
         return Err(text::too_large(path, metadata.len()));

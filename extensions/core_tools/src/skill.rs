@@ -2,7 +2,7 @@
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
-use skillhost_sdk::{CallContext, ErrorKind, ExtError, Result, SkillClient};
+use skillhost_sdk::{CallContext, ErrorKind, ExtensionError, Result, SkillClient};
 
 use crate::jail::{Kind, Sandbox, has_skill_file, is_skill_file, kind_of};
 use crate::path::SandboxPath;
@@ -17,7 +17,7 @@ pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<
         return Ok(None);
     }
     let denied = |message: String, hint: &str| {
-        Err(ExtError::new(ErrorKind::Denied, message).with_hint(hint))
+        Err(ExtensionError::new(ErrorKind::Denied, message).with_hint(hint))
     };
     if name != "SKILL.md" {
         return denied(format!("`{path}` would be a skill's file"), "write it as SKILL.md");
@@ -57,7 +57,7 @@ pub(crate) fn holds(dir: &Dir, path: &SandboxPath) -> Result<Holds> {
             let entry = entry?;
             holds.entries += 1;
             if holds.entries > LOOKED_AT {
-                return Err(ExtError::new(
+                return Err(ExtensionError::new(
                     ErrorKind::TooLarge,
                     format!("`{path}` has more than {LOOKED_AT} entries"),
                 )
@@ -86,7 +86,7 @@ pub(crate) async fn announce(
 ) -> Result<()> {
     for id in ids {
         let Some(registry) = registry else {
-            return Err(ExtError::new(
+            return Err(ExtensionError::new(
                 ErrorKind::Unavailable,
                 "there is no skill registry to tell",
             )
@@ -100,7 +100,7 @@ pub(crate) async fn announce(
             }
             // It is there, and be it that it cannot be read or bound.
             Ok(_) | Err(_) => {
-                return Err(ExtError::new(
+                return Err(ExtensionError::new(
                     ErrorKind::Conflict,
                     format!("there is a skill `{id}` already"),
                 )

@@ -1,7 +1,7 @@
 //! What is text, and what else a file may be.
 
 use sha2::{Digest as _, Sha256};
-use skillhost_sdk::{ErrorKind, ExtError};
+use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::path::SandboxPath;
 
@@ -33,9 +33,9 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// Says what the bytes are instead.
-pub(crate) fn text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtError> {
+pub(crate) fn text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtensionError> {
     let refused = |what: String, hint: &str| {
-        Err(ExtError::invalid_argument(format!("`{path}` is {what}")).with_hint(hint))
+        Err(ExtensionError::invalid_argument(format!("`{path}` is {what}")).with_hint(hint))
     };
     if let Some((_, what)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         let but = if what.contains("UTF-16") { "in UTF-8" } else { "text" };
@@ -53,8 +53,8 @@ pub(crate) fn text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtErro
 }
 
 /// Refuses what is over the limit.
-pub(crate) fn too_large(path: &SandboxPath, size: u64) -> ExtError {
-    ExtError::new(
+pub(crate) fn too_large(path: &SandboxPath, size: u64) -> ExtensionError {
+    ExtensionError::new(
         ErrorKind::TooLarge,
         format!("`{path}` has {size} bytes, more than the {FILE_LIMIT} that can be handled"),
     )

@@ -1,7 +1,7 @@
 //! `write_file` and `write_files`.
 
 use skillhost_sdk::serde::{self, Deserialize};
-use skillhost_sdk::{ErrorKind, ExtError, json};
+use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
 use crate::change::{Change, Edit, look};
 use crate::jail::Sandbox;
@@ -29,7 +29,7 @@ pub struct WriteArgs {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::Conflict`] if the file is
 /// not the expected one.
-pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<Plan, ExtError> {
+pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<Plan, ExtensionError> {
     let path = SandboxPath::new(&args.path)?;
     let (base, old) = look(sandbox, &path)?.map_or((None, String::new()), split);
     let now = base.as_deref().unwrap_or(ABSENT);
@@ -39,7 +39,7 @@ pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<Plan, ExtError>
             (_, ABSENT) => format!("there is no `{path}`"),
             _ => format!("`{path}` has the digest {now}, not the expected one"),
         };
-        return Err(ExtError::new(ErrorKind::Conflict, message)
+        return Err(ExtensionError::new(ErrorKind::Conflict, message)
             .with_hint("read_file shows the text and its digest as they are now"));
     }
     let (digest, size) = (text::digest(args.content.as_bytes()), args.content.len());
@@ -76,14 +76,16 @@ struct NewText {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::InvalidArgument`] for no
 /// file and for a path that is named twice.
-pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<Plan, ExtError> {
+pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<Plan, ExtensionError> {
     if args.files.is_empty() {
-        return Err(ExtError::invalid_argument("`files` names no file")
+        return Err(ExtensionError::invalid_argument("`files` names no file")
             .with_hint("give each file as {\"path\": …, \"content\": …}"));
     }
     if args.files.len() > FILES {
         let message = format!("`files` has {} files, more than {FILES}", args.files.len());
-        return Err(ExtError::new(ErrorKind::TooLarge, message).with_hint("make several calls"));
+        return Err(
+            ExtensionError::new(ErrorKind::TooLarge, message).with_hint("make several calls")
+        );
     }
     let mut change = Change::default();
     let (mut lines, mut files) = (Vec::new(), Vec::new());
@@ -92,7 +94,7 @@ pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<Plan, Ext
         let is_same = |edit: &Edit| edit.path.is_within(&path) || path.is_within(&edit.path);
         if let Some(edit) = change.edits.iter().find(|edit| is_same(edit)) {
             let message = format!("`{path}` and `{}` cannot both be files", edit.path);
-            return Err(ExtError::invalid_argument(message).with_hint("name each file once"));
+            return Err(ExtensionError::invalid_argument(message).with_hint("name each file once"));
         }
         let (base, old) = look(sandbox, &path)?.map_or((None, String::new()), split);
         let created = base.is_none();

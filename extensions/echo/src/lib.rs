@@ -47,7 +47,12 @@ impl ToolProvider for Echo {
         vec![ToolSpec::new("echo", "Repeats a text.", schema).read_only()]
     }
 
-    async fn invoke(&self, cx: &CallContext, _tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+    async fn invoke(
+        &self,
+        cx: &CallContext,
+        _tool: &str,
+        args: ToolArgs<'_>,
+    ) -> Result<ToolOutput> {
         let args: EchoArgs = args.parse()?;
         tracing::debug!(chars = args.text.chars().count(), "echo");
         ToolOutput::text(&args.text).with_structured(&json!({ "text": args.text, "caller": cx }))

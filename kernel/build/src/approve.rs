@@ -95,7 +95,7 @@ fn plan(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildError> {
     let files = read_tree(&Place::new(home, id.as_str()).folder())?;
     let text = files::text(&files, "manifest.yaml")
         .ok_or_else(|| refused("not there, or not text".to_owned(), "write one"))?;
-    let manifest = skillhost_manifest::parse(text).map_err(|errors| {
+    let manifest = skillhost_manifest::parse_manifest(text).map_err(|errors| {
         refused(errors.to_string(), "skillhost schema manifest prints its schema")
     })?;
     if manifest.id != *id {

@@ -11,7 +11,7 @@ use skillhost_kernel::{
     ExtensionBuilder, Home, Installation, Phase, PlannedFile, Probed, RolledBack, Secrets,
     files_digest, pin_digest, process_home, write_atomically,
 };
-use skillhost_manifest::{ExtensionId, Kind, Manifest};
+use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 
 use crate::compile::compile;
 use crate::details::write_details;
@@ -293,7 +293,7 @@ fn inspect(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan,
     };
     let path = Place::new(home, id.as_str()).manifest();
     let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
-    let manifest = skillhost_manifest::parse(&text).map_err(|errors| {
+    let manifest = skillhost_manifest::parse_manifest(&text).map_err(|errors| {
         refused(errors.to_string(), "skillhost schema manifest prints its schema")
     })?;
     if manifest.id != *id {
@@ -308,8 +308,8 @@ fn inspect(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan,
         pinned(&text, &files::sha256(b""))?;
     }
     let recipe = match &manifest.kind {
-        Kind::Library { entrypoint } => Some(policy::check(&files, entrypoint, allow)?),
-        Kind::Process { .. } | Kind::Agent(_) => None,
+        ExtensionKind::Library { entrypoint } => Some(policy::check(&files, entrypoint, allow)?),
+        ExtensionKind::Process { .. } | ExtensionKind::Agent(_) => None,
     };
     let details = write_details(&manifest, &files, recipe.as_ref())?;
     let sha256 = files::digest(&files);

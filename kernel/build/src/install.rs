@@ -145,7 +145,7 @@ fn is_there(path: &Path) -> bool {
 pub(crate) fn roll_back(place: &Place, approver: &Approver) -> Result<Swapped, BuildError> {
     let path = place.manifest();
     let manifest = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
-    let entrypoint = skillhost_manifest::parse(&manifest)
+    let entrypoint = skillhost_manifest::parse_manifest(&manifest)
         .ok()
         .and_then(|manifest| manifest.entrypoint().map(str::to_owned));
     let nothing =
@@ -212,7 +212,7 @@ fn rolled_back(
         return Ok(None);
     }
     let text = pinned(manifest, &sha256(bytes))?;
-    let parsed = skillhost_manifest::parse(&text).map_err(|_| BuildError::Unpinnable)?;
+    let parsed = skillhost_manifest::parse_manifest(&text).map_err(|_| BuildError::Unpinnable)?;
     let files = installed_files(&files, text, Some((entrypoint, bytes)));
     Ok(Some(ApprovalRecord::approve(&parsed, &files, known.tools.clone(), approver)))
 }

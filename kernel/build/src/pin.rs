@@ -1,6 +1,6 @@
 //! The line `sha256: …` of a manifest, changed as text: everything else stays as it was written.
 
-use skillhost_manifest::{Kind, Manifest};
+use skillhost_manifest::{ExtensionKind, Manifest};
 
 use crate::error::BuildError;
 
@@ -40,7 +40,7 @@ pub(crate) fn pinned(text: &str, sha256: &str) -> Result<String, BuildError> {
 /// The text as it was written, if it says what the one before said, and the pin.
 fn checked(text: &str, written: String, sha256: &str) -> Result<String, BuildError> {
     let (Ok(before), Ok(mut after)) =
-        (skillhost_manifest::parse(text), skillhost_manifest::parse(&written))
+        (skillhost_manifest::parse_manifest(text), skillhost_manifest::parse_manifest(&written))
     else {
         return Err(BuildError::Unpinnable);
     };
@@ -54,7 +54,7 @@ fn checked(text: &str, written: String, sha256: &str) -> Result<String, BuildErr
         let without = |manifest: &Manifest| Manifest {
             depends_on: Vec::new(),
             kind: match &manifest.kind {
-                Kind::Agent(_) => Kind::Library { entrypoint: String::new() },
+                ExtensionKind::Agent(_) => ExtensionKind::Library { entrypoint: String::new() },
                 other => other.clone(),
             },
             ..manifest.clone()

@@ -56,12 +56,12 @@ impl JournalError {
         Self::new(JournalErrorKind::Io, message, "make room, or correct the permissions")
     }
 
-    pub(crate) fn no_dead(delivery: i64) -> Self {
+    pub(crate) fn unknown_dead_letter(delivery: i64) -> Self {
         let message = format!("no dead delivery {delivery}");
         Self::new(JournalErrorKind::NotFound, message, "see: skillhost events dead")
     }
 
-    pub(crate) fn ended() -> Self {
+    pub(crate) fn worker_stopped() -> Self {
         Self::new(JournalErrorKind::Database, "the event journal's thread ended", "report it")
     }
 }

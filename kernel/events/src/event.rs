@@ -98,7 +98,7 @@ pub struct StoredEvent {
 }
 
 /// Finds out the lane of an event.
-type LaneOf = Arc<dyn Fn(&StoredEvent) -> Option<String> + Send + Sync>;
+type OrderingKeyFn = Arc<dyn Fn(&StoredEvent) -> Option<String> + Send + Sync>;
 
 /// Who gets events.
 #[derive(Clone)]
@@ -107,7 +107,7 @@ pub struct Subscriber {
     pub id: String,
     /// Topic or prefix; empty or `*` means every event.
     pub topic: String,
-    pub(crate) lane: Option<LaneOf>,
+    pub(crate) lane: Option<OrderingKeyFn>,
 }
 
 impl Subscriber {
@@ -121,7 +121,7 @@ impl Subscriber {
     /// of the events, and one that waits for another attempt holds up those behind it; events
     /// without a lane share one in which others may pass.
     #[must_use]
-    pub fn with_lanes(
+    pub fn with_ordering_key(
         mut self,
         lane: impl Fn(&StoredEvent) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
@@ -129,7 +129,7 @@ impl Subscriber {
         self
     }
 
-    pub(crate) fn lane_of(&self, event: &StoredEvent) -> String {
+    pub(crate) fn ordering_key(&self, event: &StoredEvent) -> String {
         self.lane.as_ref().and_then(|lane| lane(event)).unwrap_or_default()
     }
 }
@@ -155,7 +155,7 @@ pub struct Delivery {
 
 /// What [`Journal::claim_due`](crate::Journal::claim_due) took.
 #[derive(Debug, Clone, Default)]
-pub struct Claim {
+pub struct ClaimedDeliveries {
     /// The deliveries, the oldest event first.
     pub deliveries: Vec<Delivery>,
     /// Milliseconds until another delivery is due that waits for its time; what waits for its lane
@@ -182,7 +182,7 @@ pub struct DeadLetter {
 
 /// Which events to list.
 #[derive(Debug, Clone, Default)]
-pub struct Tail {
+pub struct TailQuery {
     /// Only those behind this one; absent: the last ones.
     pub after: Option<i64>,
     /// Topic or prefix; empty or `*` means every event.
@@ -208,7 +208,7 @@ pub struct ScheduleRun {
 
 /// Whether `topic` is `wanted` or lies below it; nothing and `*` stand for all.
 #[must_use]
-pub fn matches(wanted: &str, topic: &str) -> bool {
+pub fn topic_matches(wanted: &str, topic: &str) -> bool {
     wanted.is_empty()
         || wanted == "*"
         || topic.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -220,12 +220,12 @@ mod tests {
 
     #[test]
     fn topics_match_whole_segments() {
-        assert!(matches("", "skill.added"));
-        assert!(matches("*", "skill.added"));
-        assert!(matches("skill", "skill.added"));
-        assert!(matches("skill.added", "skill.added"));
-        assert!(!matches("skill.add", "skill.added"));
-        assert!(!matches("skill.added", "skill"));
+        assert!(topic_matches("", "skill.added"));
+        assert!(topic_matches("*", "skill.added"));
+        assert!(topic_matches("skill", "skill.added"));
+        assert!(topic_matches("skill.added", "skill.added"));
+        assert!(!topic_matches("skill.add", "skill.added"));
+        assert!(!topic_matches("skill.added", "skill"));
     }
 
     #[test]

@@ -8,13 +8,15 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::error::{JournalError, JournalErrorKind};
-use crate::event::{Claim, DeadLetter, NewEvent, ScheduleRun, StoredEvent, Subscriber, Tail};
+use crate::event::{
+    ClaimedDeliveries, DeadLetter, NewEvent, ScheduleRun, StoredEvent, Subscriber, TailQuery,
+};
 use crate::place;
-use crate::store::{Result, Store};
+use crate::store::{JournalResult, JournalStore};
 
 /// How much is kept.
 #[derive(Debug, Clone)]
-pub struct KeepLimits {
+pub struct RetentionLimits {
     /// Milliseconds that an event which nobody waits for is kept.
     pub age_ms: u64,
     /// Events; the oldest are dropped above it, whoever waits for them.
@@ -23,7 +25,7 @@ pub struct KeepLimits {
     pub bytes: u64,
 }
 
-impl Default for KeepLimits {
+impl Default for RetentionLimits {
     /// Thirty days, 200,000 events, 256 MiB.
     fn default() -> Self {
         Self { age_ms: 30 * 24 * 60 * 60 * 1000, events: 200_000, bytes: 256 << 20 }
@@ -32,7 +34,7 @@ impl Default for KeepLimits {
 
 /// What [`Journal::prune`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneReport {
     /// Events that are not kept any longer.
     pub events: usize,
     /// Deliveries that were lost with them, because there was too much.
@@ -49,23 +51,23 @@ pub struct Pruned {
 /// or the next free number.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct JournalShared {
     path: PathBuf,
     clock: Clock,
-    desk: Mutex<Option<mpsc::Sender<Job>>>,
+    desk: Mutex<Option<mpsc::Sender<JournalJob>>>,
 }
 
-type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+type JournalJob = Box<dyn FnOnce(&mut JournalWorker) + Send>;
 
 /// What the thread has before it.
-struct Desk {
+struct JournalWorker {
     path: PathBuf,
     clock: Clock,
-    store: Option<Store>,
+    store: Option<JournalStore>,
     /// The file may be made and replaced, not only read.
     makes: bool,
     /// Of the open file.
@@ -79,7 +81,7 @@ impl Journal {
     /// The journal in a file, which need not be there yet.
     #[must_use]
     pub fn new(path: PathBuf, clock: Clock) -> Self {
-        Self { shared: Arc::new(Shared { path, clock, desk: Mutex::default() }) }
+        Self { shared: Arc::new(JournalShared { path, clock, desk: Mutex::default() }) }
     }
 
     /// The file.
@@ -93,27 +95,27 @@ impl Journal {
     ///
     /// # Errors
     /// For an event that is too large or malformed, and when the file or its disk fails.
-    pub async fn append(&self, event: NewEvent) -> Result<(StoredEvent, bool)> {
+    pub async fn append(&self, event: NewEvent) -> JournalResult<(StoredEvent, bool)> {
         event.check()?;
         let now = self.now_ms();
-        self.with(move |store, _| store.append(&event, now)).await
+        self.with_store(move |store, _| store.append(&event, now)).await
     }
 
     /// Finds the event of a topic with a key.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn find(&self, topic: &str, key: &str) -> Result<Option<StoredEvent>> {
+    pub async fn find(&self, topic: &str, key: &str) -> JournalResult<Option<StoredEvent>> {
         let (topic, key) = (topic.to_owned(), key.to_owned());
-        self.look(move |store| store.find(&topic, &key)).await
+        self.with_existing_store(move |store| store.find(&topic, &key)).await
     }
 
     /// Lists events in their order.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn tail(&self, tail: Tail) -> Result<Vec<StoredEvent>> {
-        self.look(move |store| store.tail(&tail)).await
+    pub async fn tail(&self, tail: TailQuery) -> JournalResult<Vec<StoredEvent>> {
+        self.with_existing_store(move |store| store.tail(&tail)).await
     }
 
     /// Says who gets events from now on; only the process that delivers does.
@@ -123,9 +125,9 @@ impl Journal {
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn set_subscribers(&self, subscribers: Vec<Subscriber>) -> Result<()> {
+    pub async fn set_subscribers(&self, subscribers: Vec<Subscriber>) -> JournalResult<()> {
         let now = self.now_ms();
-        self.with(move |store, list| {
+        self.with_store(move |store, list| {
             store.set_subscribers(&subscribers, now)?;
             list.clone_from(&subscribers);
             Ok(())
@@ -138,25 +140,25 @@ impl Journal {
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn claim_due(&self) -> Result<Claim> {
+    pub async fn claim_due(&self) -> JournalResult<ClaimedDeliveries> {
         let (now, steady) = (self.now_ms(), self.steady_ms());
-        self.with(move |store, list| store.claim_due(list, now, steady)).await
+        self.with_store(move |store, list| store.claim_due(list, now, steady)).await
     }
 
     /// Whether another process changed the journal since this was last asked; true at first.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn changed_elsewhere(&self) -> Result<bool> {
-        self.look(|store| store.changed_elsewhere()).await
+    pub async fn has_external_changes(&self) -> JournalResult<bool> {
+        self.with_existing_store(|store| store.changed_elsewhere()).await
     }
 
     /// Notes that a claimed delivery was handled; false where it was not claimed.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn ack(&self, delivery: i64) -> Result<bool> {
-        self.look(move |store| store.ack(delivery)).await
+    pub async fn ack(&self, delivery: i64) -> JournalResult<bool> {
+        self.with_existing_store(move |store| store.ack(delivery)).await
     }
 
     /// Notes that the attempt at a claimed delivery failed. There is another one at `retry_at`, a time
@@ -164,18 +166,23 @@ impl Journal {
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn fail(&self, delivery: i64, error: &str, retry_at: Option<u64>) -> Result<bool> {
+    pub async fn fail(
+        &self,
+        delivery: i64,
+        error: &str,
+        retry_at: Option<u64>,
+    ) -> JournalResult<bool> {
         let (error, now) = (error.to_owned(), self.now_ms());
-        self.look(move |store| store.fail(delivery, &error, retry_at, now)).await
+        self.with_existing_store(move |store| store.fail(delivery, &error, retry_at, now)).await
     }
 
     /// Puts a claimed delivery back until [`Journal::recover`]; its attempt does not count.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn release(&self, delivery: i64) -> Result<bool> {
+    pub async fn release(&self, delivery: i64) -> JournalResult<bool> {
         let now = self.now_ms();
-        self.look(move |store| store.release(delivery, now)).await
+        self.with_existing_store(move |store| store.release(delivery, now)).await
     }
 
     /// Makes due again what a process that is gone had claimed or released. What it had tried
@@ -184,11 +191,15 @@ impl Journal {
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn recover(&self, attempts: u32, longest: Duration) -> Result<Vec<DeadLetter>> {
+    pub async fn recover(
+        &self,
+        attempts: u32,
+        longest: Duration,
+    ) -> JournalResult<Vec<DeadLetter>> {
         let (now, steady) = (self.now_ms(), self.steady_ms());
         let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         let latest = steady.saturating_add(longest);
-        self.job(move |desk| {
+        self.run_job(move |desk| {
             desk.open(true)?;
             desk.try_twice(|store, _| store.recover(attempts, latest, now))
         })
@@ -199,8 +210,8 @@ impl Journal {
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn dead(&self) -> Result<Vec<DeadLetter>> {
-        self.look(|store| store.dead()).await
+    pub async fn dead_letters(&self) -> JournalResult<Vec<DeadLetter>> {
+        self.with_existing_store(|store| store.dead_letters()).await
     }
 
     /// Makes a dead delivery due again, with all its attempts.
@@ -208,55 +219,57 @@ impl Journal {
     /// # Errors
     /// [`JournalErrorKind::NotFound`] where there is no such dead delivery, or nobody who handles it
     /// any more.
-    pub async fn retry(&self, delivery: i64) -> Result<DeadLetter> {
+    pub async fn retry_dead_letter(&self, delivery: i64) -> JournalResult<DeadLetter> {
         let now = self.now_ms();
-        self.look(move |store| store.retry(delivery, now).map(Some))
+        self.with_existing_store(move |store| store.retry(delivery, now).map(Some))
             .await?
-            .ok_or_else(|| JournalError::no_dead(delivery))
+            .ok_or_else(|| JournalError::unknown_dead_letter(delivery))
     }
 
     /// The last run of a schedule.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn last_run(&self, schedule: &str) -> Result<Option<ScheduleRun>> {
+    pub async fn last_run(&self, schedule: &str) -> JournalResult<Option<ScheduleRun>> {
         let schedule = schedule.to_owned();
-        self.look(move |store| store.last_run(&schedule)).await
+        self.with_existing_store(move |store| store.last_run(&schedule)).await
     }
 
     /// Replaces the last run of a schedule; on the disk when this returns.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn record_run(&self, schedule: &str, run: ScheduleRun) -> Result<()> {
+    pub async fn record_run(&self, schedule: &str, run: ScheduleRun) -> JournalResult<()> {
         let schedule = schedule.to_owned();
-        self.with(move |store, _| store.record_run(&schedule, &run)).await
+        self.with_store(move |store, _| store.record_run(&schedule, &run)).await
     }
 
     /// Drops what is not kept any longer.
     ///
     /// # Errors
     /// When the file or its disk fails.
-    pub async fn prune(&self, limits: KeepLimits) -> Result<Pruned> {
+    pub async fn prune(&self, limits: RetentionLimits) -> JournalResult<PruneReport> {
         let now = self.now_ms();
-        self.look(move |store| store.prune(&limits, now)).await
+        self.with_existing_store(move |store| store.prune(&limits, now)).await
     }
 
     /// Where damaged files were put since this was last asked.
-    pub async fn put_aside(&self) -> Vec<PathBuf> {
-        let begun = self.desk().is_some();
+    pub async fn take_quarantined(&self) -> Vec<PathBuf> {
+        let begun = self.lock_sender().is_some();
         match begun {
-            true => self.job(|desk| Ok(std::mem::take(&mut desk.aside))).await.unwrap_or_default(),
+            true => {
+                self.run_job(|desk| Ok(std::mem::take(&mut desk.aside))).await.unwrap_or_default()
+            }
             false => Vec::new(),
         }
     }
 
     /// Closes the file. It is opened again when something is asked.
     pub async fn close(&self) {
-        let sender = self.desk().take();
+        let sender = self.lock_sender().take();
         if let Some(sender) = sender {
             let (done, closed) = oneshot::channel();
-            let close: Job = Box::new(move |desk| {
+            let close: JournalJob = Box::new(move |desk| {
                 desk.store = None;
                 let _ = done.send(());
             });
@@ -278,16 +291,16 @@ impl Journal {
         self.shared.clock.steady_ms()
     }
 
-    fn desk(&self) -> std::sync::MutexGuard<'_, Option<mpsc::Sender<Job>>> {
+    fn lock_sender(&self) -> std::sync::MutexGuard<'_, Option<mpsc::Sender<JournalJob>>> {
         self.shared.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something with the file, made if it is not there.
-    async fn with<T: Send + 'static>(
+    async fn with_store<T: Send + 'static>(
         &self,
-        work: impl Fn(&mut Store, &mut Vec<Subscriber>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.job(move |desk| {
+        work: impl Fn(&mut JournalStore, &mut Vec<Subscriber>) -> JournalResult<T> + Send + 'static,
+    ) -> JournalResult<T> {
+        self.run_job(move |desk| {
             desk.open(false)?;
             desk.try_twice(&work)
         })
@@ -295,14 +308,14 @@ impl Journal {
     }
 
     /// Does something with the file; where there is none, nothing.
-    async fn look<T: Default + Send + 'static>(
+    async fn with_existing_store<T: Default + Send + 'static>(
         &self,
-        work: impl Fn(&mut Store) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.job(move |desk| {
-            desk.leave_what_moved();
+        work: impl Fn(&mut JournalStore) -> JournalResult<T> + Send + 'static,
+    ) -> JournalResult<T> {
+        self.run_job(move |desk| {
+            desk.close_if_moved();
             if desk.store.is_none() {
-                desk.took(Store::open_current(&desk.path)?);
+                desk.set_store(JournalStore::open_current(&desk.path)?);
             }
             match desk.store {
                 Some(_) => desk.try_twice(|store, _| work(store)),
@@ -312,30 +325,30 @@ impl Journal {
         .await
     }
 
-    async fn job<T: Send + 'static>(
+    async fn run_job<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Desk) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+        work: impl FnOnce(&mut JournalWorker) -> JournalResult<T> + Send + 'static,
+    ) -> JournalResult<T> {
         let (answer, answered) = oneshot::channel();
         self.sender()?
             .send(Box::new(move |desk| {
                 // Whoever asked may have given up; the work is done all the same.
                 let _ = answer.send(work(desk));
             }))
-            .map_err(|_| JournalError::ended())?;
-        answered.await.unwrap_or_else(|_| Err(JournalError::ended()))
+            .map_err(|_| JournalError::worker_stopped())?;
+        answered.await.unwrap_or_else(|_| Err(JournalError::worker_stopped()))
     }
 
     /// The thread, started when it is first needed. It ends with the last clone.
-    fn sender(&self) -> Result<mpsc::Sender<Job>> {
-        let mut desk = self.desk();
+    fn sender(&self) -> JournalResult<mpsc::Sender<JournalJob>> {
+        let mut desk = self.lock_sender();
         if let Some(sender) = &*desk {
             return Ok(sender.clone());
         }
-        let (sender, jobs) = mpsc::channel::<Job>();
+        let (sender, jobs) = mpsc::channel::<JournalJob>();
         let (path, clock) = (self.shared.path.clone(), self.shared.clock.clone());
         let work = move || {
-            let mut desk = Desk::new(path, clock);
+            let mut desk = JournalWorker::new(path, clock);
             while let Ok(job) = jobs.recv() {
                 job(&mut desk);
             }
@@ -348,33 +361,33 @@ impl Journal {
     }
 }
 
-impl Desk {
+impl JournalWorker {
     fn new(path: PathBuf, clock: Clock) -> Self {
         let (subscribers, aside) = (Vec::new(), Vec::new());
         Self { path, clock, store: None, makes: false, identity: None, subscribers, aside }
     }
 
-    fn took(&mut self, store: Option<Store>) {
-        self.identity = place::identity(&self.path);
+    fn set_store(&mut self, store: Option<JournalStore>) {
+        self.identity = place::file_identity(&self.path);
         self.store = store;
     }
 
     /// Another process may have put the file aside: nobody would read what is written to it.
-    fn leave_what_moved(&mut self) {
-        if self.store.is_some() && self.identity != place::identity(&self.path) {
+    fn close_if_moved(&mut self) {
+        if self.store.is_some() && self.identity != place::file_identity(&self.path) {
             self.store = None;
         }
     }
 
-    fn open(&mut self, examine: bool) -> Result<()> {
+    fn open(&mut self, examine: bool) -> JournalResult<()> {
         self.makes = true;
-        self.leave_what_moved();
+        self.close_if_moved();
         match &self.store {
             None => {
                 self.reopen(examine)?;
-                self.introduce()
+                self.register_subscribers()
             }
-            Some(store) if examine => match store.examine() {
+            Some(store) if examine => match store.check_integrity() {
                 Err(error) if error.kind() == JournalErrorKind::Corrupt => self.reopen(true),
                 other => other,
             },
@@ -382,9 +395,9 @@ impl Desk {
         }
     }
 
-    fn reopen(&mut self, examine: bool) -> Result<()> {
+    fn reopen(&mut self, examine: bool) -> JournalResult<()> {
         self.store = None;
-        let (store, aside) = place::open(&self.path, examine)?;
+        let (store, aside) = place::open_journal(&self.path, examine)?;
         if let Some(aside) = aside {
             tracing::error!(
                 path = %aside.display(),
@@ -392,12 +405,12 @@ impl Desk {
             );
             self.aside.push(aside);
         }
-        self.took(Some(store));
+        self.set_store(Some(store));
         Ok(())
     }
 
     /// Tells a new file who gets events.
-    fn introduce(&mut self) -> Result<()> {
+    fn register_subscribers(&mut self) -> JournalResult<()> {
         match &mut self.store {
             Some(store) if !self.subscribers.is_empty() => {
                 store.set_subscribers(&self.subscribers, self.clock.now_ms())
@@ -410,17 +423,17 @@ impl Desk {
     /// damaged.
     fn try_twice<T>(
         &mut self,
-        work: impl Fn(&mut Store, &mut Vec<Subscriber>) -> Result<T>,
-    ) -> Result<T> {
-        let store = self.store.as_mut().ok_or_else(JournalError::ended)?;
+        work: impl Fn(&mut JournalStore, &mut Vec<Subscriber>) -> JournalResult<T>,
+    ) -> JournalResult<T> {
+        let store = self.store.as_mut().ok_or_else(JournalError::worker_stopped)?;
         match work(store, &mut self.subscribers) {
             Err(error) if error.kind() == JournalErrorKind::Corrupt && self.makes => {
                 self.reopen(true)?;
-                self.introduce()?;
+                self.register_subscribers()?;
             }
             other => return other,
         }
-        let store = self.store.as_mut().ok_or_else(JournalError::ended)?;
+        let store = self.store.as_mut().ok_or_else(JournalError::worker_stopped)?;
         work(store, &mut self.subscribers)
     }
 }

@@ -4,27 +4,30 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::error::{JournalError, JournalErrorKind};
-use crate::store::{Result, Store};
+use crate::store::{JournalResult, JournalStore};
 
 /// Opens the journal, made if it is not there. A damaged file is put aside first; then the second
 /// value says where it lies.
-pub(crate) fn open(path: &Path, examine: bool) -> Result<(Store, Option<PathBuf>)> {
-    let sound = |store: Store| match examine {
-        true => store.examine().map(|()| store),
+pub(crate) fn open_journal(
+    path: &Path,
+    examine: bool,
+) -> JournalResult<(JournalStore, Option<PathBuf>)> {
+    let sound = |store: JournalStore| match examine {
+        true => store.check_integrity().map(|()| store),
         false => Ok(store),
     };
-    match Store::open_current(path).and_then(|store| store.map(sound).transpose()) {
+    match JournalStore::open_current(path).and_then(|store| store.map(sound).transpose()) {
         Ok(Some(store)) => return Ok((store, None)),
         Err(error) if error.kind() != JournalErrorKind::Corrupt => return Err(error),
         _ => {}
     }
-    let _alone = alone(path)?;
+    let _alone = lock_exclusive(path)?;
     // Another process may have made it, or put the damaged one aside, just now.
-    match Store::open_or_make(path).and_then(sound) {
+    match JournalStore::open_or_make(path).and_then(sound) {
         Ok(store) => Ok((store, None)),
         Err(error) if error.kind() == JournalErrorKind::Corrupt => {
-            let aside = put_aside(path)?;
-            Ok((Store::open_or_make(path)?, Some(aside)))
+            let aside = quarantine(path)?;
+            Ok((JournalStore::open_or_make(path)?, Some(aside)))
         }
         Err(error) => Err(error),
     }
@@ -32,7 +35,7 @@ pub(crate) fn open(path: &Path, examine: bool) -> Result<(Store, Option<PathBuf>
 
 /// What a file is told apart by from another one of its name; nothing where it is gone.
 #[cfg(unix)]
-pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+pub(crate) fn file_identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
@@ -44,7 +47,7 @@ pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Keeps other processes from making or moving the file.
-fn alone(path: &Path) -> Result<File> {
+fn lock_exclusive(path: &Path) -> JournalResult<File> {
     let failed = |error| JournalError::io("cannot make its folder", &error);
     if let Some(folder) = path.parent() {
         private_folder(folder).map_err(failed)?;
@@ -56,7 +59,7 @@ fn alone(path: &Path) -> Result<File> {
 }
 
 /// Moves the file and what SQLite keeps beside it to the first free name.
-fn put_aside(path: &Path) -> Result<PathBuf> {
+fn quarantine(path: &Path) -> JournalResult<PathBuf> {
     let name = |number: u32| with_suffix(path, &format!(".corrupt-{number}"));
     let free = (1..).find(|number| !name(*number).exists()).unwrap_or(u32::MAX);
     let aside = name(free);

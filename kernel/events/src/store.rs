@@ -21,7 +21,7 @@ mod prune;
 mod schedules;
 mod schema;
 
-pub(crate) type Result<T, E = JournalError> = std::result::Result<T, E>;
+pub(crate) type JournalResult<T, E = JournalError> = std::result::Result<T, E>;
 
 /// How long another process may hold the file.
 const WAIT: Duration = Duration::from_secs(5);
@@ -31,17 +31,17 @@ const EVENT: &str = "e.id, e.at_ms, e.topic, e.source, e.payload, e.correlation_
 
 /// An open journal file.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct JournalStore {
     conn: Connection,
     /// `PRAGMA data_version` when it was last looked at.
     seen: i64,
 }
 
-impl Store {
+impl JournalStore {
     /// Opens a file that is up to date; nothing where it first has to be made or migrated.
     ///
     /// One that lies where nothing can be written is opened for reading; writes to it fail.
-    pub(crate) fn open_current(path: &Path) -> Result<Option<Self>> {
+    pub(crate) fn open_current(path: &Path) -> JournalResult<Option<Self>> {
         let opened = connect(path, OpenFlags::empty());
         let opened = opened.and_then(|conn| version(&conn).map(|version| (conn, version)));
         let (conn, version) = match opened {
@@ -57,7 +57,7 @@ impl Store {
             other => other?,
         };
         match version {
-            schema::LATEST => Self::over(conn).map(Some),
+            schema::LATEST => Self::from_connection(conn).map(Some),
             newer if newer > schema::LATEST => Err(JournalError::new(
                 JournalErrorKind::Newer,
                 format!(
@@ -71,7 +71,7 @@ impl Store {
     }
 
     /// Opens a file, made or migrated where needed. One process at a time may do that.
-    pub(crate) fn open_or_make(path: &Path) -> Result<Self> {
+    pub(crate) fn open_or_make(path: &Path) -> JournalResult<Self> {
         if let Some(store) = Self::open_current(path)? {
             return Ok(store);
         }
@@ -92,10 +92,10 @@ impl Store {
                 "report it with this message",
             ),
         })?;
-        Self::over(conn)
+        Self::from_connection(conn)
     }
 
-    fn over(conn: Connection) -> Result<Self> {
+    fn from_connection(conn: Connection) -> JournalResult<Self> {
         conn.pragma_update(None, "foreign_keys", true)?;
         Ok(Self { conn, seen: -1 })
     }
@@ -104,7 +104,7 @@ impl Store {
     ///
     /// # Errors
     /// [`JournalErrorKind::Corrupt`] with what was found.
-    pub(crate) fn examine(&self) -> Result<()> {
+    pub(crate) fn check_integrity(&self) -> JournalResult<()> {
         let verdict: String = self.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         match verdict.as_str() {
             "ok" => Ok(()),
@@ -113,27 +113,33 @@ impl Store {
     }
 
     /// Whether another connection changed the file since this was last asked; true at first.
-    pub(crate) fn changed_elsewhere(&mut self) -> Result<bool> {
+    pub(crate) fn changed_elsewhere(&mut self) -> JournalResult<bool> {
         let now = self.conn.pragma_query_value(None, "data_version", |row| row.get(0))?;
         Ok(std::mem::replace(&mut self.seen, now) != now)
     }
 
     /// Does something in a transaction that is on the disk when this returns.
-    fn write<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+    fn write<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> JournalResult<T>,
+    ) -> JournalResult<T> {
         self.transact("FULL", work)
     }
 
     /// Does something in a transaction that survives the end of the process, but perhaps not that of
     /// the machine.
-    fn note<T>(&mut self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+    fn write_relaxed<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> JournalResult<T>,
+    ) -> JournalResult<T> {
         self.transact("NORMAL", work)
     }
 
     fn transact<T>(
         &mut self,
         synchronous: &str,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T>,
-    ) -> Result<T> {
+        work: impl FnOnce(&Transaction<'_>) -> JournalResult<T>,
+    ) -> JournalResult<T> {
         self.conn.pragma_update(None, "synchronous", synchronous)?;
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let done = work(&tx)?;
@@ -153,14 +159,14 @@ fn make_private_file(path: &Path) {
     let _ = options.open(path);
 }
 
-fn connect(path: &Path, more: OpenFlags) -> Result<Connection> {
+fn connect(path: &Path, more: OpenFlags) -> JournalResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(WAIT)?;
     Ok(conn)
 }
 
-fn version(conn: &Connection) -> Result<i64> {
+fn version(conn: &Connection) -> JournalResult<i64> {
     Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 

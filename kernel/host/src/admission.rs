@@ -71,7 +71,8 @@ impl Admission {
         }
         let text = files.iter().find(|file| file.path == MANIFEST);
         let text = text.and_then(|file| std::str::from_utf8(&file.bytes).ok());
-        let parsed = text.and_then(|text| Some((text, skillhost_manifest::parse(text).ok()?)));
+        let parsed =
+            text.and_then(|text| Some((text, skillhost_manifest::parse_manifest(text).ok()?)));
         let parsed = parsed.filter(|(_, manifest)| manifest.id == *id);
         let (text, manifest) = parsed.ok_or_else(|| Refusal {
             reason: "its manifest was changed while it was read".to_owned(),

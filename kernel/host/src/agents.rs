@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::{
     CatalogScope, ErrorKind, SkillContent, SkillGeneration, SkillRequest, skill_interface,
 };
-use skillhost_manifest::{AgentManifest, Catalog, ExtensionId, Manifest};
+use skillhost_manifest::{AgentCatalog, AgentManifest, ExtensionId, Manifest};
 
 use crate::agent_files::read_agent_file;
 use crate::discovery::FoundManifest;
@@ -333,12 +333,12 @@ fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, CallError> {
 }
 
 /// The agent's catalog scope in the contract's words.
-pub(crate) fn catalog_scope(catalog: &Catalog) -> CatalogScope {
+pub(crate) fn catalog_scope(catalog: &AgentCatalog) -> CatalogScope {
     match catalog {
-        Catalog::All => CatalogScope::All,
-        Catalog::Declared => CatalogScope::Declared,
-        Catalog::None => CatalogScope::None,
-        Catalog::Globs { include, exclude } => {
+        AgentCatalog::All => CatalogScope::All,
+        AgentCatalog::Declared => CatalogScope::Declared,
+        AgentCatalog::None => CatalogScope::None,
+        AgentCatalog::Globs { include, exclude } => {
             CatalogScope::Globs { include: include.clone(), exclude: exclude.clone() }
         }
     }

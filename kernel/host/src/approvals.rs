@@ -244,7 +244,8 @@ mod tests {
 
     fn record(id: &str, digest: &str) -> ApprovalRecord {
         let manifest =
-            skillhost_manifest::parse(&format!("id: {id}\nname: A\nagent: {{}}\n")).unwrap();
+            skillhost_manifest::parse_manifest(&format!("id: {id}\nname: A\nagent: {{}}\n"))
+                .unwrap();
         let approver = Approver::operator(ApprovalSurface::CommandLine);
         let mut record = ApprovalRecord::approve(&manifest, &[], None, &approver);
         record.digest = digest.to_owned();

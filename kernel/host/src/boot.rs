@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use skillhost_contract::payload::{ErrorKind, ExtensionInit, ToolSpec};
-use skillhost_manifest::plan::{self, PlanProblem};
-use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
+use skillhost_manifest::plan::{self, PlanError};
+use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
 
 use crate::abi;
 use crate::admission;
@@ -157,7 +157,7 @@ impl Kernel {
             let lines: Vec<_> =
                 problems.iter().map(|problem| format!("`{id}` {problem}")).collect();
             let known = problems.iter().find_map(|problem| match problem {
-                PlanProblem::Missing { id, .. } => {
+                PlanError::Missing { id, .. } => {
                     report.rejected.iter().find(|rejection| rejection.id == id.as_str())
                 }
                 _ => None,
@@ -194,11 +194,11 @@ impl Kernel {
             let reserved = RESERVED.contains(&id.as_str()).then(|| reserved(id));
             let outcome = match (reserved.or(failed), &found.manifest.kind) {
                 (Some(failure), _) => Err(failure),
-                (None, Kind::Agent(_)) => {
+                (None, ExtensionKind::Agent(_)) => {
                     agents.push(id);
                     continue;
                 }
-                (None, Kind::Library { .. } | Kind::Process { .. }) => {
+                (None, ExtensionKind::Library { .. } | ExtensionKind::Process { .. }) => {
                     self.load(found, &settings).await
                 }
             };
@@ -302,9 +302,13 @@ impl Kernel {
         }
         let limits = &self.shared.limits;
         let created = match &found.manifest.kind {
-            Kind::Library { entrypoint } => self.create_library(found, settings, entrypoint).await,
-            Kind::Process { command } => self.create_process(found, settings, command).await,
-            Kind::Agent(_) => unreachable!("only libraries and processes are loaded"),
+            ExtensionKind::Library { entrypoint } => {
+                self.create_library(found, settings, entrypoint).await
+            }
+            ExtensionKind::Process { command } => {
+                self.create_process(found, settings, command).await
+            }
+            ExtensionKind::Agent(_) => unreachable!("only libraries and processes are loaded"),
         };
         let setup = |mut failure: LoadFailure| {
             // Its own code has run, and may miss what an operator has to do.

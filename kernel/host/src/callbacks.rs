@@ -226,7 +226,7 @@ mod tests {
             BootOptions { installation: None, ..BootOptions::new(home, Settings::default()) };
         let kernel = Arc::new(Shared::new(options, Secrets::default()));
         let manifest = format!("id: b\nname: b\nentrypoint: b\ndepends_on: {depends_on}\n");
-        let manifest = skillhost_manifest::parse(&manifest).unwrap();
+        let manifest = skillhost_manifest::parse_manifest(&manifest).unwrap();
         let callbacks = Callbacks::new(&manifest, Arc::downgrade(&kernel));
         let error = callbacks.call(method, b"{}").await.unwrap_err();
         (error.kind, error.message)

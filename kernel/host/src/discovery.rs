@@ -319,7 +319,7 @@ fn read_folder(
             _ => {}
         }
         match read_limited(&path) {
-            Ok(text) => match skillhost_manifest::parse(&text) {
+            Ok(text) => match skillhost_manifest::parse_manifest(&text) {
                 Ok(manifest) => found.push(found_as(manifest, path, &text)),
                 Err(errors) => {
                     let lines: Vec<_> =

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use skillhost_contract::payload::{ErrorKind, Event};
 use skillhost_events::{
-    Clock, Journal, JournalError, JournalErrorKind, NewEvent, StoredEvent, matches,
+    Clock, Journal, JournalError, JournalErrorKind, NewEvent, StoredEvent, topic_matches,
 };
 use skillhost_manifest::ExtensionId;
 use tokio::sync::broadcast::error::RecvError;
@@ -202,7 +202,7 @@ impl EventBus {
         let mut receiver = subscription.receiver.lock().await;
         loop {
             match receiver.recv().await {
-                Ok(event) if matches(&subscription.topic, &event.topic) => return Ok(event),
+                Ok(event) if topic_matches(&subscription.topic, &event.topic) => return Ok(event),
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => {
                     return Err(CallError::new(ErrorKind::Unavailable, "the kernel shuts down"));

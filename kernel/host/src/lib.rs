@@ -104,7 +104,7 @@ pub use skillhost_contract::payload::{
     ToolOutput, ToolSpec,
 };
 pub use skillhost_events::{
-    DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, Tail,
+    DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, TailQuery,
 };
 pub use thread::{
     CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary,

@@ -53,7 +53,7 @@ pub async fn probe(options: BootOptions, manifest: &Path) -> Result<Probed, Prob
     let failed = |phase, reason: String| ProbeFailure { phase, reason, hint: String::new() };
     let text = discovery::read_limited(manifest)
         .map_err(|error| failed(Phase::Discover, format!("{}: {error}", manifest.display())))?;
-    let parsed = skillhost_manifest::parse(&text)
+    let parsed = skillhost_manifest::parse_manifest(&text)
         .map_err(|errors| failed(Phase::Parse, errors.to_string()))?;
     // Only its own library is tried, never one of the installation.
     let found = FoundManifest::of_sandbox(parsed, manifest.to_owned(), &text);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::ErrorKind;
-use skillhost_manifest::{Action, ExtensionId};
+use skillhost_manifest::{ExtensionId, ScheduleAction};
 
 use crate::discovery::FoundManifest;
 use crate::error::{CallError, KernelError};
@@ -138,8 +138,8 @@ impl LoadReport {
             let Some(found) = manifests.get(rejection.id.as_str()) else { continue };
             let manifest = &found.manifest;
             let scheduled = manifest.schedules.iter().filter_map(|it| match &it.action {
-                Action::Tool { name, .. } => Some(name),
-                Action::Task(_) | Action::Prompt(_) => None,
+                ScheduleAction::Tool { name, .. } => Some(name),
+                ScheduleAction::Task(_) | ScheduleAction::Prompt(_) => None,
             });
             let named = manifest.mcp.tools.iter().chain(manifest.tools.rename.values());
             for name in named.chain(scheduled) {

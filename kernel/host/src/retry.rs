@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use skillhost_manifest::{ExtensionId, IntegrationMode, Kind};
+use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
 
 use crate::boot::{LoadFailure, RESERVED, blocking};
 use crate::context_chain::ContextChain;
@@ -144,7 +144,7 @@ impl Kernel {
         let mut report = LoadReport::clone(&next.report);
         for rejection in &next.report.rejected.clone() {
             let Some(found) = manifests.get(rejection.id.as_str()) else { continue };
-            let (Kind::Agent(settings), None) =
+            let (ExtensionKind::Agent(settings), None) =
                 (&found.manifest.kind, missing_dependency(&next, found))
             else {
                 continue;

@@ -13,7 +13,7 @@ use skillhost_contract::payload::{
     AgentTask, CallContext, CallOrigin, ErrorKind, Event, RunTaskRequest, scheduler_interface,
 };
 use skillhost_events::ScheduleRun;
-use skillhost_manifest::{Action, Manifest};
+use skillhost_manifest::{Manifest, ScheduleAction};
 
 use crate::error::{CallError, KernelError, similar};
 use crate::instance::Instance;
@@ -97,12 +97,12 @@ impl Kernel {
         let mut all = Vec::new();
         for planned in stage.planned() {
             let run = stage.last(&planned.id).await;
-            let next_ms = planned.times.next(stage.now_ms());
+            let next_ms = planned.times.next_after(stage.now_ms());
             let last = run.filter(|run| run.started_ms != 0 || run.error.is_some()).map(|run| {
                 let at_ms = run.due_ms.max(run.started_ms);
                 LastRun {
                     at_ms,
-                    at: planned.times.shown(at_ms),
+                    at: planned.times.format_local(at_ms),
                     took_ms: run.ended_ms.map(|ended| ended.saturating_sub(run.started_ms)),
                     error: run.error,
                 }
@@ -111,12 +111,12 @@ impl Kernel {
                 cron: planned.schedule.cron.clone(),
                 timezone: planned.schedule.timezone.clone().unwrap_or_else(|| "UTC".to_owned()),
                 action: match &planned.schedule.action {
-                    Action::Task(task) => format!("task {task}"),
-                    Action::Tool { name, .. } => format!("tool {name}"),
-                    Action::Prompt(_) => "prompt".to_owned(),
+                    ScheduleAction::Task(task) => format!("task {task}"),
+                    ScheduleAction::Tool { name, .. } => format!("tool {name}"),
+                    ScheduleAction::Prompt(_) => "prompt".to_owned(),
                 },
                 next_ms,
-                next: next_ms.map(|ms| planned.times.shown(ms)).unwrap_or_default(),
+                next: next_ms.map(|ms| planned.times.format_local(ms)).unwrap_or_default(),
                 running: self.shared.clockwork.is_running(&planned.id),
                 last,
                 id: planned.id,
@@ -149,14 +149,16 @@ impl Kernel {
 /// Names the schedules of an extension that cannot do what they say.
 pub(crate) fn impossible(instance: &Instance) -> Vec<String> {
     let (id, schedules) = (&instance.manifest.id, &instance.manifest.schedules);
-    let problem = |action: &Action| match action {
-        Action::Task(_) if !instance.provides(scheduler_interface::NAME) => {
+    let problem = |action: &ScheduleAction| match action {
+        ScheduleAction::Task(_) if !instance.provides(scheduler_interface::NAME) => {
             Some("has a task, and the library exports no `scheduler`".to_owned())
         }
-        Action::Tool { name, .. } if !instance.specs.iter().any(|spec| spec.name == *name) => {
+        ScheduleAction::Tool { name, .. }
+            if !instance.specs.iter().any(|spec| spec.name == *name) =>
+        {
             Some(format!("names the tool `{name}`, which `{id}` does not have"))
         }
-        Action::Task(_) | Action::Tool { .. } | Action::Prompt(_) => None,
+        ScheduleAction::Task(_) | ScheduleAction::Tool { .. } | ScheduleAction::Prompt(_) => None,
     };
     let problems = schedules.iter().filter_map(|schedule| {
         Some(format!("the schedule `{id}/{}` {}", schedule.name, problem(&schedule.action)?))
@@ -224,12 +226,12 @@ impl Stage for World {
         // Whoever waits for this gives it up in time; what it calls is to be the later one.
         let later = limit.saturating_add(Duration::from_secs(1));
         match &planned.schedule.action {
-            Action::Task(task) => {
+            ScheduleAction::Task(task) => {
                 let task =
                     RunTaskRequest { context: context(CallOrigin::Operator), task: task.clone() };
                 kernel.run_library_task(planned, &task, later).await
             }
-            Action::Tool { name, arguments } => {
+            ScheduleAction::Tool { name, arguments } => {
                 // What the tool calls in turn has nobody's consent.
                 let context = context(CallOrigin::Agent);
                 let (owner, arguments) = (&planned.owner, arguments.to_string());
@@ -243,7 +245,7 @@ impl Stage for World {
                     false => Ok(line(&output.text)),
                 }
             }
-            Action::Prompt(prompt) => {
+            ScheduleAction::Prompt(prompt) => {
                 let (agent_id, task) = (planned.owner.to_string(), prompt.clone());
                 let context = context(CallOrigin::Agent);
                 let answer = kernel.run_task(AgentTask { context, agent_id, task }).await?;

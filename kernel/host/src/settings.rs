@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn settings_override_a_manifests_config_key_by_key() {
         let loaded = load("extensions: {echo: {greeting: hi}}").unwrap();
-        let manifest = skillhost_manifest::parse(
+        let manifest = skillhost_manifest::parse_manifest(
             "id: echo\nname: Echo\nentrypoint: echo\nconfig: {greeting: hello, other: 1}\n",
         )
         .unwrap();

@@ -84,7 +84,7 @@ impl Kernel {
                 let Replied { reply, .. } = read(&replied.payload)?;
                 return Ok(Some(reply));
             }
-            let dead = journal.dead().await?;
+            let dead = journal.dead_letters().await?;
             return Ok(dead.iter().find(|dead| dead.event.id == known.id).map(given_up));
         }
         // What nobody could answer is told at once, and not kept.

@@ -23,11 +23,11 @@ pub struct AgentManifest {
     pub uses_skills: Vec<Located<String>>,
     /// Which skills its catalog lists. Without a statement: `declared` if it binds skills, `all`
     /// if it does not (design: search and scope).
-    pub catalog: Catalog,
+    pub catalog: AgentCatalog,
     /// What a skill's `allowed-tools` means for it.
     pub allowed_tools_mode: AllowedToolsMode,
     /// What one invocation may use up.
-    pub limits: Limits,
+    pub limits: AgentLimits,
 }
 
 /// How an agent is reached by other agents.
@@ -44,7 +44,7 @@ pub enum IntegrationMode {
 /// Which skills an agent's catalog lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Catalog {
+pub enum AgentCatalog {
     /// Every skill.
     All,
     /// Only those in `uses_skills`.
@@ -74,7 +74,7 @@ pub enum AllowedToolsMode {
 
 /// What one invocation of an agent may use up; each is positive, absent means no own limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct AgentLimits {
     /// The number of model calls.
     pub max_turns: Option<u32>,
     /// The number of tokens, input and output together.

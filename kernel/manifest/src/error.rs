@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{CronProblem, ExtensionId};
+use crate::{CronError, ExtensionId};
 
 /// One mistake in a manifest and its place. Displays as `line:column: message`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -111,7 +111,7 @@ pub enum ManifestErrorKind {
     #[error("a manifest must consist of lines `field: value`, found {found}")]
     NotAMapping {
         /// The type it has.
-        found: Found,
+        found: YamlType,
     },
     /// A second YAML document begins.
     #[error("a second document begins here; a manifest is one YAML document")]
@@ -126,7 +126,7 @@ pub enum ManifestErrorKind {
     #[error("a key must be text, not a list or a mapping")]
     ComplexKey,
     /// A key that stands in the same mapping before.
-    #[error("duplicate field `{}`; it stands in line {first_line} already", shown(field))]
+    #[error("duplicate field `{}`; it stands in line {first_line} already", display_safe(field))]
     DuplicateField {
         /// The key.
         field: String,
@@ -134,7 +134,7 @@ pub enum ManifestErrorKind {
         first_line: u32,
     },
     /// A key that has no meaning.
-    #[error("unknown field `{}`{}", shown(field), suggestion(*nearest))]
+    #[error("unknown field `{}`{}", display_safe(field), suggestion(*nearest))]
     UnknownField {
         /// The key.
         field: String,
@@ -178,19 +178,19 @@ pub enum ManifestErrorKind {
         owner: &'static str,
     },
     /// A cron pattern that cannot be used.
-    #[error("`{field}`: the pattern `{}` {problem}", shown(pattern))]
+    #[error("`{field}`: the pattern `{}` {problem}", display_safe(pattern))]
     Cron {
         /// The path of the field.
         field: String,
         /// The pattern.
         pattern: String,
         /// What is wrong with it.
-        problem: CronProblem,
+        problem: CronError,
     },
     /// A time zone that does not exist.
     #[error(
         "`{field}` must be the name of a time zone such as `Europe/Berlin`, found `{}`{}",
-        shown(value),
+        display_safe(value),
         suggestion(nearest.as_deref())
     )]
     TimeZone {
@@ -202,7 +202,7 @@ pub enum ManifestErrorKind {
         nearest: Option<String>,
     },
     /// A text with placeholders that cannot be read.
-    #[error("`{field}` is no Jinja template: {}", shown(message))]
+    #[error("`{field}` is no Jinja template: {}", display_safe(message))]
     Template {
         /// The path of the field.
         field: String,
@@ -226,7 +226,7 @@ pub enum ManifestErrorKind {
         second: &'static str,
     },
     /// A name that stands in the same list before.
-    #[error("`{}` is the name of the one in line {first_line} already", shown(name))]
+    #[error("`{}` is the name of the one in line {first_line} already", display_safe(name))]
     DuplicateName {
         /// The name.
         name: String,
@@ -241,10 +241,10 @@ pub enum ManifestErrorKind {
         /// What it must be.
         expected: &'static str,
         /// The type it has.
-        found: Found,
+        found: YamlType,
     },
     /// A value of the right type that is not allowed.
-    #[error("`{field}` must be {expected}, found `{}`", shown(value))]
+    #[error("`{field}` must be {expected}, found `{}`", display_safe(value))]
     Invalid {
         /// The path of the field.
         field: String,
@@ -271,7 +271,7 @@ pub enum ManifestErrorKind {
 
 /// The type of a YAML value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum YamlType {
     /// No value at all, `~` or `null`.
     Nothing,
     /// `true` or `false`.
@@ -286,7 +286,7 @@ pub enum Found {
     Mapping,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for YamlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nothing => "nothing",
@@ -300,7 +300,7 @@ impl fmt::Display for Found {
 }
 
 /// Makes a piece of the manifest fit to stand in a line of output.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn display_safe(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut shown = String::new();
     for c in text.chars().take(LONGEST) {
@@ -325,7 +325,7 @@ fn destination(under: Option<&str>) -> String {
 }
 
 /// Adds the remedy where an unquoted value was taken for something else than text.
-fn quoting(expected: &str, found: Found) -> &'static str {
-    let misread = matches!(found, Found::Boolean | Found::Number);
+fn quoting(expected: &str, found: YamlType) -> &'static str {
+    let misread = matches!(found, YamlType::Boolean | YamlType::Number);
     if misread && expected.starts_with("text") { "; put it in quotes" } else { "" }
 }

@@ -30,14 +30,17 @@ mod times;
 mod tool_names;
 mod yaml;
 
-pub use agent::{AgentManifest, AllowedToolsMode, Catalog, IntegrationMode, Limits, Located};
-pub use error::{Found, ManifestError, ManifestErrorKind, ManifestErrors};
+pub use agent::{
+    AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, IntegrationMode, Located,
+};
+pub use error::{ManifestError, ManifestErrorKind, ManifestErrors, YamlType};
 pub use id::{ExtensionId, ExtensionIdError};
 pub use manifest::{
-    Action, Dependency, Event, Events, Handler, Kind, Manifest, Mcp, Schedule, Subscription,
+    EventDeclaration, EventDeclarations, EventHandler, EventSubscription, ExtensionDependency,
+    ExtensionKind, Manifest, McpExports, ScheduleAction, ScheduleSpec,
 };
 pub use nesting::find_excessive_nesting;
-pub use parse::parse;
-pub use schema::schema;
-pub use times::{CronProblem, Times};
+pub use parse::parse_manifest;
+pub use schema::manifest_schema;
+pub use times::{CronError, CronSchedule};
 pub use tool_names::ToolNames;

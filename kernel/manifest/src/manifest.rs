@@ -18,9 +18,9 @@ pub struct Manifest {
     /// What the extension is for, in a sentence or two; empty if the manifest does not say.
     pub description: String,
     /// Whether it is a library or a declarative agent.
-    pub kind: Kind,
+    pub kind: ExtensionKind,
     /// The extensions that must be loaded before this one, in the order written.
-    pub depends_on: Vec<Dependency>,
+    pub depends_on: Vec<ExtensionDependency>,
     /// The default configuration, always a JSON object; settings may override its keys.
     pub config: serde_json::Value,
     /// The names of the secrets the extension may ask for.
@@ -41,23 +41,23 @@ pub struct Manifest {
     /// What an operator has to do before the extension works.
     pub setup_instructions: Option<String>,
     /// The events it publishes, which is documentation, and those it handles.
-    pub events: Events,
+    pub events: EventDeclarations,
     /// What clients of the MCP server are offered; not of an agent.
-    pub mcp: Mcp,
+    pub mcp: McpExports,
     /// What happens at certain times.
-    pub schedules: Vec<Schedule>,
+    pub schedules: Vec<ScheduleSpec>,
 }
 
 /// What an extension offers to clients of the MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mcp {
+pub struct McpExports {
     /// The tools they may call, in the order written.
     pub tools: Vec<String>,
 }
 
 /// What an extension consists of.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind {
+pub enum ExtensionKind {
     /// A dynamic library.
     Library {
         /// The library's base name: `echo` stands for `libecho.so` on Linux.
@@ -76,31 +76,31 @@ impl Manifest {
     /// Returns the agent's part of the manifest, if this is an agent.
     pub fn agent(&self) -> Option<&AgentManifest> {
         match &self.kind {
-            Kind::Agent(agent) => Some(agent),
-            Kind::Library { .. } | Kind::Process { .. } => None,
+            ExtensionKind::Agent(agent) => Some(agent),
+            ExtensionKind::Library { .. } | ExtensionKind::Process { .. } => None,
         }
     }
 
     /// Returns the library's base name, if this is a library.
     pub fn entrypoint(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Library { entrypoint } => Some(entrypoint),
-            Kind::Process { .. } | Kind::Agent(_) => None,
+            ExtensionKind::Library { entrypoint } => Some(entrypoint),
+            ExtensionKind::Process { .. } | ExtensionKind::Agent(_) => None,
         }
     }
 
     /// Returns the program and its arguments, if this is a process extension.
     pub fn command(&self) -> Option<&[String]> {
         match &self.kind {
-            Kind::Process { command } => Some(command),
-            Kind::Library { .. } | Kind::Agent(_) => None,
+            ExtensionKind::Process { command } => Some(command),
+            ExtensionKind::Library { .. } | ExtensionKind::Agent(_) => None,
         }
     }
 }
 
 /// An extension that another one needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dependency {
+pub struct ExtensionDependency {
     /// The extension needed.
     pub id: ExtensionId,
     /// Whether the dependent can do without it. An optional dependency only decides the order.
@@ -113,16 +113,16 @@ pub struct Dependency {
 
 /// The events an extension documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Events {
+pub struct EventDeclarations {
     /// What it sends.
-    pub publishes: Vec<Event>,
+    pub publishes: Vec<EventDeclaration>,
     /// What it reacts to.
-    pub subscribes: Vec<Subscription>,
+    pub subscribes: Vec<EventSubscription>,
 }
 
 /// An event that an extension reacts to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Subscription {
+pub struct EventSubscription {
     /// The topic, or the beginning of topics up to a dot; `*` stands for all.
     pub topic: String,
     /// What the extension does with it.
@@ -130,7 +130,7 @@ pub struct Subscription {
     pub description: Option<String>,
     /// Who handles it; absent where the entry only documents what the extension does by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub handler: Option<Handler>,
+    pub handler: Option<EventHandler>,
     /// Milliseconds that one delivery may take; absent: as long as is usual for the handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -139,7 +139,7 @@ pub struct Subscription {
 /// What happens with an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Handler {
+pub enum EventHandler {
     /// The person who runs the kernel is told.
     NotifyUser {
         /// A template of the line, in Jinja2; absent: the topic and what the event is about.
@@ -158,7 +158,7 @@ pub enum Handler {
 
 /// What an extension does at certain times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Schedule {
+pub struct ScheduleSpec {
     /// The name, unique in the manifest.
     pub name: String,
     /// When: a cron pattern of five fields.
@@ -167,7 +167,7 @@ pub struct Schedule {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
     /// What.
-    pub action: Action,
+    pub action: ScheduleAction,
     /// Milliseconds that one run may take; absent: as long as is usual for the action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -176,7 +176,7 @@ pub struct Schedule {
 /// What a schedule does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum ScheduleAction {
     /// The library's `SchedulerProvider` is called with the name of a task.
     Task(String),
     /// A tool of the extension is called.
@@ -192,7 +192,7 @@ pub enum Action {
 
 /// One documented event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Event {
+pub struct EventDeclaration {
     /// The topic, such as `skill.changed`.
     pub topic: String,
     /// When it is sent, or what the extension does with it.

@@ -4,29 +4,29 @@ mod graph;
 
 use std::collections::BTreeMap;
 
-use graph::Graph;
+use graph::DependencyGraph;
 
-use crate::parse::fields::nearest;
+use crate::parse::fields::suggest_name;
 use crate::{ExtensionId, Manifest};
 
-/// What [`order`] decided about a set of manifests.
+/// What [`plan_load_order`] decided about a set of manifests.
 ///
 /// Every id is in exactly one of `order`, `rejected` and `disabled`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct LoadPlan {
     /// What to load, dependencies first; among equals by id.
     pub order: Vec<ExtensionId>,
     /// What cannot be loaded and every reason why, by id.
-    pub rejected: Vec<(ExtensionId, Vec<PlanProblem>)>,
+    pub rejected: Vec<(ExtensionId, Vec<PlanError>)>,
     /// What is switched off, by id.
     pub disabled: Vec<ExtensionId>,
     /// Optional dependencies that are not loaded before their dependents, by id.
-    pub unmet: Vec<Unmet>,
+    pub unmet: Vec<UnmetDependency>,
 }
 
 /// Why an extension cannot be loaded. Displays as a fragment that reads after its id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanProblem {
+pub enum PlanError {
     /// More than one enabled manifest has its id.
     #[error("has more than one manifest")]
     DuplicateId,
@@ -55,7 +55,10 @@ pub enum PlanProblem {
         line: u32,
     },
     /// It needs an extension that is rejected itself.
-    #[error("depends on `{id}` (line {line}), which cannot be loaded{}", because(chain))]
+    #[error(
+        "depends on `{id}` (line {line}), which cannot be loaded{}",
+        format_dependency_chain(chain)
+    )]
     DependencyRejected {
         /// The direct dependency.
         id: ExtensionId,
@@ -70,7 +73,7 @@ pub enum PlanProblem {
 /// An optional dependency that is not loaded before its dependent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("would like `{dependency}`, which {reason}")]
-pub struct Unmet {
+pub struct UnmetDependency {
     /// The dependent; this does not keep it from being loaded.
     pub id: ExtensionId,
     /// What it would have liked.
@@ -104,7 +107,7 @@ fn suggestion(nearest: Option<&ExtensionId>) -> String {
     nearest.map_or_else(String::new, |id| format!("; did you mean `{id}`?"))
 }
 
-fn because(chain: &[ExtensionId]) -> String {
+fn format_dependency_chain(chain: &[ExtensionId]) -> String {
     if chain.len() > 1 { format!(" ({})", arrows(chain)) } else { String::new() }
 }
 
@@ -124,17 +127,17 @@ fn because(chain: &[ExtensionId]) -> String {
 /// assert_eq!(plan.order, ["skill_registry", "guide"]);
 /// # Ok::<(), skillhost_manifest::ManifestErrors>(())
 /// ```
-pub fn order(manifests: &[&Manifest]) -> Plan {
+pub fn plan_load_order(manifests: &[&Manifest]) -> LoadPlan {
     order_with_precedence(manifests, |_| true)
 }
 
-/// As [`order`]; where dependencies leave a choice, extensions with precedence are loaded before
+/// As [`plan_load_order`]; where dependencies leave a choice, extensions with precedence are loaded before
 /// those without, so that names which both want are theirs. What an extension with precedence depends
 /// on comes before it all the same.
 pub fn order_with_precedence(
     manifests: &[&Manifest],
     has_precedence: impl Fn(&ExtensionId) -> bool,
-) -> Plan {
+) -> LoadPlan {
     let mut by_id: BTreeMap<&ExtensionId, Vec<&Manifest>> = BTreeMap::new();
     for &manifest in manifests {
         let enabled = by_id.entry(&manifest.id).or_default();
@@ -143,37 +146,38 @@ pub fn order_with_precedence(
         }
     }
     let switched_off = |id: &ExtensionId| by_id.get(id).is_some_and(Vec::is_empty);
-    let graph = Graph::new(by_id.values().filter_map(|enabled| enabled.first().copied()));
+    let graph = DependencyGraph::new(by_id.values().filter_map(|enabled| enabled.first().copied()));
 
-    let mut problems: BTreeMap<&ExtensionId, Vec<PlanProblem>> = BTreeMap::new();
+    let mut problems: BTreeMap<&ExtensionId, Vec<PlanError>> = BTreeMap::new();
     for manifest in graph.manifests() {
         let mut own = Vec::new();
         if by_id[&manifest.id].len() > 1 {
-            own.push(PlanProblem::DuplicateId);
+            own.push(PlanError::DuplicateId);
         }
         if let Some(path) = graph.cycle(&manifest.id) {
-            own.push(PlanProblem::Cycle { path });
+            own.push(PlanError::Cycle { path });
         }
         for dependency in manifest.depends_on.iter().filter(|dependency| !dependency.optional) {
             let (id, line) = (dependency.id.clone(), dependency.line);
             if switched_off(&id) {
-                own.push(PlanProblem::Disabled { id, line });
+                own.push(PlanError::Disabled { id, line });
             } else if !graph.contains(&id) {
                 let ids = by_id.keys().map(|id| id.as_str()).filter(|id| manifest.id != *id);
-                let nearest = nearest(id.as_str(), ids).and_then(|id| ExtensionId::new(id).ok());
-                own.push(PlanProblem::Missing { id, nearest, line });
+                let nearest =
+                    suggest_name(id.as_str(), ids).and_then(|id| ExtensionId::new(id).ok());
+                own.push(PlanError::Missing { id, nearest, line });
             }
         }
         if !own.is_empty() {
             problems.insert(&manifest.id, own);
         }
     }
-    let inherited = graph.inherited(|id| problems.contains_key(id));
+    let inherited = graph.rejected_dependents(|id| problems.contains_key(id));
     for (id, problem) in inherited {
         problems.entry(id).or_default().push(problem);
     }
 
-    let order = graph.sorted(|id| !problems.contains_key(id), has_precedence);
+    let order = graph.topological_order(|id| !problems.contains_key(id), has_precedence);
     let position: BTreeMap<&ExtensionId, usize> =
         order.iter().enumerate().map(|(position, id)| (*id, position)).collect();
     let mut unmet = Vec::new();
@@ -188,10 +192,10 @@ pub fn order_with_precedence(
                 None => UnmetReason::Missing,
             };
             let (id, dependency) = (manifest.id.clone(), dependency.id.clone());
-            unmet.push(Unmet { id, dependency, reason });
+            unmet.push(UnmetDependency { id, dependency, reason });
         }
     }
-    Plan {
+    LoadPlan {
         order: order.into_iter().cloned().collect(),
         disabled: by_id.keys().filter(|id| switched_off(id)).map(|&id| id.clone()).collect(),
         rejected: problems.into_iter().map(|(id, problems)| (id.clone(), problems)).collect(),

@@ -1,35 +1,35 @@
 //! Typed access to a YAML tree that reports every mistake instead of stopping at the first.
 //!
-//! A reader that fails has put its mistake into the [`Report`] and returns [`Reported`], which
+//! A reader that fails has put its mistake into the [`ErrorReport`] and returns [`ErrorReported`], which
 //! only the report can make. So all fields of a mapping are read first and combined afterwards,
 //! and nothing can fail without a reason.
 
 use crate::parse::fields;
-use crate::rules::Rule;
-use crate::yaml::{Node, Value};
+use crate::rules::TextRule;
+use crate::yaml::{YamlNode, YamlValue};
 use crate::{Located, ManifestError, ManifestErrorKind};
 
 /// The mistakes found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Report(Vec<ManifestError>);
+pub(crate) struct ErrorReport(Vec<ManifestError>);
 
 /// Proof that a mistake is in the report.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reported(());
+pub(crate) struct ErrorReported(());
 
 /// A value, or proof that the reason why there is none is in the report.
-pub(crate) type Read<T> = Result<T, Reported>;
+pub(crate) type ReadResult<T> = Result<T, ErrorReported>;
 
-impl Report {
+impl ErrorReport {
     /// Starts from mistakes found earlier.
     pub(crate) fn new(errors: Vec<ManifestError>) -> Self {
         Self(errors)
     }
 
     /// Adds a mistake.
-    pub(crate) fn add(&mut self, kind: ManifestErrorKind, line: u32, column: u32) -> Reported {
+    pub(crate) fn add(&mut self, kind: ManifestErrorKind, line: u32, column: u32) -> ErrorReported {
         self.0.push(ManifestError { kind, line, column });
-        Reported(())
+        ErrorReported(())
     }
 
     /// Returns the mistakes in the order in which they were found.
@@ -40,26 +40,30 @@ impl Report {
 
 /// A value and its path in the manifest.
 #[derive(Debug)]
-pub(crate) struct At<'n> {
-    pub(crate) node: &'n Node,
+pub(crate) struct NodeReader<'n> {
+    pub(crate) node: &'n YamlNode,
     pub(crate) path: String,
 }
 
-impl<'n> At<'n> {
+impl<'n> NodeReader<'n> {
     /// Starts at the outermost value.
-    pub(crate) fn root(node: &'n Node) -> Self {
+    pub(crate) fn root(node: &'n YamlNode) -> Self {
         Self { node, path: String::new() }
     }
 
     /// Reports a mistake at this value.
-    pub(crate) fn error(&self, kind: ManifestErrorKind, report: &mut Report) -> Reported {
+    pub(crate) fn error(&self, kind: ManifestErrorKind, report: &mut ErrorReport) -> ErrorReported {
         report.add(kind, self.node.line, self.node.column)
     }
 
     /// Reports that the value has another type than expected.
-    pub(crate) fn wrong_type(&self, expected: &'static str, report: &mut Report) -> Reported {
+    pub(crate) fn wrong_type(
+        &self,
+        expected: &'static str,
+        report: &mut ErrorReport,
+    ) -> ErrorReported {
         let field = self.path.clone();
-        let found = self.node.value.found();
+        let found = self.node.value.yaml_type();
         self.error(ManifestErrorKind::WrongType { field, expected, found }, report)
     }
 
@@ -68,8 +72,8 @@ impl<'n> At<'n> {
         &self,
         value: &str,
         expected: &'static str,
-        report: &mut Report,
-    ) -> Reported {
+        report: &mut ErrorReport,
+    ) -> ErrorReported {
         let (field, value) = (self.path.clone(), value.to_owned());
         self.error(ManifestErrorKind::Invalid { field, value, expected }, report)
     }
@@ -81,42 +85,59 @@ impl<'n> At<'n> {
 
     /// Says whether the value is text.
     pub(crate) fn is_text(&self) -> bool {
-        self.node.value.found() == crate::Found::Text
+        self.node.value.yaml_type() == crate::YamlType::Text
     }
 
     pub(crate) fn is_list(&self) -> bool {
-        self.node.value.found() == crate::Found::List
+        self.node.value.yaml_type() == crate::YamlType::List
     }
 
     /// Reads any text.
-    pub(crate) fn text(&self, report: &mut Report) -> Read<String> {
+    pub(crate) fn text(&self, report: &mut ErrorReport) -> ReadResult<String> {
         self.text_as("text", report).map(str::to_owned)
     }
 
     /// Reads text that obeys a rule.
-    pub(crate) fn text_by(&self, rule: &Rule, report: &mut Report) -> Read<String> {
+    pub(crate) fn text_matching(
+        &self,
+        rule: &TextRule,
+        report: &mut ErrorReport,
+    ) -> ReadResult<String> {
         let text = self.text_as("text", report)?;
-        self.obeying(text, rule, report)
+        self.check_rule(text, rule, report)
     }
 
     /// Reads a scalar that obeys a rule as the text that stands in the file, so that `1.10` is
     /// not mistaken for the number 1.1.
-    pub(crate) fn verbatim_by(&self, rule: &Rule, report: &mut Report) -> Read<String> {
+    pub(crate) fn verbatim_matching(
+        &self,
+        rule: &TextRule,
+        report: &mut ErrorReport,
+    ) -> ReadResult<String> {
         match &self.node.value {
-            Value::Scalar { text, .. } => self.obeying(text, rule, report),
+            YamlValue::Scalar { text, .. } => self.check_rule(text, rule, report),
             _ => Err(self.wrong_type("text", report)),
         }
     }
 
     /// Reads text, a number or a boolean as it stands in the file.
-    pub(crate) fn scalar_by(&self, rule: &Rule, report: &mut Report) -> Read<String> {
-        match self.node.value.found() {
-            crate::Found::Nothing => Err(self.wrong_type("text, a number or a boolean", report)),
-            _ => self.verbatim_by(rule, report),
+    pub(crate) fn scalar_by(
+        &self,
+        rule: &TextRule,
+        report: &mut ErrorReport,
+    ) -> ReadResult<String> {
+        match self.node.value.yaml_type() {
+            crate::YamlType::Nothing => Err(self.wrong_type("text, a number or a boolean", report)),
+            _ => self.verbatim_matching(rule, report),
         }
     }
 
-    fn obeying(&self, text: &str, rule: &Rule, report: &mut Report) -> Read<String> {
+    fn check_rule(
+        &self,
+        text: &str,
+        rule: &TextRule,
+        report: &mut ErrorReport,
+    ) -> ReadResult<String> {
         if (rule.holds)(text) {
             Ok(text.to_owned())
         } else {
@@ -124,29 +145,33 @@ impl<'n> At<'n> {
         }
     }
 
-    fn text_as(&self, expected: &'static str, report: &mut Report) -> Read<&'n str> {
+    fn text_as(&self, expected: &'static str, report: &mut ErrorReport) -> ReadResult<&'n str> {
         match &self.node.value {
-            Value::Scalar { text, .. } if self.is_text() => Ok(text),
+            YamlValue::Scalar { text, .. } if self.is_text() => Ok(text),
             _ => Err(self.wrong_type(expected, report)),
         }
     }
 
     /// Reads `true` or `false`.
-    pub(crate) fn boolean(&self, report: &mut Report) -> Read<bool> {
+    pub(crate) fn boolean(&self, report: &mut ErrorReport) -> ReadResult<bool> {
         match &self.node.value {
-            Value::Scalar { .. } => self.node.value.to_json().as_bool(),
+            YamlValue::Scalar { .. } => self.node.value.to_json().as_bool(),
             _ => None,
         }
         .ok_or_else(|| self.wrong_type("`true` or `false`", report))
     }
 
     /// Reads a number from 1 to the largest that fits `T`; `expected` says so in words.
-    pub(crate) fn positive<T>(&self, expected: &'static str, report: &mut Report) -> Read<T>
+    pub(crate) fn positive<T>(
+        &self,
+        expected: &'static str,
+        report: &mut ErrorReport,
+    ) -> ReadResult<T>
     where
         T: TryFrom<u64>,
     {
         match (&self.node.value, self.node.value.to_json()) {
-            (Value::Scalar { text, .. }, serde_json::Value::Number(number)) => {
+            (YamlValue::Scalar { text, .. }, serde_json::Value::Number(number)) => {
                 let positive = number.as_u64().filter(|&n| n > 0);
                 let fitting = positive.and_then(|n| T::try_from(n).ok());
                 fitting.ok_or_else(|| self.invalid(text, expected, report))
@@ -160,17 +185,17 @@ impl<'n> At<'n> {
         &self,
         choices: &[(&str, T)],
         expected: &'static str,
-        report: &mut Report,
-    ) -> Read<T> {
+        report: &mut ErrorReport,
+    ) -> ReadResult<T> {
         let text = self.text_as(expected, report)?;
         let chosen = choices.iter().find(|(word, _)| *word == text);
         chosen.map(|(_, value)| value.clone()).ok_or_else(|| self.invalid(text, expected, report))
     }
 
     /// Reads a mapping of anything.
-    pub(crate) fn object(&self, report: &mut Report) -> Read<serde_json::Value> {
+    pub(crate) fn object(&self, report: &mut ErrorReport) -> ReadResult<serde_json::Value> {
         match &self.node.value {
-            mapping @ Value::Mapping(_) => Ok(mapping.to_json()),
+            mapping @ YamlValue::Mapping(_) => Ok(mapping.to_json()),
             _ => Err(self.wrong_type("a mapping", report)),
         }
     }
@@ -178,14 +203,14 @@ impl<'n> At<'n> {
     /// Reads a mapping with keys of any kind; every entry is read even if one before it is wrong.
     pub(crate) fn entries<T>(
         &self,
-        report: &mut Report,
-        mut each: impl FnMut(&'n Located<String>, &At<'n>, &mut Report) -> Read<T>,
-    ) -> Read<Vec<T>> {
-        let Value::Mapping(entries) = &self.node.value else {
+        report: &mut ErrorReport,
+        mut each: impl FnMut(&'n Located<String>, &NodeReader<'n>, &mut ErrorReport) -> ReadResult<T>,
+    ) -> ReadResult<Vec<T>> {
+        let YamlValue::Mapping(entries) = &self.node.value else {
             return Err(self.wrong_type("a mapping", report));
         };
-        let at = |key: &str, node| At { node, path: format!("{}.{key}", self.path) };
-        let entries: Vec<Read<T>> =
+        let at = |key: &str, node| NodeReader { node, path: format!("{}.{key}", self.path) };
+        let entries: Vec<ReadResult<T>> =
             entries.iter().map(|(key, node)| each(key, &at(&key.value, node), report)).collect();
         entries.into_iter().collect()
     }
@@ -193,14 +218,14 @@ impl<'n> At<'n> {
     /// Reads a list; every entry is read even if one before it is wrong.
     pub(crate) fn list<T>(
         &self,
-        report: &mut Report,
-        mut each: impl FnMut(&At<'n>, &mut Report) -> Read<T>,
-    ) -> Read<Vec<T>> {
-        let Value::Sequence(items) = &self.node.value else {
+        report: &mut ErrorReport,
+        mut each: impl FnMut(&NodeReader<'n>, &mut ErrorReport) -> ReadResult<T>,
+    ) -> ReadResult<Vec<T>> {
+        let YamlValue::Sequence(items) = &self.node.value else {
             return Err(self.wrong_type("a list", report));
         };
-        let item = |(index, node)| At { node, path: format!("{}[{index}]", self.path) };
-        let entries: Vec<Read<T>> =
+        let item = |(index, node)| NodeReader { node, path: format!("{}[{index}]", self.path) };
+        let entries: Vec<ReadResult<T>> =
             items.iter().enumerate().map(|entry| each(&item(entry), report)).collect();
         entries.into_iter().collect()
     }
@@ -211,14 +236,14 @@ impl<'n> At<'n> {
         &self,
         place: &'static str,
         expected: &'static str,
-        report: &mut Report,
-    ) -> Read<Fields<'n>> {
-        let Value::Mapping(entries) = &self.node.value else {
+        report: &mut ErrorReport,
+    ) -> ReadResult<MappingReader<'n>> {
+        let YamlValue::Mapping(entries) = &self.node.value else {
             return Err(self.wrong_type(expected, report));
         };
         let mut misspelt = Vec::new();
         for (key, _) in entries {
-            if let Some(kind) = fields::mistake(place, &key.value) {
+            if let Some(kind) = fields::check_field(place, &key.value) {
                 let nearest = match kind {
                     ManifestErrorKind::UnknownField { nearest, .. } => nearest,
                     _ => None,
@@ -228,43 +253,46 @@ impl<'n> At<'n> {
             }
         }
         let (line, column) = (self.node.line, self.node.column);
-        Ok(Fields { entries, place, path: self.path.clone(), line, column, misspelt })
+        Ok(MappingReader { entries, place, path: self.path.clone(), line, column, misspelt })
     }
 }
 
 /// A mapping whose fields are known.
 #[derive(Debug)]
-pub(crate) struct Fields<'n> {
-    entries: &'n [(Located<String>, Node)],
+pub(crate) struct MappingReader<'n> {
+    entries: &'n [(Located<String>, YamlNode)],
     place: &'static str,
     path: String,
     line: u32,
     column: u32,
     /// The fields that an unknown one was probably meant to be.
-    misspelt: Vec<(&'static str, Reported)>,
+    misspelt: Vec<(&'static str, ErrorReported)>,
 }
 
-impl<'n> Fields<'n> {
+impl<'n> MappingReader<'n> {
     /// Returns a field's key, if the field is there.
     pub(crate) fn key(&self, name: &str) -> Option<&'n Located<String>> {
-        debug_assert!(fields::at(self.place).any(|known| known == name), "{name} is not listed");
+        debug_assert!(
+            fields::known_fields(self.place).any(|known| known == name),
+            "{name} is not listed"
+        );
         self.entries.iter().map(|(key, _)| key).find(|key| key.value == name)
     }
 
-    fn get(&self, name: &str) -> Option<At<'n>> {
+    fn get(&self, name: &str) -> Option<NodeReader<'n>> {
         let key = self.key(name)?;
         let (_, node) = self.entries.iter().find(|(other, _)| std::ptr::eq(other, key))?;
-        Some(At { node, path: self.path_of(name) })
+        Some(NodeReader { node, path: self.path_of(name) })
     }
 
     /// Reports that fields are missing of which one must be there, unless one is only misspelt,
     /// which has been reported.
-    pub(crate) fn missing(
+    pub(crate) fn report_missing(
         &self,
         names: &[&str],
         kind: ManifestErrorKind,
-        report: &mut Report,
-    ) -> Reported {
+        report: &mut ErrorReport,
+    ) -> ErrorReported {
         let misspelt = self.misspelt.iter().find(|(name, _)| names.contains(name));
         misspelt.map_or_else(|| report.add(kind, self.line, self.column), |(_, reported)| *reported)
     }
@@ -277,9 +305,9 @@ impl<'n> Fields<'n> {
     pub(crate) fn optional<T>(
         &self,
         name: &str,
-        report: &mut Report,
-        read: impl FnOnce(&At<'n>, &mut Report) -> Read<T>,
-    ) -> Read<Option<T>> {
+        report: &mut ErrorReport,
+        read: impl FnOnce(&NodeReader<'n>, &mut ErrorReport) -> ReadResult<T>,
+    ) -> ReadResult<Option<T>> {
         self.get(name).map(|at| read(&at, report)).transpose()
     }
 
@@ -287,14 +315,14 @@ impl<'n> Fields<'n> {
     pub(crate) fn required<T>(
         &self,
         name: &str,
-        report: &mut Report,
-        read: impl FnOnce(&At<'n>, &mut Report) -> Read<T>,
-    ) -> Read<T> {
+        report: &mut ErrorReport,
+        read: impl FnOnce(&NodeReader<'n>, &mut ErrorReport) -> ReadResult<T>,
+    ) -> ReadResult<T> {
         match self.get(name) {
             Some(at) => read(&at, report),
             None => {
                 let kind = ManifestErrorKind::Missing { field: self.path_of(name) };
-                Err(self.missing(&[name], kind, report))
+                Err(self.report_missing(&[name], kind, report))
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::ExtensionId;
 
 /// A rule about a text, in three forms that say the same.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct TextRule {
     /// In words that read after "must be".
     pub(crate) expected: &'static str,
     /// As code.
@@ -16,14 +16,14 @@ pub(crate) struct Rule {
 }
 
 /// An extension's id.
-pub(crate) const ID: Rule = Rule {
+pub(crate) const ID: TextRule = TextRule {
     expected: ExtensionId::RULE,
     holds: |text| ExtensionId::new(text).is_ok(),
     pattern: ExtensionId::PATTERN,
 };
 
 /// The base name of a library: never a path.
-pub(crate) const ENTRYPOINT: Rule = Rule {
+pub(crate) const ENTRYPOINT: TextRule = TextRule {
     expected: "the library's base name, of letters, digits, `_` and `-`, without `lib` and `.so`",
     holds: |text| is_word(text, 128, b"_-"),
     pattern: "^[A-Za-z0-9_-]{1,128}$",
@@ -31,14 +31,14 @@ pub(crate) const ENTRYPOINT: Rule = Rule {
 
 /// The first word of a command: a program that is looked for in `PATH`, or a path below the
 /// manifest's folder.
-pub(crate) const PROGRAM: Rule = Rule {
+pub(crate) const PROGRAM: TextRule = TextRule {
     expected: "a program in PATH or a relative path that stays in the manifest's folder",
     holds: is_program,
     pattern: r"^[^/\x00-\x1f\x7f][^\x00-\x1f\x7f]*$",
 };
 
 /// A further word of a command.
-pub(crate) const ARGUMENT: Rule = Rule {
+pub(crate) const ARGUMENT: TextRule = TextRule {
     expected: "text of at most 4096 bytes without control characters",
     holds: is_argument,
     pattern: r"^[^\x00-\x1f\x7f]*$",
@@ -51,21 +51,21 @@ pub(crate) const MOST_WORDS: usize = 64;
 pub(crate) const COMMAND: &str = "a list of 1 to 64 words: the program and its arguments";
 
 /// An extension's version.
-pub(crate) const VERSION: Rule = Rule {
+pub(crate) const VERSION: TextRule = TextRule {
     expected: "a version such as `1`, `1.2` or `1.2.3-beta.1+build`",
     holds: is_version,
     pattern: r"^[0-9]+(\.[0-9]+){0,2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$",
 };
 
 /// A SHA-256 in hexadecimal.
-pub(crate) const SHA256: Rule = Rule {
+pub(crate) const SHA256: TextRule = TextRule {
     expected: "64 hexadecimal digits",
     holds: |text| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()),
     pattern: "^[0-9A-Fa-f]{64}$",
 };
 
 /// The name of a secret. Secrets can come from the environment, so it is a variable's name.
-pub(crate) const SECRET: Rule = Rule {
+pub(crate) const SECRET: TextRule = TextRule {
     expected: "the name of a secret, of letters, digits and `_`, not beginning with a digit",
     holds: |text| is_word(text, 128, b"_") && !text.starts_with(|c: char| c.is_ascii_digit()),
     pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
@@ -73,7 +73,7 @@ pub(crate) const SECRET: Rule = Rule {
 
 /// The name of a variable that a manifest sets for its process. What decides where programs and
 /// libraries come from, and what the kernel sets itself, is left out.
-pub(crate) const VARIABLE: Rule = Rule {
+pub(crate) const VARIABLE: TextRule = TextRule {
     expected: "the name of a variable, of letters, digits and `_`, not beginning with a digit, and \
                none of PATH, SKILLHOST_…, LD_… and DYLD_…",
     holds: |text| {
@@ -93,35 +93,35 @@ pub(crate) const START_TIMEOUT_RANGE: std::ops::RangeInclusive<u64> = 1_000..=30
 pub(crate) const START_TIMEOUT: &str = "a whole number of milliseconds from 1000 to 300000";
 
 /// An event's topic.
-pub(crate) const TOPIC: Rule = Rule {
+pub(crate) const TOPIC: TextRule = TextRule {
     expected: "a topic of letters, digits, `_`, `-`, `.` and `*`",
     holds: |text| is_word(text, 128, b"_-.*"),
     pattern: "^[A-Za-z0-9_.*-]{1,128}$",
 };
 
 /// The name of a tool.
-pub(crate) const TOOL: Rule = Rule {
+pub(crate) const TOOL: TextRule = TextRule {
     expected: "a tool's name, of 1 to 64 letters, digits, `_`, `-` and `.`",
     holds: |text| is_word(text, 64, b"_-."),
     pattern: "^[A-Za-z0-9_.-]{1,64}$",
 };
 
 /// What stands before the names of an extension's tools.
-pub(crate) const PREFIX: Rule = Rule {
+pub(crate) const PREFIX: TextRule = TextRule {
     expected: "1 to 32 letters, digits, `_`, `-` and `.`",
     holds: |text| is_word(text, 32, b"_-."),
     pattern: "^[A-Za-z0-9_.-]{1,32}$",
 };
 
 /// The name that an extension gives a tool itself. It need not be one that the kernel offers.
-pub(crate) const OWN_TOOL: Rule = Rule {
+pub(crate) const OWN_TOOL: TextRule = TextRule {
     expected: "a tool's own name: one line of at most 256 bytes",
     holds: |text| is_line(text) && text.len() <= 256,
     pattern: "^.{1,256}$",
 };
 
 /// The name of a schedule.
-pub(crate) const SCHEDULE: Rule = Rule {
+pub(crate) const SCHEDULE: TextRule = TextRule {
     expected: "a name of 1 to 64 lower-case letters, digits, `_` and `-`, beginning with a letter",
     holds: |text| {
         is_word(text, 64, b"_-")
@@ -132,26 +132,26 @@ pub(crate) const SCHEDULE: Rule = Rule {
 };
 
 /// The topic of events that are handled: whole, its beginning up to a dot, or `*` for all.
-pub(crate) const HANDLED: Rule = Rule {
+pub(crate) const HANDLED: TextRule = TextRule {
     expected: "a topic without `*`, or `*` alone; `skill` stands for `skill.added` too",
     holds: |text| text == "*" || is_word(text, 128, b"_-."),
     pattern: r"^(\*|[A-Za-z0-9_.-]{1,128})$",
 };
 
 /// A name or similar that is printed in a line.
-pub(crate) const LINE: Rule =
-    Rule { expected: "one line of text that is not blank", holds: is_line, pattern: "^.+$" };
+pub(crate) const LINE: TextRule =
+    TextRule { expected: "one line of text that is not blank", holds: is_line, pattern: "^.+$" };
 
 /// A skill's id. What a skill is called is not for a manifest to decide; this only keeps
 /// nonsense out.
-pub(crate) const SKILL: Rule = Rule {
+pub(crate) const SKILL: TextRule = TextRule {
     expected: "a skill's id: one line of at most 256 bytes",
     holds: |text| is_line(text) && text.len() <= 256,
     pattern: "^.{1,256}$",
 };
 
 /// A glob over skill ids.
-pub(crate) const GLOB: Rule = Rule {
+pub(crate) const GLOB: TextRule = TextRule {
     expected: "a glob such as `review-*`",
     holds: |text| is_line(text) && text.len() <= 256 && Glob::new(text).is_ok(),
     pattern: "^.{1,256}$",
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    const RULES: &[(&str, &Rule)] = &[
+    const RULES: &[(&str, &TextRule)] = &[
         ("id", &ID),
         ("entrypoint", &ENTRYPOINT),
         ("program", &PROGRAM),
@@ -222,11 +222,11 @@ mod tests {
     const LOOSE: &[&str] =
         &["program", "argument", "variable", "own tool", "line", "skill", "glob"];
 
-    fn compiled() -> Vec<(&'static str, &'static Rule, Regex)> {
+    fn compiled() -> Vec<(&'static str, &'static TextRule, Regex)> {
         RULES.iter().map(|&(name, rule)| (name, rule, Regex::new(rule.pattern).unwrap())).collect()
     }
 
-    fn check((name, rule, pattern): &(&str, &Rule, Regex), text: &str) {
+    fn check((name, rule, pattern): &(&str, &TextRule, Regex), text: &str) {
         let (holds, matches) = ((rule.holds)(text), pattern.is_match(text));
         assert!(!holds || matches, "{name}: {text:?} is allowed, its pattern refuses it");
         if !LOOSE.contains(name) {

@@ -18,13 +18,13 @@ use crate::rules;
 ///
 /// Whatever [`parse()`](crate::parse()) accepts is valid under it. It finds most mistakes while one types,
 /// but not all: whether a dependency is listed twice, say, is left to `parse`.
-pub fn schema() -> Value {
+pub fn manifest_schema() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;
         settings.untagged_enum_variant_titles = false;
     });
-    let mut schema = settings.into_generator().into_root_schema_for::<File>();
-    RecursiveTransform(tidy).transform(&mut schema);
+    let mut schema = settings.into_generator().into_root_schema_for::<ManifestSchema>();
+    RecursiveTransform(simplify_schema).transform(&mut schema);
     schema.insert(
         "oneOf".to_owned(),
         json!([{ "required": ["entrypoint"] }, { "required": ["agent"] }]),
@@ -37,7 +37,7 @@ pub fn schema() -> Value {
 
 /// Removes what schemars derives from Rust and the file format does not have: `null` for an
 /// absent `Option`, the width of numbers, the line breaks of comments.
-fn tidy(schema: &mut Schema) {
+fn simplify_schema(schema: &mut Schema) {
     schema.remove("format");
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = text.replace('\n', " ");
@@ -68,7 +68,7 @@ fn tidy(schema: &mut Schema) {
 /// (`agent`).
 #[derive(JsonSchema)]
 #[schemars(title = "skillhost manifest", deny_unknown_fields)]
-struct File {
+struct ManifestSchema {
     /// Identifies the extension among all that are loaded.
     #[schemars(regex(pattern = rules::ID.pattern))]
     id: String,
@@ -77,21 +77,21 @@ struct File {
     name: String,
     /// The extension's own version: up to three numbers, then optionally `-pre` and `+build`. Taken
     /// as written: `1.10` is `1.10`.
-    version: Option<Version>,
+    version: Option<VersionSchema>,
     /// What the extension is for, in a sentence or two.
     description: Option<String>,
     /// The base name of the extension's library: `echo` stands for `libecho.so`. It is searched
     /// beside the manifest, in `target/release` there, and where skillhost is installed.
     /// Or, as a mapping, the command of a process that speaks MCP.
-    entrypoint: Option<Entrypoint>,
+    entrypoint: Option<EntrypointSchema>,
     /// The SHA-256 the library must have, or the files of a process extension, in hexadecimal.
     #[schemars(regex(pattern = rules::SHA256.pattern))]
     sha256: Option<String>,
     /// Makes the extension a declarative agent; a `prompt.jinja2` beside the manifest is the
     /// beginning of its instructions.
-    agent: Option<Agent>,
+    agent: Option<AgentSchema>,
     /// The extensions that are loaded before this one.
-    depends_on: Option<Vec<Dependency>>,
+    depends_on: Option<Vec<DependencySchema>>,
     /// The extension's configuration. Settings can override every key.
     config: Option<Map<String, Value>>,
     /// The names of the secrets the extension may ask for.
@@ -111,23 +111,23 @@ struct File {
     /// What an operator has to do before the extension works.
     setup_instructions: Option<String>,
     /// The events the extension publishes, for documentation, and those it handles.
-    events: Option<Events>,
+    events: Option<EventsSchema>,
     /// What happens at certain times while the kernel runs (`skillhost run`).
-    schedules: Option<Vec<Schedule>>,
+    schedules: Option<Vec<ScheduleSchema>>,
     /// What clients of the MCP server are offered of the extension; not of an agent.
-    mcp: Option<Mcp>,
+    mcp: Option<McpSchema>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Entrypoint {
+enum EntrypointSchema {
     Library(#[schemars(regex(pattern = rules::ENTRYPOINT.pattern))] String),
-    Process(Process),
+    Process(ProcessSchema),
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Process {
+struct ProcessSchema {
     /// The program and its arguments: an MCP server on its standard input and output. The program
     /// is one in PATH, or a relative path that stays in the manifest's folder; it is started in
     /// (a copy of) that folder.
@@ -137,7 +137,7 @@ struct Process {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Mcp {
+struct McpSchema {
     /// The names of the tools they may call. Without a statement none.
     #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
     tools: Option<Vec<String>>,
@@ -190,18 +190,18 @@ struct ToolName(#[schemars(regex(pattern = rules::TOOL.pattern))] String);
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Version {
+enum VersionSchema {
     Text(#[schemars(regex(pattern = rules::VERSION.pattern))] String),
     Number(f64),
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Agent {
+struct AgentSchema {
     /// How other agents reach it: by delegation under its id (`standalone`), or besides as a tool
     /// with its id (`tool`).
     #[schemars(extend("default" = "standalone"))]
-    integration_mode: Option<IntegrationMode>,
+    integration_mode: Option<IntegrationModeSchema>,
     /// The model it runs on; the settings name the default.
     #[schemars(regex(pattern = rules::LINE.pattern))]
     model: Option<String>,
@@ -222,40 +222,40 @@ struct Agent {
     uses_skills: Option<Vec<String>>,
     /// Which skills its catalog lists: `all`, only those in `uses_skills` (`declared`), `none`,
     /// or those that match globs (a list of them, `[]` is none, or a mapping). Without a statement `declared` if it binds skills, else `all`.
-    catalog: Option<Catalog>,
+    catalog: Option<CatalogSchema>,
     /// What a skill's `allowed-tools` means: these tools need no further approval (`grant`), or
     /// only these tools may be called (`restrict`).
     #[schemars(extend("default" = "grant"))]
-    allowed_tools_mode: Option<AllowedToolsMode>,
+    allowed_tools_mode: Option<AllowedToolsModeSchema>,
     /// What one invocation may use up.
-    limits: Option<Limits>,
+    limits: Option<LimitsSchema>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
-enum IntegrationMode {
+enum IntegrationModeSchema {
     Standalone,
     Tool,
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
-enum AllowedToolsMode {
+enum AllowedToolsModeSchema {
     Grant,
     Restrict,
 }
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Catalog {
-    Scope(Scope),
+enum CatalogSchema {
+    Scope(CatalogScopeSchema),
     Include(#[schemars(inner(regex(pattern = rules::GLOB.pattern)))] Vec<String>),
-    Globs(Globs),
+    Globs(CatalogGlobsSchema),
 }
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
-enum Scope {
+enum CatalogScopeSchema {
     All,
     Declared,
     None,
@@ -263,7 +263,7 @@ enum Scope {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Globs {
+struct CatalogGlobsSchema {
     /// Globs over skill ids. Without this field every skill is included, with `[]` none.
     #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
     include: Option<Vec<String>>,
@@ -274,7 +274,7 @@ struct Globs {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Limits {
+struct LimitsSchema {
     /// The number of model calls.
     #[schemars(range(min = 1))]
     max_turns: Option<u32>,
@@ -288,14 +288,14 @@ struct Limits {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Dependency {
+enum DependencySchema {
     Id(#[schemars(regex(pattern = rules::ID.pattern))] String),
-    Entry(DependencyEntry),
+    Entry(DependencyEntrySchema),
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct DependencyEntry {
+struct DependencyEntrySchema {
     /// The id of the extension.
     #[schemars(regex(pattern = rules::ID.pattern))]
     id: String,
@@ -306,23 +306,23 @@ struct DependencyEntry {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Events {
+struct EventsSchema {
     /// What it sends.
-    publishes: Option<Vec<Event>>,
+    publishes: Option<Vec<EventSchema>>,
     /// What it reacts to.
-    subscribes: Option<Vec<Subscription>>,
+    subscribes: Option<Vec<SubscriptionSchema>>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Event {
+enum EventSchema {
     Topic(#[schemars(regex(pattern = rules::TOPIC.pattern))] String),
-    Entry(EventEntry),
+    Entry(EventEntrySchema),
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct EventEntry {
+struct EventEntrySchema {
     /// The topic, such as `skill.changed`.
     #[schemars(regex(pattern = rules::TOPIC.pattern))]
     topic: String,
@@ -332,14 +332,14 @@ struct EventEntry {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum Subscription {
+enum SubscriptionSchema {
     Topic(#[schemars(regex(pattern = rules::TOPIC.pattern))] String),
-    Entry(SubscriptionEntry),
+    Entry(SubscriptionEntrySchema),
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct SubscriptionEntry {
+struct SubscriptionEntrySchema {
     /// The topic, or its beginning up to a dot: `skill` stands for `skill.added` too; `*` for all.
     #[schemars(regex(pattern = rules::TOPIC.pattern))]
     topic: String,
@@ -348,7 +348,7 @@ struct SubscriptionEntry {
     /// Who handles it: whoever runs the kernel is told (`notify_user`), an agent is given a task
     /// (`invoke_agent`), or the library's `EventProvider` is called (`custom`). Without it the entry
     /// is documentation.
-    handler: Option<HandlerWord>,
+    handler: Option<HandlerSchema>,
     /// What they are told, as a Jinja template of `event` and `payload`. Without it the topic and what
     /// the event is about.
     text: Option<String>,
@@ -364,7 +364,7 @@ struct SubscriptionEntry {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "snake_case")]
-enum HandlerWord {
+enum HandlerSchema {
     NotifyUser,
     InvokeAgent,
     Custom,
@@ -372,7 +372,7 @@ enum HandlerWord {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct Schedule {
+struct ScheduleSchema {
     /// The name, unique in the manifest.
     #[schemars(regex(pattern = rules::SCHEDULE.pattern))]
     name: String,

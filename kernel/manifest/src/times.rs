@@ -22,7 +22,7 @@ const LONGEST: usize = 256;
 /// What is wrong with a cron pattern. Displays as a phrase that follows the pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum CronProblem {
+pub enum CronError {
     /// It does not have five fields.
     Fields {
         /// How many it has.
@@ -41,7 +41,7 @@ pub enum CronProblem {
     Never,
 }
 
-impl fmt::Display for CronProblem {
+impl fmt::Display for CronError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const FIVE: &str = "minute, hour, day of the month, month, day of the week";
         match self {
@@ -56,7 +56,7 @@ impl fmt::Display for CronProblem {
                 f,
                 "cannot be read: `{}` is no {name}; write {range}, `*`, or lists (`1,5`), ranges \
                  (`1-5`) and steps (`*/5`) of them",
-                crate::error::shown(text),
+                crate::error::display_safe(text),
             ),
             Self::Never => f.write_str("never fires: there is no such day in any year"),
         }
@@ -68,49 +68,49 @@ impl fmt::Display for CronProblem {
 /// Where the clock is put forward, what falls into the gap happens at its end; where it is put
 /// back, a fixed time happens once.
 #[derive(Debug, Clone)]
-pub struct Times {
+pub struct CronSchedule {
     cron: Cron,
     zone: TimeZone,
 }
 
-impl Times {
+impl CronSchedule {
     /// Reads a pattern and the name of a time zone; UTC where there is none.
     ///
     /// Returns nothing for what [`parse()`](crate::parse()) refuses, so never for a
-    /// [`Schedule`](crate::Schedule) that it returned.
+    /// [`ScheduleSpec`](crate::ScheduleSpec) that it returned.
     #[must_use]
     pub fn new(pattern: &str, timezone: Option<&str>) -> Option<Self> {
         let zone = match timezone {
-            Some(name) => zone(name)?,
+            Some(name) => find_time_zone(name)?,
             None => TimeZone::UTC,
         };
-        Some(Self { cron: check(pattern).ok()?, zone })
+        Some(Self { cron: parse_cron(pattern).ok()?, zone })
     }
 
     /// Returns the first time after `after`; both in milliseconds since 1970.
     #[must_use]
-    pub fn next(&self, after_ms: u64) -> Option<u64> {
+    pub fn next_after(&self, after_ms: u64) -> Option<u64> {
         let next = self.cron.find_next_occurrence(&self.zoned(after_ms)?, false).ok()?;
         u64::try_from(next.timestamp().as_millisecond()).ok()
     }
 
     /// Returns the last time before or at `at`; both in milliseconds since 1970.
     #[must_use]
-    pub fn last(&self, at_ms: u64) -> Option<u64> {
+    pub fn last_before(&self, at_ms: u64) -> Option<u64> {
         let last = self.cron.find_previous_occurrence(&self.zoned(at_ms)?, true).ok()?;
         u64::try_from(last.timestamp().as_millisecond()).ok()
     }
 
     /// Counts the times after `after` up to and including `until`, up to `limit` of them.
     #[must_use]
-    pub fn count(&self, after_ms: u64, until_ms: u64, limit: usize) -> usize {
-        let times = std::iter::successors(self.next(after_ms), |&time| self.next(time));
+    pub fn count_between(&self, after_ms: u64, until_ms: u64, limit: usize) -> usize {
+        let times = std::iter::successors(self.next_after(after_ms), |&time| self.next_after(time));
         times.take_while(|&time| time <= until_ms).take(limit).count()
     }
 
     /// Writes a time as people in the zone do: `2026-11-22 14:30 CET`.
     #[must_use]
-    pub fn shown(&self, at_ms: u64) -> String {
+    pub fn format_local(&self, at_ms: u64) -> String {
         self.zoned(at_ms)
             .map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M %Z").to_string())
     }
@@ -122,29 +122,29 @@ impl Times {
 }
 
 /// Reads a pattern and makes sure that it fires.
-pub(crate) fn check(pattern: &str) -> Result<Cron, CronProblem> {
+pub(crate) fn parse_cron(pattern: &str) -> Result<Cron, CronError> {
     let fields: Vec<&str> = pattern.split_ascii_whitespace().collect();
     if fields.len() != FIELDS.len() || pattern.len() > LONGEST {
-        return Err(CronProblem::Fields { found: fields.len() });
+        return Err(CronError::Fields { found: fields.len() });
     }
     let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
     for (index, (&text, (name, range, largest))) in fields.iter().zip(FIELDS).enumerate() {
         let mut alone = ["*"; FIELDS.len()];
         alone[index] = text;
-        if is_nonsense(text, largest) || parser.parse(&alone.join(" ")).is_err() {
-            return Err(CronProblem::Field { name, text: text.to_owned(), range });
+        if is_unsupported(text, largest) || parser.parse(&alone.join(" ")).is_err() {
+            return Err(CronError::Field { name, text: text.to_owned(), range });
         }
     }
-    let cron = parser.parse(&fields.join(" ")).map_err(|_| CronProblem::Never)?;
+    let cron = parser.parse(&fields.join(" ")).map_err(|_| CronError::Never)?;
     // Any start will do: the search sees every kind of year.
     let start = civil::date(2000, 1, 1).at(0, 0, 0, 0);
-    cron.find_next_occurrence(&start, true).map_err(|_| CronProblem::Never)?;
+    cron.find_next_occurrence(&start, true).map_err(|_| CronError::Never)?;
     Ok(cron)
 }
 
 /// Finds what the parser would let pass, though it does not mean what it says: nicknames (`@daily`),
 /// which stand for whole patterns, gaps in a list, and steps over the end (`*/90` minutes).
-fn is_nonsense(field: &str, largest: u32) -> bool {
+fn is_unsupported(field: &str, largest: u32) -> bool {
     let wide = |part: &str| {
         let step = part.split_once('/').map(|(_, step)| step.parse::<u32>());
         matches!(step, Some(Ok(step)) if step > largest)
@@ -153,7 +153,7 @@ fn is_nonsense(field: &str, largest: u32) -> bool {
 }
 
 /// Looks a time zone up in the database that is part of the program.
-pub(crate) fn zone(name: &str) -> Option<TimeZone> {
+pub(crate) fn find_time_zone(name: &str) -> Option<TimeZone> {
     TimeZoneDatabase::bundled().get(name).ok()
 }
 
@@ -194,8 +194,9 @@ mod tests {
 
     /// The next times of a pattern, as they are in UTC.
     fn next(pattern: &str, zone: Option<&str>, after: &str, count: usize) -> Vec<String> {
-        let times = Times::new(pattern, zone).expect(pattern);
-        let found = std::iter::successors(times.next(at(after)), |&time| times.next(time));
+        let times = CronSchedule::new(pattern, zone).expect(pattern);
+        let found =
+            std::iter::successors(times.next_after(at(after)), |&time| times.next_after(time));
         let utc = |ms| Timestamp::from_millisecond(i64::try_from(ms).unwrap()).unwrap().to_string();
         found.take(count).map(utc).collect()
     }
@@ -233,26 +234,26 @@ mod tests {
 
     #[test]
     fn what_was_missed_is_counted_up_to_a_limit() {
-        let times = Times::new("0 * * * *", None).unwrap();
+        let times = CronSchedule::new("0 * * * *", None).unwrap();
         let (after, until) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T05:00:00Z"));
-        assert_eq!(times.count(after, until, 100), 5);
-        assert_eq!(times.count(after, until, 3), 3);
-        assert_eq!(times.count(until, after, 100), 0);
-        assert_eq!(times.last(at("2026-01-01T05:59:59Z")), Some(until));
-        assert_eq!(times.last(until), Some(until));
-        assert_eq!(times.shown(until), "2026-01-01 05:00 UTC");
-        let berlin = Times::new("0 * * * *", Some("Europe/Berlin")).unwrap();
-        assert_eq!(berlin.shown(until), "2026-01-01 06:00 CET");
+        assert_eq!(times.count_between(after, until, 100), 5);
+        assert_eq!(times.count_between(after, until, 3), 3);
+        assert_eq!(times.count_between(until, after, 100), 0);
+        assert_eq!(times.last_before(at("2026-01-01T05:59:59Z")), Some(until));
+        assert_eq!(times.last_before(until), Some(until));
+        assert_eq!(times.format_local(until), "2026-01-01 05:00 UTC");
+        let berlin = CronSchedule::new("0 * * * *", Some("Europe/Berlin")).unwrap();
+        assert_eq!(berlin.format_local(until), "2026-01-01 06:00 CET");
     }
 
     #[test]
     fn patterns_that_cannot_be_used_are_told_apart() {
-        let problem = |pattern: &str| check(pattern).map(drop).expect_err(pattern);
+        let problem = |pattern: &str| parse_cron(pattern).map(drop).expect_err(pattern);
         for (pattern, found) in [("", 0), ("@daily", 1), ("* * * *", 4), ("* * * * * *", 6)] {
-            assert_eq!(problem(pattern), CronProblem::Fields { found }, "{pattern}");
+            assert_eq!(problem(pattern), CronError::Fields { found }, "{pattern}");
         }
         for pattern in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 31 4-4 *"] {
-            assert_eq!(problem(pattern), CronProblem::Never, "{pattern}");
+            assert_eq!(problem(pattern), CronError::Never, "{pattern}");
         }
         let cases = [
             ("60 * * * *", "minute", "60"),
@@ -269,7 +270,7 @@ mod tests {
         ];
         for (pattern, field, bad) in cases {
             match problem(pattern) {
-                CronProblem::Field { name, text, .. } => assert_eq!((name, &*text), (field, bad)),
+                CronError::Field { name, text, .. } => assert_eq!((name, &*text), (field, bad)),
                 other => panic!("{pattern}: {other:?}"),
             }
         }
@@ -295,11 +296,11 @@ mod tests {
             pattern in "[0-9*/,?LW#+A-Z@-]{1,4}( ([0-9]{1,2}|\\*|[0-9*/,?LW#+A-Z-]{1,4})){4}",
             after in 0_u64..4_000_000_000_000,
         ) {
-            if let Some(times) = Times::new(&pattern, Some("America/New_York")) {
-                let next = times.next(after).expect("it fires");
+            if let Some(times) = CronSchedule::new(&pattern, Some("America/New_York")) {
+                let next = times.next_after(after).expect("it fires");
                 prop_assert!(next > after && next.is_multiple_of(60_000));
-                prop_assert!(times.next(next).is_some_and(|following| following > next));
-                prop_assert!(times.last(next).is_some_and(|last| last == next));
+                prop_assert!(times.next_after(next).is_some_and(|following| following > next));
+                prop_assert!(times.last_before(next).is_some_and(|last| last == next));
             }
         }
     }

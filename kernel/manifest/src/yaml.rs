@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 
-use crate::{Found, Located, ManifestError, ManifestErrorKind};
+use crate::{Located, ManifestError, ManifestErrorKind, YamlType};
 
 /// The largest manifest, in bytes.
 pub(crate) const MAX_BYTES: usize = 256 * 1024;
@@ -18,40 +18,40 @@ pub(crate) const MAX_DEPTH: usize = 32;
 pub(crate) const MAX_VALUES: usize = 5_000;
 
 /// A value with the place where it starts.
-pub(crate) type Node = Located<Value>;
+pub(crate) type YamlNode = Located<YamlValue>;
 
 /// A YAML value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum YamlValue {
     /// A single value. Only a plain one, without quotes, can be anything but text.
     Scalar { text: String, plain: bool },
     /// A list.
-    Sequence(Vec<Node>),
+    Sequence(Vec<YamlNode>),
     /// A mapping whose keys are all different.
-    Mapping(Vec<(Located<String>, Node)>),
+    Mapping(Vec<(Located<String>, YamlNode)>),
 }
 
 /// A whole document.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tree {
+pub(crate) struct YamlDocument {
     /// The outermost value.
-    pub(crate) root: Node,
+    pub(crate) root: YamlNode,
     /// Mistakes that do not hinder reading on: keys given twice.
     pub(crate) errors: Vec<ManifestError>,
 }
 
-impl Value {
+impl YamlValue {
     /// Returns the type of the value.
-    pub(crate) fn found(&self) -> Found {
+    pub(crate) fn yaml_type(&self) -> YamlType {
         match self {
             Self::Scalar { text, plain } => match scalar_to_json(text, *plain) {
-                serde_json::Value::Null => Found::Nothing,
-                serde_json::Value::Bool(_) => Found::Boolean,
-                serde_json::Value::Number(_) => Found::Number,
-                _ => Found::Text,
+                serde_json::Value::Null => YamlType::Nothing,
+                serde_json::Value::Bool(_) => YamlType::Boolean,
+                serde_json::Value::Number(_) => YamlType::Number,
+                _ => YamlType::Text,
             },
-            Self::Sequence(_) => Found::List,
-            Self::Mapping(_) => Found::Mapping,
+            Self::Sequence(_) => YamlType::List,
+            Self::Mapping(_) => YamlType::Mapping,
         }
     }
 
@@ -101,30 +101,30 @@ fn scalar_to_json(text: &str, plain: bool) -> serde_json::Value {
 ///
 /// # Errors
 /// The one mistake that makes the text unreadable.
-pub(crate) fn read(text: &str) -> Result<Tree, ManifestError> {
+pub(crate) fn parse_yaml(text: &str) -> Result<YamlDocument, ManifestError> {
     if text.len() > MAX_BYTES {
         let kind = ManifestErrorKind::TooLarge { bytes: text.len(), limit: MAX_BYTES };
         return Err(ManifestError { kind, line: 1, column: 1 });
     }
     let lines: Vec<&str> = text.lines().collect();
-    let mut builder = Builder { lines: &lines, ..Builder::default() };
+    let mut builder = YamlBuilder { lines: &lines, ..YamlBuilder::default() };
     let mut documents = 0;
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| explain(&lines, &error))?;
         let at = span.start;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                refuse_extras(anchor, tag.is_some(), &at)?;
+                reject_anchors_and_tags(anchor, tag.is_some(), &at)?;
                 let plain = style == ScalarStyle::Plain;
                 builder.scalar(text.into_owned(), plain, &at)?;
             }
             Event::SequenceStart(anchor, tag) => {
-                refuse_extras(anchor, tag.is_some(), &at)?;
-                builder.open(Open::Sequence(Vec::new()), &at)?;
+                reject_anchors_and_tags(anchor, tag.is_some(), &at)?;
+                builder.open(OpenCollection::Sequence(Vec::new()), &at)?;
             }
             Event::MappingStart(anchor, tag) => {
-                refuse_extras(anchor, tag.is_some(), &at)?;
-                builder.open(Open::mapping(), &at)?;
+                reject_anchors_and_tags(anchor, tag.is_some(), &at)?;
+                builder.open(OpenCollection::mapping(), &at)?;
             }
             Event::SequenceEnd | Event::MappingEnd => builder.close(),
             Event::Alias(_) => return Err(error_at(ManifestErrorKind::Anchor, &at)),
@@ -138,17 +138,17 @@ pub(crate) fn read(text: &str) -> Result<Tree, ManifestError> {
         }
     }
     match builder.root {
-        Some(root) if !is_blank(&root.value) => Ok(Tree { root, errors: builder.errors }),
+        Some(root) if !is_blank(&root.value) => Ok(YamlDocument { root, errors: builder.errors }),
         _ => Err(ManifestError { kind: ManifestErrorKind::Empty, line: 1, column: 1 }),
     }
 }
 
 /// Tells a document without any content (only comments, or `---`) from one that says `null`.
-fn is_blank(root: &Value) -> bool {
-    matches!(root, Value::Scalar { text, plain: true } if text.is_empty())
+fn is_blank(root: &YamlValue) -> bool {
+    matches!(root, YamlValue::Scalar { text, plain: true } if text.is_empty())
 }
 
-fn refuse_extras(anchor: usize, tagged: bool, at: &Marker) -> Result<(), ManifestError> {
+fn reject_anchors_and_tags(anchor: usize, tagged: bool, at: &Marker) -> Result<(), ManifestError> {
     if anchor != 0 {
         return Err(error_at(ManifestErrorKind::Anchor, at));
     }
@@ -171,10 +171,10 @@ fn locate<T>(value: T, at: &Marker) -> Located<T> {
 /// Collects events into a tree. The nesting is a stack of its own, so its depth costs no call
 /// stack.
 #[derive(Default)]
-struct Builder<'t> {
+struct YamlBuilder<'t> {
     lines: &'t [&'t str],
-    root: Option<Node>,
-    open: Vec<Located<Open>>,
+    root: Option<YamlNode>,
+    open: Vec<Located<OpenCollection>>,
     /// The number of keys and values so far.
     values: usize,
     /// The line of the latest one.
@@ -183,10 +183,10 @@ struct Builder<'t> {
 }
 
 /// A list or mapping whose end has not come yet.
-enum Open {
-    Sequence(Vec<Node>),
+enum OpenCollection {
+    Sequence(Vec<YamlNode>),
     Mapping {
-        entries: Vec<(Located<String>, Node)>,
+        entries: Vec<(Located<String>, YamlNode)>,
         /// The line of every key so far.
         lines: HashMap<String, u32>,
         /// The key whose value comes next.
@@ -194,15 +194,15 @@ enum Open {
     },
 }
 
-impl Open {
+impl OpenCollection {
     fn mapping() -> Self {
         Self::Mapping { entries: Vec::new(), lines: HashMap::new(), key: None }
     }
 }
 
-impl Builder<'_> {
+impl YamlBuilder<'_> {
     /// Notes that a key or value begins.
-    fn begin(&mut self, at: &Marker) -> Result<(), ManifestError> {
+    fn start_node(&mut self, at: &Marker) -> Result<(), ManifestError> {
         self.values += 1;
         if self.values > MAX_VALUES {
             return Err(error_at(ManifestErrorKind::TooManyValues { limit: MAX_VALUES }, at));
@@ -229,22 +229,22 @@ impl Builder<'_> {
     /// Says whether the next value is the key of a mapping.
     fn expects_key(&self) -> bool {
         let innermost = self.open.last().map(|open| &open.value);
-        matches!(innermost, Some(Open::Mapping { key: None, .. }))
+        matches!(innermost, Some(OpenCollection::Mapping { key: None, .. }))
     }
 
     fn scalar(&mut self, text: String, plain: bool, at: &Marker) -> Result<(), ManifestError> {
-        self.begin(at)?;
+        self.start_node(at)?;
         match self.open.last_mut() {
-            Some(Located { value: Open::Mapping { key: key @ None, .. }, .. }) => {
+            Some(Located { value: OpenCollection::Mapping { key: key @ None, .. }, .. }) => {
                 *key = Some(locate(text, at));
             }
-            _ => self.place(locate(Value::Scalar { text, plain }, at)),
+            _ => self.attach_node(locate(YamlValue::Scalar { text, plain }, at)),
         }
         Ok(())
     }
 
-    fn open(&mut self, value: Open, at: &Marker) -> Result<(), ManifestError> {
-        self.begin(at)?;
+    fn open(&mut self, value: OpenCollection, at: &Marker) -> Result<(), ManifestError> {
+        self.start_node(at)?;
         if self.expects_key() {
             return Err(error_at(ManifestErrorKind::ComplexKey, at));
         }
@@ -258,18 +258,18 @@ impl Builder<'_> {
     fn close(&mut self) {
         if let Some(Located { value, line, column }) = self.open.pop() {
             let value = match value {
-                Open::Sequence(items) => Value::Sequence(items),
-                Open::Mapping { entries, .. } => Value::Mapping(entries),
+                OpenCollection::Sequence(items) => YamlValue::Sequence(items),
+                OpenCollection::Mapping { entries, .. } => YamlValue::Mapping(entries),
             };
-            self.place(Located { value, line, column });
+            self.attach_node(Located { value, line, column });
         }
     }
 
-    fn place(&mut self, node: Node) {
+    fn attach_node(&mut self, node: YamlNode) {
         match self.open.last_mut().map(|open| &mut open.value) {
             None => self.root = Some(node),
-            Some(Open::Sequence(items)) => items.push(node),
-            Some(Open::Mapping { entries, lines, key }) => {
+            Some(OpenCollection::Sequence(items)) => items.push(node),
+            Some(OpenCollection::Mapping { entries, lines, key }) => {
                 let Some(key) = key.take() else { return };
                 if let Some(&first_line) = lines.get(&key.value) {
                     let Located { value: field, line, column } = key;

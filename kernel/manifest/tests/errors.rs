@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use skillhost_manifest::{ExtensionId, Found, ManifestErrorKind, parse};
+use skillhost_manifest::{ExtensionId, ManifestErrorKind, YamlType, parse_manifest};
 
 /// Checks the messages about a manifest, one per line.
 fn check(text: &str, expected: &str) {
-    match parse(text) {
+    match parse_manifest(text) {
         Ok(manifest) => panic!("{text:?} was accepted: {manifest:#?}"),
         Err(errors) => assert_eq!(errors.to_string(), expected, "about {text:?}"),
     }
@@ -54,7 +54,10 @@ fn tabs_are_named_where_they_stand() {
     check("id: a\nsecrets:\n\t- A\n", &format!("3:1: {TAB}"));
     check("\tid: a\n", &format!("1:1: {TAB}"));
     let text = "id: a\t# comment\nname: N\nentrypoint: a\ndescription: |\n  a:\n  \tb\n";
-    assert_eq!(parse(text).map(|manifest| manifest.description), Ok("a:\n\tb\n".to_owned()));
+    assert_eq!(
+        parse_manifest(text).map(|manifest| manifest.description),
+        Ok("a:\n\tb\n".to_owned())
+    );
 }
 
 #[test]
@@ -536,13 +539,13 @@ enabled: true
 
 #[test]
 fn errors_carry_their_data() {
-    let errors = parse("id: a\nname: 5\nentrypoint: a\n").unwrap_err();
+    let errors = parse_manifest("id: a\nname: 5\nentrypoint: a\n").unwrap_err();
     let kinds: Vec<_> =
         errors.iter().map(|error| (&error.kind, error.line, error.column)).collect();
     let wrong_type = ManifestErrorKind::WrongType {
         field: "name".to_owned(),
         expected: "text",
-        found: Found::Number,
+        found: YamlType::Number,
     };
     assert_eq!(kinds, [(&wrong_type, 2, 7)]);
     assert_eq!(errors.as_slice().len(), (&errors).into_iter().count());
@@ -561,7 +564,10 @@ fn hostile_text_meets_a_limit() {
             "}".repeat(depth)
         )
     };
-    assert_eq!(parse(&deep(31)).map(|manifest| manifest.id), Ok(ExtensionId::new("a").unwrap()));
+    assert_eq!(
+        parse_manifest(&deep(31)).map(|manifest| manifest.id),
+        Ok(ExtensionId::new("a").unwrap())
+    );
     check(&deep(32), "4:133: lists and mappings are nested more than 32 deep");
     check(&"[".repeat(200_000), "1:256: lists and mappings are nested more than 32 deep");
     check(&"- ".repeat(100_000), "1:65: lists and mappings are nested more than 32 deep");
@@ -570,7 +576,10 @@ fn hostile_text_meets_a_limit() {
     for number in 0..2_495 {
         writeln!(many, "  k{number}: x").unwrap();
     }
-    assert_eq!(parse(&many).map(|manifest| manifest.id), Ok(ExtensionId::new("a").unwrap()));
+    assert_eq!(
+        parse_manifest(&many).map(|manifest| manifest.id),
+        Ok(ExtensionId::new("a").unwrap())
+    );
     many.push_str("  k: x\n");
     check(&many, "2500:6: the manifest has more than 5000 keys and values");
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use skillhost_manifest::{
-    Action, AgentManifest, AllowedToolsMode, Catalog, Dependency, Event, Events, ExtensionId,
-    Handler, IntegrationMode, Kind, Limits, Located, Manifest, Mcp, Schedule, Subscription,
-    ToolNames, parse,
+    AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, EventDeclaration,
+    EventDeclarations, EventHandler, EventSubscription, ExtensionDependency, ExtensionId,
+    ExtensionKind, IntegrationMode, Located, Manifest, McpExports, ScheduleAction, ScheduleSpec,
+    ToolNames, parse_manifest,
 };
 
 fn id(text: &str) -> ExtensionId {
@@ -23,7 +24,7 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         name: "N".to_owned(),
         version: None,
         description: String::new(),
-        kind: Kind::Library { entrypoint: entrypoint.to_owned() },
+        kind: ExtensionKind::Library { entrypoint: entrypoint.to_owned() },
         depends_on: Vec::new(),
         config: json!({}),
         secrets: Vec::new(),
@@ -34,8 +35,8 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
         enabled: true,
         sha256: None,
         setup_instructions: None,
-        events: Events::default(),
-        mcp: Mcp::default(),
+        events: EventDeclarations::default(),
+        mcp: McpExports::default(),
         schedules: Vec::new(),
     }
 }
@@ -50,21 +51,26 @@ fn bare_agent() -> AgentManifest {
         parameters: json!({}),
         uses_tools: Vec::new(),
         uses_skills: Vec::new(),
-        catalog: Catalog::All,
+        catalog: AgentCatalog::All,
         allowed_tools_mode: AllowedToolsMode::Grant,
-        limits: Limits { max_turns: None, max_tokens_per_invocation: None, time_budget_ms: None },
+        limits: AgentLimits {
+            max_turns: None,
+            max_tokens_per_invocation: None,
+            time_budget_ms: None,
+        },
     }
 }
 
 #[test]
 fn a_minimal_library_has_the_documented_defaults() {
-    assert_eq!(parse("id: a\nname: N\nentrypoint: b-C_9\n"), Ok(library("a", "b-C_9")));
+    assert_eq!(parse_manifest("id: a\nname: N\nentrypoint: b-C_9\n"), Ok(library("a", "b-C_9")));
 }
 
 #[test]
 fn a_minimal_agent_has_the_documented_defaults() {
-    let expected = Manifest { kind: Kind::Agent(Box::new(bare_agent())), ..library("a", "") };
-    assert_eq!(parse("id: a\nname: N\nagent: {}\n"), Ok(expected.clone()));
+    let expected =
+        Manifest { kind: ExtensionKind::Agent(Box::new(bare_agent())), ..library("a", "") };
+    assert_eq!(parse_manifest("id: a\nname: N\nagent: {}\n"), Ok(expected.clone()));
     assert_eq!(expected.agent(), Some(&bare_agent()));
     assert_eq!(expected.entrypoint(), None);
 }
@@ -78,17 +84,17 @@ fn a_process_has_a_command_and_may_be_pinned_and_exported() {
     );
     let command: Vec<_> = ["./bin/server", "", "--flag=ä b"].map(str::to_owned).into();
     let expected = Manifest {
-        kind: Kind::Process { command: command.clone() },
+        kind: ExtensionKind::Process { command: command.clone() },
         sha256: Some([10; 32]),
-        mcp: Mcp { tools: vec!["t".to_owned()] },
+        mcp: McpExports { tools: vec!["t".to_owned()] },
         ..library("a", "")
     };
-    assert_eq!(parse(&text), Ok(expected.clone()));
+    assert_eq!(parse_manifest(&text), Ok(expected.clone()));
     assert_eq!((expected.command(), expected.entrypoint()), (Some(&*command), None));
     for program in ["python3", "run.sh", "a/b..c/d", "..."] {
         let text = format!("id: a\nname: N\nentrypoint: {{command: [{program}]}}\n");
-        let parsed = parse(&text).map(|manifest| manifest.kind);
-        assert_eq!(parsed, Ok(Kind::Process { command: vec![program.to_owned()] }));
+        let parsed = parse_manifest(&text).map(|manifest| manifest.kind);
+        assert_eq!(parsed, Ok(ExtensionKind::Process { command: vec![program.to_owned()] }));
     }
 }
 
@@ -111,7 +117,7 @@ tools:
         pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<BTreeMap<_, _>>()
     };
     let expected = Manifest {
-        kind: Kind::Process { command: vec!["server".to_owned()] },
+        kind: ExtensionKind::Process { command: vec!["server".to_owned()] },
         secrets: ["KEY", "OTHER", "LAST"].map(str::to_owned).into(),
         optional_secrets: vec!["OTHER".to_owned()],
         env: owned(&[("HOME", "/home/me"), ("PORT", "8080"), ("DEBUG", "true"), ("EMPTY", "")]),
@@ -124,9 +130,9 @@ tools:
         },
         ..library("a", "")
     };
-    assert_eq!(parse(text), Ok(expected));
+    assert_eq!(parse_manifest(text), Ok(expected));
     let text = "id: a\nname: N\nentrypoint: a\ntools: {prefix: w_}\n";
-    assert_eq!(parse(text).unwrap().tools.prefix.as_deref(), Some("w_"));
+    assert_eq!(parse_manifest(text).unwrap().tools.prefix.as_deref(), Some("w_"));
 }
 
 #[test]
@@ -180,8 +186,8 @@ mcp:
         description: "Two lines folded.\n".to_owned(),
         sha256: Some(sha256),
         depends_on: vec![
-            Dependency { id: id("kv"), optional: false, line: 12, column: 5 },
-            Dependency { id: id("memory"), optional: true, line: 13, column: 5 },
+            ExtensionDependency { id: id("kv"), optional: false, line: 12, column: 5 },
+            ExtensionDependency { id: id("memory"), optional: true, line: 13, column: 5 },
         ],
         config: json!({
             "roots": [{ "label": "sandbox", "path": "sandbox/skills" }],
@@ -191,20 +197,23 @@ mcp:
         secrets: vec!["TOKEN".to_owned(), "_x9".to_owned()],
         enabled: false,
         setup_instructions: Some("Get a token.\n".to_owned()),
-        events: Events {
+        events: EventDeclarations {
             publishes: vec![
-                Event { topic: "skill.changed".to_owned(), description: None },
-                Event { topic: "skill.*".to_owned(), description: Some("Any change.".to_owned()) },
+                EventDeclaration { topic: "skill.changed".to_owned(), description: None },
+                EventDeclaration {
+                    topic: "skill.*".to_owned(),
+                    description: Some("Any change.".to_owned()),
+                },
             ],
             subscribes: Vec::new(),
         },
-        mcp: Mcp { tools: vec!["read_skill".to_owned(), "a.b-c".to_owned()] },
+        mcp: McpExports { tools: vec!["read_skill".to_owned(), "a.b-c".to_owned()] },
         schedules: Vec::new(),
         ..library("skill_registry", "skill_registry")
     };
-    assert_eq!(parse(&text), Ok(expected.clone()));
-    assert_eq!(parse(&text.replace('\n', "\r\n")), Ok(expected.clone()));
-    assert_eq!(parse(&format!("\u{feff}{text}")), Ok(expected));
+    assert_eq!(parse_manifest(&text), Ok(expected.clone()));
+    assert_eq!(parse_manifest(&text.replace('\n', "\r\n")), Ok(expected.clone()));
+    assert_eq!(parse_manifest(&format!("\u{feff}{text}")), Ok(expected));
 }
 
 #[test]
@@ -235,37 +244,38 @@ agent:
         parameters: json!({ "temperature": 0.2 }),
         uses_tools: vec![located("core_tools", 9, 16), located("skill_registry", 9, 28)],
         uses_skills: vec![located("extension-development", 11, 7), located("Überblick", 12, 7)],
-        catalog: Catalog::Globs {
+        catalog: AgentCatalog::Globs {
             include: vec!["review-*".to_owned(), "plan".to_owned()],
             exclude: vec!["review-old".to_owned()],
         },
         allowed_tools_mode: AllowedToolsMode::Restrict,
-        limits: Limits {
+        limits: AgentLimits {
             max_turns: Some(20),
             max_tokens_per_invocation: Some(5_000_000_000),
             time_budget_ms: Some(1),
         },
     };
-    let expected = Manifest { kind: Kind::Agent(Box::new(agent)), ..library("builder", "") };
-    assert_eq!(parse(text), Ok(expected));
+    let expected =
+        Manifest { kind: ExtensionKind::Agent(Box::new(agent)), ..library("builder", "") };
+    assert_eq!(parse_manifest(text), Ok(expected));
 }
 
 #[test]
 fn the_catalog_defaults_to_what_the_agent_binds() {
     let catalog = |agent: &str| {
-        let manifest = parse(&format!("id: a\nname: N\nagent: {agent}\n")).unwrap();
+        let manifest = parse_manifest(&format!("id: a\nname: N\nagent: {agent}\n")).unwrap();
         manifest.agent().unwrap().catalog.clone()
     };
-    let globs = |include: &[&str], exclude: &[&str]| Catalog::Globs {
+    let globs = |include: &[&str], exclude: &[&str]| AgentCatalog::Globs {
         include: include.iter().map(|&glob| glob.to_owned()).collect(),
         exclude: exclude.iter().map(|&glob| glob.to_owned()).collect(),
     };
-    assert_eq!(catalog("{}"), Catalog::All);
-    assert_eq!(catalog("{uses_skills: []}"), Catalog::All);
-    assert_eq!(catalog("{uses_skills: [x]}"), Catalog::Declared);
-    assert_eq!(catalog("{uses_skills: [x], catalog: all}"), Catalog::All);
-    assert_eq!(catalog("{catalog: declared}"), Catalog::Declared);
-    assert_eq!(catalog("{catalog: none}"), Catalog::None);
+    assert_eq!(catalog("{}"), AgentCatalog::All);
+    assert_eq!(catalog("{uses_skills: []}"), AgentCatalog::All);
+    assert_eq!(catalog("{uses_skills: [x]}"), AgentCatalog::Declared);
+    assert_eq!(catalog("{uses_skills: [x], catalog: all}"), AgentCatalog::All);
+    assert_eq!(catalog("{catalog: declared}"), AgentCatalog::Declared);
+    assert_eq!(catalog("{catalog: none}"), AgentCatalog::None);
     assert_eq!(catalog("{catalog: {exclude: [x]}}"), globs(&["*"], &["x"]));
     assert_eq!(catalog("{catalog: {include: []}}"), globs(&[], &[]));
     assert_eq!(catalog("{catalog: [x, 'y-*']}"), globs(&["x", "y-*"], &[]));
@@ -274,8 +284,8 @@ fn the_catalog_defaults_to_what_the_agent_binds() {
 
 #[test]
 fn what_goes_over_the_wire_keeps_the_words_of_the_manifest() {
-    let globs = Catalog::Globs { include: vec!["*".to_owned()], exclude: Vec::new() };
-    let catalogs = [Catalog::All, Catalog::Declared, Catalog::None, globs];
+    let globs = AgentCatalog::Globs { include: vec!["*".to_owned()], exclude: Vec::new() };
+    let catalogs = [AgentCatalog::All, AgentCatalog::Declared, AgentCatalog::None, globs];
     assert_eq!(
         serde_json::to_value(catalogs).unwrap(),
         json!(["all", "declared", "none", { "include": ["*"], "exclude": [] }])
@@ -303,15 +313,15 @@ events:
     - {topic: feed.new, handler: invoke_agent, agent: reader, prompt: Read., timeout_ms: 9}
     - {topic: feed.gone, handler: custom}
 ";
-    let schedule = |name: &str, cron: &str, action| Schedule {
+    let schedule = |name: &str, cron: &str, action| ScheduleSpec {
         name: name.to_owned(),
         cron: cron.to_owned(),
         timezone: None,
         action,
         timeout_ms: None,
     };
-    let tool = |name: &str, arguments| Action::Tool { name: name.to_owned(), arguments };
-    let subscription = |topic: &str, handler| Subscription {
+    let tool = |name: &str, arguments| ScheduleAction::Tool { name: name.to_owned(), arguments };
+    let subscription = |topic: &str, handler| EventSubscription {
         topic: topic.to_owned(),
         description: None,
         handler,
@@ -319,45 +329,48 @@ events:
     };
     let expected = Manifest {
         schedules: vec![
-            Schedule {
+            ScheduleSpec {
                 timezone: Some("Europe/Berlin".to_owned()),
                 timeout_ms: Some(5000),
-                ..schedule("poll", "*/15 * * * *", Action::Task("poll".to_owned()))
+                ..schedule("poll", "*/15 * * * *", ScheduleAction::Task("poll".to_owned()))
             },
             schedule("tidy-up", "0 3 * * SUN", tool("feeds_tidy", json!({ "days": 7 }))),
             schedule("count", "5 0 1 1 *", tool("feeds_count", json!({}))),
         ],
-        events: Events {
+        events: EventDeclarations {
             publishes: Vec::new(),
             subscribes: vec![
                 subscription("skill.changed", None),
-                Subscription {
+                EventSubscription {
                     description: Some("Read by a service.".to_owned()),
                     ..subscription("skill.*", None)
                 },
                 subscription("feed", {
                     let text = Some("new: {{ payload.title }}".to_owned());
-                    Some(Handler::NotifyUser { text })
+                    Some(EventHandler::NotifyUser { text })
                 }),
-                subscription("*", Some(Handler::NotifyUser { text: None })),
-                Subscription {
+                subscription("*", Some(EventHandler::NotifyUser { text: None })),
+                EventSubscription {
                     timeout_ms: Some(9),
                     ..subscription("feed.new", {
                         let (agent, prompt) = (Some(id("reader")), "Read.".to_owned());
-                        Some(Handler::InvokeAgent { agent, prompt })
+                        Some(EventHandler::InvokeAgent { agent, prompt })
                     })
                 },
-                subscription("feed.gone", Some(Handler::Custom)),
+                subscription("feed.gone", Some(EventHandler::Custom)),
             ],
         },
         ..library("feeds", "feeds")
     };
-    assert_eq!(parse(text), Ok(expected));
+    assert_eq!(parse_manifest(text), Ok(expected));
 
     let agent = "id: a\nname: N\nagent: {}\nschedules:\n  - {name: a, cron: 0 9 * * *, prompt: Look.}\n\
                  events:\n  subscribes: [{topic: feed, handler: invoke_agent, prompt: Read.}]\n";
-    let agent = parse(agent).unwrap();
-    assert_eq!(agent.schedules, [schedule("a", "0 9 * * *", Action::Prompt("Look.".to_owned()))]);
-    let handler = Handler::InvokeAgent { agent: None, prompt: "Read.".to_owned() };
+    let agent = parse_manifest(agent).unwrap();
+    assert_eq!(
+        agent.schedules,
+        [schedule("a", "0 9 * * *", ScheduleAction::Prompt("Look.".to_owned()))]
+    );
+    let handler = EventHandler::InvokeAgent { agent: None, prompt: "Read.".to_owned() };
     assert_eq!(agent.events.subscribes, [subscription("feed", Some(handler))]);
 }

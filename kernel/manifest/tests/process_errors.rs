@@ -1,10 +1,10 @@
 //! Errors of manifests about the fields of process extensions and tool names.
 
-use skillhost_manifest::parse;
+use skillhost_manifest::parse_manifest;
 
 /// Checks the messages about a manifest, one per line.
 fn check(text: &str, expected: &str) {
-    match parse(text) {
+    match parse_manifest(text) {
         Ok(manifest) => panic!("{text:?} was accepted: {manifest:#?}"),
         Err(errors) => assert_eq!(errors.to_string(), expected, "about {text:?}"),
     }

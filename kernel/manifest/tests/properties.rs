@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use regex::Regex;
 use serde_json::Value;
-use skillhost_manifest::{parse, schema};
+use skillhost_manifest::{manifest_schema, parse_manifest};
 
 const LIBRARY: &str = "\
 id: skill_registry
@@ -79,7 +79,7 @@ tools:
 mcp: {tools: [weather_now]}
 ";
 
-static SCHEMA: LazyLock<Value> = LazyLock::new(schema);
+static SCHEMA: LazyLock<Value> = LazyLock::new(manifest_schema);
 
 /// Matches a text against a pattern of the schema, each of which is compiled once.
 fn matches(pattern: &str, text: &str) -> bool {
@@ -101,7 +101,7 @@ fn config() -> ProptestConfig {
 
 /// Checks what holds for every text.
 fn check(text: &str) {
-    match parse(text) {
+    match parse_manifest(text) {
         Ok(_) => {
             // The other parser refuses some of YAML 1.2, such as `[a:]`.
             let Ok(value) = serde_yaml::from_str::<Value>(text) else { return };
@@ -206,7 +206,7 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
 #[test]
 fn the_samples_are_accepted_and_valid() {
     for text in [LIBRARY, AGENT, PROCESS] {
-        assert!(parse(text).is_ok(), "{:?}", parse(text));
+        assert!(parse_manifest(text).is_ok(), "{:?}", parse_manifest(text));
         check(text);
     }
 }
@@ -242,7 +242,7 @@ fn the_schema_refuses_unknown_fields_and_wrong_values() {
     for text in refused {
         let value: Value = serde_yaml::from_str(text).unwrap();
         assert!(complaint(&SCHEMA, &value).is_some(), "the schema accepts {text}");
-        assert!(parse(text).is_err(), "parse accepts {text}");
+        assert!(parse_manifest(text).is_err(), "parse accepts {text}");
     }
 }
 
@@ -293,7 +293,7 @@ proptest! {
     ) {
         let text = format!("id: a\nname: N\nentrypoint: a\nconfig: {{value: {value}}}\n");
         let expected: Value = serde_yaml::from_str(&text).unwrap();
-        let manifest = parse(&text).map(|manifest| manifest.config);
+        let manifest = parse_manifest(&text).map(|manifest| manifest.config);
         prop_assert_eq!(manifest, Ok(expected["config"].clone()));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use skillhost_manifest::{Manifest, parse, plan, schema};
+use skillhost_manifest::{Manifest, manifest_schema, parse_manifest, plan};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -18,7 +18,7 @@ fn shipped() -> BTreeMap<String, (String, Manifest)> {
         let folder = entry.expect("manifests/ can be listed").path();
         let name = folder.file_name().expect("it has a name").to_string_lossy().into_owned();
         let text = fs::read_to_string(folder.join("manifest.yaml")).expect("it has a manifest");
-        let manifest = parse(&text).unwrap_or_else(|errors| panic!("{name}:\n{errors}"));
+        let manifest = parse_manifest(&text).unwrap_or_else(|errors| panic!("{name}:\n{errors}"));
         shipped.insert(name, (text, manifest));
     }
     shipped
@@ -27,7 +27,7 @@ fn shipped() -> BTreeMap<String, (String, Manifest)> {
 #[test]
 fn the_schema_in_docs_is_up_to_date() {
     let path = repository().join("docs/schema/manifest.json");
-    let mut current = serde_json::to_string_pretty(&schema()).expect("a schema is JSON");
+    let mut current = serde_json::to_string_pretty(&manifest_schema()).expect("a schema is JSON");
     current.push('\n');
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("can be created");
@@ -56,7 +56,7 @@ fn shipped_manifests_are_valid_and_point_editors_to_the_schema() {
         assert_eq!(prompt.is_file(), manifest.agent().is_some(), "agents have a prompt: {folder}");
     }
     let manifests: Vec<&Manifest> = shipped.values().map(|(_, manifest)| manifest).collect();
-    let plan = plan::order(&manifests);
+    let plan = plan::plan_load_order(&manifests);
     assert_eq!((plan.rejected, plan.unmet), (vec![], vec![]), "every dependency is shipped too");
     assert_eq!(plan.order.len() + plan.disabled.len(), manifests.len());
 }
@@ -70,7 +70,7 @@ fn the_manifests_that_skills_teach_are_valid() {
         let path = entry.expect("templates can be listed").path().join("manifest.yaml");
         if path.is_file() {
             let text = fs::read_to_string(&path).expect("a template can be read");
-            parse(&text).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.display()));
+            parse_manifest(&text).unwrap_or_else(|errors| panic!("{}:\n{errors}", path.display()));
             seen += 1;
         }
     }

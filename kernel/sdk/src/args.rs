@@ -3,15 +3,15 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{ExtError, Result};
+use crate::error::{ExtensionError, Result};
 
 /// The arguments of one tool call, still JSON text.
 #[derive(Debug, Clone, Copy)]
-pub struct Args<'a> {
+pub struct ToolArgs<'a> {
     text: &'a str,
 }
 
-impl<'a> Args<'a> {
+impl<'a> ToolArgs<'a> {
     /// Wraps JSON text.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
@@ -34,7 +34,7 @@ impl<'a> Args<'a> {
             // The position in a one-line JSON text helps nobody; the field name does.
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or(&message);
-            ExtError::invalid_argument(format!("arguments: {message}"))
+            ExtensionError::invalid_argument(format!("arguments: {message}"))
                 .with_hint("see the tool's input schema: skillhost tool list --json")
         })
     }
@@ -42,7 +42,7 @@ impl<'a> Args<'a> {
     /// Reads the arguments as a JSON value.
     ///
     /// # Errors
-    /// As [`Args::parse`].
+    /// As [`ToolArgs::parse`].
     pub fn value(&self) -> Result<Value> {
         self.parse()
     }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn arguments_are_read_or_named() {
-        let parse = |text| Args::new(text).parse::<Greeting>();
+        let parse = |text| ToolArgs::new(text).parse::<Greeting>();
         assert_eq!(parse(r#"{"name":"Ada"}"#).unwrap(), Greeting { name: "Ada".into() });
         let message = |text| parse(text).unwrap_err().message().to_owned();
         assert_eq!(message("{}"), "arguments: missing field `name`");

@@ -18,7 +18,7 @@ use crate::guard::{HostLink, LogLine};
 /// Sends every event of this library to the kernel, and every panic as an error event.
 ///
 /// Only the first call in a library has an effect: there is one subscriber per library.
-pub(crate) fn install(link: HostLink) {
+pub(crate) fn install_log_bridge(link: HostLink) {
     let subscriber = tracing_subscriber::registry().with(HostLayer(link));
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         std::panic::set_hook(Box::new(|info| {
@@ -49,7 +49,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for HostLayer {
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, cx: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = EventFields::default();
         attributes.record(&mut fields);
         if let Some(span) = cx.span(id) {
             let text = format!("{}{}", span.name(), fields.json());
@@ -58,7 +58,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for HostLayer {
     }
 
     fn on_event(&self, event: &Event<'_>, cx: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = EventFields::default();
         event.record(&mut fields);
         let mut spans = String::new();
         for span in cx.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
@@ -93,12 +93,12 @@ fn level_number(level: Level) -> u8 {
 }
 
 #[derive(Default)]
-struct Fields {
+struct EventFields {
     message: String,
     others: Map<String, Value>,
 }
 
-impl Fields {
+impl EventFields {
     fn json(&self) -> String {
         if self.others.is_empty() {
             return String::new();
@@ -111,7 +111,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             // Writing into a String cannot fail.

@@ -15,7 +15,7 @@ use skillhost_contract::payload::{
 use tokio_util::sync::CancellationToken;
 
 use crate::embedding::EmbeddingClient;
-use crate::error::{ExtError, Result};
+use crate::error::{ExtensionError, Result};
 use crate::guard::HostLink;
 use crate::interface::{from_bytes, to_bytes};
 use crate::output::ToolOutput;
@@ -82,7 +82,7 @@ impl ExtensionContext {
     /// [`ErrorKind::InvalidArgument`] naming the field that is missing, wrong or not known.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_value(self.init.config.clone()).map_err(|error| {
-            ExtError::invalid_argument(format!("config: {error}")).with_hint(format!(
+            ExtensionError::invalid_argument(format!("config: {error}")).with_hint(format!(
                 "look at `config` in the manifest and at `extensions.{}` in skillhost.yaml",
                 self.init.id
             ))
@@ -91,7 +91,7 @@ impl ExtensionContext {
 
     /// Is cancelled when the extension shuts down; for tasks the extension spawns itself.
     #[must_use]
-    pub fn cancelled(&self) -> CancellationToken {
+    pub fn cancellation_token(&self) -> CancellationToken {
         self.cancel.clone()
     }
 
@@ -133,10 +133,10 @@ impl ExtensionContext {
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] while the kernel shuts down.
-    pub async fn subscribe(&self, topic: &str) -> Result<Subscription> {
+    pub async fn subscribe(&self, topic: &str) -> Result<EventStream> {
         let request = SubscribeRequest { topic: topic.to_owned() };
         let reply = self.link.call(host_method::SUBSCRIBE, to_bytes(&request)?).await?;
-        Ok(Subscription { id: from_bytes(&reply)?, link: self.link.clone() })
+        Ok(EventStream { id: from_bytes(&reply)?, link: self.link.clone() })
     }
 
     /// Calls another extension's tool on behalf of the same caller.
@@ -175,7 +175,7 @@ impl ExtensionContext {
     ///
     /// # Errors
     /// [`ErrorKind::Denied`] when the extension is not in this one's `depends_on`.
-    pub fn skills(&self, extension: &str) -> Result<SkillClient> {
+    pub fn skill_client(&self, extension: &str) -> Result<SkillClient> {
         self.depends_on(extension)?;
         Ok(SkillClient { extension: extension.to_owned(), link: self.link.clone() })
     }
@@ -185,7 +185,7 @@ impl ExtensionContext {
     ///
     /// # Errors
     /// [`ErrorKind::Denied`] when the extension is not in this one's `depends_on`.
-    pub fn embeddings(&self, extension: &str) -> Result<EmbeddingClient> {
+    pub fn embedding_client(&self, extension: &str) -> Result<EmbeddingClient> {
         self.depends_on(extension)?;
         Ok(EmbeddingClient::new(extension, self.link.clone()))
     }
@@ -194,7 +194,7 @@ impl ExtensionContext {
         if self.init.depends_on.iter().any(|id| id == extension) {
             return Ok(());
         }
-        Err(ExtError::new(
+        Err(ExtensionError::new(
             ErrorKind::Denied,
             format!("`{extension}` is not in depends_on of `{}`", self.init.id),
         )
@@ -234,16 +234,16 @@ impl ExtensionContext {
 fn raw<T: Serialize + ?Sized>(value: &T) -> Result<Box<RawValue>> {
     serde_json::to_string(value)
         .and_then(RawValue::from_string)
-        .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))
+        .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
 }
 
 /// A stream of events; ends with the extension.
-pub struct Subscription {
+pub struct EventStream {
     id: SubscriptionId,
     link: HostLink,
 }
 
-impl Subscription {
+impl EventStream {
     /// Waits for the next event. Events that arrive faster than they are read are dropped, oldest
     /// first, beyond a buffer of 256. A future that is dropped may take an event with it: in a
     /// `select!`, keep it across turns of the loop.
@@ -255,7 +255,7 @@ impl Subscription {
     }
 }
 
-impl Drop for Subscription {
+impl Drop for EventStream {
     fn drop(&mut self) {
         if let Ok(payload) = to_bytes(&self.id) {
             self.link.call_detached(host_method::UNSUBSCRIBE, payload);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use skillhost_contract::payload::{EffectRequest, ErrorKind, effect_interface};
 
-use crate::args::Args;
-use crate::error::{ExtError, Result};
+use crate::args::ToolArgs;
+use crate::error::{ExtensionError, Result};
 use crate::interface::{Interface, from_bytes, to_bytes};
 use crate::provider::EffectProvider;
 
@@ -23,10 +23,10 @@ impl<T: EffectProvider> Interface for EffectInterface<T> {
         match method {
             effect_interface::PREVIEW => {
                 let EffectRequest { context, tool, arguments, with_text } = from_bytes(payload)?;
-                let args = Args::new(arguments.get());
+                let args = ToolArgs::new(arguments.get());
                 to_bytes(&self.0.preview(&context, &tool, args, with_text).await?)
             }
-            other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
         }
     }
 }

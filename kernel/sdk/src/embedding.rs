@@ -10,7 +10,7 @@ use skillhost_contract::payload::{
     EmbedRequest, EmbeddingModelInfo, ErrorKind, embedding_interface, host_method,
 };
 
-use crate::error::{ExtError, Result};
+use crate::error::{ExtensionError, Result};
 use crate::guard::HostLink;
 use crate::interface::{Interface, from_bytes, to_bytes};
 use crate::provider::EmbeddingProvider;
@@ -35,18 +35,18 @@ impl<T: EmbeddingProvider> Interface for EmbeddingInterface<T> {
             embedding_interface::MODEL => to_bytes(&self.0.model()),
             embedding_interface::EMBED => {
                 let request: EmbedRequest<'_> = serde_json::from_slice(payload)
-                    .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
+                    .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
                 let model = self.0.model();
                 if model.id != request.model {
-                    return Err(ExtError::new(
+                    return Err(ExtensionError::new(
                         ErrorKind::Conflict,
                         format!("the model is `{}`, not `{}`", model.id, request.model),
                     ));
                 }
                 let texts: Vec<&str> = request.texts.iter().map(AsRef::as_ref).collect();
-                packed(&self.0.embed(&texts).await?, texts.len(), model.dimension)
+                encode_vectors(&self.0.embed(&texts).await?, texts.len(), model.dimension)
             }
-            other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
         }
     }
 }
@@ -81,7 +81,7 @@ impl EmbeddingClient {
     /// Sets how long one request may take; two seconds without it, and never longer than the kernel
     /// allows a call.
     #[must_use]
-    pub fn within(mut self, limit: Duration) -> Self {
+    pub fn with_timeout(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
@@ -97,9 +97,9 @@ impl EmbeddingClient {
         let model: EmbeddingModelInfo = from_bytes(&reply)?;
         if model.id.is_empty() || !(1..=MOST_COMPONENTS).contains(&model.dimension) {
             let said = format!("`{}` with {} components", model.id, model.dimension);
-            return Err(ExtError::new(ErrorKind::Protocol, format!("no such model: {said}")));
+            return Err(ExtensionError::new(ErrorKind::Protocol, format!("no such model: {said}")));
         }
-        self.remember(Some(model.clone()));
+        self.cache_model(Some(model.clone()));
         Ok(model)
     }
 
@@ -124,12 +124,12 @@ impl EmbeddingClient {
         if let Err(error) = &reply
             && error.kind() == ErrorKind::Conflict
         {
-            self.remember(None);
+            self.cache_model(None);
         }
-        unpacked(&reply?, texts.len(), model.dimension)
+        decode_vectors(&reply?, texts.len(), model.dimension)
     }
 
-    fn remember(&self, model: Option<EmbeddingModelInfo>) {
+    fn cache_model(&self, model: Option<EmbeddingModelInfo>) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = model;
     }
 
@@ -142,7 +142,7 @@ impl EmbeddingClient {
         );
         let reply = tokio::time::timeout(self.limit, self.link.call(&path, payload)).await;
         reply.unwrap_or_else(|_| {
-            Err(ExtError::new(
+            Err(ExtensionError::new(
                 ErrorKind::Timeout,
                 format!(
                     "`{}` made no vectors within {} ms",
@@ -159,27 +159,27 @@ fn size(dimension: u32) -> usize {
 }
 
 /// Writes vectors as they travel. Their number and sizes are lost there, so they are checked here.
-fn packed(vectors: &[Vec<f32>], count: usize, dimension: u32) -> Result<Vec<u8>> {
+fn encode_vectors(vectors: &[Vec<f32>], count: usize, dimension: u32) -> Result<Vec<u8>> {
     if vectors.len() != count {
         let what = format!("{} vectors came for {count} texts", vectors.len());
-        return Err(ExtError::new(ErrorKind::Protocol, what));
+        return Err(ExtensionError::new(ErrorKind::Protocol, what));
     }
     if let Some(odd) = vectors.iter().find(|vector| vector.len() != size(dimension)) {
         let what = format!("a vector has {} components, the model {dimension}", odd.len());
-        return Err(ExtError::new(ErrorKind::Protocol, what));
+        return Err(ExtensionError::new(ErrorKind::Protocol, what));
     }
     Ok(vectors.iter().flatten().flat_map(|component| component.to_le_bytes()).collect())
 }
 
-/// Reads what [`packed`] wrote, or somebody else: nothing about it is believed.
-fn unpacked(bytes: &[u8], count: usize, dimension: u32) -> Result<Vec<Vec<f32>>> {
+/// Reads what [`encode_vectors`] wrote, or somebody else: nothing about it is believed.
+fn decode_vectors(bytes: &[u8], count: usize, dimension: u32) -> Result<Vec<Vec<f32>>> {
     let each = size(dimension).saturating_mul(size_of::<f32>());
     if bytes.len() != count.saturating_mul(each) {
         let what = format!(
             "{} bytes came for {count} vectors of {dimension} components of 4 bytes",
             bytes.len()
         );
-        return Err(ExtError::new(ErrorKind::Protocol, what));
+        return Err(ExtensionError::new(ErrorKind::Protocol, what));
     }
     let (components, _) = bytes.as_chunks();
     let vectors: Vec<Vec<f32>> = components
@@ -188,7 +188,7 @@ fn unpacked(bytes: &[u8], count: usize, dimension: u32) -> Result<Vec<Vec<f32>>>
         .collect();
     if vectors.iter().flatten().any(|component| !component.is_finite()) {
         let what = "a vector has a component that is not a finite number";
-        return Err(ExtError::new(ErrorKind::Protocol, what));
+        return Err(ExtensionError::new(ErrorKind::Protocol, what));
     }
     Ok(vectors)
 }
@@ -200,9 +200,9 @@ mod tests {
     #[test]
     fn vectors_arrive_as_they_were_sent() {
         let vectors = vec![vec![0.5, -1.0, f32::MIN_POSITIVE], vec![0.0, -0.0, f32::MAX]];
-        let bytes = packed(&vectors, 2, 3).unwrap();
+        let bytes = encode_vectors(&vectors, 2, 3).unwrap();
         assert_eq!(bytes[..8], [0, 0, 0, 0x3f, 0, 0, 0x80, 0xbf]);
-        assert_eq!(unpacked(&bytes, 2, 3).unwrap(), vectors);
+        assert_eq!(decode_vectors(&bytes, 2, 3).unwrap(), vectors);
     }
 
     #[test]
@@ -213,14 +213,20 @@ mod tests {
         };
         let refused = |what: &str| (ErrorKind::Protocol, what.to_owned());
         let one = [vec![1.0, 2.0]];
-        assert_eq!(said(packed(&one, 2, 2)), refused("1 vectors came for 2 texts"));
-        assert_eq!(said(packed(&one, 1, 3)), refused("a vector has 2 components, the model 3"));
+        assert_eq!(said(encode_vectors(&one, 2, 2)), refused("1 vectors came for 2 texts"));
+        assert_eq!(
+            said(encode_vectors(&one, 1, 3)),
+            refused("a vector has 2 components, the model 3")
+        );
         // As many numbers as two vectors of two have.
         let odd = [vec![1.0], vec![2.0, 3.0, 4.0]];
-        assert_eq!(said(packed(&odd, 2, 2)), refused("a vector has 1 components, the model 2"));
+        assert_eq!(
+            said(encode_vectors(&odd, 2, 2)),
+            refused("a vector has 1 components, the model 2")
+        );
 
         let said = |bytes: &[u8], count| {
-            let error = unpacked(bytes, count, 2).unwrap_err();
+            let error = decode_vectors(bytes, count, 2).unwrap_err();
             (error.kind(), error.message().to_owned())
         };
         let short = "15 bytes came for 2 vectors of 2 components of 4 bytes";
@@ -228,7 +234,7 @@ mod tests {
         let long = "16 bytes came for 1 vectors of 2 components of 4 bytes";
         assert_eq!(said(&[0; 16], 1), refused(long));
         for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            let bytes = packed(&[vec![1.0, wrong]], 1, 2).unwrap();
+            let bytes = encode_vectors(&[vec![1.0, wrong]], 1, 2).unwrap();
             let what = "a vector has a component that is not a finite number";
             assert_eq!(said(&bytes, 1), refused(what));
         }

@@ -8,16 +8,16 @@ use skillhost_contract::payload::ErrorKind;
 /// turn.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct ExtError {
+pub struct ExtensionError {
     kind: ErrorKind,
     message: String,
     hint: String,
 }
 
 /// The result of everything an extension does.
-pub type Result<T, E = ExtError> = std::result::Result<T, E>;
+pub type Result<T, E = ExtensionError> = std::result::Result<T, E>;
 
-impl ExtError {
+impl ExtensionError {
     /// Makes an error of a kind, with a message that reads after "failed:".
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: String::new() }
@@ -64,7 +64,7 @@ impl ExtError {
     }
 }
 
-impl From<std::io::Error> for ExtError {
+impl From<std::io::Error> for ExtensionError {
     fn from(error: std::io::Error) -> Self {
         Self::new(ErrorKind::Io, error.to_string())
     }

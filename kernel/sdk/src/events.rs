@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use skillhost_contract::payload::{ErrorKind, HandleEventRequest, event_interface};
 
-use crate::error::{ExtError, Result};
+use crate::error::{ExtensionError, Result};
 use crate::interface::{Interface, from_bytes, to_bytes};
 use crate::provider::EventProvider;
 
@@ -24,7 +24,7 @@ impl<T: EventProvider> Interface for EventInterface<T> {
                 let HandleEventRequest { context, event, .. } = from_bytes(payload)?;
                 to_bytes(&self.0.handle(&context, &event).await?)
             }
-            other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
         }
     }
 }

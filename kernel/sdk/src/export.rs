@@ -14,9 +14,9 @@ use crate::bridge;
 use crate::context::ExtensionContext;
 use crate::effect::EffectInterface;
 use crate::embedding::EmbeddingInterface;
-use crate::error::ExtError;
+use crate::error::ExtensionError;
 use crate::events::EventInterface;
-use crate::guard::{Shared, Wrapped, guard};
+use crate::guard::{ExtensionShared, GuardedObject, catch_panic};
 use crate::interface::{Interface, SkillInterface};
 use crate::provider::{
     ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
@@ -25,18 +25,18 @@ use crate::provider::{
 use crate::scheduler::SchedulerInterface;
 
 /// Collects the capabilities that the export macro declares.
-pub struct Builder<E> {
+pub struct CapabilityBuilder<E> {
     extension: Arc<E>,
-    shared: Arc<Shared>,
+    shared: Arc<ExtensionShared>,
     tools: ROption<ToolObject>,
     context: ROption<ContextObject>,
     service: ROption<ServiceObject>,
     interfaces: Vec<Arc<dyn Interface>>,
 }
 
-impl<E: Extension> Builder<E> {
-    fn wrapped(&self) -> Wrapped<E> {
-        Wrapped::new(Arc::clone(&self.extension), Arc::clone(&self.shared))
+impl<E: Extension> CapabilityBuilder<E> {
+    fn wrapped(&self) -> GuardedObject<E> {
+        GuardedObject::new(Arc::clone(&self.extension), Arc::clone(&self.shared))
     }
 
     /// Declares [`ToolProvider`].
@@ -105,7 +105,8 @@ impl<E: Extension> Builder<E> {
 
     fn finish(self) -> ExtensionInstance {
         let names = self.interfaces.iter().map(|i| RString::from(i.name())).collect();
-        let extension = Wrapped::new(self.extension, self.shared).with_interfaces(self.interfaces);
+        let extension =
+            GuardedObject::new(self.extension, self.shared).with_interfaces(self.interfaces);
         ExtensionInstance {
             extension: ExtensionAbi_TO::from_value(extension, TD_Opaque),
             tools: self.tools,
@@ -117,23 +118,23 @@ impl<E: Extension> Builder<E> {
 }
 
 /// Creates the extension: its runtime, its log bridge, the author's value, the objects.
-pub fn create<E: Extension>(
+pub fn create_extension<E: Extension>(
     host: HostObject,
     init: &str,
-    declare: impl FnOnce(&mut Builder<E>),
+    declare: impl FnOnce(&mut CapabilityBuilder<E>),
 ) -> FfiResult<ExtensionInstance> {
-    guard(|| {
+    catch_panic(|| {
         let init: ExtensionInit = serde_json::from_str(init)
-            .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
-        let (shared, link) = Shared::new(&init.id, host)?;
-        bridge::install(link.clone());
+            .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
+        let (shared, link) = ExtensionShared::new(&init.id, host)?;
+        bridge::install_log_bridge(link.clone());
         let cx = ExtensionContext::new(init, link, shared.cancel().clone());
         let extension = {
             // So that `new` may spawn tasks.
             let _entered = shared.enter();
             Arc::new(E::new(cx)?)
         };
-        let mut builder = Builder {
+        let mut builder = CapabilityBuilder {
             extension,
             shared,
             tools: ROption::RNone,
@@ -183,7 +184,7 @@ macro_rules! export_extension {
                 host: sdk::HostObject,
                 init: sdk::RString,
             ) -> sdk::FfiResult<sdk::ExtensionInstance> {
-                sdk::create::<$extension>(host, &init, |_builder| {
+                sdk::create_extension::<$extension>(host, &init, |_builder| {
                     $($( _builder.$capability(); )+)?
                 })
             }

@@ -18,8 +18,8 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::Args;
-use crate::error::{ExtError, Result};
+use crate::args::ToolArgs;
+use crate::error::{ExtensionError, Result};
 use crate::interface::Interface;
 use crate::provider::{ContextProvider, Extension, ServiceProvider, ToolProvider};
 
@@ -81,13 +81,13 @@ impl HostLink {
 }
 
 /// What every wrapped object of one extension shares.
-pub(crate) struct Shared {
+pub(crate) struct ExtensionShared {
     runtime: Mutex<Option<Runtime>>,
     handle: Handle,
     cancel: CancellationToken,
 }
 
-impl Shared {
+impl ExtensionShared {
     /// Starts the extension's runtime: two workers named after the extension.
     pub(crate) fn new(id: &str, host: HostObject) -> Result<(Arc<Self>, HostLink)> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -118,7 +118,7 @@ impl Shared {
         let task = self.handle.spawn(CALL_ID.scope(call_id, future));
         let abort = AbortOnDrop(task.abort_handle());
         async move {
-            let result = joined(task).await;
+            let result = join_task(task).await;
             drop(abort);
             result.map_err(|error| to_ffi(&error)).into()
         }
@@ -126,7 +126,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for ExtensionShared {
     fn drop(&mut self) {
         // After `shutdown_runtime` there is none left. Without it, as when `new` fails, nobody waits
         // for what the extension has begun: a blocked thread would hold up whoever drops this.
@@ -145,22 +145,22 @@ impl Drop for AbortOnDrop {
     }
 }
 
-async fn joined<T>(task: JoinHandle<Result<T>>) -> Result<T> {
+async fn join_task<T>(task: JoinHandle<Result<T>>) -> Result<T> {
     match task.await {
         Ok(result) => result,
-        Err(error) if error.is_panic() => Err(panicked(error.into_panic())),
-        Err(_) => Err(ExtError::new(ErrorKind::Cancelled, "the call was given up")),
+        Err(error) if error.is_panic() => Err(panic_error(error.into_panic())),
+        Err(_) => Err(ExtensionError::new(ErrorKind::Cancelled, "the call was given up")),
     }
 }
 
 /// Runs a synchronous piece of the extension; a panic becomes an error.
-pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T>) -> FfiResult<T> {
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> FfiResult<T> {
     let result =
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panicked(payload)));
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panic_error(payload)));
     result.map_err(|error| to_ffi(&error)).into()
 }
 
-fn panicked(payload: Box<dyn Any + Send>) -> ExtError {
+fn panic_error(payload: Box<dyn Any + Send>) -> ExtensionError {
     let text = payload
         .downcast_ref::<&str>()
         .map(ToString::to_string)
@@ -168,10 +168,10 @@ fn panicked(payload: Box<dyn Any + Send>) -> ExtError {
         .unwrap_or_else(|| "a panic without a message".to_owned());
     // Dropping a payload runs the author's Drop, which may panic again.
     std::mem::forget(payload);
-    ExtError::new(ErrorKind::Panicked, format!("the extension panicked: {text}"))
+    ExtensionError::new(ErrorKind::Panicked, format!("the extension panicked: {text}"))
 }
 
-pub(crate) fn to_ffi(error: &ExtError) -> FfiError {
+pub(crate) fn to_ffi(error: &ExtensionError) -> FfiError {
     FfiError {
         kind: error.kind().as_str().into(),
         message: error.message().into(),
@@ -179,32 +179,32 @@ pub(crate) fn to_ffi(error: &ExtError) -> FfiError {
     }
 }
 
-fn from_ffi(error: &FfiError) -> ExtError {
-    ExtError::new(ErrorKind::from_wire(&error.kind), error.message.as_str())
+fn from_ffi(error: &FfiError) -> ExtensionError {
+    ExtensionError::new(ErrorKind::from_wire(&error.kind), error.message.as_str())
         .with_hint(error.hint.as_str())
 }
 
 fn json<T: Serialize + ?Sized>(value: &T) -> Result<RString> {
     serde_json::to_string(value)
         .map(RString::from)
-        .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))
+        .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
 }
 
 fn read_context(text: &str) -> Result<CallContext> {
     serde_json::from_str(text).map_err(|error| {
-        ExtError::new(ErrorKind::Protocol, format!("the call context is unreadable: {error}"))
+        ExtensionError::new(ErrorKind::Protocol, format!("the call context is unreadable: {error}"))
     })
 }
 
 /// An author's object as the contract wants it; dropping it cannot panic across the boundary.
-pub(crate) struct Wrapped<T> {
+pub(crate) struct GuardedObject<T> {
     inner: Option<Arc<T>>,
-    shared: Arc<Shared>,
+    shared: Arc<ExtensionShared>,
     interfaces: Vec<Arc<dyn Interface>>,
 }
 
-impl<T> Wrapped<T> {
-    pub(crate) fn new(inner: Arc<T>, shared: Arc<Shared>) -> Self {
+impl<T> GuardedObject<T> {
+    pub(crate) fn new(inner: Arc<T>, shared: Arc<ExtensionShared>) -> Self {
         Self { inner: Some(inner), shared, interfaces: Vec::new() }
     }
 
@@ -218,11 +218,11 @@ impl<T> Wrapped<T> {
     }
 }
 
-impl<T> Drop for Wrapped<T> {
+impl<T> Drop for GuardedObject<T> {
     fn drop(&mut self) {
         let _entered = self.shared.enter();
         let (inner, interfaces) = (self.inner.take(), std::mem::take(&mut self.interfaces));
-        if let RErr(error) = guard(move || {
+        if let RErr(error) = catch_panic(move || {
             drop((inner, interfaces));
             Ok(())
         }) {
@@ -231,7 +231,7 @@ impl<T> Drop for Wrapped<T> {
     }
 }
 
-impl<T: Extension> ExtensionAbi for Wrapped<T> {
+impl<T: Extension> ExtensionAbi for GuardedObject<T> {
     fn lifecycle(&self, operation: u8) -> FfiFut<()> {
         let extension = self.inner();
         self.shared.run(0, async move {
@@ -239,7 +239,9 @@ impl<T: Extension> ExtensionAbi for Wrapped<T> {
                 lifecycle::START => extension.start().await,
                 lifecycle::STOP => extension.stop().await,
                 lifecycle::HEALTH_CHECK => extension.health_check().await,
-                other => Err(ExtError::new(ErrorKind::Protocol, format!("no operation {other}"))),
+                other => {
+                    Err(ExtensionError::new(ErrorKind::Protocol, format!("no operation {other}")))
+                }
             }
         })
     }
@@ -248,7 +250,7 @@ impl<T: Extension> ExtensionAbi for Wrapped<T> {
         let found = self.interfaces.iter().find(|i| i.name() == interface.as_str()).cloned();
         self.shared.run(0, async move {
             let found = found.ok_or_else(|| {
-                ExtError::new(ErrorKind::Protocol, format!("no interface `{interface}`"))
+                ExtensionError::new(ErrorKind::Protocol, format!("no interface `{interface}`"))
             })?;
             found.call(&method, &payload).await.map(RVec::from)
         })
@@ -263,7 +265,7 @@ impl<T: Extension> ExtensionAbi for Wrapped<T> {
         let runtime = self.shared.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
             // Tasks are dropped here, and with them the author's values.
-            let _ = guard(|| {
+            let _ = catch_panic(|| {
                 runtime.shutdown_timeout(Duration::from_millis(timeout_ms));
                 Ok(())
             });
@@ -271,7 +273,7 @@ impl<T: Extension> ExtensionAbi for Wrapped<T> {
     }
 }
 
-impl<T: ToolProvider> ToolAbi for Wrapped<T> {
+impl<T: ToolProvider> ToolAbi for GuardedObject<T> {
     fn tools(&self, context: RString) -> FfiFut<RString> {
         let provider = self.inner();
         self.shared.run(0, async move {
@@ -287,14 +289,14 @@ impl<T: ToolProvider> ToolAbi for Wrapped<T> {
             Err(error) => return async move { RErr(to_ffi(&error)) }.into_ffi(),
         };
         self.shared.run(context.call_id, async move {
-            json(&provider.invoke(&context, &name, Args::new(&arguments)).await?.0)
+            json(&provider.invoke(&context, &name, ToolArgs::new(&arguments)).await?.0)
         })
     }
 }
 
-impl<T: ContextProvider> ContextAbi for Wrapped<T> {
+impl<T: ContextProvider> ContextAbi for GuardedObject<T> {
     fn context_priority(&self) -> FfiResult<i32> {
-        guard(|| Ok(self.inner().context_priority()))
+        catch_panic(|| Ok(self.inner().context_priority()))
     }
 
     fn get_context(&self, context: RString, prompt: RString) -> FfiFut<ROption<RString>> {
@@ -304,7 +306,7 @@ impl<T: ContextProvider> ContextAbi for Wrapped<T> {
             Err(error) => return async move { RErr(to_ffi(&error)) }.into_ffi(),
         };
         let to_block = |block: Option<Arc<str>>| block.map(|text| RString::from(&*text)).into();
-        let ready = || guard(|| Ok(provider.ready_context(&context, &prompt)));
+        let ready = || catch_panic(|| Ok(provider.ready_context(&context, &prompt)));
         match CALL_ID.sync_scope(context.call_id, ready) {
             ROk(Some(block)) => return std::future::ready(ROk(to_block(block))).into_ffi(),
             RErr(error) => return std::future::ready(RErr(error)).into_ffi(),
@@ -316,7 +318,7 @@ impl<T: ContextProvider> ContextAbi for Wrapped<T> {
     }
 }
 
-impl<T: ServiceProvider> ServiceAbi for Wrapped<T> {
+impl<T: ServiceProvider> ServiceAbi for GuardedObject<T> {
     fn run_background(&self) -> FfiFut<()> {
         let (provider, cancel) = (self.inner(), self.shared.cancel.child_token());
         self.shared.run(0, async move { provider.run_background(cancel).await })

@@ -11,7 +11,7 @@ use skillhost_contract::payload::{
     SkillRequest, skill_interface,
 };
 
-use crate::error::{ExtError, Result};
+use crate::error::{ExtensionError, Result};
 use crate::provider::SkillProvider;
 
 /// One interface of an extension: a method name and bytes in, bytes out.
@@ -34,7 +34,7 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
         match method {
             skill_interface::GET_SKILL_CONTENT => {
                 let request: SkillRequest<'_> = serde_json::from_slice(payload)
-                    .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
+                    .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
                 to_bytes(&self.0.get_skill_content(&request.skill_id).await?)
             }
             skill_interface::ACTIVATE => {
@@ -77,16 +77,17 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
             skill_interface::GENERATION => {
                 to_bytes(&SkillGeneration { generation: self.0.generation().await? })
             }
-            other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
         }
     }
 }
 
 pub(crate) fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))
+    serde_json::to_vec(value)
+        .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
 }
 
 pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes)
-        .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))
+        .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
 }

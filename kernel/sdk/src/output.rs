@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use skillhost_contract::payload::{self, ApprovalPolicy, ErrorKind, SkillRef, ToolAudience};
 
-use crate::error::{ExtError, Result};
+use crate::error::{ExtensionError, Result};
 
 /// One tool as it is offered to a caller.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +96,7 @@ impl ToolOutput {
     pub fn with_structured<T: Serialize + ?Sized>(mut self, value: &T) -> Result<Self> {
         let text = serde_json::to_string(value)
             .and_then(RawValue::from_string)
-            .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
+            .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
         self.0.structured = Some(text);
         Ok(self)
     }
@@ -116,7 +116,7 @@ impl ToolOutput {
     }
 
     /// Marks the text as the description of a failure that the model should react to. For a failure
-    /// with a kind and a hint, return an [`ExtError`] instead.
+    /// with a kind and a hint, return an [`ExtensionError`] instead.
     #[must_use]
     pub fn as_error(mut self) -> Self {
         self.0.is_error = true;

@@ -11,9 +11,9 @@ use skillhost_contract::payload::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::args::Args;
+use crate::args::ToolArgs;
 use crate::context::ExtensionContext;
-use crate::error::{ExtError, Result};
+use crate::error::{ExtensionError, Result};
 use crate::output::{ToolOutput, ToolSpec};
 
 /// The lifecycle every extension has.
@@ -63,7 +63,7 @@ pub trait ToolProvider: Send + Sync + 'static {
     ///
     /// # Errors
     /// Go to the model with their kind and hint.
-    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput>;
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput>;
 }
 
 /// Tells what a tool call would change before it is made, so that a person approves the effect and
@@ -84,7 +84,7 @@ pub trait EffectProvider: Send + Sync + 'static {
         &self,
         cx: &CallContext,
         tool: &str,
-        args: Args<'_>,
+        args: ToolArgs<'_>,
         with_text: bool,
     ) -> Result<Option<ToolEffect>>;
 }
@@ -151,7 +151,7 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// # Errors
     /// When it cannot be recorded: the tool then takes back what it wrote. That is so by default.
     async fn skill_created(&self, _cx: &CallContext, _skill_id: &str) -> Result<()> {
-        Err(ExtError::new(
+        Err(ExtensionError::new(
             ErrorKind::Unavailable,
             "this extension does not record who created a skill",
         ))
@@ -198,7 +198,7 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind) for what the client may not see.
     async fn read_published(&self, _cx: &CallContext, uri: &str) -> Result<PublishedBody> {
-        Err(ExtError::not_found(format!("there is no file `{uri}`")))
+        Err(ExtensionError::not_found(format!("there is no file `{uri}`")))
     }
 
     /// Lists a directory of a published skill. The address comes from a stranger.
@@ -210,7 +210,7 @@ pub trait SkillProvider: Send + Sync + 'static {
         _cx: &CallContext,
         uri: &str,
     ) -> Result<Vec<PublishedEntry>> {
-        Err(ExtError::not_found(format!("there is no directory `{uri}`")))
+        Err(ExtensionError::not_found(format!("there is no directory `{uri}`")))
     }
 
     /// Returns what a model is told when a person invokes a published skill with arguments.
@@ -223,7 +223,7 @@ pub trait SkillProvider: Send + Sync + 'static {
         skill_id: &str,
         _arguments: &BTreeMap<String, String>,
     ) -> Result<PublishedPrompt> {
-        Err(ExtError::not_found(format!("there is no skill `{skill_id}`")))
+        Err(ExtensionError::not_found(format!("there is no skill `{skill_id}`")))
     }
 
     /// Returns a proposal as a person is to see it; nothing if all of it cannot be shown. Called only
@@ -245,7 +245,7 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// # Errors
     /// [`ErrorKind::Conflict`](crate::ErrorKind) if the proposal is not what the person saw.
     async fn decide(&self, _decision: &ReviewDecision) -> Result<String> {
-        Err(ExtError::new(ErrorKind::Unavailable, "this extension takes no decisions"))
+        Err(ExtensionError::new(ErrorKind::Unavailable, "this extension takes no decisions"))
     }
 
     /// Returns a number that changes whenever any skill's content may have changed. Called once per

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use skillhost_contract::payload::{ErrorKind, RunTaskRequest, scheduler_interface};
 
-use crate::error::{ExtError, Result};
+use crate::error::{ExtensionError, Result};
 use crate::interface::{Interface, from_bytes, to_bytes};
 use crate::provider::SchedulerProvider;
 
@@ -24,7 +24,7 @@ impl<T: SchedulerProvider> Interface for SchedulerInterface<T> {
                 let RunTaskRequest { context, task } = from_bytes(payload)?;
                 to_bytes(&self.0.run_task(&context, &task).await?)
             }
-            other => Err(ExtError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
         }
     }
 }

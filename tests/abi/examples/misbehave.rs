@@ -190,7 +190,9 @@ fn gate(cx: &ExtensionContext, place: &str) -> UnixStream {
 fn act_now(act: Option<Act>, cx: &ExtensionContext, place: &str) -> Result<()> {
     match act {
         None => Ok(()),
-        Some(Act::Fail) => Err(ExtError::failed(format!("{place} failed")).with_hint("try less")),
+        Some(Act::Fail) => {
+            Err(ExtensionError::failed(format!("{place} failed")).with_hint("try less"))
+        }
         Some(Act::Panic) => panic!("{place} panicked"),
         Some(Act::Bomb) => std::panic::panic_any(Bomb),
         Some(Act::Hang | Act::Block) => {
@@ -271,7 +273,7 @@ impl ToolProvider for Misbehave {
         names.iter().map(spec).collect()
     }
 
-    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
         let text = match args.parse()? {
             Deed::Act { act } => self.act(Some(act), tool).await.map(|()| String::new())?,
             Deed::Become { place, act } => {
@@ -298,13 +300,13 @@ impl ToolProvider for Misbehave {
                 None => "it is not set".to_owned(),
             },
             Deed::Skill { extension, id } => {
-                self.cx.skills(&extension)?.get_skill_content(&id).await?.text
+                self.cx.skill_client(&extension)?.get_skill_content(&id).await?.text
             }
             Deed::Embed { extension, texts, limit_ms, then } => {
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                let client = self.cx.embeddings(&extension)?;
+                let client = self.cx.embedding_client(&extension)?;
                 let client = match limit_ms {
-                    Some(limit) => client.within(Duration::from_millis(limit)),
+                    Some(limit) => client.with_timeout(Duration::from_millis(limit)),
                     None => client,
                 };
                 if let Some(deed) = then {
@@ -326,7 +328,7 @@ impl ToolProvider for Misbehave {
                 let dir = self.cx.home().join("sandbox/skills").join(&id);
                 std::fs::create_dir_all(&dir)?;
                 std::fs::write(dir.join("SKILL.md"), text)?;
-                self.cx.skills(&extension)?.skill_created(cx, &id).await?;
+                self.cx.skill_client(&extension)?.skill_created(cx, &id).await?;
                 String::new()
             }
             Deed::Learn { id, text } => {
@@ -361,7 +363,8 @@ impl ToolProvider for Misbehave {
             Deed::Flood { bytes } => "x".repeat(bytes),
             Deed::Read { id, pad } => {
                 let text = self.learnt().1.get(&id).cloned();
-                let text = text.ok_or_else(|| ExtError::not_found(format!("no skill `{id}`")))?;
+                let text =
+                    text.ok_or_else(|| ExtensionError::not_found(format!("no skill `{id}`")))?;
                 let digest = digest(&text);
                 return Ok(ToolOutput::text("x".repeat(pad) + &text).with_skill(id, digest));
             }
@@ -417,7 +420,7 @@ impl SkillProvider for Misbehave {
         let learnt = self.learnt();
         let text = learnt.1.get(skill_id).ok_or_else(|| {
             let known: Vec<_> = learnt.1.keys().map(String::as_str).collect();
-            ExtError::not_found(format!("no skill `{skill_id}`"))
+            ExtensionError::not_found(format!("no skill `{skill_id}`"))
                 .with_hint(format!("known: {}", known.join(", ")))
         })?;
         Ok(SkillContent {
@@ -433,7 +436,7 @@ impl SkillProvider for Misbehave {
         self.act(self.part("activate"), "activate").await?;
         let content = self.get_skill_content(skill_id).await?;
         if skill_id.starts_with("user-") && cx.origin != CallOrigin::Operator {
-            return Err(ExtError::not_found(format!("no skill `{skill_id}` for a model")));
+            return Err(ExtensionError::not_found(format!("no skill `{skill_id}` for a model")));
         }
         let says = self.config.says.get(skill_id);
         Ok(ActiveSkill {
@@ -491,7 +494,7 @@ impl EventProvider for Misbehave {
     async fn handle(&self, cx: &CallContext, event: &Event) -> Result<()> {
         record(&self.cx, &format!("event {} {}", event.topic, event.payload));
         self.act(self.part("event"), "event").await?;
-        let payload: Value = Args::new(event.payload.get()).value()?;
+        let payload: Value = ToolArgs::new(event.payload.get()).value()?;
         match payload["then"].as_str() {
             Some(topic) => self.cx.emit_for(cx, topic, &json!({"of": event.id})).await,
             None => Ok(()),

@@ -29,9 +29,14 @@ impl ToolProvider for Asker {
     }
 
     /// Takes the texts, in turn one to a call; answers with the microseconds of each call.
-    async fn invoke(&self, _cx: &CallContext, _tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+    async fn invoke(
+        &self,
+        _cx: &CallContext,
+        _tool: &str,
+        args: ToolArgs<'_>,
+    ) -> Result<ToolOutput> {
         let Ask { texts } = args.parse()?;
-        let client = self.cx.embeddings("embedding")?;
+        let client = self.cx.embedding_client("embedding")?;
         let mut times = Vec::with_capacity(texts.len());
         for text in &texts {
             let started = Instant::now();

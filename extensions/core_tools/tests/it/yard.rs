@@ -8,7 +8,7 @@ use core_tools::{
     Done, Plan, Sandbox, apply_patch, delete_path, list_directory, move_path, read_file,
     write_file, write_files,
 };
-use skillhost_sdk::{Args, ErrorKind, ExtError, Value, json};
+use skillhost_sdk::{ErrorKind, ExtensionError, ToolArgs, Value, json};
 
 pub(crate) const CANARY: &str = "CANARY: this lies outside";
 
@@ -54,9 +54,9 @@ impl Yard {
     }
 
     /// Calls a tool as the extension does, but for the registry.
-    pub(crate) fn call(&self, tool: &str, args: &Value) -> Result<Done, ExtError> {
+    pub(crate) fn call(&self, tool: &str, args: &Value) -> Result<Done, ExtensionError> {
         let text = args.to_string();
-        let args = Args::new(&text);
+        let args = ToolArgs::new(&text);
         match tool {
             "read_file" => read_file(&self.sandbox, &args.parse()?),
             "list_directory" => list_directory(&self.sandbox, &args.parse()?),
@@ -65,9 +65,9 @@ impl Yard {
     }
 
     /// Plans what a writing tool is to do.
-    pub(crate) fn plan(&self, tool: &str, args: &Value) -> Result<Plan, ExtError> {
+    pub(crate) fn plan(&self, tool: &str, args: &Value) -> Result<Plan, ExtensionError> {
         let text = args.to_string();
-        let args = Args::new(&text);
+        let args = ToolArgs::new(&text);
         match tool {
             "write_file" => write_file(&self.sandbox, &args.parse()?),
             "write_files" => write_files(&self.sandbox, &args.parse()?),

@@ -46,7 +46,7 @@ pub(crate) struct Endpoint {
     agent: ureq::Agent,
     permits: Arc<Semaphore>,
     /// Why the last request failed, if it did.
-    trouble: Mutex<Option<ExtError>>,
+    trouble: Mutex<Option<ExtensionError>>,
 }
 
 impl Endpoint {
@@ -82,8 +82,11 @@ impl Endpoint {
         let key = match &self.config.key {
             None => None,
             Some(name) => Some(self.cx.secret(name).await?.ok_or_else(|| {
-                ExtError::new(ErrorKind::Unavailable, format!("the secret `{name}` is not set"))
-                    .with_hint(format!("set {name} in the environment or in the home's .env"))
+                ExtensionError::new(
+                    ErrorKind::Unavailable,
+                    format!("the secret `{name}` is not set"),
+                )
+                .with_hint(format!("set {name} in the environment or in the home's .env"))
             })?),
         };
         let mut vectors = Vec::with_capacity(texts.len());
@@ -102,7 +105,8 @@ impl Endpoint {
                 let _permit = permit;
                 request.send()
             });
-            vectors.extend(asked.await.map_err(|error| ExtError::failed(error.to_string()))??);
+            vectors
+                .extend(asked.await.map_err(|error| ExtensionError::failed(error.to_string()))??);
         }
         Ok(vectors)
     }
@@ -119,7 +123,7 @@ fn sent(text: &str) -> &str {
 /// Checks the settings; returns whether the server is on this machine.
 fn check(config: &EndpointConfig) -> Result<bool> {
     let wrong = |what: String| {
-        ExtError::invalid_argument(format!("config.model.endpoint: {what}"))
+        ExtensionError::invalid_argument(format!("config.model.endpoint: {what}"))
             .with_hint("see `model` in manifests/embedding/manifest.yaml")
     };
     let url: Uri = config.url.parse().map_err(|error| wrong(format!("url: {error}")))?;
@@ -199,7 +203,7 @@ impl Request {
         let question =
             Question { model: &self.model, input: &self.texts, encoding_format: "float" };
         let question = serde_json::to_vec(&question)
-            .map_err(|error| ExtError::new(ErrorKind::Protocol, error.to_string()))?;
+            .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
         let mut request = self.agent.post(&self.url).content_type("application/json");
         if let Some(key) = &self.key {
             request = request.header("Authorization", format!("Bearer {key}"));
@@ -244,21 +248,21 @@ impl Request {
         Ok(vectors)
     }
 
-    fn odd(&self, what: &str) -> ExtError {
-        ExtError::new(ErrorKind::Protocol, format!("{}: {what}", self.url))
+    fn odd(&self, what: &str) -> ExtensionError {
+        ExtensionError::new(ErrorKind::Protocol, format!("{}: {what}", self.url))
     }
 
-    fn failed(&self, error: &ureq::Error) -> ExtError {
+    fn failed(&self, error: &ureq::Error) -> ExtensionError {
         let kind = match error {
             ureq::Error::Timeout(_) => ErrorKind::Timeout,
             ureq::Error::BodyExceedsLimit(_) => ErrorKind::TooLarge,
             _ => ErrorKind::Unavailable,
         };
-        ExtError::new(kind, format!("{}: {error}", self.url))
+        ExtensionError::new(kind, format!("{}: {error}", self.url))
     }
 
     /// The server's own words go along, as far as they can be shown.
-    fn refused(&self, status: StatusCode, body: &[u8]) -> ExtError {
+    fn refused(&self, status: StatusCode, body: &[u8]) -> ExtensionError {
         let text = String::from_utf8_lossy(body);
         let words: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
         let (kind, hint) = match status.as_u16() {
@@ -269,7 +273,7 @@ impl Request {
             _ => (ErrorKind::Failed, ""),
         };
         let what = format!("{}: {status} {}", self.url, words.trim());
-        ExtError::new(kind, what.trim_end()).with_hint(hint)
+        ExtensionError::new(kind, what.trim_end()).with_hint(hint)
     }
 }
 

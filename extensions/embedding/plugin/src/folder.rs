@@ -56,8 +56,8 @@ fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn wrong(path: &Path, what: &str) -> ExtError {
-    ExtError::invalid_argument(format!("{}: {what}", path.display())).with_hint(
+fn wrong(path: &Path, what: &str) -> ExtensionError {
+    ExtensionError::invalid_argument(format!("{}: {what}", path.display())).with_hint(
         "config.model.file is a folder in the form of Model2Vec: model.safetensors, and \
          tokenizer.json or vocab.txt",
     )
@@ -194,7 +194,7 @@ mod tests {
         }
         read(&folder).map_err(|error| {
             let message = error.message().replace(&*folder.to_string_lossy(), "[FOLDER]");
-            ExtError::new(error.kind(), message)
+            ExtensionError::new(error.kind(), message)
         })
     }
 

@@ -44,7 +44,7 @@ impl Desk {
         let config: RegistryConfig = cx.config()?;
         let options = config.options(cx.home(), cx.share_dir());
         let store = Store::open(options, Arc::new(SystemClock)).map_err(|error| {
-            ExtError::invalid_argument(error.to_string())
+            ExtensionError::invalid_argument(error.to_string())
                 .with_hint("correct extensions.skill_registry in skillhost.yaml")
         })?;
         let store = Arc::new(store);
@@ -64,7 +64,7 @@ impl Desk {
     }
 
     /// Records a proposal and tells everybody.
-    pub(crate) async fn propose(&self, cx: &CallContext, args: Args<'_>) -> Result<ToolOutput> {
+    pub(crate) async fn propose(&self, cx: &CallContext, args: ToolArgs<'_>) -> Result<ToolOutput> {
         let (author, request) = (author(cx), args.parse()?);
         let snapshot = self.store.snapshot();
         let policy = self.finder.config().review.policy;
@@ -175,7 +175,7 @@ impl Desk {
 /// An event that belongs to nothing.
 pub(crate) fn news(topic: &str, payload: &impl serde::Serialize) -> Result<Event> {
     let payload = serde_json::value::to_raw_value(payload)
-        .map_err(|error| ExtError::failed(error.to_string()))?;
+        .map_err(|error| ExtensionError::failed(error.to_string()))?;
     Ok(Event::new(topic, "", payload))
 }
 

@@ -63,7 +63,7 @@ impl Extension for SkillRegistry {
     async fn health_check(&self) -> Result<()> {
         let trouble = self.desk.finder.trouble(self.desk.keeper.trouble());
         let Some((message, hint)) = trouble else { return Ok(()) };
-        Err(ExtError::new(ErrorKind::Io, message).with_hint(hint))
+        Err(ExtensionError::new(ErrorKind::Io, message).with_hint(hint))
     }
 }
 
@@ -73,7 +73,7 @@ impl ToolProvider for SkillRegistry {
         tools::specs(&self.desk, cx)
     }
 
-    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
         match tool {
             "propose_skill_update" => {
                 let answer = self.desk.propose(cx, args).await;
@@ -211,7 +211,7 @@ impl SkillRegistry {
 
 /// A value of the registry in the kernel's shape, which is the same on the wire.
 fn shaped<T: DeserializeOwned>(value: &impl Serialize) -> Result<T> {
-    serde_json::from_value(json!(value)).map_err(|error| ExtError::failed(error.to_string()))
+    serde_json::from_value(json!(value)).map_err(|error| ExtensionError::failed(error.to_string()))
 }
 
 /// Runs work that waits for the disk where it keeps no other call waiting.
@@ -222,10 +222,10 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// The registry's errors in the kernel's words.
-fn refused(error: RegistryError) -> ExtError {
+fn refused(error: RegistryError) -> ExtensionError {
     // Both name their kinds as they are on the wire.
     let kind = serde_json::from_value(json!(error.kind)).unwrap_or(ErrorKind::Failed);
-    ExtError::new(kind, error.message).with_hint(error.hint)
+    ExtensionError::new(kind, error.message).with_hint(error.hint)
 }
 
 export_extension!(SkillRegistry: tools, context, service, skills);

@@ -27,7 +27,7 @@ pub(crate) struct Meaning {
 impl Meaning {
     pub(crate) fn new(desk: &Arc<Desk>) -> Self {
         // A manifest that does not name the extension has none.
-        let model = desk.finder.wants_vectors().then(|| desk.cx.embeddings("embedding").ok());
+        let model = desk.finder.wants_vectors().then(|| desk.cx.embedding_client("embedding").ok());
         Self { desk: Arc::clone(desk), model: model.flatten() }
     }
 
@@ -35,7 +35,7 @@ impl Meaning {
     pub(crate) async fn near(&self, snapshot: &Arc<Snapshot>, query: &str) -> Option<Nearness> {
         let vectors = &self.desk.finder.vectors;
         let model = self.model.as_ref().filter(|_| vectors.are_ready(Instant::now()))?;
-        let made = model.clone().within(QUERY_LIMIT).embed(&[query]).await;
+        let made = model.clone().with_timeout(QUERY_LIMIT).embed(&[query]).await;
         let made = made.map_err(|error| self.failed(&error)).ok()?;
         vectors.nearness(snapshot, made.first()?)
     }
@@ -57,7 +57,7 @@ impl Meaning {
     async fn embed(&self, snapshot: &Snapshot) -> Result<()> {
         let vectors = &self.desk.finder.vectors;
         let model = self.model.as_ref().filter(|_| !vectors.are_paused(Instant::now()));
-        let Some(model) = model.map(|model| model.clone().within(BATCH_LIMIT)) else {
+        let Some(model) = model.map(|model| model.clone().with_timeout(BATCH_LIMIT)) else {
             return Ok(());
         };
         let info = model.model().await?;
@@ -71,7 +71,7 @@ impl Meaning {
         Ok(())
     }
 
-    fn failed(&self, error: &ExtError) {
+    fn failed(&self, error: &ExtensionError) {
         let reason = sanitise_line(&error.to_string());
         if self.desk.finder.vectors.failed(reason.clone(), Instant::now()) {
             tracing::warn!("skills are searched by their words alone: {reason}");

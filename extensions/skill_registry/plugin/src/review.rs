@@ -9,7 +9,7 @@ use crate::desk::Desk;
 /// Has the reviewing agent look at what waits, outside of the call that made it wait.
 pub(crate) fn begin(desk: &Arc<Desk>) {
     let desk = Arc::clone(desk);
-    spawn(async move { desk.cx.cancelled().run_until_cancelled(run(&desk)).await });
+    spawn(async move { desk.cx.cancellation_token().run_until_cancelled(run(&desk)).await });
 }
 
 /// One proposal after the other, until none waits.

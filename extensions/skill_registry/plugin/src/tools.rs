@@ -26,14 +26,18 @@ pub(crate) fn specs(desk: &Desk, cx: &CallContext) -> Vec<ToolSpec> {
 }
 
 /// Calls `list_skills`.
-pub(crate) async fn list(of: &Meaning, cx: &CallContext, args: Args<'_>) -> Result<ToolOutput> {
+pub(crate) async fn list(of: &Meaning, cx: &CallContext, args: ToolArgs<'_>) -> Result<ToolOutput> {
     let (snapshot, args) = (of.desk.store.snapshot(), args.parse::<ListArgs>()?);
     let near = of.near(&snapshot, args.query.as_deref().unwrap_or_default()).await;
     output(blocking(|| of.desk.finder.list(&snapshot, audience(cx), &args, near.as_ref())))
 }
 
 /// Calls `explain_catalog`.
-pub(crate) async fn explain(of: &Meaning, cx: &CallContext, args: Args<'_>) -> Result<ToolOutput> {
+pub(crate) async fn explain(
+    of: &Meaning,
+    cx: &CallContext,
+    args: ToolArgs<'_>,
+) -> Result<ToolOutput> {
     let (snapshot, args) = (of.desk.store.snapshot(), args.parse::<ExplainArgs>()?);
     let near = of.near(&snapshot, &args.prompt).await;
     let turn = of.desk.turn(cx, &args.prompt);
@@ -41,13 +45,18 @@ pub(crate) async fn explain(of: &Meaning, cx: &CallContext, args: Args<'_>) -> R
 }
 
 /// Calls a tool that reads a skill; the whole call sees one snapshot.
-pub(crate) fn read(of: &Desk, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+pub(crate) fn read(
+    of: &Desk,
+    cx: &CallContext,
+    tool: &str,
+    args: ToolArgs<'_>,
+) -> Result<ToolOutput> {
     let (snapshot, audience) = (of.store.snapshot(), audience(cx));
     tracing::debug!(args = args.as_str(), "{tool}");
     let answer = match tool {
         "read_skill" => read_skill(&of.store, &snapshot, audience, &args.parse()?),
         "read_skill_resource" => read_skill_resource(&snapshot, audience, &args.parse()?),
-        other => return Err(ExtError::not_found(format!("no tool `{other}`"))),
+        other => return Err(ExtensionError::not_found(format!("no tool `{other}`"))),
     };
     let mut answer = answer.map_err(refused)?;
     let skill = answer.skill();

@@ -56,7 +56,7 @@ impl Watch {
         // A caller that gives up must not take the events with it.
         let watch = Arc::clone(self);
         let look = tokio::spawn(async move { watch.look(poll).await });
-        look.await.unwrap_or_else(|error| Err(ExtError::failed(error.to_string())))
+        look.await.unwrap_or_else(|error| Err(ExtensionError::failed(error.to_string())))
     }
 
     async fn look(&self, poll: fn(&Store) -> PollReport) -> Result<()> {

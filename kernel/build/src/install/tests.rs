@@ -29,7 +29,7 @@ fn operator() -> Approver {
 fn in_place(place: &Place) -> String {
     let library = read(&place.folder().join(library_name("tea"))).unwrap();
     let manifest = fs::read_to_string(place.manifest()).unwrap();
-    let parsed = skillhost_manifest::parse(&manifest).unwrap();
+    let parsed = skillhost_manifest::parse_manifest(&manifest).unwrap();
     let pin = parsed.sha256.map(|bytes| bytes.map(|byte| format!("{byte:02x}")).concat());
     let approvals = Approvals::load(&place.home).unwrap();
     let approval = approvals.approval("tea");
@@ -55,7 +55,7 @@ fn in_place(place: &Place) -> String {
 /// The approval of the folder with a library.
 fn record(place: &Place, bytes: &[u8]) -> ApprovalRecord {
     let text = pinned(&manifest(place), &sha256(bytes)).unwrap();
-    let parsed = skillhost_manifest::parse(&text).unwrap();
+    let parsed = skillhost_manifest::parse_manifest(&text).unwrap();
     let files = read_tree(&place.folder()).unwrap();
     let files = installed_files(&files, text, Some(("tea", bytes)));
     ApprovalRecord::approve(&parsed, &files, Some(Vec::new()), &operator())
@@ -307,14 +307,14 @@ fn what_has_changed_in_between_is_not_installed() {
 fn files_of_a_process_extension_are_pinned_and_recorded() {
     let Scene { place, _folder } = scene();
     let text = "id: tea\nname: Tea\nentrypoint: {command: [python3, server.py]}\n";
-    if skillhost_manifest::parse(text).is_err() {
+    if skillhost_manifest::parse_manifest(text).is_err() {
         panic!("a process extension's manifest is read");
     }
     fs::write(place.manifest(), text).unwrap();
     let sha = sha256(b"files");
     let pinned = pinned(text, &sha).unwrap();
     let files = installed_files(&read_tree(&place.folder()).unwrap(), pinned, None);
-    let parsed = skillhost_manifest::parse(text).unwrap();
+    let parsed = skillhost_manifest::parse_manifest(text).unwrap();
     let record = ApprovalRecord::approve(&parsed, &files, Some(Vec::new()), &operator());
     let new = New { library: None, sha256: &sha, record: Some(record) };
     install(&place, text, &new).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skill_store::rfc3339;
-use skillhost_kernel::{CallError, DeadLetter, Journal, StoredEvent, Tail, journal_of};
+use skillhost_kernel::{CallError, DeadLetter, Journal, StoredEvent, TailQuery, journal_of};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::run::describe;
@@ -34,9 +34,9 @@ pub(super) fn events(session: &Session, command: &EventsCommand) -> Outcome {
 async fn tail(output: Output, journal: &Journal, args: &TailArgs) -> Outcome {
     let limit = usize::try_from(args.lines).unwrap_or(usize::MAX);
     let topic = args.topic.clone();
-    let last = Tail { after: None, topic: topic.clone(), limit };
+    let last = TailQuery { after: None, topic: topic.clone(), limit };
     // What comes between the two looks is printed by the second.
-    let newest = Tail { after: None, topic: String::new(), limit: 1 };
+    let newest = TailQuery { after: None, topic: String::new(), limit: 1 };
     let mut seen = journal.tail(newest).await.map_err(told)?.last().map_or(0, |event| event.id);
     let events = journal.tail(last).await.map_err(told)?;
     if events.is_empty() && !args.follow {
@@ -52,7 +52,7 @@ async fn tail(output: Output, journal: &Journal, args: &TailArgs) -> Outcome {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     loop {
-        let next = Tail { after: Some(seen), topic: topic.clone(), limit: PAGE };
+        let next = TailQuery { after: Some(seen), topic: topic.clone(), limit: PAGE };
         for event in journal.tail(next).await.map_err(told)? {
             seen = event.id;
             print(output, &event)?;
@@ -78,7 +78,7 @@ fn print(output: Output, event: &StoredEvent) -> Result<(), CliError> {
 }
 
 async fn dead(output: Output, journal: &Journal) -> Outcome {
-    let letters = journal.dead().await.map_err(told)?;
+    let letters = journal.dead_letters().await.map_err(told)?;
     if output.json {
         if letters.is_empty() {
             output.object(&json!({ "dead": [] }))?;
@@ -114,7 +114,7 @@ fn row(letter: &DeadLetter) -> Vec<String> {
 }
 
 async fn retry(output: Output, journal: &Journal, id: i64) -> Outcome {
-    let letter = journal.retry(id).await.map_err(told)?;
+    let letter = journal.retry_dead_letter(id).await.map_err(told)?;
     if output.json {
         output.object(&json!({ "retried": letter }))?;
     } else {

@@ -55,7 +55,7 @@ pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
     copy_missing(&installation.manifests, &root.join("manifests"), &mut made)?;
     copy_missing(&installation.skills, &root.join("sandbox/skills"), &mut made)?;
     // The shipped manifests name it, so that editors complete and check them.
-    let schema = serde_json::to_string_pretty(&skillhost_manifest::schema())
+    let schema = serde_json::to_string_pretty(&skillhost_manifest::manifest_schema())
         .map_err(std::io::Error::from)?;
     let settings = SETTINGS.replace("{{docs}}", &installation.docs.display().to_string());
     let files = [
@@ -134,9 +134,9 @@ impl Contents {
         let found = discover(home, None, &[]);
         for found in found.manifests.values() {
             let kind = match found.manifest.kind {
-                skillhost_manifest::Kind::Agent(_) => "agent",
-                skillhost_manifest::Kind::Process { .. } => "process",
-                skillhost_manifest::Kind::Library { .. } => "library",
+                skillhost_manifest::ExtensionKind::Agent(_) => "agent",
+                skillhost_manifest::ExtensionKind::Process { .. } => "process",
+                skillhost_manifest::ExtensionKind::Library { .. } => "library",
             };
             let (id, path) = (found.manifest.id.to_string(), found.path.clone());
             self.manifests.push(FoundManifest { id, kind, path });

@@ -6,7 +6,7 @@ use crate::output::{Outcome, Output};
 
 pub(super) fn schema(args: &SchemaArgs) -> Outcome {
     let schema = match args.of {
-        SchemaOf::Manifest => skillhost_manifest::schema(),
+        SchemaOf::Manifest => skillhost_manifest::manifest_schema(),
         SchemaOf::Settings => skillhost_kernel::Settings::schema(),
     };
     let text = serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?;

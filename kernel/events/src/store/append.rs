@@ -2,12 +2,16 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{EVENT, Result, Store, event_of, signed};
-use crate::event::{NewEvent, StoredEvent, Tail};
+use super::{EVENT, JournalResult, JournalStore, event_of, signed};
+use crate::event::{NewEvent, StoredEvent, TailQuery};
 
-impl Store {
+impl JournalStore {
     /// Keeps an event, unless one with its topic and key is there; tells which.
-    pub(crate) fn append(&mut self, event: &NewEvent, now: u64) -> Result<(StoredEvent, bool)> {
+    pub(crate) fn append(
+        &mut self,
+        event: &NewEvent,
+        now: u64,
+    ) -> JournalResult<(StoredEvent, bool)> {
         if let Some(key) = &event.key
             && let Some(first) = self.find(&event.topic, key)?
         {
@@ -46,12 +50,12 @@ impl Store {
     }
 
     /// Finds the event of a topic with a key.
-    pub(crate) fn find(&self, topic: &str, key: &str) -> Result<Option<StoredEvent>> {
+    pub(crate) fn find(&self, topic: &str, key: &str) -> JournalResult<Option<StoredEvent>> {
         find(&self.conn, topic, key)
     }
 
     /// Lists events in their order.
-    pub(crate) fn tail(&self, tail: &Tail) -> Result<Vec<StoredEvent>> {
+    pub(crate) fn tail(&self, tail: &TailQuery) -> JournalResult<Vec<StoredEvent>> {
         let topic = if tail.topic == "*" { "" } else { &tail.topic };
         let order = if tail.after.is_some() { "ASC" } else { "DESC" };
         let select = format!(
@@ -69,7 +73,7 @@ impl Store {
     }
 }
 
-fn find(conn: &Connection, topic: &str, key: &str) -> Result<Option<StoredEvent>> {
+fn find(conn: &Connection, topic: &str, key: &str) -> JournalResult<Option<StoredEvent>> {
     let select = format!("SELECT {EVENT} FROM events e WHERE e.topic = ?1 AND e.key = ?2");
     Ok(conn.prepare_cached(&select)?.query_row([topic, key], event_of).optional()?)
 }

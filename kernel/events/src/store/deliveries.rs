@@ -2,9 +2,9 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{EVENT, Result, Store, event_of, planning, signed, unsigned};
+use super::{EVENT, JournalResult, JournalStore, event_of, planning, signed, unsigned};
 use crate::error::{JournalError, JournalErrorKind};
-use crate::event::{Claim, DeadLetter, Delivery, Subscriber};
+use crate::event::{ClaimedDeliveries, DeadLetter, Delivery, Subscriber};
 
 /// Bytes of an error that are kept.
 const ERROR_BYTES: usize = 4096;
@@ -28,7 +28,7 @@ SELECT min(d.due_ms) FROM deliveries d
 JOIN subscribers s ON s.id = d.subscriber AND s.gone_ms IS NULL
 WHERE d.state = 'waiting' AND d.due_ms > ?1";
 
-impl Store {
+impl JournalStore {
     /// Takes what is due at a steady time, at most one delivery per lane. The attempt counts from here
     /// on.
     pub(crate) fn claim_due(
@@ -36,9 +36,9 @@ impl Store {
         list: &[Subscriber],
         now: u64,
         steady: u64,
-    ) -> Result<Claim> {
-        self.note(|tx| {
-            planning::plan(tx, list, now)?;
+    ) -> JournalResult<ClaimedDeliveries> {
+        self.write_relaxed(|tx| {
+            planning::plan_deliveries(tx, list, now)?;
             let mut statement = tx.prepare_cached(DUE)?;
             let due = statement.query_map([signed(steady)], |row| row.get::<_, i64>(2))?;
             let due = due.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -52,18 +52,18 @@ impl Store {
                 tx.prepare_cached(claim)?.execute(params![id, signed(now)])?;
                 Ok(tx.prepare_cached(&select)?.query_row([id], delivery_of)?)
             };
-            let deliveries = due.into_iter().map(take).collect::<Result<_>>()?;
+            let deliveries = due.into_iter().map(take).collect::<JournalResult<_>>()?;
             let next: Option<i64> =
                 tx.prepare_cached(NEXT)?.query_row([signed(steady)], |row| row.get(0))?;
             let next_ms = next.map(|next| unsigned(next).saturating_sub(steady));
-            Ok(Claim { deliveries, next_ms })
+            Ok(ClaimedDeliveries { deliveries, next_ms })
         })
     }
 
     /// Notes that a delivery was handled; false where it was not under way.
-    pub(crate) fn ack(&mut self, id: i64) -> Result<bool> {
+    pub(crate) fn ack(&mut self, id: i64) -> JournalResult<bool> {
         let delete = "DELETE FROM deliveries WHERE id = ?1 AND state = 'claimed'";
-        self.note(|tx| Ok(tx.prepare_cached(delete)?.execute([id])? > 0))
+        self.write_relaxed(|tx| Ok(tx.prepare_cached(delete)?.execute([id])? > 0))
     }
 
     /// Notes that an attempt failed: there is another one at the time given, or none any more.
@@ -73,20 +73,22 @@ impl Store {
         error: &str,
         retry_at: Option<u64>,
         now: u64,
-    ) -> Result<bool> {
+    ) -> JournalResult<bool> {
         let error = &error[..error.floor_char_boundary(ERROR_BYTES)];
         let state = if retry_at.is_some() { "waiting" } else { "dead" };
         let due = signed(retry_at.unwrap_or(now));
         let update = "UPDATE deliveries SET state = ?2, due_ms = ?3, error = ?4, changed_ms = ?5 \
                       WHERE id = ?1 AND state = 'claimed'";
-        self.note(|tx| Ok(tx.execute(update, params![id, state, due, error, signed(now)])? > 0))
+        self.write_relaxed(|tx| {
+            Ok(tx.execute(update, params![id, state, due, error, signed(now)])? > 0)
+        })
     }
 
     /// Puts a delivery back until [`Store::recover`]; the attempt does not count.
-    pub(crate) fn release(&mut self, id: i64, now: u64) -> Result<bool> {
+    pub(crate) fn release(&mut self, id: i64, now: u64) -> JournalResult<bool> {
         let update = "UPDATE deliveries SET state = 'released', attempts = attempts - 1, \
                       changed_ms = ?2 WHERE id = ?1 AND state = 'claimed'";
-        self.note(|tx| Ok(tx.execute(update, params![id, signed(now)])? > 0))
+        self.write_relaxed(|tx| Ok(tx.execute(update, params![id, signed(now)])? > 0))
     }
 
     /// Makes due again what a process that is gone had claimed or released; what it had tried
@@ -96,8 +98,8 @@ impl Store {
         attempts: u32,
         latest: u64,
         now: u64,
-    ) -> Result<Vec<DeadLetter>> {
-        self.note(|tx| {
+    ) -> JournalResult<Vec<DeadLetter>> {
+        self.write_relaxed(|tx| {
             let lost = "SELECT id FROM deliveries WHERE state = 'claimed' AND attempts >= ?1";
             let lost = tx
                 .prepare(lost)?
@@ -114,29 +116,29 @@ impl Store {
             let sooner =
                 "UPDATE deliveries SET due_ms = ?1 WHERE state = 'waiting' AND due_ms > ?1";
             tx.execute(sooner, [signed(latest)])?;
-            let select = letters("d.id = ?1");
+            let select = dead_letter_query("d.id = ?1");
             let letter = |id: i64| Ok(tx.prepare_cached(&select)?.query_row([id], letter_of)?);
             lost.into_iter().map(letter).collect()
         })
     }
 
     /// Lists what was given up, the oldest first.
-    pub(crate) fn dead(&self) -> Result<Vec<DeadLetter>> {
-        let mut statement = self.conn.prepare_cached(&letters("d.state = 'dead'"))?;
+    pub(crate) fn dead_letters(&self) -> JournalResult<Vec<DeadLetter>> {
+        let mut statement = self.conn.prepare_cached(&dead_letter_query("d.state = 'dead'"))?;
         let rows = statement.query_map([], letter_of)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Makes a dead delivery due again, with all its attempts.
-    pub(crate) fn retry(&mut self, id: i64, now: u64) -> Result<DeadLetter> {
-        let select = letters("d.state = 'dead' AND d.id = ?1");
+    pub(crate) fn retry(&mut self, id: i64, now: u64) -> JournalResult<DeadLetter> {
+        let select = dead_letter_query("d.state = 'dead' AND d.id = ?1");
         let alive = "SELECT EXISTS (SELECT 1 FROM subscribers WHERE id = ?1 AND gone_ms IS NULL)";
         // At once, whatever the clock of the process that delivers says.
         let update = "UPDATE deliveries SET state = 'waiting', attempts = 0, due_ms = 0, \
                       changed_ms = ?2 WHERE id = ?1";
         self.write(|tx| {
             let letter = tx.query_row(&select, [id], letter_of).optional()?;
-            let letter = letter.ok_or_else(|| JournalError::no_dead(id))?;
+            let letter = letter.ok_or_else(|| JournalError::unknown_dead_letter(id))?;
             if !tx.query_row(alive, [&letter.subscriber], |row| row.get::<_, bool>(0))? {
                 return Err(JournalError::new(
                     JournalErrorKind::NotFound,
@@ -153,7 +155,7 @@ impl Store {
     }
 }
 
-fn letters(which: &str) -> String {
+fn dead_letter_query(which: &str) -> String {
     format!(
         "SELECT {EVENT}, d.id, d.subscriber, d.attempts, d.error, d.changed_ms FROM deliveries d \
          JOIN events e ON e.id = d.event WHERE {which} ORDER BY d.id"

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{JournalError, JournalErrorKind};
-use crate::store::Result;
+use crate::store::JournalResult;
 
 /// Opens a journal for reading as it is on the disk: in place where its last writer closed it, else
 /// a copy of it.
-pub(super) fn peek(path: &Path) -> Result<Connection> {
+pub(super) fn peek(path: &Path) -> JournalResult<Connection> {
     let wal = with_suffix(path, "-wal");
     if fs::metadata(&wal).map_or(0, |found| found.len()) == 0 {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY

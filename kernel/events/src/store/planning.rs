@@ -4,36 +4,36 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Transaction, params};
 
-use super::{EVENT, Result, Store, event_of, signed};
-use crate::event::{Subscriber, matches};
+use super::{EVENT, JournalResult, JournalStore, event_of, signed};
+use crate::event::{Subscriber, topic_matches};
 
 /// How long a subscriber may be away and still gets what it missed: longer than the repair of an
 /// extension takes, shorter than a change of mind.
-pub(super) const AWAY_MS: u64 = 24 * 60 * 60 * 1000;
+pub(super) const SUBSCRIBER_GRACE_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Events looked at in one go.
 const PAGE: i64 = 512;
 
-impl Store {
+impl JournalStore {
     /// Says who gets events from now on.
     ///
     /// A new subscriber gets what is appended after this. One that was away gets what it missed,
     /// unless it was away for more than a day.
-    pub(crate) fn set_subscribers(&mut self, list: &[Subscriber], now: u64) -> Result<()> {
-        self.note(|tx| {
-            let (last, known) = (last_event(tx)?, known(tx)?);
+    pub(crate) fn set_subscribers(&mut self, list: &[Subscriber], now: u64) -> JournalResult<()> {
+        self.write_relaxed(|tx| {
+            let (last, known) = (last_event(tx)?, load_known(tx)?);
             for id in known.keys().filter(|id| list.iter().all(|wanted| wanted.id != **id)) {
                 let gone = "UPDATE subscribers SET gone_ms = ?2 WHERE id = ?1 AND gone_ms IS NULL";
                 tx.execute(gone, params![id, signed(now)])?;
             }
             for wanted in list {
                 let planned = match known.get(&wanted.id) {
-                    Some(Known { gone_ms: Some(gone), .. })
-                        if now.saturating_sub(*gone) > AWAY_MS =>
+                    Some(KnownSubscriber { gone_ms: Some(gone), .. })
+                        if now.saturating_sub(*gone) > SUBSCRIBER_GRACE_MS =>
                     {
                         last
                     }
-                    Some(Known { planned, .. }) => *planned,
+                    Some(KnownSubscriber { planned, .. }) => *planned,
                     None => last,
                 };
                 let put = "INSERT INTO subscribers (id, topic, planned, gone_ms) \
@@ -47,8 +47,12 @@ impl Store {
 }
 
 /// Plans the deliveries of every event that is new to a subscriber.
-pub(super) fn plan(tx: &Transaction<'_>, list: &[Subscriber], now: u64) -> Result<()> {
-    let (last, known) = (last_event(tx)?, known(tx)?);
+pub(super) fn plan_deliveries(
+    tx: &Transaction<'_>,
+    list: &[Subscriber],
+    now: u64,
+) -> JournalResult<()> {
+    let (last, known) = (last_event(tx)?, load_known(tx)?);
     let planned_of = |wanted: &Subscriber| known.get(&wanted.id).map_or(last, |k| k.planned);
     let Some(mut from) = list.iter().map(planned_of).min() else { return Ok(()) };
     let select = format!("SELECT {EVENT} FROM events e WHERE e.id > ?1 ORDER BY e.id LIMIT ?2");
@@ -63,8 +67,8 @@ pub(super) fn plan(tx: &Transaction<'_>, list: &[Subscriber], now: u64) -> Resul
         let mut insert = tx.prepare_cached(insert)?;
         for event in &events {
             for wanted in list {
-                if event.id > planned_of(wanted) && matches(&wanted.topic, &event.topic) {
-                    let lane = wanted.lane_of(event);
+                if event.id > planned_of(wanted) && topic_matches(&wanted.topic, &event.topic) {
+                    let lane = wanted.ordering_key(event);
                     insert.execute(params![event.id, wanted.id, lane, signed(now)])?;
                 }
             }
@@ -79,23 +83,23 @@ pub(super) fn plan(tx: &Transaction<'_>, list: &[Subscriber], now: u64) -> Resul
 }
 
 /// What the file knows of a subscriber.
-struct Known {
+struct KnownSubscriber {
     planned: i64,
     gone_ms: Option<u64>,
 }
 
-fn known(tx: &Transaction<'_>) -> Result<BTreeMap<String, Known>> {
+fn load_known(tx: &Transaction<'_>) -> JournalResult<BTreeMap<String, KnownSubscriber>> {
     let mut statement = tx.prepare_cached("SELECT id, planned, gone_ms FROM subscribers")?;
     let rows = statement.query_map([], |row| {
         let gone_ms: Option<i64> = row.get(2)?;
-        let known = Known { planned: row.get(1)?, gone_ms: gone_ms.map(super::unsigned) };
+        let known = KnownSubscriber { planned: row.get(1)?, gone_ms: gone_ms.map(super::unsigned) };
         Ok((row.get(0)?, known))
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 /// The last event there ever was; those behind it are new to everybody.
-fn last_event(tx: &Transaction<'_>) -> Result<i64> {
+fn last_event(tx: &Transaction<'_>) -> JournalResult<i64> {
     let select = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)";
     Ok(tx.query_row(select, [], |row| row.get(0))?)
 }

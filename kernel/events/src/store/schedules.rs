@@ -2,18 +2,18 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{Result, Store, signed, unsigned};
+use super::{JournalResult, JournalStore, signed, unsigned};
 use crate::event::ScheduleRun;
 
-impl Store {
+impl JournalStore {
     /// The last run of a schedule.
-    pub(crate) fn last_run(&self, schedule: &str) -> Result<Option<ScheduleRun>> {
+    pub(crate) fn last_run(&self, schedule: &str) -> JournalResult<Option<ScheduleRun>> {
         let select = "SELECT due_ms, started_ms, ended_ms, error FROM schedules WHERE id = ?1";
         Ok(self.conn.prepare_cached(select)?.query_row([schedule], run_of).optional()?)
     }
 
     /// Replaces the last run of a schedule.
-    pub(crate) fn record_run(&mut self, schedule: &str, run: &ScheduleRun) -> Result<()> {
+    pub(crate) fn record_run(&mut self, schedule: &str, run: &ScheduleRun) -> JournalResult<()> {
         let put = "INSERT OR REPLACE INTO schedules (id, due_ms, started_ms, ended_ms, error) \
                    VALUES (?1, ?2, ?3, ?4, ?5)";
         self.write(|tx| {

@@ -45,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn list() -> Vec<Subscriber> {
     let threads =
-        Subscriber::new("threads", "m").with_lanes(|event| Some((event.id % 3).to_string()));
+        Subscriber::new("threads", "m").with_ordering_key(|event| Some((event.id % 3).to_string()));
     vec![subscriber("all", "*"), threads]
 }
 
@@ -110,7 +110,7 @@ async fn play(steps: Vec<Step>) {
             rig.journal.ack(delivery.id).await.unwrap();
         }
     }
-    let dead = rig.journal.dead().await.unwrap();
+    let dead = rig.journal.dead_letters().await.unwrap();
     let dead = dead.into_iter().map(|letter| (letter.subscriber, letter.event.id));
     let reached: Seen = seen.into_iter().chain(dead).collect();
     let wanted = (1..=keys.len() as i64)

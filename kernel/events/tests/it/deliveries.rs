@@ -11,7 +11,7 @@ const DAY: u64 = 24 * 60 * 60 * 1000;
 const HOUR: u64 = 60 * 60 * 1000;
 
 fn by_parity(id: &str, topic: &str) -> Subscriber {
-    Subscriber::new(id, topic).with_lanes(|event| {
+    Subscriber::new(id, topic).with_ordering_key(|event| {
         let odd = event.payload.get().trim_end_matches('}').ends_with(['1', '3', '5', '7', '9']);
         Some(if odd { "odd" } else { "even" }.to_owned())
     })
@@ -47,12 +47,12 @@ async fn what_other_processes_append_is_delivered_too() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
     let other = rig.other();
-    assert!(rig.journal.changed_elsewhere().await.unwrap(), "asked for the first time");
-    assert!(!rig.journal.changed_elsewhere().await.unwrap());
+    assert!(rig.journal.has_external_changes().await.unwrap(), "asked for the first time");
+    assert!(!rig.journal.has_external_changes().await.unwrap());
     other.append(crate::rig::event("a", 1)).await.unwrap();
-    assert!(rig.journal.changed_elsewhere().await.unwrap());
+    assert!(rig.journal.has_external_changes().await.unwrap());
     assert_eq!(rig.claimed().await, [of("s", 1, 1)]);
-    assert!(!rig.journal.changed_elsewhere().await.unwrap(), "its own changes do not count");
+    assert!(!rig.journal.has_external_changes().await.unwrap(), "its own changes do not count");
 }
 
 #[tokio::test]
@@ -97,15 +97,15 @@ async fn a_delivery_dies_after_its_last_attempt_and_lives_again_when_asked() {
     }
     let last = rig.claim().await.remove(0);
     assert_eq!(last.attempt, 4);
-    assert_eq!(rig.journal.dead().await.unwrap().len(), 0);
+    assert_eq!(rig.journal.dead_letters().await.unwrap().len(), 0);
     assert!(rig.journal.fail(last.id, &"x".repeat(5000), None).await.unwrap());
     assert_eq!(rig.claimed().await, []);
-    let dead = rig.journal.dead().await.unwrap();
+    let dead = rig.journal.dead_letters().await.unwrap();
     assert_eq!((dead.len(), dead[0].id, dead[0].attempts), (1, last.id, 4));
     assert_eq!((dead[0].error.len(), dead[0].event.id), (4096, 1));
-    assert_eq!(rig.journal.retry(last.id).await.unwrap().id, last.id);
+    assert_eq!(rig.journal.retry_dead_letter(last.id).await.unwrap().id, last.id);
     assert_eq!(rig.claimed().await, [of("s", 1, 1)]);
-    assert_eq!(rig.journal.dead().await.unwrap().len(), 0);
+    assert_eq!(rig.journal.dead_letters().await.unwrap().len(), 0);
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn a_handler_that_ends_the_process_is_not_tried_for_ever() {
     assert_eq!(lost[0].error, "the process ended during the last attempt");
     rig.journal.set_subscribers(list.to_vec()).await.unwrap();
     assert_eq!(rig.claimed().await, []);
-    assert_eq!(rig.journal.dead().await.unwrap().len(), 1);
+    assert_eq!(rig.journal.dead_letters().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn event_is_due_after_clock_change() {
     journal.fail(first.id, "no", None).await.unwrap();
     // Another process, by the wall clock.
     let other = Journal::new(rig.path(), Clock::new(|| 103 * HOUR));
-    other.retry(first.id).await.unwrap();
+    other.retry_dead_letter(first.id).await.unwrap();
     assert_eq!(journal.claim_due().await.unwrap().deliveries.len(), 1);
 }
 

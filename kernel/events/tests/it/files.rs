@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use skillhost_events::{JournalErrorKind, Tail};
+use skillhost_events::{JournalErrorKind, TailQuery};
 
 use crate::rig::{Rig, event, subscriber};
 
@@ -23,7 +23,8 @@ async fn a_file_that_is_no_database_is_put_aside_when_an_event_is_kept() {
         "not a database at all, and longer than a header of one hundred bytes\n".repeat(9),
     )
     .unwrap();
-    let refused = rig.other().tail(Tail { limit: 1, ..Tail::default() }).await.unwrap_err();
+    let refused =
+        rig.other().tail(TailQuery { limit: 1, ..TailQuery::default() }).await.unwrap_err();
     assert_eq!(refused.kind(), JournalErrorKind::Corrupt);
     assert_eq!(names(&rig), ["events.db"], "who only looks moves nothing");
     assert_eq!(rig.append("a", 1).await.id, 1);
@@ -44,8 +45,8 @@ async fn a_page_that_was_overwritten_is_found_at_the_start() {
     bytes[from..to].fill(0xa5);
     fs::write(rig.path(), bytes).unwrap();
     assert_eq!(rig.journal.recover(4, crate::rig::LONGEST).await.unwrap().len(), 0);
-    assert_eq!(rig.journal.put_aside().await, [rig.path().with_extension("db.corrupt-1")]);
-    assert_eq!(rig.journal.put_aside().await.len(), 0, "it is told once");
+    assert_eq!(rig.journal.take_quarantined().await, [rig.path().with_extension("db.corrupt-1")]);
+    assert_eq!(rig.journal.take_quarantined().await.len(), 0, "it is told once");
     assert_eq!(rig.append("a", 1).await.id, 1);
 }
 
@@ -87,7 +88,10 @@ async fn a_process_whose_file_was_put_aside_goes_on_with_the_new_one() {
         fs::rename(path, aside).unwrap();
     }
     assert_eq!(rig.append("a", 2).await.id, 1, "it is the first of the new file");
-    assert_eq!(rig.other().tail(Tail { limit: 9, ..Tail::default() }).await.unwrap().len(), 1);
+    assert_eq!(
+        rig.other().tail(TailQuery { limit: 9, ..TailQuery::default() }).await.unwrap().len(),
+        1
+    );
     assert_eq!(rig.claim().await.len(), 1, "and the subscribers are known to it");
 }
 
@@ -114,6 +118,6 @@ async fn processes_that_append_at_once_lose_nothing() {
     for task in tasks {
         task.await.unwrap();
     }
-    let all = rig.journal.tail(Tail { limit: 1000, ..Tail::default() }).await.unwrap();
+    let all = rig.journal.tail(TailQuery { limit: 1000, ..TailQuery::default() }).await.unwrap();
     assert_eq!(all.iter().map(|event| event.id).collect::<Vec<_>>(), (1..=100).collect::<Vec<_>>());
 }

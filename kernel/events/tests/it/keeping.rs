@@ -1,6 +1,6 @@
 //! Events are kept, found, listed and dropped.
 
-use skillhost_events::{KeepLimits, Pruned, ScheduleRun, Tail};
+use skillhost_events::{PruneReport, RetentionLimits, ScheduleRun, TailQuery};
 
 use crate::rig::{Rig, event, keyed, subscriber};
 
@@ -12,7 +12,7 @@ async fn what_was_appended_is_there_for_every_process() {
     let kept = rig.append("a.b", 1).await;
     assert_eq!((kept.id, kept.at_ms, kept.source.as_str()), (1, 1_000_000, "rig"));
     assert_eq!((kept.payload.get(), kept.correlation_id.as_str()), (r#"{"n":1}"#, "event-1"));
-    let theirs = rig.other().tail(Tail { limit: 10, ..Tail::default() }).await.unwrap();
+    let theirs = rig.other().tail(TailQuery { limit: 10, ..TailQuery::default() }).await.unwrap();
     let seen: Vec<_> = theirs.iter().map(|event| (event.id, event.payload.get())).collect();
     assert_eq!(seen, [(1, r#"{"n":1}"#)]);
 }
@@ -36,8 +36,8 @@ async fn events_are_listed_from_the_end_or_behind_one_by_topic() {
     for (n, topic) in ["a.x", "b", "a", "a.y", "ab"].into_iter().enumerate() {
         rig.append(topic, n as u64).await;
     }
-    let last = |topic: &str, limit| Tail { after: None, topic: topic.to_owned(), limit };
-    let behind = |after, topic: &str| Tail { after: Some(after), ..last(topic, 2) };
+    let last = |topic: &str, limit| TailQuery { after: None, topic: topic.to_owned(), limit };
+    let behind = |after, topic: &str| TailQuery { after: Some(after), ..last(topic, 2) };
     assert_eq!(rig.topics(last("", 2)).await, ["a.y", "ab"]);
     assert_eq!(rig.topics(last("*", 9)).await, ["a.x", "b", "a", "a.y", "ab"]);
     assert_eq!(rig.topics(last("a", 9)).await, ["a.x", "a", "a.y"]);
@@ -49,12 +49,15 @@ async fn events_are_listed_from_the_end_or_behind_one_by_topic() {
 #[tokio::test]
 async fn looking_makes_no_file() {
     let rig = Rig::new();
-    assert_eq!(rig.topics(Tail { limit: 9, ..Tail::default() }).await, [""; 0]);
-    assert_eq!(rig.journal.dead().await.unwrap().len(), 0);
+    assert_eq!(rig.topics(TailQuery { limit: 9, ..TailQuery::default() }).await, [""; 0]);
+    assert_eq!(rig.journal.dead_letters().await.unwrap().len(), 0);
     assert_eq!(rig.journal.last_run("s").await.unwrap(), None);
-    let missing = rig.journal.retry(1).await.unwrap_err();
+    let missing = rig.journal.retry_dead_letter(1).await.unwrap_err();
     assert_eq!(missing.to_string(), "no dead delivery 1");
-    assert_eq!(rig.journal.prune(KeepLimits::default()).await.unwrap(), Pruned::default());
+    assert_eq!(
+        rig.journal.prune(RetentionLimits::default()).await.unwrap(),
+        PruneReport::default()
+    );
     assert!(!rig.path().exists());
 }
 
@@ -78,15 +81,15 @@ async fn what_is_old_is_dropped_unless_somebody_waits_for_it() {
     rig.append("unwanted", 2).await;
     rig.after(30 * DAY + 1);
     rig.append("unwanted.but.new", 3).await;
-    let unplanned = rig.journal.prune(KeepLimits::default()).await.unwrap();
-    assert_eq!(unplanned, Pruned::default(), "the subscriber has not got past any of them");
+    let unplanned = rig.journal.prune(RetentionLimits::default()).await.unwrap();
+    assert_eq!(unplanned, PruneReport::default(), "the subscriber has not got past any of them");
     let claimed = rig.claim().await;
-    let pruned = rig.journal.prune(KeepLimits::default()).await.unwrap();
-    assert_eq!(pruned, Pruned { events: 1, ..Pruned::default() });
-    let all = Tail { limit: 9, ..Tail::default() };
+    let pruned = rig.journal.prune(RetentionLimits::default()).await.unwrap();
+    assert_eq!(pruned, PruneReport { events: 1, ..PruneReport::default() });
+    let all = TailQuery { limit: 9, ..TailQuery::default() };
     assert_eq!(rig.topics(all.clone()).await, ["wanted", "unwanted.but.new"]);
     assert!(rig.journal.ack(claimed[0].id).await.unwrap());
-    assert_eq!(rig.journal.prune(KeepLimits::default()).await.unwrap().events, 1);
+    assert_eq!(rig.journal.prune(RetentionLimits::default()).await.unwrap().events, 1);
     assert_eq!(rig.topics(all).await, ["unwanted.but.new"]);
 }
 
@@ -98,11 +101,11 @@ async fn above_the_limit_the_oldest_go_and_what_is_lost_with_them_is_counted() {
         rig.append("a", n).await;
     }
     rig.claim().await;
-    let limits = KeepLimits { events: 10, ..KeepLimits::default() };
+    let limits = RetentionLimits { events: 10, ..RetentionLimits::default() };
     let pruned = rig.journal.prune(limits.clone()).await.unwrap();
-    assert_eq!(pruned, Pruned { events: 11, undelivered: 11, buried: 0 });
-    assert_eq!(rig.journal.prune(limits).await.unwrap(), Pruned::default());
-    let bytes = KeepLimits { bytes: 1, ..KeepLimits::default() };
+    assert_eq!(pruned, PruneReport { events: 11, undelivered: 11, buried: 0 });
+    assert_eq!(rig.journal.prune(limits).await.unwrap(), PruneReport::default());
+    let bytes = RetentionLimits { bytes: 1, ..RetentionLimits::default() };
     assert_eq!(rig.journal.prune(bytes).await.unwrap().events, 9);
     assert_eq!(rig.append("a", 20).await.id, 21, "an id is never used again");
 }
@@ -116,16 +119,19 @@ async fn what_is_for_a_subscriber_that_is_gone_for_good_is_given_up() {
     rig.journal.fail(claimed[0].id, "not now", Some(0)).await.unwrap();
     rig.journal.set_subscribers(vec![]).await.unwrap();
     rig.after(DAY);
-    assert_eq!(rig.journal.prune(KeepLimits::default()).await.unwrap(), Pruned::default());
+    assert_eq!(
+        rig.journal.prune(RetentionLimits::default()).await.unwrap(),
+        PruneReport::default()
+    );
     rig.after(1);
-    let pruned = rig.journal.prune(KeepLimits::default()).await.unwrap();
-    assert_eq!(pruned, Pruned { buried: 1, ..Pruned::default() });
-    let dead = rig.journal.dead().await.unwrap();
+    let pruned = rig.journal.prune(RetentionLimits::default()).await.unwrap();
+    assert_eq!(pruned, PruneReport { buried: 1, ..PruneReport::default() });
+    let dead = rig.journal.dead_letters().await.unwrap();
     assert_eq!(
         (dead[0].subscriber.as_str(), dead[0].error.as_str()),
         ("s", "the subscriber is gone")
     );
-    let refused = rig.journal.retry(dead[0].id).await.unwrap_err();
+    let refused = rig.journal.retry_dead_letter(dead[0].id).await.unwrap_err();
     assert_eq!(refused.to_string(), "nobody handles delivery 1 any more: `s` is gone");
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::value::to_raw_value;
-use skillhost_events::{Clock, Delivery, Journal, NewEvent, StoredEvent, Subscriber, Tail};
+use skillhost_events::{Clock, Delivery, Journal, NewEvent, StoredEvent, Subscriber, TailQuery};
 use tempfile::TempDir;
 
 /// The longest wait between two attempts.
@@ -60,7 +60,7 @@ impl Rig {
         claimed.into_iter().map(|d| (d.subscriber, d.event.id, d.attempt)).collect()
     }
 
-    pub(crate) async fn topics(&self, tail: Tail) -> Vec<String> {
+    pub(crate) async fn topics(&self, tail: TailQuery) -> Vec<String> {
         self.journal.tail(tail).await.unwrap().into_iter().map(|event| event.topic).collect()
     }
 }

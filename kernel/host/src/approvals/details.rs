@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use skillhost_manifest::{Action, Handler, IntegrationMode, Kind, Manifest};
+use skillhost_manifest::{EventHandler, ExtensionKind, IntegrationMode, Manifest, ScheduleAction};
 
 use super::tree::MANIFEST;
 use crate::builder::PlannedFile;
@@ -118,7 +118,7 @@ fn effects(manifest: &Manifest) -> String {
     let mut text = String::new();
     let id = &manifest.id;
     match &manifest.kind {
-        Kind::Library { entrypoint } => line(
+        ExtensionKind::Library { entrypoint } => line(
             &mut text,
             &format!(
                 "sandbox/extensions/{id}: a Rust library, {}; it runs inside of this program and \
@@ -126,14 +126,14 @@ fn effects(manifest: &Manifest) -> String {
                 file_name(entrypoint)
             ),
         ),
-        Kind::Process { command } => line(
+        ExtensionKind::Process { command } => line(
             &mut text,
             &format!(
                 "sandbox/extensions/{id}: a program, started as {command:?}; it runs as you do, as a \
                  process of its own"
             ),
         ),
-        Kind::Agent(agent) => {
+        ExtensionKind::Agent(agent) => {
             let how = match agent.integration_mode {
                 IntegrationMode::Standalone => "an agent",
                 IntegrationMode::Tool => "an agent, which other agents have as a tool",
@@ -160,9 +160,9 @@ fn effects(manifest: &Manifest) -> String {
     for subscription in &manifest.events.subscribes {
         let does = match &subscription.handler {
             None => continue,
-            Some(Handler::NotifyUser { .. }) => "you are told".to_owned(),
-            Some(Handler::Custom) => "the library is called".to_owned(),
-            Some(Handler::InvokeAgent { agent, .. }) => {
+            Some(EventHandler::NotifyUser { .. }) => "you are told".to_owned(),
+            Some(EventHandler::Custom) => "the library is called".to_owned(),
+            Some(EventHandler::InvokeAgent { agent, .. }) => {
                 format!("the agent `{}` is given a task", agent.as_ref().unwrap_or(id))
             }
         };
@@ -170,9 +170,9 @@ fn effects(manifest: &Manifest) -> String {
     }
     for schedule in &manifest.schedules {
         let does = match &schedule.action {
-            Action::Task(task) => format!("the task `{task}` of the library"),
-            Action::Tool { name, .. } => format!("the tool `{name}` is called"),
-            Action::Prompt(_) => "the agent is given a task".to_owned(),
+            ScheduleAction::Task(task) => format!("the task `{task}` of the library"),
+            ScheduleAction::Tool { name, .. } => format!("the tool `{name}` is called"),
+            ScheduleAction::Prompt(_) => "the agent is given a task".to_owned(),
         };
         let zone = schedule.timezone.as_deref().unwrap_or("UTC");
         let (name, cron) = (&schedule.name, &schedule.cron);
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn effects_and_code_come_before_texts() {
         let text = "id: tea\nname: Tea\nentrypoint: tea\nsecrets: [KEY]\nmcp: {tools: [brew]}\n";
-        let manifest = skillhost_manifest::parse(text).unwrap();
+        let manifest = skillhost_manifest::parse_manifest(text).unwrap();
         let readme = "x\n".repeat(3_000);
         let run = PlannedFile { executable: true, ..file("notes.md", b"#!/bin/sh\n") };
         let files = [
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn hidden_content_is_named_with_its_size() {
         let text = "id: tea\nname: Tea\nentrypoint: {command: [./tea]}\n";
-        let manifest = skillhost_manifest::parse(text).unwrap();
+        let manifest = skillhost_manifest::parse_manifest(text).unwrap();
         let hidden = |files: &[PlannedFile]| approval_details(&manifest, files, &[]).hidden;
         assert_eq!(
             hidden(&[file("a.bin", &[0xff, 0]), file("b", b"a\0b"), file("c.py", b"pass\n")]),
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn agent_effects_name_its_reach() {
-        let manifest = skillhost_manifest::parse(
+        let manifest = skillhost_manifest::parse_manifest(
             "id: spy\nname: Spy\nagent: {integration_mode: tool, instructions: Watch., uses_tools: \
              [kernel, sandbox, echo]}\nevents: {subscribes: [{topic: '*', handler: invoke_agent, \
              prompt: x}]}\nschedules: [{name: often, cron: '* * * * *', prompt: Go.}]\n",

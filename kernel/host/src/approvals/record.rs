@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::ToolSpec;
-use skillhost_manifest::{IntegrationMode, Kind, Manifest};
+use skillhost_manifest::{ExtensionKind, IntegrationMode, Manifest};
 
 use super::{VERSION, files_digest};
 use crate::builder::PlannedFile;
@@ -133,9 +133,9 @@ impl ApprovalKind {
     #[must_use]
     pub fn of_manifest(manifest: &Manifest) -> Self {
         match manifest.kind {
-            Kind::Library { .. } => Self::Library,
-            Kind::Process { .. } => Self::Process,
-            Kind::Agent(_) => Self::Agent,
+            ExtensionKind::Library { .. } => Self::Library,
+            ExtensionKind::Process { .. } => Self::Process,
+            ExtensionKind::Agent(_) => Self::Agent,
         }
     }
 }

@@ -95,7 +95,7 @@ pub fn read_tree(folder: &Path) -> Result<Vec<PlannedFile>, TreeError> {
     let manifest = files.iter().find(|file| file.path == MANIFEST);
     let manifest = manifest.and_then(|file| std::str::from_utf8(&file.bytes).ok());
     let is_library = manifest
-        .and_then(|text| skillhost_manifest::parse(text).ok())
+        .and_then(|text| skillhost_manifest::parse_manifest(text).ok())
         .is_some_and(|manifest| manifest.entrypoint().is_some());
     files.retain(|file| !(is_library && file.path == LOCK_FILE));
     Ok(files)

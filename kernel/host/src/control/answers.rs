@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use skillhost_manifest::{Catalog, ExtensionId, Limits};
+use skillhost_manifest::{AgentCatalog, AgentLimits, ExtensionId};
 
 use crate::agents::{Agent, AgentProblem, Layer};
 use crate::error::{CallError, KernelError};
@@ -75,9 +75,9 @@ pub struct AgentDetails {
     /// The model, where the manifest names one.
     pub model: Option<String>,
     /// Which skills its catalog lists.
-    pub catalog: Catalog,
+    pub catalog: AgentCatalog,
     /// What one invocation may use up.
-    pub limits: Limits,
+    pub limits: AgentLimits,
 }
 
 /// What is loaded, and whether it can work.

@@ -134,7 +134,7 @@ fn private_copy(home: &Home, found: &FoundManifest) -> Result<Arc<PrivateFolder>
                 .map_err(|error| refused(error.to_string(), error.hint()))?;
             let copied = files.iter().find(|file| file.path == MANIFEST);
             let copied = copied.and_then(|file| std::str::from_utf8(&file.bytes).ok());
-            let copied = copied.and_then(|text| skillhost_manifest::parse(text).ok());
+            let copied = copied.and_then(|text| skillhost_manifest::parse_manifest(text).ok());
             if copied.as_ref() != Some(&**manifest) {
                 let reason = "its manifest was changed while it was read".to_owned();
                 return Err(refused(reason, "try again".to_owned()));

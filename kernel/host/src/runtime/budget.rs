@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use skillhost_manifest::Limits;
+use skillhost_manifest::AgentLimits;
 use tokio::time::Instant;
 
 use crate::model::Usage;
@@ -37,7 +37,7 @@ pub(crate) struct Budget {
 impl Budget {
     /// A budget as the manifest has it; `max_turns` holds where that names none.
     pub(crate) fn new(
-        limits: &Limits,
+        limits: &AgentLimits,
         max_turns: u32,
         now: Instant,
         parent: Option<Arc<Self>>,
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn each_limit_ends_a_run_and_says_which_it_was() {
         let now = Instant::now();
-        let limits = Limits {
+        let limits = AgentLimits {
             max_turns: Some(2),
             max_tokens_per_invocation: Some(100),
             time_budget_ms: Some(50),
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_run_without_limits_still_has_an_end() {
         let now = Instant::now();
-        let budget = Budget::new(&Limits::default(), 1, now, None);
+        let budget = Budget::new(&AgentLimits::default(), 1, now, None);
         budget.spend(&used(u64::MAX, 0));
         assert_eq!(budget.take_turn(now), Ok(1));
         assert_eq!(budget.take_turn(now), Err(Exhausted::Turns(1)));
@@ -185,14 +185,14 @@ mod tests {
     #[test]
     fn what_a_delegated_run_uses_counts_for_the_one_above() {
         let now = Instant::now();
-        let limits = Limits {
+        let limits = AgentLimits {
             max_turns: Some(1),
             max_tokens_per_invocation: Some(10),
             time_budget_ms: Some(20),
         };
         let parent = Arc::new(Budget::new(&limits, 9, now, None));
         parent.take_turn(now).unwrap();
-        let child = Budget::new(&Limits::default(), 9, now, Some(Arc::clone(&parent)));
+        let child = Budget::new(&AgentLimits::default(), 9, now, Some(Arc::clone(&parent)));
         assert_eq!((child.take_turn(now), child.left_ms(now)), (Ok(1), Some(20)));
         child.spend(&used(5, 5));
         assert_eq!(child.check(now), Err(Exhausted::Tokens(10)));

@@ -5,7 +5,7 @@ use serde_json::json;
 use skillhost_contract::payload::{
     ApprovalPolicy, CallContext, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
 };
-use skillhost_manifest::{Dependency, ExtensionId, Manifest};
+use skillhost_manifest::{ExtensionDependency, ExtensionId, Manifest};
 
 use crate::approvals::{ApprovalSurface, Approver};
 use crate::builder::{BuildPlan, BuildPreview, Built, Candidate, RolledBack};
@@ -164,7 +164,7 @@ impl Kernel {
         // One that waits for its approval may be approved after this one.
         let known = |id| found.manifests.contains_key(id) || found.unapproved.contains_key(id);
         let missing = needed.find(|needed| !known(&needed.id));
-        let Some(Dependency { id, line, column, .. }) = missing else { return Ok(()) };
+        let Some(ExtensionDependency { id, line, column, .. }) = missing else { return Ok(()) };
         let message =
             format!("manifest.yaml:{line}:{column}: depends_on: extension `{id}` not found");
         let known = found.manifests.keys().chain(found.unapproved.keys());

@@ -80,7 +80,7 @@ impl Kernel {
         let provider = self.skill_provider(&creator.manifest).map(|p| p.manifest.id.clone());
         let provider = provider.filter(|_| !new.uses_skills.is_empty());
         let text = manifest_text(&new, provider.as_ref())?;
-        let manifest = skillhost_manifest::parse(&text).map_err(|errors| {
+        let manifest = skillhost_manifest::parse_manifest(&text).map_err(|errors| {
             let lines: Vec<_> = errors.iter().map(|error| error.kind.to_string()).collect();
             invalid(lines.join("\n"))
         })?;

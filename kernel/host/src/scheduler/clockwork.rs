@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use skillhost_contract::payload::ErrorKind;
 use skillhost_events::ScheduleRun;
-use skillhost_manifest::{Action, ExtensionId, Schedule, Times};
+use skillhost_manifest::{CronSchedule, ExtensionId, ScheduleAction, ScheduleSpec};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,14 +36,14 @@ pub(crate) struct Planned {
     /// `extension/name`.
     pub(crate) id: String,
     pub(crate) owner: ExtensionId,
-    pub(crate) schedule: Schedule,
-    pub(crate) times: Times,
+    pub(crate) schedule: ScheduleSpec,
+    pub(crate) times: CronSchedule,
 }
 
 impl Planned {
     /// As the manifest says; what can never be due, which `parse` lets nobody write, is nothing.
-    pub(crate) fn new(owner: &ExtensionId, schedule: &Schedule) -> Option<Self> {
-        let times = Times::new(&schedule.cron, schedule.timezone.as_deref())?;
+    pub(crate) fn new(owner: &ExtensionId, schedule: &ScheduleSpec) -> Option<Self> {
+        let times = CronSchedule::new(&schedule.cron, schedule.timezone.as_deref())?;
         let id = format!("{owner}/{}", schedule.name);
         Some(Self { id, owner: owner.clone(), schedule: schedule.clone(), times })
     }
@@ -51,8 +51,8 @@ impl Planned {
     /// How long one run may take.
     pub(crate) fn limit(&self) -> Duration {
         let usual = match self.schedule.action {
-            Action::Task(_) | Action::Tool { .. } => 60_000,
-            Action::Prompt(_) => 600_000,
+            ScheduleAction::Task(_) | ScheduleAction::Tool { .. } => 60_000,
+            ScheduleAction::Prompt(_) => 600_000,
         };
         Duration::from_millis(self.schedule.timeout_ms.unwrap_or(usual))
     }
@@ -171,7 +171,7 @@ impl Clockwork {
                 let before = if before > now + SET_BACK_MS { now } else { before };
                 let (id, times) = (planned.id.clone(), planned.times.clone());
                 let until = self.settle(stage, planned, before, now).await;
-                if let Some(next) = times.next(until) {
+                if let Some(next) = times.next_after(until) {
                     nap = nap.min(Duration::from_millis(next.saturating_sub(now).max(1)));
                 }
                 there.insert(id.clone());
@@ -219,13 +219,13 @@ impl Clockwork {
         now: u64,
     ) -> u64 {
         let times = &planned.times;
-        let due = times.last(now).filter(|&due| due > before);
+        let due = times.last_before(now).filter(|&due| due > before);
         let Some(due) = due else { return before };
         let in_time = now.saturating_sub(due) <= LATE_MS;
-        let count = times.count(before, now, MOST_COUNTED + 1);
+        let count = times.count_between(before, now, MOST_COUNTED + 1);
         let missed = if in_time { count - 1 } else { count };
         if missed > 0 {
-            let last = if in_time { times.last(due - 1).unwrap_or(due) } else { due };
+            let last = if in_time { times.last_before(due - 1).unwrap_or(due) } else { due };
             self.report_missed(&**stage, &planned.id, missed, last).await;
         }
         if in_time {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use skillhost_contract::payload::ErrorKind;
-use skillhost_events::{DeadLetter, Delivery, Journal, JournalError, KeepLimits};
+use skillhost_events::{DeadLetter, Delivery, Journal, JournalError, RetentionLimits};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -169,7 +169,7 @@ impl Delivering {
                 Some(ended) = self.running.join_next_with_id() => return self.note(ended),
                 () = &mut due => return,
                 _ = look.tick() => {
-                    if self.journal.changed_elsewhere().await.unwrap_or(false) {
+                    if self.journal.has_external_changes().await.unwrap_or(false) {
                         return;
                     }
                 }
@@ -251,7 +251,7 @@ impl Delivering {
     }
 
     async fn prune(&self) {
-        match self.journal.prune(KeepLimits::default()).await {
+        match self.journal.prune(RetentionLimits::default()).await {
             Ok(pruned) if pruned.undelivered > 0 => tracing::error!(
                 undelivered = pruned.undelivered,
                 "too many events: some were dropped before they were delivered"

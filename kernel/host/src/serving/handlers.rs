@@ -11,7 +11,7 @@ use skillhost_contract::payload::{
     event_interface,
 };
 use skillhost_events::{Delivery, Subscriber};
-use skillhost_manifest::{ExtensionId, Handler, Manifest, Subscription};
+use skillhost_manifest::{EventHandler, EventSubscription, ExtensionId, Manifest};
 
 use super::templates::{line, render};
 use crate::bus::{Handled, OwnHandler, own_handlers};
@@ -32,7 +32,7 @@ enum Target {
 struct Subscribed {
     owner: ExtensionId,
     topic: String,
-    handler: Handler,
+    handler: EventHandler,
     timeout_ms: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ impl Handlers {
         let all = self.0.iter().map(|(id, target)| match target {
             Target::Own(handler) => {
                 let of = Arc::clone(handler);
-                Subscriber::new(id, handler.topic()).with_lanes(move |event| of.lane(event))
+                Subscriber::new(id, handler.topic()).with_ordering_key(move |event| of.lane(event))
             }
             Target::Manifest(subscribed) => Subscriber::new(id, &subscribed.topic),
         });
@@ -90,12 +90,12 @@ impl Handlers {
 /// kind of handler do, so that what is waiting is delivered after a change of the rest.
 fn subscribed(manifest: &Manifest) -> Vec<(String, Subscribed)> {
     let mut found: Vec<(String, Subscribed)> = Vec::new();
-    for Subscription { topic, handler, timeout_ms, .. } in &manifest.events.subscribes {
+    for EventSubscription { topic, handler, timeout_ms, .. } in &manifest.events.subscribes {
         let Some(handler) = handler.clone() else { continue };
         let kind = match handler {
-            Handler::NotifyUser { .. } => "notify_user",
-            Handler::InvokeAgent { .. } => "invoke_agent",
-            Handler::Custom => "custom",
+            EventHandler::NotifyUser { .. } => "notify_user",
+            EventHandler::InvokeAgent { .. } => "invoke_agent",
+            EventHandler::Custom => "custom",
         };
         let plain = format!("{}:{topic}:{kind}", manifest.id);
         let same = |id: &str| id == plain || id.starts_with(&format!("{plain}#"));
@@ -113,7 +113,7 @@ impl Instance {
     /// Names each topic that the manifest has handled by a library which handles none.
     pub(crate) fn unheard(&self) -> Option<String> {
         let mut wanted = self.manifest.events.subscribes.iter();
-        let custom = wanted.find(|entry| entry.handler == Some(Handler::Custom))?;
+        let custom = wanted.find(|entry| entry.handler == Some(EventHandler::Custom))?;
         (!self.provides(event_interface::NAME)).then(|| {
             format!(
                 "`{}` subscribes to `{}` and handles no events: its library exports no `events`",
@@ -127,20 +127,20 @@ impl Subscribed {
     async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Result<(), CallError> {
         let limits = &kernel.shared.limits;
         let usual = match self.handler {
-            Handler::InvokeAgent { .. } => limits.event_agent,
-            Handler::NotifyUser { .. } | Handler::Custom => limits.event,
+            EventHandler::InvokeAgent { .. } => limits.event_agent,
+            EventHandler::NotifyUser { .. } | EventHandler::Custom => limits.event,
         };
         let limit = self.timeout_ms.map_or(usual, Duration::from_millis);
         let handled = async {
             match &self.handler {
-                Handler::NotifyUser { text } => {
+                EventHandler::NotifyUser { text } => {
                     self.notify(kernel, delivery, text.as_deref()).await
                 }
-                Handler::InvokeAgent { agent, prompt } => {
+                EventHandler::InvokeAgent { agent, prompt } => {
                     let agent = agent.as_ref().unwrap_or(&self.owner);
                     self.invoke(kernel, delivery, agent, prompt, limit).await
                 }
-                Handler::Custom => self.call(kernel, delivery, limit).await,
+                EventHandler::Custom => self.call(kernel, delivery, limit).await,
             }
         };
         tokio::time::timeout(limit, handled).await.unwrap_or_else(|_| {

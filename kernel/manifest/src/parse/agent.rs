@@ -4,17 +4,21 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use crate::read::{At, Read, Report};
-use crate::rules::{self, Rule};
-use crate::{AgentManifest, AllowedToolsMode, Catalog, IntegrationMode, Limits, Located};
+use crate::read::{ErrorReport, NodeReader, ReadResult};
+use crate::rules::{self, TextRule};
+use crate::{AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, IntegrationMode, Located};
 
-pub(super) fn agent(at: &At<'_>, report: &mut Report) -> Read<AgentManifest> {
+pub(super) fn parse_agent(
+    at: &NodeReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<AgentManifest> {
     let fields = at.fields("agent", "a mapping", report)?;
     let integration_mode = fields.optional("integration_mode", report, integration_mode);
-    let model = fields.optional("model", report, |at, report| at.text_by(&rules::LINE, report));
-    let instructions = fields.optional("instructions", report, At::text);
-    let parallel_tool_calls = fields.optional("parallel_tool_calls", report, At::boolean);
-    let parameters = fields.optional("parameters", report, At::object);
+    let model =
+        fields.optional("model", report, |at, report| at.text_matching(&rules::LINE, report));
+    let instructions = fields.optional("instructions", report, NodeReader::text);
+    let parallel_tool_calls = fields.optional("parallel_tool_calls", report, NodeReader::boolean);
+    let parameters = fields.optional("parameters", report, NodeReader::object);
     let uses_tools =
         fields.optional("uses_tools", report, |at, report| names(at, &rules::TOOL, report));
     let uses_skills =
@@ -24,7 +28,8 @@ pub(super) fn agent(at: &At<'_>, report: &mut Report) -> Read<AgentManifest> {
     let limits = fields.optional("limits", report, limits);
 
     let uses_skills = uses_skills?.unwrap_or_default();
-    let default_catalog = if uses_skills.is_empty() { Catalog::All } else { Catalog::Declared };
+    let default_catalog =
+        if uses_skills.is_empty() { AgentCatalog::All } else { AgentCatalog::Declared };
     Ok(AgentManifest {
         integration_mode: integration_mode?.unwrap_or_default(),
         model: model?,
@@ -39,49 +44,59 @@ pub(super) fn agent(at: &At<'_>, report: &mut Report) -> Read<AgentManifest> {
     })
 }
 
-fn integration_mode(at: &At<'_>, report: &mut Report) -> Read<IntegrationMode> {
+fn integration_mode(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<IntegrationMode> {
     let modes = [("standalone", IntegrationMode::Standalone), ("tool", IntegrationMode::Tool)];
     at.choice(&modes, "`standalone` or `tool`", report)
 }
 
-fn allowed_tools_mode(at: &At<'_>, report: &mut Report) -> Read<AllowedToolsMode> {
+fn allowed_tools_mode(
+    at: &NodeReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<AllowedToolsMode> {
     let modes = [("grant", AllowedToolsMode::Grant), ("restrict", AllowedToolsMode::Restrict)];
     at.choice(&modes, "`grant` or `restrict`", report)
 }
 
 /// Reads a list of names, each kept once, at the place where it stands first.
-fn names(at: &At<'_>, rule: &Rule, report: &mut Report) -> Read<Vec<Located<String>>> {
-    let mut names = at.list(report, |at, report| Ok(at.locate(at.text_by(rule, report)?)))?;
+fn names(
+    at: &NodeReader<'_>,
+    rule: &TextRule,
+    report: &mut ErrorReport,
+) -> ReadResult<Vec<Located<String>>> {
+    let mut names = at.list(report, |at, report| Ok(at.locate(at.text_matching(rule, report)?)))?;
     let mut seen = HashSet::new();
     names.retain(|name| seen.insert(name.value.clone()));
     Ok(names)
 }
 
-fn catalog(at: &At<'_>, report: &mut Report) -> Read<Catalog> {
+fn catalog(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<AgentCatalog> {
     const EXPECTED: &str =
         "`all`, `declared`, `none`, a list of globs or a mapping with `include` and `exclude`";
     if at.is_text() {
-        let words =
-            [("all", Catalog::All), ("declared", Catalog::Declared), ("none", Catalog::None)];
+        let words = [
+            ("all", AgentCatalog::All),
+            ("declared", AgentCatalog::Declared),
+            ("none", AgentCatalog::None),
+        ];
         return at.choice(&words, EXPECTED, report);
     }
-    let globs = |at: &At<'_>, report: &mut Report| {
-        at.list(report, |at, report| at.text_by(&rules::GLOB, report))
+    let globs = |at: &NodeReader<'_>, report: &mut ErrorReport| {
+        at.list(report, |at, report| at.text_matching(&rules::GLOB, report))
     };
     if at.is_list() {
         let (include, exclude) = (globs(at, report)?, Vec::new());
-        return Ok(Catalog::Globs { include, exclude });
+        return Ok(AgentCatalog::Globs { include, exclude });
     }
     let fields = at.fields("agent.catalog", EXPECTED, report)?;
     let include = fields.optional("include", report, globs);
     let exclude = fields.optional("exclude", report, globs);
-    Ok(Catalog::Globs {
+    Ok(AgentCatalog::Globs {
         include: include?.unwrap_or_else(|| vec!["*".to_owned()]),
         exclude: exclude?.unwrap_or_default(),
     })
 }
 
-fn limits(at: &At<'_>, report: &mut Report) -> Read<Limits> {
+fn limits(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<AgentLimits> {
     const COUNT: &str = "a whole number from 1 to 4294967295";
     const AMOUNT: &str = "a whole number from 1 up";
     let fields = at.fields("agent.limits", "a mapping", report)?;
@@ -92,7 +107,7 @@ fn limits(at: &At<'_>, report: &mut Report) -> Read<Limits> {
         });
     let time_budget_ms =
         fields.optional("time_budget_ms", report, |at, report| at.positive(AMOUNT, report));
-    Ok(Limits {
+    Ok(AgentLimits {
         max_turns: max_turns?,
         max_tokens_per_invocation: max_tokens_per_invocation?,
         time_budget_ms: time_budget_ms?,

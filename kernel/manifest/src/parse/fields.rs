@@ -69,25 +69,28 @@ pub(crate) const ALL: &[&str] = &[
 ];
 
 /// Returns the names of the fields that a mapping can have; `place` is its path.
-pub(crate) fn at(place: &str) -> impl Iterator<Item = &'static str> {
+pub(crate) fn known_fields(place: &str) -> impl Iterator<Item = &'static str> {
     ALL.iter().filter(move |path| parent(path) == place).map(|path| name(path))
 }
 
 /// Says what is wrong with a field of the mapping at `place`, if anything.
-pub(crate) fn mistake(place: &str, field: &str) -> Option<ManifestErrorKind> {
-    if at(place).any(|known| known == field) {
+pub(crate) fn check_field(place: &str, field: &str) -> Option<ManifestErrorKind> {
+    if known_fields(place).any(|known| known == field) {
         return None;
     }
     if let Some(path) = ALL.iter().find(|path| name(path) == field && !path.contains('[')) {
         let under = Some(parent(path)).filter(|parent| !parent.is_empty());
         return Some(ManifestErrorKind::MisplacedField { field: name(path), under });
     }
-    let nearest = nearest(field, at(place));
+    let nearest = suggest_name(field, known_fields(place));
     Some(ManifestErrorKind::UnknownField { field: field.to_owned(), nearest })
 }
 
 /// Returns the most similar of `names`, unless none is similar.
-pub(crate) fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn suggest_name<'a>(
+    text: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     const SIMILAR: f64 = 0.8;
     if text.len() > 64 {
         return None;
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn the_schema_has_exactly_these_fields() {
         let mut in_schema = Vec::new();
-        paths(&crate::schema(), "", &mut in_schema);
+        paths(&crate::manifest_schema(), "", &mut in_schema);
         in_schema.sort();
         let mut listed: Vec<&str> = ALL.to_vec();
         listed.sort_unstable();
@@ -167,7 +170,7 @@ mod tests {
                 }
             }
             text.push_str(&format!("{indent}- [~]\n"));
-            let errors = crate::parse(&text).unwrap_err();
+            let errors = crate::parse_manifest(&text).unwrap_err();
             let expected = path.replace("[]", "[0]");
             let complained = errors.iter().any(|error| match &error.kind {
                 ManifestErrorKind::WrongType { field, .. } => field.starts_with(&expected),

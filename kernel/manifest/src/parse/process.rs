@@ -2,23 +2,26 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::read::{At, Fields, Read, Report};
-use crate::{Kind, ManifestErrorKind, ToolNames, rules};
+use crate::read::{ErrorReport, MappingReader, NodeReader, ReadResult};
+use crate::{ExtensionKind, ManifestErrorKind, ToolNames, rules};
 
 /// What the two fields that only a process has are for.
 const OWNER: &str = "process extensions (`entrypoint: {command: […]}`)";
 
 /// Reads `tools`.
-pub(super) fn tool_names(fields: &Fields<'_>, report: &mut Report) -> Read<ToolNames> {
-    super::code_only("tools", fields, report)?;
+pub(super) fn tool_names(
+    fields: &MappingReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<ToolNames> {
+    super::reject_for_agents("tools", fields, report)?;
     let names = fields.optional("tools", report, |at, report| {
         let expected = "a mapping with `prefix`, `rename`, `include` and `exclude`";
         let fields = at.fields("tools", expected, report)?;
-        let prefix =
-            fields.optional("prefix", report, |at, report| at.text_by(&rules::PREFIX, report));
+        let prefix = fields
+            .optional("prefix", report, |at, report| at.text_matching(&rules::PREFIX, report));
         let rename = fields.optional("rename", report, rename);
-        let globs = |at: &At<'_>, report: &mut Report| {
-            at.list(report, |at, report| at.text_by(&rules::GLOB, report))
+        let globs = |at: &NodeReader<'_>, report: &mut ErrorReport| {
+            at.list(report, |at, report| at.text_matching(&rules::GLOB, report))
         };
         let include = fields.optional("include", report, globs);
         let exclude = fields.optional("exclude", report, globs);
@@ -32,7 +35,7 @@ pub(super) fn tool_names(fields: &Fields<'_>, report: &mut Report) -> Read<ToolN
     Ok(names?.unwrap_or_default())
 }
 
-fn rename(at: &At<'_>, report: &mut Report) -> Read<BTreeMap<String, String>> {
+fn rename(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<BTreeMap<String, String>> {
     let mut before: HashMap<String, u32> = HashMap::new();
     let entries = at.entries(report, |own, at, report| {
         if !(rules::OWN_TOOL.holds)(&own.value) {
@@ -41,7 +44,7 @@ fn rename(at: &At<'_>, report: &mut Report) -> Read<BTreeMap<String, String>> {
             let kind = ManifestErrorKind::Invalid { field, value, expected };
             return Err(report.add(kind, own.line, own.column));
         }
-        let name = at.text_by(&rules::TOOL, report)?;
+        let name = at.text_matching(&rules::TOOL, report)?;
         match before.insert(name.clone(), at.node.line) {
             Some(first_line) => {
                 Err(at.error(ManifestErrorKind::DuplicateName { name, first_line }, report))
@@ -54,15 +57,15 @@ fn rename(at: &At<'_>, report: &mut Report) -> Read<BTreeMap<String, String>> {
 
 /// Reads `env`. A value may be a number or a boolean; it is passed on as it stands in the file.
 pub(super) fn environment(
-    fields: &Fields<'_>,
-    kind: Option<&Kind>,
+    fields: &MappingReader<'_>,
+    kind: Option<&ExtensionKind>,
     secrets: Option<&[String]>,
-    report: &mut Report,
-) -> Read<BTreeMap<String, String>> {
+    report: &mut ErrorReport,
+) -> ReadResult<BTreeMap<String, String>> {
     process_only("env", fields, kind, report)?;
     let entries = fields.optional("env", report, |at, report| {
         let entries = at.entries(report, |name, at, report| {
-            let refused = |expected, report: &mut Report| {
+            let refused = |expected, report: &mut ErrorReport| {
                 let (field, value) = ("env".to_owned(), name.value.clone());
                 let kind = ManifestErrorKind::Invalid { field, value, expected };
                 Err(report.add(kind, name.line, name.column))
@@ -85,10 +88,10 @@ pub(super) fn environment(
 
 /// Reads `start_timeout_ms`.
 pub(super) fn start_timeout(
-    fields: &Fields<'_>,
-    kind: Option<&Kind>,
-    report: &mut Report,
-) -> Read<Option<u64>> {
+    fields: &MappingReader<'_>,
+    kind: Option<&ExtensionKind>,
+    report: &mut ErrorReport,
+) -> ReadResult<Option<u64>> {
     process_only("start_timeout_ms", fields, kind, report)?;
     fields.optional("start_timeout_ms", report, |at, report| {
         let limit = at.positive::<u64>(rules::START_TIMEOUT, report)?;
@@ -101,12 +104,12 @@ pub(super) fn start_timeout(
 
 fn process_only(
     field: &str,
-    fields: &Fields<'_>,
-    kind: Option<&Kind>,
-    report: &mut Report,
-) -> Read<()> {
+    fields: &MappingReader<'_>,
+    kind: Option<&ExtensionKind>,
+    report: &mut ErrorReport,
+) -> ReadResult<()> {
     match (fields.key(field), kind) {
-        (Some(key), Some(Kind::Library { .. } | Kind::Agent(_))) => {
+        (Some(key), Some(ExtensionKind::Library { .. } | ExtensionKind::Agent(_))) => {
             let kind = ManifestErrorKind::Belongs { field: field.to_owned(), owner: OWNER };
             Err(report.add(kind, key.line, key.column))
         }

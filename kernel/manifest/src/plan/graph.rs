@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::PlanProblem;
-use crate::{Dependency, ExtensionId, Manifest};
+use super::PlanError;
+use crate::{ExtensionDependency, ExtensionId, Manifest};
 
 /// The enabled extensions and what they depend on. Dependencies on anything else are no edges.
-pub(super) struct Graph<'m> {
+pub(super) struct DependencyGraph<'m> {
     manifests: BTreeMap<&'m ExtensionId, &'m Manifest>,
 }
 
-impl<'m> Graph<'m> {
+impl<'m> DependencyGraph<'m> {
     pub(super) fn new(manifests: impl Iterator<Item = &'m Manifest>) -> Self {
         Self { manifests: manifests.map(|manifest| (&manifest.id, manifest)).collect() }
     }
@@ -24,18 +24,18 @@ impl<'m> Graph<'m> {
         self.manifests.contains_key(id)
     }
 
-    fn dependencies(&self, id: &ExtensionId) -> impl Iterator<Item = &'m Dependency> {
+    fn dependencies(&self, id: &ExtensionId) -> impl Iterator<Item = &'m ExtensionDependency> {
         let all = self.manifests.get(id).map_or(&[][..], |manifest| &manifest.depends_on);
         all.iter().filter(|dependency| self.contains(&dependency.id))
     }
 
-    fn hard(&self, id: &ExtensionId) -> impl Iterator<Item = &'m Dependency> {
+    fn hard_dependencies(&self, id: &ExtensionId) -> impl Iterator<Item = &'m ExtensionDependency> {
         self.dependencies(id).filter(|dependency| !dependency.optional)
     }
 
     /// Finds the shortest way through hard dependencies from `from`, which counts, to the nearest
     /// extension that is a goal.
-    fn way(
+    fn shortest_path(
         &self,
         from: &'m ExtensionId,
         goal: impl Fn(&ExtensionId) -> bool,
@@ -49,7 +49,7 @@ impl<'m> Graph<'m> {
                 way.reverse();
                 return Some(way);
             }
-            for dependency in self.hard(id) {
+            for dependency in self.hard_dependencies(id) {
                 came_from.entry(&dependency.id).or_insert_with(|| {
                     queue.push_back(&dependency.id);
                     Some(id)
@@ -61,29 +61,31 @@ impl<'m> Graph<'m> {
 
     /// Finds the shortest way through hard dependencies from `id` back to itself.
     pub(super) fn cycle(&self, id: &'m ExtensionId) -> Option<Vec<ExtensionId>> {
-        let ways = self.hard(id).filter_map(|dependency| self.way(&dependency.id, |to| to == id));
+        let ways = self
+            .hard_dependencies(id)
+            .filter_map(|dependency| self.shortest_path(&dependency.id, |to| to == id));
         let back = ways.min_by_key(Vec::len)?;
         Some(std::iter::once(id).chain(back).cloned().collect())
     }
 
     /// Finds every hard dependency on an extension that is rejected because of itself or of what
     /// it depends on. Within a cycle there are none: the cycle is the problem of all its members.
-    pub(super) fn inherited(
+    pub(super) fn rejected_dependents(
         &self,
         has_problem: impl Fn(&ExtensionId) -> bool,
-    ) -> Vec<(&'m ExtensionId, PlanProblem)> {
+    ) -> Vec<(&'m ExtensionId, PlanError)> {
         let mut inherited = Vec::new();
         for (&id, manifest) in &self.manifests {
             for dependency in manifest.depends_on.iter().filter(|dependency| !dependency.optional) {
                 if !self.contains(&dependency.id)
-                    || self.way(&dependency.id, |to| to == id).is_some()
+                    || self.shortest_path(&dependency.id, |to| to == id).is_some()
                 {
                     continue;
                 }
-                if let Some(chain) = self.way(&dependency.id, &has_problem) {
+                if let Some(chain) = self.shortest_path(&dependency.id, &has_problem) {
                     let chain = chain.into_iter().cloned().collect();
                     let (direct, line) = (dependency.id.clone(), dependency.line);
-                    let problem = PlanProblem::DependencyRejected { id: direct, chain, line };
+                    let problem = PlanError::DependencyRejected { id: direct, chain, line };
                     inherited.push((id, problem));
                 }
             }
@@ -97,7 +99,7 @@ impl<'m> Graph<'m> {
     ///
     /// `takes_part` must keep no cycle of hard dependencies, and with an extension all its hard
     /// dependencies.
-    pub(super) fn sorted(
+    pub(super) fn topological_order(
         &self,
         takes_part: impl Fn(&ExtensionId) -> bool,
         has_precedence: impl Fn(&ExtensionId) -> bool,
@@ -117,7 +119,7 @@ impl<'m> Graph<'m> {
             };
             let next =
                 waiting.iter().copied().filter(|id| free(id)).min_by_key(|&id| (rank(id), id));
-            let Some(next) = next.or_else(|| self.loosest(&waiting)) else { break };
+            let Some(next) = next.or_else(|| self.pick_cycle_break(&waiting)) else { break };
             waiting.remove(next);
             sorted.push(next);
         }
@@ -140,7 +142,7 @@ impl<'m> Graph<'m> {
 
     /// Picks where to break a cycle that is closed by optional dependencies: among the extensions
     /// that wait for nothing outside their own cycle, the first whose hard dependencies are met.
-    fn loosest(&self, waiting: &BTreeSet<&'m ExtensionId>) -> Option<&'m ExtensionId> {
+    fn pick_cycle_break(&self, waiting: &BTreeSet<&'m ExtensionId>) -> Option<&'m ExtensionId> {
         let reachable = |from: &'m ExtensionId| {
             let mut reached = BTreeSet::from([from]);
             let mut open = vec![from];
@@ -154,7 +156,7 @@ impl<'m> Graph<'m> {
             reached
         };
         waiting.iter().copied().find(|&id| {
-            self.hard(id).all(|dependency| !waiting.contains(&dependency.id))
+            self.hard_dependencies(id).all(|dependency| !waiting.contains(&dependency.id))
                 && reachable(id).into_iter().all(|other| reachable(other).contains(id))
         })
     }

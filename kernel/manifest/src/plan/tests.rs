@@ -1,11 +1,11 @@
 use std::fmt::Write;
 
 use super::*;
-use crate::parse;
+use crate::parse_manifest;
 
 /// Makes manifests from lines such as `a: b, c?, d` (`?` is optional, `!a` is disabled) and plans
 /// them in both directions.
-fn plan(lines: &[&str]) -> Plan {
+fn plan(lines: &[&str]) -> LoadPlan {
     let manifests: Vec<Manifest> = lines
         .iter()
         .map(|line| {
@@ -23,18 +23,18 @@ fn plan(lines: &[&str]) -> Plan {
                 let optional = dependency.ends_with('?');
                 writeln!(text, "  - {{id: {id}, optional: {optional}}}").unwrap();
             }
-            parse(&text).unwrap()
+            parse_manifest(&text).unwrap()
         })
         .collect();
     let forward: Vec<&Manifest> = manifests.iter().collect();
     let backward: Vec<&Manifest> = manifests.iter().rev().collect();
-    let plan = order(&forward);
-    assert_eq!(order(&backward), plan, "the order of the manifests does not matter");
+    let plan = plan_load_order(&forward);
+    assert_eq!(plan_load_order(&backward), plan, "the order of the manifests does not matter");
     plan
 }
 
 /// Writes a plan as one line per fact.
-fn shown(plan: &Plan) -> String {
+fn shown(plan: &LoadPlan) -> String {
     let mut text = format!(
         "order {}\n",
         plan.order.iter().map(ExtensionId::as_str).collect::<Vec<_>>().join(" ")
@@ -62,7 +62,7 @@ fn precedence_decides_among_equals() {
         "id: own\nname: N\nagent: {}\ndepends_on: [{id: needed, optional: true}]\n",
         "id: zzz\nname: N\nagent: {}\n",
     ];
-    let manifests = texts.map(|text| parse(text).unwrap());
+    let manifests = texts.map(|text| parse_manifest(text).unwrap());
     let manifests: Vec<&Manifest> = manifests.iter().collect();
     let plan = order_with_precedence(&manifests, |id| ["own", "zzz"].contains(&id.as_str()));
     let order: Vec<_> = plan.order.iter().map(ExtensionId::as_str).collect();
@@ -86,12 +86,12 @@ fn problems_carry_their_data() {
     let id = |text: &str| ExtensionId::new(text).unwrap();
     assert_eq!(
         plan(&["a: b", "b: kv", "!kv2:", "!d: nothing"]),
-        Plan {
+        LoadPlan {
             order: Vec::new(),
             rejected: vec![
                 (
                     id("a"),
-                    vec![PlanProblem::DependencyRejected {
+                    vec![PlanError::DependencyRejected {
                         id: id("b"),
                         chain: vec![id("b")],
                         line: 5
@@ -99,7 +99,7 @@ fn problems_carry_their_data() {
                 ),
                 (
                     id("b"),
-                    vec![PlanProblem::Missing { id: id("kv"), nearest: Some(id("kv2")), line: 5 }]
+                    vec![PlanError::Missing { id: id("kv"), nearest: Some(id("kv2")), line: 5 }]
                 ),
             ],
             disabled: vec![id("d"), id("kv2")],
@@ -215,7 +215,7 @@ fn large_sets_are_planned_without_deep_recursion() {
     assert_eq!(plan.order, [] as [ExtensionId; 0]);
     assert_eq!(plan.rejected.len(), 300);
     let (_, problems) = &plan.rejected[0];
-    let PlanProblem::DependencyRejected { chain, .. } = &problems[0] else {
+    let PlanError::DependencyRejected { chain, .. } = &problems[0] else {
         panic!("n000 inherits its problem, has {problems:?}");
     };
     assert_eq!(chain.len(), 299);

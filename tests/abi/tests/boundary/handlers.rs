@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ErrorKind, Home, HomeSource, Limits, Tail, journal_of, topic};
+use skillhost_kernel::{ErrorKind, Home, HomeSource, Limits, TailQuery, journal_of, topic};
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
 
@@ -41,13 +41,13 @@ async fn a_handler_that_fails_is_tried_four_times_then_the_event_is_dead_until_i
     rig.done("a", json!({"do": "become", "place": "event", "act": "block"})).await;
     // As another process does.
     let theirs = journal_of(rig.kernel.home());
-    let letters = theirs.dead().await.unwrap();
+    let letters = theirs.dead_letters().await.unwrap();
     assert_eq!(letters.iter().map(|letter| letter.id).collect::<Vec<_>>(), [1]);
-    theirs.retry(1).await.unwrap();
+    theirs.retry_dead_letter(1).await.unwrap();
     drop(gate.reached("a event").await);
     rig.kernel.shutdown().await;
     assert_eq!(rig.handled().len(), 5);
-    assert_eq!(theirs.dead().await.unwrap().len(), 0);
+    assert_eq!(theirs.dead_letters().await.unwrap().len(), 0);
 }
 
 /// Lets a statement about deliveries fail, as a disk does, until what is returned is run.
@@ -180,7 +180,7 @@ async fn what_is_under_way_at_the_end_is_made_again_after_the_next_start() {
     drop(gate.reached("a event").await);
     rig.kernel.shutdown().await;
     assert_eq!(rig.handled(), ["a event work {}"; 2]);
-    assert_eq!(journal_of(rig.kernel.home()).dead().await.unwrap().len(), 0);
+    assert_eq!(journal_of(rig.kernel.home()).dead_letters().await.unwrap().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,7 +247,7 @@ async fn a_kernel_that_publishes_nothing_keeps_no_journal() {
     rig.done("a", json!({"do": "notify", "text": "look"})).await;
     assert!(!rig.home.path("sandbox/data/kernel/events.db").exists());
     rig.emit("work", json!({})).await;
-    let all = Tail { limit: 9, ..Tail::default() };
+    let all = TailQuery { limit: 9, ..TailQuery::default() };
     let kept = journal_of(rig.kernel.home()).tail(all).await.unwrap();
     let kept: Vec<_> = kept.iter().map(|e| (e.id, e.topic.as_str(), e.source.as_str())).collect();
     assert_eq!(kept, [(1, "work", "a")]);

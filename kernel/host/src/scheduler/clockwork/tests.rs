@@ -64,11 +64,11 @@ fn play(now: &str, schedules: &[&'static str], act: Act) -> (Arc<Play>, Arc<Cloc
 fn planned(text: &str) -> Planned {
     let (id, pattern) = text.split_once(' ').unwrap();
     let (owner, name) = id.split_once('/').unwrap();
-    let schedule = Schedule {
+    let schedule = ScheduleSpec {
         name: name.to_owned(),
         cron: pattern.to_owned(),
         timezone: None,
-        action: Action::Task(name.to_owned()),
+        action: ScheduleAction::Task(name.to_owned()),
         timeout_ms: None,
     };
     Planned::new(&ExtensionId::new(owner).unwrap(), &schedule).unwrap()
@@ -254,7 +254,7 @@ async fn a_run_that_still_goes_is_not_joined_by_another() {
     let slow = Act::Take(Duration::from_secs(90));
     let (stage, clockwork, mut told) = play("2026-01-01T12:00:30Z", &["a/x * * * * *"], slow);
     let long = Planned {
-        schedule: Schedule { timeout_ms: Some(200_000), ..planned("a/x * * * * *").schedule },
+        schedule: ScheduleSpec { timeout_ms: Some(200_000), ..planned("a/x * * * * *").schedule },
         ..planned("a/x * * * * *")
     };
     let running = tokio::spawn({

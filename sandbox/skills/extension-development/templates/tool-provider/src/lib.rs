@@ -35,13 +35,16 @@ impl Lists {
         // One line per item: a line break must not look like a separate item.
         let item = item.split_whitespace().collect::<Vec<_>>().join(" ");
         if item.is_empty() {
-            return Err(ExtError::invalid_argument("the item is empty")
+            return Err(ExtensionError::invalid_argument("the item is empty")
                 .with_hint("pass a short sentence in `item`"));
         }
         let items = self.by_agent.entry(agent.to_owned()).or_default();
         if items.len() >= max {
-            return Err(ExtError::new(ErrorKind::TooLarge, format!("the list has {max} items"))
-                .with_hint("an operator can raise `max_items` in the settings"));
+            return Err(ExtensionError::new(
+                ErrorKind::TooLarge,
+                format!("the list has {max} items"),
+            )
+            .with_hint("an operator can raise `max_items` in the settings"));
         }
         items.push(item);
         Ok(items.len())
@@ -54,7 +57,7 @@ impl Lists {
     fn load(folder: &Path) -> Result<Self> {
         match fs::read(folder.join(Self::FILE)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                ExtError::failed(format!("{} is damaged: {error}", Self::FILE))
+                ExtensionError::failed(format!("{} is damaged: {error}", Self::FILE))
                     .with_hint("move the file away to start with empty lists")
             }),
             Err(error) if error.kind() == IoKind::NotFound => Ok(Self::default()),
@@ -64,7 +67,8 @@ impl Lists {
 
     /// Writes a new file and renames it over the old one: a crash leaves one of the two.
     fn save(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_vec(self).map_err(|error| ExtError::failed(error.to_string()))?;
+        let text =
+            serde_json::to_vec(self).map_err(|error| ExtensionError::failed(error.to_string()))?;
         let draft = folder.join(format!("{}.new", Self::FILE));
         let mut file = File::create(&draft)?;
         file.write_all(&text)?;
@@ -127,7 +131,7 @@ impl ToolProvider for Checklist {
         ]
     }
 
-    async fn invoke(&self, cx: &CallContext, tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+    async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
         // The owner of the list comes from the call context: a model cannot name another agent's.
         let agent = cx.agent_id.as_str();
         // The guard is never held across an `.await`. A poisoned lock is still usable, because
@@ -148,7 +152,7 @@ impl ToolProvider for Checklist {
                 let items = lists.of(agent);
                 ToolOutput::text(render(items)).with_structured(&json!({"items": items}))
             }
-            other => Err(ExtError::not_found(format!("no tool named `{other}`"))
+            other => Err(ExtensionError::not_found(format!("no tool named `{other}`"))
                 .with_hint("call `checklist_add` or `checklist_show`")),
         }
     }
