@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use skillhost_kernel::{
-    ApprovalRecord, Approvals, Approver, BuildPlan, BuildSettings, CallError, Candidate, ErrorKind,
-    ExtensionBuilder, Home, Installation, Phase, PlannedFile, Probed, RolledBack, Secrets,
-    files_digest, pin_digest, process_home, write_atomically,
+    ApprovalRecord, Approvals, Approver, BuildCandidate, BuildPlan, BuildSettings, CallError,
+    ErrorKind, ExtensionBuilder, Home, Installation, LoadPhase, PlannedFile, ProbeReport,
+    RollbackOutcome, SecretStore, files_digest, pin_digest, process_home, write_atomically,
 };
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 
@@ -51,7 +51,7 @@ impl Builder {
     /// What a process extension is tried with: what it is started with later.
     pub(crate) fn process_trial(&self, manifest: &Manifest) -> Option<ProcessTrial> {
         manifest.command()?;
-        let (secrets, _) = Secrets::read(self.home.root());
+        let (secrets, _) = SecretStore::load(self.home.root());
         let named = manifest.secrets.iter();
         Some(ProcessTrial {
             secrets: named.filter_map(|name| Some((name.clone(), secrets.get(name)?))).collect(),
@@ -128,15 +128,15 @@ impl ExtensionBuilder for Builder {
         notes
     }
 
-    async fn inspect(&self, id: &ExtensionId) -> Result<BuildPlan, CallError> {
+    async fn plan_build(&self, id: &ExtensionId) -> Result<BuildPlan, CallError> {
         let (home, id, allow) = (self.home.clone(), id.clone(), self.settings.allow.clone());
         blocking(move || inspect(&home, &id, &allow)).await
     }
 
-    async fn make(&self, plan: &BuildPlan) -> Result<Candidate, CallError> {
+    async fn build(&self, plan: &BuildPlan) -> Result<BuildCandidate, CallError> {
         if plan.manifest.agent().is_some() {
             // Its files are what it is.
-            return Ok(Candidate {
+            return Ok(BuildCandidate {
                 tools: Vec::new(),
                 unasked: false,
                 version: plan.manifest.version.clone().unwrap_or_default(),
@@ -165,7 +165,7 @@ impl ExtensionBuilder for Builder {
                 "\nit was not asked for its tools, as it waits for others: {reason}"
             ));
         }
-        Ok(Candidate {
+        Ok(BuildCandidate {
             tools: tried.tools,
             unasked,
             version: tried.version,
@@ -178,7 +178,7 @@ impl ExtensionBuilder for Builder {
     async fn install(
         &self,
         plan: &BuildPlan,
-        made: &Candidate,
+        made: &BuildCandidate,
         approver: &Approver,
     ) -> Result<(), CallError> {
         let _turn = self.turn.lock().await;
@@ -213,18 +213,18 @@ impl ExtensionBuilder for Builder {
         .await
     }
 
-    async fn roll_back(
+    async fn rollback(
         &self,
         id: &ExtensionId,
         approver: &Approver,
-    ) -> Result<RolledBack, CallError> {
+    ) -> Result<RollbackOutcome, CallError> {
         let _turn = self.turn.lock().await;
         let (home, id, approver) = (self.home.clone(), id.clone(), approver.clone());
         blocking(move || {
             let _alone = Alone::in_home(&home)?;
             let done = install::roll_back(&Place::new(&home, id.as_str()), &approver)?;
             let install::Swapped { from, to, approved } = done;
-            Ok(RolledBack { id, from, to, approved, active: false })
+            Ok(RollbackOutcome { id, from, to, approved, active: false })
         })
         .await
     }
@@ -257,10 +257,10 @@ fn with_manifest(files: &[PlannedFile], text: String) -> Vec<PlannedFile> {
 }
 
 /// A trial that did not come to the tools tells too little about a process.
-pub(crate) fn asked(manifest: &Manifest, tried: Probed) -> Result<Probed, BuildError> {
+pub(crate) fn asked(manifest: &Manifest, tried: ProbeReport) -> Result<ProbeReport, BuildError> {
     match &tried.unasked {
         Some(reason) if manifest.command().is_some() => Err(BuildError::Rejected {
-            phase: Phase::Start,
+            phase: LoadPhase::Start,
             reason: reason.clone(),
             hint: String::new(),
         }),
@@ -323,7 +323,7 @@ fn read_files(home: &Home, manifest: &Manifest) -> Result<Vec<PlannedFile>, Buil
         Some(library) => name == library.as_str() || name == "Cargo.lock",
         None => false,
     };
-    files::read(&home.extensions(), manifest.id.as_str(), made)
+    files::read(&home.extensions_dir(), manifest.id.as_str(), made)
 }
 
 fn manifest_text(plan: &BuildPlan) -> &str {

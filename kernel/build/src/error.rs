@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, Phase, TreeError};
+use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, LoadPhase, TreeError};
 
 /// One thing that the policy does not let pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub enum BuildError {
     #[error("it was built and does not load, phase {phase}: {reason}")]
     Rejected {
         /// Where it failed.
-        phase: Phase,
+        phase: LoadPhase,
         /// Why.
         reason: String,
         /// What to do about it; may be empty.

@@ -32,7 +32,7 @@ impl Place {
 
     /// The folder that the extension's author writes to.
     pub(crate) fn folder(&self) -> PathBuf {
-        self.home.extensions().join(&self.id)
+        self.home.extensions_dir().join(&self.id)
     }
 
     pub(crate) fn manifest(&self) -> PathBuf {

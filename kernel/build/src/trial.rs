@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use skillhost_kernel::{ProbeFailure, Probed};
+use skillhost_kernel::{ProbeError, ProbeReport};
 use tokio::process::Command;
 
 use crate::error::BuildError;
@@ -25,9 +25,9 @@ const PRINTED: usize = 600;
 #[serde(rename_all = "snake_case")]
 pub enum TrialReport {
     /// It loads.
-    Loaded(Probed),
+    Loaded(ProbeReport),
     /// It does not.
-    Rejected(ProbeFailure),
+    Rejected(ProbeError),
 }
 
 /// What a trial of a process extension needs beside its files.
@@ -52,7 +52,7 @@ pub(crate) async fn attempt(
     manifest: &Path,
     process: Option<&ProcessTrial>,
     memory: u64,
-) -> Result<Probed, BuildError> {
+) -> Result<ProbeReport, BuildError> {
     let home = place.trial();
     remove_folder(&home)?;
     private_folder(&home.join("sandbox"))?;
@@ -101,7 +101,7 @@ fn is_loaders(name: &str) -> bool {
 }
 
 /// What a trial says about the extension.
-fn verdict(ended: &Ended) -> Result<Probed, BuildError> {
+fn verdict(ended: &Ended) -> Result<ProbeReport, BuildError> {
     let printed = || cut(ended.stderr.trim(), PRINTED).trim().to_owned();
     if let Some(signal) = ended.signal() {
         let what = match signal {
@@ -115,7 +115,7 @@ fn verdict(ended: &Ended) -> Result<Probed, BuildError> {
     let stdout = String::from_utf8_lossy(&ended.stdout);
     match serde_json::from_str(&stdout) {
         Ok(TrialReport::Loaded(probed)) => Ok(probed),
-        Ok(TrialReport::Rejected(ProbeFailure { phase, reason, hint })) => {
+        Ok(TrialReport::Rejected(ProbeError { phase, reason, hint })) => {
             Err(BuildError::Rejected { phase, reason, hint })
         }
         // More than the report, or something else.
@@ -146,7 +146,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::ExitStatus;
 
-    use skillhost_kernel::Phase;
+    use skillhost_kernel::LoadPhase;
 
     fn ended(status: i32, stdout: &str) -> Ended {
         let status = ExitStatus::from_raw(status);
@@ -162,8 +162,8 @@ mod tests {
     fn only_a_report_and_nothing_else_counts() {
         let loaded = r#"{"loaded":{"version":"1.0.0","tools":[]}}"#;
         assert_eq!(verdict(&ended(0, loaded)).unwrap().version, "1.0.0");
-        let rejected = serde_json::to_string(&TrialReport::Rejected(ProbeFailure {
-            phase: Phase::New,
+        let rejected = serde_json::to_string(&TrialReport::Rejected(ProbeError {
+            phase: LoadPhase::New,
             reason: "panicked: no".into(),
             hint: "do not".into(),
         }));

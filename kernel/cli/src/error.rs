@@ -3,7 +3,7 @@
 use std::io;
 
 use serde_json::{Value, json};
-use skillhost_kernel::control::Failure;
+use skillhost_kernel::control::MessageError;
 use skillhost_kernel::supervision::SupervisorLockError;
 use skillhost_kernel::{
     ApprovalsError, CallError, ErrorKind, HomeError, KernelError, ModelErrorKind, RunError,
@@ -132,8 +132,8 @@ impl From<RunError> for CliError {
     }
 }
 
-impl From<Failure> for CliError {
-    fn from(Failure { what, error }: Failure) -> Self {
+impl From<MessageError> for CliError {
+    fn from(MessageError { what, error }: MessageError) -> Self {
         let failed = Self::of_kind(error.kind, &error.message, &error.hint);
         match (what.as_str(), error.kind) {
             ("cancelled", _) => Self::new(exit::INTERRUPTED, error.message),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_build::Builder;
-use skillhost_kernel::control::{self, Reply, Request, RequestError, socket_path};
+use skillhost_kernel::control::{self, ControlRequest, ControlResponse, RequestError, socket_path};
 use skillhost_kernel::supervision::SupervisorLock;
 use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
@@ -34,7 +34,7 @@ impl Session {
     pub(crate) fn new(global: &Global) -> Result<Self, CliError> {
         Ok(Self {
             output: Output { json: global.json },
-            environment: Environment::read().map_err(|error| {
+            environment: Environment::from_process().map_err(|error| {
                 CliError::new(exit::IO, format!("the working directory: {error}"))
                     .hint("change to a directory that exists")
             })?,
@@ -72,12 +72,15 @@ impl Session {
     /// Has a request answered by the kernel that `skillhost run` runs for this home, which knows
     /// more than a new one (the last good text of a skill broken since); by a new one where none
     /// runs.
-    pub(crate) fn answer<T: DeserializeOwned>(&self, request: Request) -> Result<T, CliError> {
+    pub(crate) fn answer<T: DeserializeOwned>(
+        &self,
+        request: ControlRequest,
+    ) -> Result<T, CliError> {
         match self.ask_running(&self.trusted_home()?, &request)? {
             Some(answer) => Ok(answer),
-            None => parsed(
-                &self.with_kernel(async |kernel| Ok(control::perform(kernel, request).await?))?,
-            ),
+            None => parsed(&self.with_kernel(async |kernel| {
+                Ok(control::execute_request(kernel, request).await?)
+            })?),
         }
     }
 
@@ -85,7 +88,7 @@ impl Session {
     pub(crate) fn ask_running<T: DeserializeOwned>(
         &self,
         home: &Home,
-        request: &Request,
+        request: &ControlRequest,
     ) -> Result<Option<T>, CliError> {
         let Some(path) = socket_path(home, &self.environment).filter(|path| path.exists()) else {
             return Ok(None);
@@ -174,14 +177,14 @@ pub(crate) const KERNEL_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn ask_kernel<T: DeserializeOwned>(
     socket: &Path,
     home: &Home,
-    request: &Request,
+    request: &ControlRequest,
     seen: bool,
 ) -> Result<Option<T>, CliError> {
     let mut lost: Option<Instant> = seen.then(Instant::now);
     loop {
-        let error = match control::request(socket, request).await {
-            Ok(Reply::Done(value)) => return parsed(&value).map(Some),
-            Ok(Reply::Failed(error)) => return Err(error.into()),
+        let error = match control::send_request(socket, request).await {
+            Ok(ControlResponse::Done(value)) => return parsed(&value).map(Some),
+            Ok(ControlResponse::Failed(error)) => return Err(error.into()),
             Err(error) => error,
         };
         let waits = |lost: Instant| lost.elapsed() < KERNEL_WAIT;
@@ -208,15 +211,15 @@ pub(crate) async fn ask_kernel<T: DeserializeOwned>(
 }
 
 /// The error for a request that a kernel took with it.
-fn unanswered(request: &Request) -> CliError {
+fn unanswered(request: &ControlRequest) -> CliError {
     let what = match request {
-        Request::Invoke { tool, .. } | Request::InvokeFor { tool, .. } => {
+        ControlRequest::Invoke { tool, .. } | ControlRequest::InvokeFor { tool, .. } => {
             format!("the call of `{tool}` may have happened")
         }
-        Request::Reload { id } => format!("`{id}` may have been reloaded"),
-        Request::Build { id, .. } => format!("`{id}` may have been built and installed"),
-        Request::RollBack { id } => format!("`{id}` may have been rolled back"),
-        Request::RunSchedule { id } => format!("`{id}` may have run"),
+        ControlRequest::Reload { id } => format!("`{id}` may have been reloaded"),
+        ControlRequest::Build { id, .. } => format!("`{id}` may have been built and installed"),
+        ControlRequest::RollBack { id } => format!("`{id}` may have been rolled back"),
+        ControlRequest::RunSchedule { id } => format!("`{id}` may have run"),
         _ => return CliError::new(exit::FINDINGS, "the kernel ended before it answered"),
     };
     CliError::new(exit::FINDINGS, format!("the kernel ended before it answered; {what}"))

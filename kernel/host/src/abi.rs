@@ -17,14 +17,14 @@ use skillhost_contract::abi::{
 use skillhost_contract::payload::{CallContext, ErrorKind, ExtensionInit, ToolOutput, ToolSpec};
 use tokio::runtime::Handle;
 
-use crate::callbacks::{Callbacks, LogEvent};
+use crate::callbacks::{HostCallbacks, LogEvent};
 use crate::error::CallError;
-use crate::loader::Module;
+use crate::loader::LibraryModule;
 
 pub(crate) use skillhost_contract::abi::lifecycle;
 
 /// A created extension, without ABI types on its surface.
-pub(crate) struct Remote {
+pub(crate) struct LibraryExtension {
     extension: ExtensionObject,
     tools: Option<ToolObject>,
     context: Option<ContextObject>,
@@ -32,17 +32,19 @@ pub(crate) struct Remote {
     interfaces: Vec<String>,
 }
 
-impl Remote {
+impl LibraryExtension {
     /// Creates the extension of an opened library. Blocks while the author's `new` runs.
     pub(crate) fn create(
-        module: &Module,
-        callbacks: Callbacks,
+        module: &LibraryModule,
+        callbacks: HostCallbacks,
         runtime: Handle,
         init: &ExtensionInit,
     ) -> Result<Self, CallError> {
-        let host =
-            HostApi_TO::from_value(HostEnd { callbacks: Arc::new(callbacks), runtime }, TD_Opaque);
-        let instance = back((module.root.create())(host, to_json(init)?))?;
+        let host = HostApi_TO::from_value(
+            HostApiImpl { callbacks: Arc::new(callbacks), runtime },
+            TD_Opaque,
+        );
+        let instance = from_ffi_result((module.root.create())(host, to_json(init)?))?;
         Ok(Self {
             extension: instance.extension,
             tools: instance.tools.into_option(),
@@ -67,13 +69,13 @@ impl Remote {
     pub(crate) async fn lifecycle(&self, operation: u8) -> Result<(), CallError> {
         // Each future is made before its await: it owns its arguments, the object does not move.
         let reply = self.extension.lifecycle(operation);
-        back(reply.await)
+        from_ffi_result(reply.await)
     }
 
     pub(crate) async fn tools(&self, context: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
         let Some(tools) = &self.tools else { return Ok(Vec::new()) };
         let reply = tools.tools(to_json(context)?);
-        from_json(&back(reply.await)?)
+        from_json(&from_ffi_result(reply.await)?)
     }
 
     pub(crate) async fn invoke(
@@ -82,14 +84,14 @@ impl Remote {
         name: &str,
         arguments: &str,
     ) -> Result<ToolOutput, CallError> {
-        let Some(tools) = &self.tools else { return Err(absent("tools")) };
+        let Some(tools) = &self.tools else { return Err(missing_capability_error("tools")) };
         let reply = tools.invoke(to_json(context)?, name.into(), arguments.into());
-        from_json(&back(reply.await)?)
+        from_json(&from_ffi_result(reply.await)?)
     }
 
     /// The extension's place in the context chain, or nothing where it has no context.
     pub(crate) fn context_priority(&self) -> Result<Option<i32>, CallError> {
-        self.context.as_ref().map(|context| back(context.context_priority())).transpose()
+        self.context.as_ref().map(|context| from_ffi_result(context.context_priority())).transpose()
     }
 
     pub(crate) fn has_context(&self) -> bool {
@@ -103,7 +105,7 @@ impl Remote {
         context: &CallContext,
         prompt: &str,
     ) -> Result<ContextReply, CallError> {
-        let Some(provider) = &self.context else { return Err(absent("context")) };
+        let Some(provider) = &self.context else { return Err(missing_capability_error("context")) };
         Ok(ContextReply(provider.get_context(to_json(context)?, prompt.into())))
     }
 
@@ -112,7 +114,7 @@ impl Remote {
         &self,
     ) -> Option<impl Future<Output = Result<(), CallError>> + Send + 'static> {
         let running = self.service.as_ref()?.run_background();
-        Some(async move { back(running.await) })
+        Some(async move { from_ffi_result(running.await) })
     }
 
     pub(crate) fn cancel_service(&self) {
@@ -128,7 +130,7 @@ impl Remote {
         payload: Vec<u8>,
     ) -> Result<Vec<u8>, CallError> {
         let reply = self.extension.call(interface.into(), method.into(), payload.into());
-        Ok(back(reply.await)?.into_vec())
+        Ok(from_ffi_result(reply.await)?.into_vec())
     }
 
     pub(crate) fn log_filter_changed(&self) {
@@ -146,23 +148,25 @@ pub(crate) struct ContextReply(FfiFut<ROption<RString>>);
 
 impl ContextReply {
     pub(crate) async fn block(self) -> Result<Option<String>, CallError> {
-        Ok(back(self.0.await)?.into_option().map(RString::into_string))
+        Ok(from_ffi_result(self.0.await)?.into_option().map(RString::into_string))
     }
 }
 
-fn absent(what: &str) -> CallError {
+fn missing_capability_error(what: &str) -> CallError {
     CallError::new(ErrorKind::Unavailable, format!("the extension has no {what}"))
 }
 
 fn to_json<T: Serialize>(value: &T) -> Result<RString, CallError> {
-    serde_json::to_string(value).map(RString::from).map_err(|error| CallError::protocol(&error))
+    serde_json::to_string(value)
+        .map(RString::from)
+        .map_err(|error| CallError::protocol_error(&error))
 }
 
 fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, CallError> {
-    serde_json::from_str(text).map_err(|error| CallError::protocol(&error))
+    serde_json::from_str(text).map_err(|error| CallError::protocol_error(&error))
 }
 
-fn back<T>(result: FfiResult<T>) -> Result<T, CallError> {
+fn from_ffi_result<T>(result: FfiResult<T>) -> Result<T, CallError> {
     match result {
         RResult::ROk(value) => Ok(value),
         RResult::RErr(error) => Err(CallError {
@@ -182,12 +186,12 @@ fn to_ffi(error: &CallError) -> FfiError {
 }
 
 /// The kernel's end of [`HostApi`]: one per extension.
-struct HostEnd {
-    callbacks: Arc<Callbacks>,
+struct HostApiImpl {
+    callbacks: Arc<HostCallbacks>,
     runtime: Handle,
 }
 
-impl HostApi for HostEnd {
+impl HostApi for HostApiImpl {
     fn log_enabled(&self, level: u8, target: RStr<'_>) -> bool {
         catch_unwind(AssertUnwindSafe(|| self.callbacks.log_enabled(level, target.as_str())))
             .unwrap_or(false)
@@ -218,7 +222,7 @@ impl HostApi for HostEnd {
             let result = match task.await {
                 Ok(Ok(reply)) => ROk(reply.into()),
                 Ok(Err(error)) => RErr(to_ffi(&error)),
-                Err(error) if error.is_panic() => RErr(to_ffi(&panicked(&*error.into_panic()))),
+                Err(error) if error.is_panic() => RErr(to_ffi(&panic_error(&*error.into_panic()))),
                 Err(_) => {
                     RErr(to_ffi(&CallError::new(ErrorKind::Cancelled, "the call was given up")))
                 }
@@ -238,7 +242,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn panicked(payload: &(dyn Any + Send)) -> CallError {
+fn panic_error(payload: &(dyn Any + Send)) -> CallError {
     let text = payload
         .downcast_ref::<&str>()
         .map(ToString::to_string)

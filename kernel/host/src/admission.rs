@@ -11,10 +11,10 @@ use skillhost_manifest::ExtensionId;
 use crate::approvals::{
     ApprovalRecord, Approvals, ApprovalsError, MANIFEST, changed_files, files_digest, read_tree,
 };
-use crate::discovery::FoundManifest;
+use crate::discovery::DiscoveredManifest;
 use crate::home::Home;
-use crate::process::{PrivateFolder, copies_of};
-use crate::report::{Phase, Rejection};
+use crate::process::{PrivateDirectory, copies_of};
+use crate::report::{LoadPhase, LoadRejection};
 
 /// The approvals of a home as of one look.
 pub(crate) struct Admission(Result<Approvals, ApprovalsError>);
@@ -39,7 +39,7 @@ impl Admission {
     }
 
     /// Checks that a manifest's text is part of an approval. Its folder is not looked at.
-    pub(crate) fn check_manifest(&self, found: &FoundManifest) -> Result<(), Rejection> {
+    pub(crate) fn check_manifest(&self, found: &DiscoveredManifest) -> Result<(), LoadRejection> {
         let checked = self.approval(&found.manifest.id).and_then(|record| {
             match record.file_sha256(MANIFEST) == Some(&found.text_sha256) {
                 true => Ok(()),
@@ -53,19 +53,23 @@ impl Admission {
     pub(crate) fn admit(
         &self,
         home: &Home,
-        found: &FoundManifest,
-    ) -> Result<FoundManifest, Rejection> {
+        found: &DiscoveredManifest,
+    ) -> Result<DiscoveredManifest, LoadRejection> {
         self.admitted(home, found).map_err(|refusal| rejected(found, refusal))
     }
 
-    fn admitted(&self, home: &Home, found: &FoundManifest) -> Result<FoundManifest, Refusal> {
+    fn admitted(
+        &self,
+        home: &Home,
+        found: &DiscoveredManifest,
+    ) -> Result<DiscoveredManifest, Refusal> {
         let id = &found.manifest.id;
         let record = self.approval(id)?;
         let unreadable = |error: crate::approvals::TreeError| Refusal {
             reason: error.to_string(),
             hint: error.hint(),
         };
-        let files = read_tree(found.folder()).map_err(unreadable)?;
+        let files = read_tree(found.directory()).map_err(unreadable)?;
         if record.digest != files_digest(&files) {
             return Err(changed(id, &changed_files(record, &files)));
         }
@@ -78,13 +82,13 @@ impl Admission {
             reason: "its manifest was changed while it was read".to_owned(),
             hint: "try again".to_owned(),
         })?;
-        let copy = PrivateFolder::with_files(&files, &copies_of(home, &manifest));
+        let copy = PrivateDirectory::with_files(&files, &copies_of(home, &manifest));
         let copy = Some(Arc::new(copy.map_err(unreadable)?));
         let approval = Some(Arc::new(record.clone()));
-        Ok(FoundManifest {
+        Ok(DiscoveredManifest {
             approval,
             copy,
-            ..FoundManifest::of_sandbox(manifest, found.path.clone(), text)
+            ..DiscoveredManifest::of_sandbox(manifest, found.path.clone(), text)
         })
     }
 
@@ -113,10 +117,10 @@ pub(crate) fn approve(id: &ExtensionId) -> String {
     format!("look at it and approve it: skillhost ext approve {id}")
 }
 
-fn rejected(found: &FoundManifest, refusal: Refusal) -> Rejection {
-    Rejection {
+fn rejected(found: &DiscoveredManifest, refusal: Refusal) -> LoadRejection {
+    LoadRejection {
         id: found.manifest.id.to_string(),
-        phase: Phase::Approve,
+        phase: LoadPhase::Approve,
         reason: refusal.reason,
         hint: refusal.hint,
         manifest: found.path.clone(),

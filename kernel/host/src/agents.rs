@@ -17,13 +17,13 @@ use skillhost_contract::payload::{
 use skillhost_manifest::{AgentCatalog, AgentManifest, ExtensionId, Manifest};
 
 use crate::agent_files::read_agent_file;
-use crate::discovery::FoundManifest;
-use crate::error::{CallError, KernelError, similar};
+use crate::discovery::DiscoveredManifest;
+use crate::error::{CallError, KernelError, suggest_similar};
 use crate::foreign_text::neutralize;
 use crate::home::Home;
 use crate::instance::Instance;
-use crate::kernel::{ADDED, State};
-use crate::loader::hex;
+use crate::kernel::{ADDED, KernelState};
+use crate::loader::to_hex;
 use crate::templates::render_template;
 
 /// The template of an agent's instructions, beside its manifest.
@@ -35,7 +35,7 @@ const PROMPT_LIMIT: usize = 1024 * 1024;
 /// Where a layer of instructions comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LayerKind {
+pub enum InstructionLayerKind {
     /// `prompt.jinja2` beside the manifest.
     Prompt,
     /// A bound skill.
@@ -46,9 +46,9 @@ pub enum LayerKind {
 
 /// One layer of an agent's instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layer {
+pub struct InstructionLayer {
     /// What it is.
-    pub kind: LayerKind,
+    pub kind: InstructionLayerKind,
     /// A file, or the skill's source.
     pub source: String,
     /// The skill's id, for a skill.
@@ -64,7 +64,7 @@ pub struct Layer {
 
 /// Why an agent's instructions could not be put together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentProblem {
+pub struct AgentError {
     /// What is wrong, naming file and line.
     pub reason: String,
     /// What to do about it.
@@ -73,13 +73,13 @@ pub struct AgentProblem {
 
 /// An agent's instructions as of one generation of the skills.
 #[derive(Debug, Clone)]
-pub struct Resolved {
+pub struct ResolvedInstructions {
     /// The layers in order; empty in the error state.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<InstructionLayer>,
     /// The layers' texts, joined.
     pub instructions: Arc<str>,
     /// Set when the agent is in the error state.
-    pub problem: Option<AgentProblem>,
+    pub problem: Option<AgentError>,
     /// The provider's `number` and the generation it gave.
     pub(crate) generation: Option<(u64, u64)>,
     /// The problem is a tool that is not there, or not now.
@@ -93,13 +93,13 @@ pub struct Agent {
     /// The manifest's file.
     pub path: std::path::PathBuf,
     /// Holds the private copy that the prompt is read from.
-    found: FoundManifest,
-    pub(crate) resolved: ArcSwap<Resolved>,
+    found: DiscoveredManifest,
+    pub(crate) resolved: ArcSwap<ResolvedInstructions>,
 }
 
-impl Resolved {
+impl ResolvedInstructions {
     /// The error state.
-    pub(crate) fn failed(problem: AgentProblem) -> Self {
+    pub(crate) fn from_error(problem: AgentError) -> Self {
         Self {
             layers: Vec::new(),
             instructions: "".into(),
@@ -111,7 +111,7 @@ impl Resolved {
 }
 
 impl Agent {
-    pub(crate) fn new(found: &FoundManifest, resolved: Resolved) -> Self {
+    pub(crate) fn new(found: &DiscoveredManifest, resolved: ResolvedInstructions) -> Self {
         Self {
             manifest: Arc::clone(&found.manifest),
             path: found.path.clone(),
@@ -121,22 +121,22 @@ impl Agent {
     }
 
     /// The manifest and where its files are read.
-    pub(crate) fn found(&self) -> &FoundManifest {
+    pub(crate) fn found(&self) -> &DiscoveredManifest {
         &self.found
     }
 
     /// The instructions in force.
     #[must_use]
-    pub fn resolved(&self) -> Arc<Resolved> {
+    pub fn instructions(&self) -> Arc<ResolvedInstructions> {
         self.resolved.load_full()
     }
 
     /// The instructions in force, if the agent can take a turn.
-    pub(crate) fn ready(&self) -> Result<Arc<Resolved>, KernelError> {
-        let resolved = self.resolved();
+    pub(crate) fn require_ready(&self) -> Result<Arc<ResolvedInstructions>, KernelError> {
+        let resolved = self.instructions();
         match &resolved.problem {
             None => Ok(resolved),
-            Some(AgentProblem { reason, hint }) => Err(KernelError::AgentFailed {
+            Some(AgentError { reason, hint }) => Err(KernelError::AgentFailed {
                 id: self.manifest.id.clone(),
                 reason: reason.clone(),
                 hint: hint.clone(),
@@ -146,13 +146,13 @@ impl Agent {
 
     /// The `agent` part of the manifest.
     #[must_use]
-    pub fn settings(&self) -> &AgentManifest {
+    pub fn agent_manifest(&self) -> &AgentManifest {
         self.manifest.agent().expect("only agents' manifests become agents")
     }
 }
 
 /// What resolving needs besides the manifest.
-pub(crate) struct Resolver<'a> {
+pub(crate) struct InstructionResolver<'a> {
     pub(crate) home: &'a Home,
     /// The extension that provides skills and is in reach of the agent's `depends_on`.
     pub(crate) provider: Option<&'a Instance>,
@@ -161,12 +161,12 @@ pub(crate) struct Resolver<'a> {
     pub(crate) limit: Duration,
 }
 
-impl Resolver<'_> {
+impl InstructionResolver<'_> {
     /// Puts an agent's instructions together; a problem becomes the agent's error state.
-    pub(crate) async fn resolve(&self, found: &FoundManifest) -> Resolved {
+    pub(crate) async fn resolve(&self, found: &DiscoveredManifest) -> ResolvedInstructions {
         // Asked before the skills are read: a change in between is then seen at the next turn.
         let generation = match self.provider {
-            Some(provider) => generation(provider, self.limit).await.ok(),
+            Some(provider) => fetch_skill_generation(provider, self.limit).await.ok(),
             None => None,
         };
         let (layers, problem) = match self.layers(found).await {
@@ -175,26 +175,33 @@ impl Resolver<'_> {
         };
         let texts: Vec<_> = layers.iter().map(|layer| neutralize(layer.text.trim_end())).collect();
         let instructions = texts.join("\n\n").into();
-        Resolved { layers, instructions, problem, generation, lacks_tools: false }
+        ResolvedInstructions { layers, instructions, problem, generation, lacks_tools: false }
     }
 
-    async fn layers(&self, found: &FoundManifest) -> Result<Vec<Layer>, AgentProblem> {
-        let FoundManifest { manifest, path, .. } = found;
+    async fn layers(
+        &self,
+        found: &DiscoveredManifest,
+    ) -> Result<Vec<InstructionLayer>, AgentError> {
+        let DiscoveredManifest { manifest, path, .. } = found;
         let agent = manifest.agent().expect("only agents are resolved");
-        let folder = found.folder();
+        let folder = found.directory();
         let mut layers = Vec::new();
         let shown = path.with_file_name(PROMPT);
         if let Some(text) = self.prompt(folder, &shown, manifest).await? {
-            layers.push(layer(LayerKind::Prompt, shown.display().to_string(), text));
+            layers.push(build_layer(
+                InstructionLayerKind::Prompt,
+                shown.display().to_string(),
+                text,
+            ));
         }
         for skill in &agent.uses_skills {
             let place = format!("{}:{}:{}", path.display(), skill.line, skill.column);
             let provider = self.provider.ok_or_else(|| self.no_provider(&place, path))?;
             let content = get_skill(provider, skill, self.limit).await.map_err(|error| {
-                AgentProblem { reason: format!("{place}: uses_skills: {error}"), hint: error.hint }
+                AgentError { reason: format!("{place}: uses_skills: {error}"), hint: error.hint }
             })?;
-            layers.push(Layer {
-                kind: LayerKind::Skill,
+            layers.push(InstructionLayer {
+                kind: InstructionLayerKind::Skill,
                 source: content.source,
                 skill_id: Some(content.skill_id),
                 digest: content.digest,
@@ -203,18 +210,22 @@ impl Resolver<'_> {
             });
         }
         if let Some(text) = &agent.instructions {
-            layers.push(layer(LayerKind::Inline, path.display().to_string(), text.clone()));
+            layers.push(build_layer(
+                InstructionLayerKind::Inline,
+                path.display().to_string(),
+                text.clone(),
+            ));
         }
         Ok(layers)
     }
 
-    fn no_provider(&self, place: &str, path: &Path) -> AgentProblem {
+    fn no_provider(&self, place: &str, path: &Path) -> AgentError {
         let hint = match self.any_provider {
             Some(id) => format!("add `depends_on: [{id}]` to {}", path.display()),
             None => "load an extension that provides skills, such as skill_registry".to_owned(),
         };
         let reason = format!("{place}: uses_skills: no extension in depends_on provides skills");
-        AgentProblem { reason, hint }
+        AgentError { reason, hint }
     }
 
     /// Renders `prompt.jinja2`, where there is one; templates are taken from the agent's own folder
@@ -224,8 +235,8 @@ impl Resolver<'_> {
         folder: &Path,
         shown: &Path,
         manifest: &Manifest,
-    ) -> Result<Option<String>, AgentProblem> {
-        let problem = |reason: String, hint: &str| AgentProblem {
+    ) -> Result<Option<String>, AgentError> {
+        let problem = |reason: String, hint: &str| AgentError {
             reason: format!("{}: {reason}", shown.display()),
             hint: hint.to_owned(),
         };
@@ -239,7 +250,7 @@ impl Resolver<'_> {
         }
         let variables = context! {
             home => self.home.root().display().to_string(),
-            sandbox => self.home.sandbox().display().to_string(),
+            sandbox => self.home.sandbox_dir().display().to_string(),
             agent => context! { id => manifest.id.as_str(), name => manifest.name.as_str() },
         };
         let own = folder.to_owned();
@@ -265,13 +276,13 @@ impl Resolver<'_> {
 
 /// Says which names in `uses_tools` are those of nothing that is loaded. An extension that the agent
 /// declares as an optional dependency may be missing.
-pub(crate) fn missing_tools(
-    state: &State,
+pub(crate) fn find_missing_tools(
+    state: &KernelState,
     path: &Path,
     manifest: &Manifest,
-) -> Option<AgentProblem> {
+) -> Option<AgentError> {
     let agent = manifest.agent().expect("only agents use tools");
-    let usable = state.tools.usable();
+    let usable = state.tools.usable_names();
     let optional =
         |name: &str| manifest.depends_on.iter().any(|needed| needed.optional && needed.id == *name);
     let missing = agent.uses_tools.iter().filter(|used| {
@@ -284,18 +295,18 @@ pub(crate) fn missing_tools(
     for used in missing {
         let place = format!("{}:{}:{}", path.display(), used.line, used.column);
         lines.push(format!("{place}: uses_tools: no extension or tool `{}` is loaded", used.value));
-        let near = similar(used, usable.iter().copied());
+        let near = suggest_similar(used, usable.iter().copied());
         if !near.is_empty() {
             hints.push(format!("did you mean {}?", near.join(", ")));
         }
     }
     hints.push("correct uses_tools, or install and enable what it names".to_owned());
-    (!lines.is_empty()).then(|| AgentProblem { reason: lines.join("\n"), hint: hints.join("\n") })
+    (!lines.is_empty()).then(|| AgentError { reason: lines.join("\n"), hint: hints.join("\n") })
 }
 
-fn layer(kind: LayerKind, source: String, text: String) -> Layer {
-    let digest = hex(&Sha256::digest(text.as_bytes()));
-    Layer { kind, source, skill_id: None, digest, tokens: estimate_tokens(&text), text }
+fn build_layer(kind: InstructionLayerKind, source: String, text: String) -> InstructionLayer {
+    let digest = to_hex(&Sha256::digest(text.as_bytes()));
+    InstructionLayer { kind, source, skill_id: None, digest, tokens: estimate_tokens(&text), text }
 }
 
 /// Estimates tokens as a quarter of the characters, rounded up: the product's estimate everywhere.
@@ -305,7 +316,7 @@ pub(crate) fn estimate_tokens(text: &str) -> u32 {
 
 /// Asks a skill provider for its generation. Each build counts its own, so the instance is a part of
 /// the answer.
-pub(crate) async fn generation(
+pub(crate) async fn fetch_skill_generation(
     provider: &Instance,
     limit: Duration,
 ) -> Result<(u64, u64), CallError> {
@@ -322,7 +333,7 @@ async fn get_skill(
     limit: Duration,
 ) -> Result<SkillContent, CallError> {
     let request = serde_json::to_vec(&SkillRequest { skill_id: id.into() })
-        .map_err(|error| CallError::protocol(&error))?;
+        .map_err(|error| CallError::protocol_error(&error))?;
     let method = skill_interface::GET_SKILL_CONTENT;
     read(&provider.call(skill_interface::NAME, method, request, limit).await?)
 }

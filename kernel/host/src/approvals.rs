@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::home::Home;
-use crate::journal::{private_folder, whole_lines};
+use crate::journal::{create_private_dir, split_complete_lines};
 
 pub use details::{ApprovalDetails, approval_details};
 pub use record::{
@@ -148,7 +148,7 @@ impl Approvals {
         let path = approvals_file(home);
         let io = |error| io_error(&path, error);
         let folder = home.data_dir("kernel");
-        private_folder(&folder).map_err(io)?;
+        create_private_dir(&folder).map_err(io)?;
         let mut options = OpenOptions::new();
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
         options.read(true).append(true).create(true).mode(0o600).custom_flags(flags.cast_signed());
@@ -178,7 +178,7 @@ impl Approvals {
 
     /// Parses a journal; also returns the length of its whole lines.
     fn parse(path: &Path, bytes: &[u8]) -> Result<(Self, usize), ApprovalsError> {
-        let (lines, length) = whole_lines(bytes);
+        let (lines, length) = split_complete_lines(bytes);
         let mut records = Vec::with_capacity(lines.len());
         for (number, line) in lines.into_iter().enumerate() {
             let damaged = |reason: String| {
@@ -238,7 +238,7 @@ mod tests {
     fn home() -> (tempfile::TempDir, Home) {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::at(folder.path(), HomeSource::Argument).unwrap();
+        let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
         (folder, home)
     }
 

@@ -11,29 +11,29 @@ use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
 
 use crate::abi;
 use crate::admission;
-use crate::agents::{Agent, AgentProblem, Resolved};
+use crate::agents::{Agent, AgentError, ResolvedInstructions};
 use crate::approvals::{ApprovalKind, ApprovalRecord, changed_tools, retire_installed_record};
 use crate::builder::{ExtensionBuilder, NoBuilder};
-use crate::callbacks::Callbacks;
+use crate::callbacks::HostCallbacks;
 use crate::context_chain::ContextChain;
 use crate::data_dir::secure_data_dir;
-use crate::discovery::{self, Discovered, FoundManifest};
+use crate::discovery::{self, DiscoveredManifest, DiscoveryResult};
 use crate::error::CallError;
 use crate::events::topic;
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::instance::Instance;
-use crate::kernel::{ADDED, Kernel, Limits, Shared, State};
+use crate::kernel::{ADDED, Kernel, KernelLimits, KernelShared, KernelState};
 use crate::loader;
 use crate::model::{ModelSource, NoModels};
-use crate::process::{NoProcesses, ProcessSource};
-use crate::remote::Remote;
-use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
+use crate::process::{NoProcesses, ProcessLauncher};
+use crate::remote::ExtensionBackend;
+use crate::report::{LoadPhase, LoadRejection, LoadReport, LoadedAgent};
 use crate::runtime::kernel_tools;
 use crate::scheduler;
-use crate::secrets::Secrets;
+use crate::secrets::SecretStore;
 use crate::settings::Settings;
-use crate::tools::ToolProblem;
+use crate::tools::ToolError;
 
 /// Ids that mean something of the kernel's where `uses_tools` names them.
 pub(crate) const RESERVED: [&str; 2] = [kernel_tools::OWNER, ADDED];
@@ -50,11 +50,11 @@ pub struct BootOptions {
     /// What belongs to the executable, where it was found.
     pub installation: Option<Installation>,
     /// How long to wait for extensions.
-    pub limits: Limits,
+    pub limits: KernelLimits,
     /// Where agents' models come from.
     pub models: Arc<dyn ModelSource>,
     /// What starts process extensions.
-    pub processes: Arc<dyn ProcessSource>,
+    pub processes: Arc<dyn ProcessLauncher>,
     /// Somebody starts the kernel again when it ends and wants that.
     pub supervised: bool,
     /// What builds extensions.
@@ -71,8 +71,8 @@ impl BootOptions {
             home,
             settings,
             settings_file: None,
-            installation: Installation::of_current_exe(),
-            limits: Limits::default(),
+            installation: Installation::from_current_exe(),
+            limits: KernelLimits::default(),
             models: Arc::new(NoModels),
             processes: Arc::new(NoProcesses),
             supervised: false,
@@ -83,21 +83,21 @@ impl BootOptions {
 }
 
 /// Why one extension was not loaded.
-pub(crate) struct LoadFailure {
-    pub(crate) phase: Phase,
+pub(crate) struct ExtensionLoadError {
+    pub(crate) phase: LoadPhase,
     pub(crate) reason: String,
     pub(crate) hint: String,
 }
 
-impl LoadFailure {
-    pub(crate) fn call(phase: Phase, error: CallError) -> Self {
+impl ExtensionLoadError {
+    pub(crate) fn from_call_error(phase: LoadPhase, error: CallError) -> Self {
         Self { phase, reason: error.message, hint: error.hint }
     }
 
-    pub(crate) fn tools(problems: &[ToolProblem]) -> Self {
+    pub(crate) fn from_tool_errors(problems: &[ToolError]) -> Self {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        let hints = ToolProblem::hints(problems);
-        Self { phase: Phase::Wire, reason: lines.join("\n"), hint: hints }
+        let hints = ToolError::hints(problems);
+        Self { phase: LoadPhase::Wire, reason: lines.join("\n"), hint: hints }
     }
 }
 
@@ -112,20 +112,20 @@ impl Kernel {
         let retired = retire_installed_record(&options.home);
         let (home, installation) = (options.home.clone(), options.installation.clone());
         let shadowing = options.settings.allow_shadowing.clone();
-        let looked = blocking(move || {
+        let looked = spawn_blocking(move || {
             discovery::discover_admitted(&home, installation.as_ref(), &shadowing, None)
         });
-        let mut found = looked.await.unwrap_or_else(|error| Discovered {
+        let mut found = looked.await.unwrap_or_else(|error| DiscoveryResult {
             notes: vec![format!("no manifest was read: {error}")],
-            ..Discovered::default()
+            ..DiscoveryResult::default()
         });
         found.notes.extend(retired);
-        let (secrets, secrets_note) = Secrets::read(options.home.root());
+        let (secrets, secrets_note) = SecretStore::load(options.home.root());
         found.notes.extend(repaired);
         found.notes.extend(recovered);
         found.notes.extend(secrets_note);
         found.notes.extend(unknown_extensions(&options.settings, &found));
-        let kernel = Self { shared: Arc::new(Shared::new(options, secrets)) };
+        let kernel = Self { shared: Arc::new(KernelShared::new(options, secrets)) };
         kernel.load_all(found).await;
         kernel
     }
@@ -146,8 +146,8 @@ impl Kernel {
 
     /// Loads everything that can be, in dependency order, and publishes each as soon as it is wired:
     /// a later extension may call an earlier one while it starts.
-    async fn load_all(&self, found: Discovered) {
-        let Discovered { manifests, rejected, notes, unapproved: _ } = found;
+    async fn load_all(&self, found: DiscoveryResult) {
+        let DiscoveryResult { manifests, rejected, notes, unapproved: _ } = found;
         let all: Vec<_> = manifests.values().map(|found| &*found.manifest).collect();
         // What agents write never takes a name from what an operator has installed.
         let plan = plan::order_with_precedence(&all, |id| !manifests[id].is_in_sandbox());
@@ -162,11 +162,11 @@ impl Kernel {
                 }
                 _ => None,
             });
-            report.rejected.push(reject(
+            report.rejected.push(to_rejection(
                 &manifests,
                 id,
-                LoadFailure {
-                    phase: Phase::Plan,
+                ExtensionLoadError {
+                    phase: LoadPhase::Plan,
                     reason: lines.join("\n"),
                     hint: match known {
                         Some(known) => format!("see `{}` in: skillhost ext doctor", known.id),
@@ -183,15 +183,16 @@ impl Kernel {
         let settings = self.shared.settings.load_full();
         let (added, shipped): (Vec<_>, Vec<_>) =
             manifests.values().partition(|found| found.is_in_sandbox());
-        let ids = |found: Vec<&FoundManifest>| {
+        let ids = |found: Vec<&DiscoveredManifest>| {
             Arc::new(found.into_iter().map(|found| found.manifest.id.clone()).collect())
         };
-        let mut state = State { added: ids(added), shipped: ids(shipped), ..State::default() };
+        let mut state =
+            KernelState { added: ids(added), shipped: ids(shipped), ..KernelState::default() };
         let mut agents = Vec::new();
         for id in &plan.order {
             let found = &manifests[id];
             let failed = self.failed_dependency(&state, &report, found);
-            let reserved = RESERVED.contains(&id.as_str()).then(|| reserved(id));
+            let reserved = RESERVED.contains(&id.as_str()).then(|| reserved_id_error(id));
             let outcome = match (reserved.or(failed), &found.manifest.kind) {
                 (Some(failure), _) => Err(failure),
                 (None, ExtensionKind::Agent(_)) => {
@@ -205,24 +206,24 @@ impl Kernel {
             match outcome {
                 Ok(instance) => match state.take_tools(&instance) {
                     Ok(()) => {
-                        report.loaded.push(instance.report());
+                        report.loaded.push(instance.to_report());
                         report.notes.extend(self.missing_secrets(found));
                         report.notes.extend(instance.unknown_exports());
-                        report.notes.extend(scheduler::impossible(&instance));
-                        report.notes.extend(instance.unheard());
+                        report.notes.extend(scheduler::find_unrunnable(&instance));
+                        report.notes.extend(instance.unhandled_topics());
                         state.order.push(id.clone());
                         state.instances.insert(id.clone(), Arc::new(instance));
-                        state.chain = ContextChain::of(state.instances.values());
+                        state.chain = ContextChain::from_instances(state.instances.values());
                         self.shared.state.store(Arc::new(state.clone()));
                     }
                     Err(problems) => {
                         report.note_rejected_tools(&instance);
-                        Arc::new(instance).end(&self.shared.limits).await;
-                        let failure = LoadFailure::tools(&problems);
-                        report.rejected.push(reject(&manifests, id, failure));
+                        Arc::new(instance).shutdown(&self.shared.limits).await;
+                        let failure = ExtensionLoadError::from_tool_errors(&problems);
+                        report.rejected.push(to_rejection(&manifests, id, failure));
                     }
                 },
-                Err(failure) => report.rejected.push(reject(&manifests, id, failure)),
+                Err(failure) => report.rejected.push(to_rejection(&manifests, id, failure)),
             }
         }
         let agents = self.wire_agents(&mut state, &mut report, &manifests, agents);
@@ -239,9 +240,9 @@ impl Kernel {
     /// can be resolved.
     fn wire_agents<'m>(
         &self,
-        state: &mut State,
+        state: &mut KernelState,
         report: &mut LoadReport,
-        manifests: &'m BTreeMap<ExtensionId, FoundManifest>,
+        manifests: &'m BTreeMap<ExtensionId, DiscoveredManifest>,
         agents: Vec<&'m ExtensionId>,
     ) -> Vec<&'m ExtensionId> {
         let mut wired = Vec::new();
@@ -255,11 +256,11 @@ impl Kernel {
             match taken {
                 Ok(()) => wired.push(id),
                 Err(problems) => {
-                    let failure = LoadFailure::tools(&problems);
+                    let failure = ExtensionLoadError::from_tool_errors(&problems);
                     let (reason, hint) = (failure.reason.clone(), failure.hint.clone());
-                    let resolved = Resolved::failed(AgentProblem { reason, hint });
+                    let resolved = ResolvedInstructions::from_error(AgentError { reason, hint });
                     state.agents.insert(id.clone(), Arc::new(Agent::new(found, resolved)));
-                    report.rejected.push(reject(manifests, id, failure));
+                    report.rejected.push(to_rejection(manifests, id, failure));
                 }
             }
         }
@@ -269,17 +270,17 @@ impl Kernel {
     /// Hard dependents of an extension that failed fail with it.
     fn failed_dependency(
         &self,
-        state: &State,
+        state: &KernelState,
         report: &LoadReport,
-        found: &FoundManifest,
-    ) -> Option<LoadFailure> {
+        found: &DiscoveredManifest,
+    ) -> Option<ExtensionLoadError> {
         let failed = |id: &ExtensionId| report.rejected.iter().any(|r| r.id == id.as_str());
         let needed = found.manifest.depends_on.iter().filter(|needed| !needed.optional);
         let missing = needed
             .map(|needed| &needed.id)
             .find(|id| !state.instances.contains_key(*id) && failed(id))?;
-        Some(LoadFailure {
-            phase: Phase::Plan,
+        Some(ExtensionLoadError {
+            phase: LoadPhase::Plan,
             reason: format!("depends on `{missing}`, which could not be loaded"),
             hint: format!("see `{missing}` in: skillhost ext doctor"),
         })
@@ -288,14 +289,14 @@ impl Kernel {
     /// Probe, open, create, start, describe: everything before the kernel's tables are touched.
     pub(crate) async fn load(
         &self,
-        found: &FoundManifest,
+        found: &DiscoveredManifest,
         settings: &Settings,
-    ) -> Result<Instance, LoadFailure> {
-        if found.path.starts_with(self.shared.home.extensions()) && found.copy.is_none() {
+    ) -> Result<Instance, ExtensionLoadError> {
+        if found.path.starts_with(self.shared.home.extensions_dir()) && found.copy.is_none() {
             // Only what was admitted has a copy; nothing is used from where agents write. A trial
             // has a home of its own.
-            return Err(LoadFailure {
-                phase: Phase::Approve,
+            return Err(ExtensionLoadError {
+                phase: LoadPhase::Approve,
                 reason: "it is not approved".to_owned(),
                 hint: admission::approve(&found.manifest.id),
             });
@@ -310,9 +311,9 @@ impl Kernel {
             }
             ExtensionKind::Agent(_) => unreachable!("only libraries and processes are loaded"),
         };
-        let setup = |mut failure: LoadFailure| {
+        let setup = |mut failure: ExtensionLoadError| {
             // Its own code has run, and may miss what an operator has to do.
-            if failure.phase >= Phase::New
+            if failure.phase >= LoadPhase::New
                 && let Some(instructions) = &found.manifest.setup_instructions
             {
                 failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
@@ -320,10 +321,10 @@ impl Kernel {
             failure
         };
         let mut instance = created.map_err(setup)?;
-        let call = |phase| move |error| LoadFailure::call(phase, error);
+        let call = |phase| move |error| ExtensionLoadError::from_call_error(phase, error);
         let described = match instance.start(limits).await {
-            Ok(()) => instance.describe(limits).await.map_err(call(Phase::Wire)),
-            Err(error) => Err(call(Phase::Start)(error)),
+            Ok(()) => instance.load_metadata(limits).await.map_err(call(LoadPhase::Wire)),
+            Err(error) => Err(call(LoadPhase::Start)(error)),
         };
         let described = described.and_then(|()| match &found.approval {
             Some(record) => check_approved_tools(record, &instance.specs),
@@ -332,7 +333,7 @@ impl Kernel {
         match described {
             Ok(()) => Ok(instance),
             Err(failure) => {
-                Arc::new(instance).end(limits).await;
+                Arc::new(instance).shutdown(limits).await;
                 Err(setup(failure))
             }
         }
@@ -341,21 +342,22 @@ impl Kernel {
     /// Finds, checks and opens a library, and lets it create its extension.
     async fn create_library(
         &self,
-        found: &FoundManifest,
+        found: &DiscoveredManifest,
         settings: &Settings,
         entrypoint: &str,
-    ) -> Result<Instance, LoadFailure> {
+    ) -> Result<Instance, ExtensionLoadError> {
         let manifest = &found.manifest;
         let limits = &self.shared.limits;
-        let opening = |error: loader::LoadError| LoadFailure {
-            phase: if error.before_open() { Phase::Probe } else { Phase::Open },
+        let opening = |error: loader::LibraryLoadError| ExtensionLoadError {
+            phase: if error.is_before_open() { LoadPhase::Probe } else { LoadPhase::Open },
             reason: error.to_string(),
             hint: error.hint(),
         };
         let shown = found.path.parent().unwrap_or(Path::new("."));
         let path = match found.is_in_sandbox() {
-            true => loader::find_beside(entrypoint, found.folder(), shown).map_err(opening)?,
-            false => loader::find(&manifest.id, entrypoint, found.folder()).map_err(opening)?,
+            true => loader::find_beside(entrypoint, found.directory(), shown).map_err(opening)?,
+            false => loader::find_library(&manifest.id, entrypoint, found.directory())
+                .map_err(opening)?,
         };
         // Where people know it, not where it was copied to.
         let library = match &found.copy {
@@ -365,54 +367,68 @@ impl Kernel {
         let copies = self.shared.home.data_dir("kernel");
         let (known, pin) = (library.clone(), manifest.sha256);
         // Its constructors run, and may never return.
-        let open = blocking(move || loader::open(&path, &known, &copies, pin.as_ref()));
+        let open =
+            spawn_blocking(move || loader::open_library(&path, &known, &copies, pin.as_ref()));
         let module = match tokio::time::timeout(limits.start, open).await {
-            Ok(opened) => {
-                opened.map_err(|error| LoadFailure::call(Phase::Open, error))?.map_err(opening)?
-            }
+            Ok(opened) => opened
+                .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Open, error))?
+                .map_err(opening)?,
             Err(_) => {
                 let reason = format!("was not opened within {} ms", limits.start.as_millis());
                 let hint = "its constructors must not wait".to_owned();
-                return Err(LoadFailure { phase: Phase::Open, reason, hint });
+                return Err(ExtensionLoadError { phase: LoadPhase::Open, reason, hint });
             }
         };
-        let init = self.init_of(found, settings);
-        let callbacks = Callbacks::new(manifest, Arc::downgrade(&self.shared));
+        let init = self.build_extension_init(found, settings);
+        let callbacks = HostCallbacks::new(manifest, Arc::downgrade(&self.shared));
         let runtime = tokio::runtime::Handle::current();
         let (build, timings) = (module.build.clone(), module.timings);
         // The author's `new` blocks, and may do so for ever.
-        let creating = blocking(move || abi::Remote::create(&module, callbacks, runtime, &init));
+        let creating = spawn_blocking(move || {
+            abi::LibraryExtension::create(&module, callbacks, runtime, &init)
+        });
         let remote = match tokio::time::timeout(limits.start, creating).await {
-            Ok(Ok(Ok(remote))) => Remote::Library(remote),
-            Ok(Ok(Err(error)) | Err(error)) => return Err(LoadFailure::call(Phase::New, error)),
+            Ok(Ok(Ok(remote))) => ExtensionBackend::Library(remote),
+            Ok(Ok(Err(error)) | Err(error)) => {
+                return Err(ExtensionLoadError::from_call_error(LoadPhase::New, error));
+            }
             Err(_) => {
                 let reason = format!("was not created within {} ms", limits.start.as_millis());
                 let hint = "move long work from `new` to `start` or the service".to_owned();
-                return Err(LoadFailure { phase: Phase::New, reason, hint });
+                return Err(ExtensionLoadError { phase: LoadPhase::New, reason, hint });
             }
         };
         Ok(Instance::new(Arc::clone(manifest), build, library, timings, remote))
     }
 
-    pub(crate) fn init_of(&self, found: &FoundManifest, settings: &Settings) -> ExtensionInit {
+    pub(crate) fn build_extension_init(
+        &self,
+        found: &DiscoveredManifest,
+        settings: &Settings,
+    ) -> ExtensionInit {
         let manifest = &found.manifest;
         ExtensionInit {
             id: manifest.id.to_string(),
             home: self.shared.home.root().to_owned(),
             data_dir: self.shared.home.data_dir(manifest.id.as_str()),
             share_dir: self.shared.installation.as_ref().and_then(|i| i.share_dir.clone()),
-            config: settings.config_of(manifest),
+            config: settings.extension_config(manifest),
             depends_on: manifest.depends_on.iter().map(|d| d.id.to_string()).collect(),
         }
     }
 
-    async fn add_agent(&self, state: &mut State, report: &mut LoadReport, found: &FoundManifest) {
+    async fn add_agent(
+        &self,
+        state: &mut KernelState,
+        report: &mut LoadReport,
+        found: &DiscoveredManifest,
+    ) {
         let manifest = &found.manifest;
         let resolved = self.resolve(state, found).await;
         match &resolved.problem {
-            Some(problem) => report.rejected.push(Rejection {
+            Some(problem) => report.rejected.push(LoadRejection {
                 id: manifest.id.to_string(),
-                phase: Phase::Resolve,
+                phase: LoadPhase::Resolve,
                 reason: problem.reason.clone(),
                 hint: problem.hint.clone(),
                 manifest: found.path.clone(),
@@ -445,13 +461,13 @@ impl Kernel {
             if let Some(kernel) = kernel.upgrade() {
                 let payload = serde_json::json!({ "id": id.as_str(), "reason": error.message });
                 tokio::spawn(async move {
-                    kernel.events.publish_own(topic::SERVICE_FAILED, &payload).await;
+                    kernel.events.publish_kernel_event(topic::SERVICE_FAILED, &payload).await;
                 });
             }
         });
     }
 
-    fn missing_secrets(&self, found: &FoundManifest) -> Option<String> {
+    fn missing_secrets(&self, found: &DiscoveredManifest) -> Option<String> {
         let missing: Vec<_> = found
             .manifest
             .secrets
@@ -474,7 +490,7 @@ impl Kernel {
 }
 
 /// Runs blocking work off the async workers; a panic becomes an error.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub(crate) async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {
     tokio::task::spawn_blocking(work)
@@ -482,12 +498,12 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))
 }
 
-fn reject(
-    manifests: &BTreeMap<ExtensionId, FoundManifest>,
+fn to_rejection(
+    manifests: &BTreeMap<ExtensionId, DiscoveredManifest>,
     id: &ExtensionId,
-    failure: LoadFailure,
-) -> Rejection {
-    Rejection {
+    failure: ExtensionLoadError,
+) -> LoadRejection {
+    LoadRejection {
         id: id.to_string(),
         phase: failure.phase,
         reason: failure.reason,
@@ -498,23 +514,26 @@ fn reject(
 
 /// An agent whose dependencies failed is still an agent: asking for it says what is wrong with it.
 fn keep_rejected_agents(
-    state: &mut State,
+    state: &mut KernelState,
     report: &LoadReport,
-    manifests: &BTreeMap<ExtensionId, FoundManifest>,
+    manifests: &BTreeMap<ExtensionId, DiscoveredManifest>,
 ) {
-    for rejection in report.rejected.iter().filter(|r| r.phase == Phase::Plan) {
+    for rejection in report.rejected.iter().filter(|r| r.phase == LoadPhase::Plan) {
         let found = manifests.get(rejection.id.as_str());
         if let Some(found) = found.filter(|found| found.manifest.agent().is_some()) {
             let problem =
-                AgentProblem { reason: rejection.reason.clone(), hint: rejection.hint.clone() };
-            let agent = Arc::new(Agent::new(found, Resolved::failed(problem)));
+                AgentError { reason: rejection.reason.clone(), hint: rejection.hint.clone() };
+            let agent = Arc::new(Agent::new(found, ResolvedInstructions::from_error(problem)));
             state.agents.insert(found.manifest.id.clone(), agent);
         }
     }
 }
 
 /// Compares the tools that an extension lists with those that were approved with its files.
-fn check_approved_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> Result<(), LoadFailure> {
+fn check_approved_tools(
+    record: &ApprovalRecord,
+    tools: &[ToolSpec],
+) -> Result<(), ExtensionLoadError> {
     let reason = match (&record.tools, record.kind) {
         (None, ApprovalKind::Process) => "its tools were not approved with its files".to_owned(),
         _ => match changed_tools(record, tools) {
@@ -523,18 +542,18 @@ fn check_approved_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> Result<(
         },
     };
     let hint = format!("look at it and approve it: skillhost ext approve {}", record.id);
-    Err(LoadFailure { phase: Phase::Approve, reason, hint })
+    Err(ExtensionLoadError { phase: LoadPhase::Approve, reason, hint })
 }
 
-fn reserved(id: &ExtensionId) -> LoadFailure {
-    LoadFailure {
-        phase: Phase::Plan,
+fn reserved_id_error(id: &ExtensionId) -> ExtensionLoadError {
+    ExtensionLoadError {
+        phase: LoadPhase::Plan,
         reason: format!("the id `{id}` is the kernel's own"),
         hint: "choose another id".to_owned(),
     }
 }
 
-fn unknown_extensions(settings: &Settings, found: &Discovered) -> Vec<String> {
+fn unknown_extensions(settings: &Settings, found: &DiscoveryResult) -> Vec<String> {
     let known =
         |id: &str| found.manifests.contains_key(id) || found.rejected.iter().any(|r| r.id == id);
     settings

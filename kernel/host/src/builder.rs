@@ -26,14 +26,14 @@ pub trait ExtensionBuilder: Send + Sync {
     ///
     /// # Errors
     /// Everything that is refused, with file and line.
-    async fn inspect(&self, id: &ExtensionId) -> Result<BuildPlan, CallError>;
+    async fn plan_build(&self, id: &ExtensionId) -> Result<BuildPlan, CallError>;
 
     /// Builds exactly what the plan holds, and tries the result in a process of its own. Installs
     /// nothing. A dropped future ends every process that was started.
     ///
     /// # Errors
     /// The compiler's messages, or what went wrong in the trial.
-    async fn make(&self, plan: &BuildPlan) -> Result<Candidate, CallError>;
+    async fn build(&self, plan: &BuildPlan) -> Result<BuildCandidate, CallError>;
 
     /// Puts what was made in its place and records that it is approved; the build that was there
     /// before is kept. After a crash at any step, [`ExtensionBuilder::recover`] leaves either the old
@@ -45,7 +45,7 @@ pub trait ExtensionBuilder: Send + Sync {
     async fn install(
         &self,
         plan: &BuildPlan,
-        made: &Candidate,
+        made: &BuildCandidate,
         approver: &Approver,
     ) -> Result<(), CallError>;
 
@@ -54,11 +54,11 @@ pub trait ExtensionBuilder: Send + Sync {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when there was none.
-    async fn roll_back(
+    async fn rollback(
         &self,
         id: &ExtensionId,
         approver: &Approver,
-    ) -> Result<RolledBack, CallError>;
+    ) -> Result<RollbackOutcome, CallError>;
 }
 
 /// What would be built.
@@ -106,7 +106,7 @@ impl fmt::Debug for BuildPlan {
 
 /// A build that was tried and is not installed.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct BuildCandidate {
     /// The tools it has.
     pub tools: Vec<ToolSpec>,
     /// It was not asked for its tools, because it needs other extensions.
@@ -123,7 +123,7 @@ pub struct Candidate {
 
 /// An extension that was built and installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Built {
+pub struct BuildOutcome {
     /// The extension.
     pub id: ExtensionId,
     /// Version of the build.
@@ -152,7 +152,7 @@ pub struct BuildPreview {
 
 /// A build that is in place again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RolledBack {
+pub struct RollbackOutcome {
     /// The extension.
     pub id: ExtensionId,
     /// sha256 of the library that was in place.
@@ -171,7 +171,7 @@ pub struct RolledBack {
 pub(crate) struct NoBuilder;
 
 impl NoBuilder {
-    fn refused<T>() -> Result<T, CallError> {
+    fn unavailable_error<T>() -> Result<T, CallError> {
         Err(CallError::new(ErrorKind::Unavailable, "this kernel builds no extensions"))
     }
 }
@@ -182,19 +182,24 @@ impl ExtensionBuilder for NoBuilder {
         Vec::new()
     }
 
-    async fn inspect(&self, _: &ExtensionId) -> Result<BuildPlan, CallError> {
-        Self::refused()
+    async fn plan_build(&self, _: &ExtensionId) -> Result<BuildPlan, CallError> {
+        Self::unavailable_error()
     }
 
-    async fn make(&self, _: &BuildPlan) -> Result<Candidate, CallError> {
-        Self::refused()
+    async fn build(&self, _: &BuildPlan) -> Result<BuildCandidate, CallError> {
+        Self::unavailable_error()
     }
 
-    async fn install(&self, _: &BuildPlan, _: &Candidate, _: &Approver) -> Result<(), CallError> {
-        Self::refused()
+    async fn install(
+        &self,
+        _: &BuildPlan,
+        _: &BuildCandidate,
+        _: &Approver,
+    ) -> Result<(), CallError> {
+        Self::unavailable_error()
     }
 
-    async fn roll_back(&self, _: &ExtensionId, _: &Approver) -> Result<RolledBack, CallError> {
-        Self::refused()
+    async fn rollback(&self, _: &ExtensionId, _: &Approver) -> Result<RollbackOutcome, CallError> {
+        Self::unavailable_error()
     }
 }

@@ -12,14 +12,14 @@ use skillhost_manifest::ExtensionId;
 
 use crate::error::CallError;
 use crate::events::topic;
-use crate::kernel::{Kernel, Shared};
+use crate::kernel::{Kernel, KernelShared};
 
 /// The kernel as one extension may use it.
-pub(crate) struct Callbacks {
+pub(crate) struct HostCallbacks {
     extension: ExtensionId,
     depends_on: Vec<ExtensionId>,
     secrets: Vec<String>,
-    kernel: Weak<Shared>,
+    kernel: Weak<KernelShared>,
 }
 
 /// A log event of an extension.
@@ -47,8 +47,8 @@ macro_rules! at_level {
     };
 }
 
-impl Callbacks {
-    pub(crate) fn new(manifest: &skillhost_manifest::Manifest, kernel: Weak<Shared>) -> Self {
+impl HostCallbacks {
+    pub(crate) fn new(manifest: &skillhost_manifest::Manifest, kernel: Weak<KernelShared>) -> Self {
         Self {
             extension: manifest.id.clone(),
             depends_on: manifest.depends_on.iter().map(|needed| needed.id.clone()).collect(),
@@ -77,8 +77,8 @@ impl Callbacks {
                     tracing::Level::$level,
                     id = %self.extension,
                     origin = event.target,
-                    spans = given(event.spans),
-                    fields = given(event.fields),
+                    spans = non_empty(event.spans),
+                    fields = non_empty(event.fields),
                     call_id = (event.call_id != 0).then_some(event.call_id),
                     location,
                     "{}",
@@ -90,7 +90,7 @@ impl Callbacks {
     }
 
     pub(crate) async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>, CallError> {
-        let kernel = self.kernel.upgrade().ok_or_else(shutting_down)?;
+        let kernel = self.kernel.upgrade().ok_or_else(shutdown_error)?;
         match method {
             host_method::EMIT => {
                 let mut event: Event = read(payload)?;
@@ -105,7 +105,7 @@ impl Callbacks {
             }
             host_method::NEXT_EVENT => {
                 let SubscriptionId { id } = read(payload)?;
-                write(&*kernel.events.next(&self.extension, id).await?)
+                write(&*kernel.events.next_event(&self.extension, id).await?)
             }
             host_method::UNSUBSCRIBE => {
                 let SubscriptionId { id } = read(payload)?;
@@ -121,7 +121,9 @@ impl Callbacks {
                 let task: AgentTask = read(payload)?;
                 write(&Kernel { shared: kernel }.run_task(task).await?)
             }
-            host_method::NOTIFY => self.say(&kernel, topic::NOTICE, payload).map(|_| Vec::new()),
+            host_method::NOTIFY => {
+                self.publish_notice(&kernel, topic::NOTICE, payload).map(|_| Vec::new())
+            }
             host_method::REQUEST_RESTART => {
                 let UserNotice { text } = read(payload)?;
                 let kernel = Kernel { shared: kernel };
@@ -151,7 +153,7 @@ impl Callbacks {
 
     async fn call_provider(
         &self,
-        kernel: &Shared,
+        kernel: &KernelShared,
         path: &str,
         payload: &[u8],
     ) -> Result<Vec<u8>, CallError> {
@@ -168,7 +170,7 @@ impl Callbacks {
             )
             .with_hint(format!("add `depends_on: [{extension}]` to the manifest")));
         }
-        let found = kernel.pin(|state| match state.instances.get(extension) {
+        let found = kernel.pin_state(|state| match state.instances.get(extension) {
             Some(instance) => instance.pin().map(Some),
             None => Some(None),
         });
@@ -179,21 +181,26 @@ impl Callbacks {
     }
 
     /// Publishes a line, attributed to the extension; returns how many listen outside of extensions.
-    fn say(&self, kernel: &Shared, topic: &str, payload: &[u8]) -> Result<usize, CallError> {
+    fn publish_notice(
+        &self,
+        kernel: &KernelShared,
+        topic: &str,
+        payload: &[u8],
+    ) -> Result<usize, CallError> {
         let notice: UserNotice = read(payload)?;
         let payload = serde_json::value::to_raw_value(&notice)
-            .map_err(|error| CallError::protocol(&error))?;
+            .map_err(|error| CallError::protocol_error(&error))?;
         let source = self.extension.to_string();
-        Ok(kernel.events.tell(Event::new(topic, source, payload)))
+        Ok(kernel.events.notify_listeners(Event::new(topic, source, payload)))
     }
 }
 
 /// An empty text is not worth a field.
-fn given(text: &str) -> Option<&str> {
+fn non_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-fn shutting_down() -> CallError {
+fn shutdown_error() -> CallError {
     CallError::new(ErrorKind::Unavailable, "the kernel shuts down")
 }
 
@@ -204,7 +211,7 @@ fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, CallError> {
 }
 
 fn write<T: Serialize>(value: &T) -> Result<Vec<u8>, CallError> {
-    serde_json::to_vec(value).map_err(|error| CallError::protocol(&error))
+    serde_json::to_vec(value).map_err(|error| CallError::protocol_error(&error))
 }
 
 #[cfg(test)]
@@ -214,20 +221,20 @@ mod tests {
     use super::*;
     use crate::boot::BootOptions;
     use crate::home::{Home, HomeSource};
-    use crate::secrets::Secrets;
+    use crate::secrets::SecretStore;
     use crate::settings::Settings;
 
     /// What a kernel without extensions answers to an extension with this `depends_on`.
     async fn answer(depends_on: &str, method: &str) -> (ErrorKind, String) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::at(folder.path(), HomeSource::Argument).unwrap();
+        let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
         let options =
             BootOptions { installation: None, ..BootOptions::new(home, Settings::default()) };
-        let kernel = Arc::new(Shared::new(options, Secrets::default()));
+        let kernel = Arc::new(KernelShared::new(options, SecretStore::default()));
         let manifest = format!("id: b\nname: b\nentrypoint: b\ndepends_on: {depends_on}\n");
         let manifest = skillhost_manifest::parse_manifest(&manifest).unwrap();
-        let callbacks = Callbacks::new(&manifest, Arc::downgrade(&kernel));
+        let callbacks = HostCallbacks::new(&manifest, Arc::downgrade(&kernel));
         let error = callbacks.call(method, b"{}").await.unwrap_err();
         (error.kind, error.message)
     }

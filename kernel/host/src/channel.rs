@@ -4,22 +4,22 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Usage;
+use crate::model::TokenUsage;
 
 /// The other end of a run: a terminal, a program that reads JSON, another agent's run.
 #[async_trait]
 pub trait Channel: Send + Sync {
     /// Takes note of what happens. Must not block.
-    fn notice(&self, event: &RunEvent);
+    fn on_event(&self, event: &RunEvent);
 
-    /// Asks whether a tool may be called. Whoever cannot ask answers [`Decision::Refuse`]. The
+    /// Asks whether a tool may be called. Whoever cannot ask answers [`ApprovalDecision::Refuse`]. The
     /// kernel gives up after a time and takes that for a refusal.
-    async fn approve(&self, request: &ApprovalRequest) -> Decision;
+    async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision;
 
     /// Asks for a secret in a way that nobody else reads: what is typed is not shown, kept in no
     /// history and told to no model. Whoever cannot ask like that, as is assumed, refuses. The
     /// kernel gives up after a time and takes that for a refusal.
-    async fn secret(&self, ask: &SecretAsk) -> SecretReply {
+    async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {
         let _ = ask;
         SecretReply::Refused {
             reason: "nobody is there who could be asked for a secret".to_owned(),
@@ -29,7 +29,7 @@ pub trait Channel: Send + Sync {
 
 /// A secret that an agent asks for, to be typed where no model sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SecretAsk {
+pub struct SecretPrompt {
     /// The agent that asks.
     pub agent_id: String,
     /// The secret's name, which a manifest lists.
@@ -40,7 +40,7 @@ pub struct SecretAsk {
     pub reason: String,
 }
 
-/// What somebody said to a [`SecretAsk`]. It shows its value nowhere and cannot be serialised.
+/// What somebody said to a [`SecretPrompt`]. It shows its value nowhere and cannot be serialised.
 #[derive(Debug, Clone)]
 pub enum SecretReply {
     /// Here it is.
@@ -76,10 +76,10 @@ pub struct ApprovalRequest {
 /// What somebody said to an [`ApprovalRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum ApprovalDecision {
     /// This once.
     Once,
-    /// From now on in this session, for this tool; taken for [`Decision::Once`] where it
+    /// From now on in this session, for this tool; taken for [`ApprovalDecision::Once`] where it
     /// always asks.
     Session,
     /// No.
@@ -101,14 +101,14 @@ pub enum RunEvent {
         text: String,
     },
     /// The text of the reply so far is void; it comes again.
-    Restart {
+    ReplyRestarted {
         /// The agent.
         agent_id: String,
         /// Why.
         reason: String,
     },
     /// A tool is called.
-    ToolBegun {
+    ToolStarted {
         /// The agent.
         agent_id: String,
         /// The tool.
@@ -117,7 +117,7 @@ pub enum RunEvent {
         arguments: String,
     },
     /// A tool has answered.
-    ToolEnded {
+    ToolFinished {
         /// The agent.
         agent_id: String,
         /// The tool.
@@ -157,13 +157,13 @@ pub enum RunEvent {
         task: String,
     },
     /// One model request is over.
-    Used {
+    UsageReported {
         /// The agent.
         agent_id: String,
         /// The model, `provider/model`.
         model: String,
         /// What it used up.
-        usage: Usage,
+        usage: TokenUsage,
     },
     /// Something a person should know, such as a context provider that was left out.
     Note {

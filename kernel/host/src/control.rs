@@ -25,25 +25,26 @@ use crate::approvals::ApprovalSurface;
 use crate::error::{CallError, KernelError};
 use crate::home::{Environment, Home};
 use crate::kernel::{Kernel, TurnRequest};
-use crate::loader::hex;
+use crate::loader::to_hex;
 use crate::runtime::RunError;
-use crate::thread::Threads;
-use talk::Talked;
+use crate::thread::ThreadStore;
+use talk::MessageRequest;
 
 mod answers;
 mod endpoint;
 mod talk;
 
 pub use answers::{
-    AgentDetails, AgentState, AgentSummary, Diagnosis, FailedListing, Health, ToolListing,
+    AgentDetails, AgentStatus, AgentSummary, ExtensionDiagnosis, ExtensionHealth, FailedListing,
+    ToolListing,
 };
-pub use talk::{Connection, Failure, FromKernel, Spoken, TalkRequest};
+pub use talk::{ClientMessage, MessageConnection, MessageError, ServerMessage, UserMessage};
 
 /// What can be asked of a kernel, running or the caller's own. Whoever can connect is the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
-pub enum Request {
-    /// Take a new build of an extension into use: answers [`crate::Reloaded`].
+pub enum ControlRequest {
+    /// Take a new build of an extension into use: answers [`crate::ReloadOutcome`].
     Reload {
         /// The extension.
         id: String,
@@ -64,7 +65,7 @@ pub enum Request {
         #[serde(default = "command_line")]
         surface: ApprovalSurface,
     },
-    /// Take the build before back: answers [`crate::RolledBack`].
+    /// Take the build before back: answers [`crate::RollbackOutcome`].
     RollBack {
         /// The extension.
         id: String,
@@ -107,7 +108,7 @@ pub enum Request {
         id: String,
     },
     /// Say something in a thread: a conversation follows, see [`Connection`].
-    Talk(TalkRequest),
+    Talk(UserMessage),
     /// Hear what becomes of what was said in a thread and is not answered yet, as for `Talk`.
     Attach {
         /// The thread.
@@ -122,11 +123,11 @@ pub enum Request {
     },
     /// Say what was loaded and what was not: answers [`crate::LoadReport`].
     Report,
-    /// The report, and every library asked for its health: answers [`Diagnosis`].
+    /// The report, and every library asked for its health: answers [`ExtensionDiagnosis`].
     Diagnose,
     /// List schedules: answers a list of [`crate::ScheduleSummary`].
     Schedules,
-    /// Run a schedule now and wait for it: answers [`crate::Ran`].
+    /// Run a schedule now and wait for it: answers [`crate::ScheduleRunOutcome`].
     RunSchedule {
         /// The schedule, `extension/name`.
         id: String,
@@ -140,7 +141,7 @@ fn command_line() -> ApprovalSurface {
 /// What a running kernel answers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
+pub enum ControlResponse {
     /// The result, as the request says.
     Done(Box<RawValue>),
     /// It was not done.
@@ -162,7 +163,7 @@ const LONGEST_ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
 /// The socket of a home.
 #[must_use]
 pub fn socket_path(home: &Home, environment: &Environment) -> Option<PathBuf> {
-    let name = hex(&Sha256::digest(home.root().as_os_str().as_encoded_bytes())[..8]);
+    let name = to_hex(&Sha256::digest(home.root().as_os_str().as_encoded_bytes())[..8]);
     environment.socket_dir().map(|folder| folder.join(format!("{name}.sock")))
 }
 
@@ -205,7 +206,7 @@ impl ControlServer {
                     failed = 0;
                     let kernel = kernel.clone();
                     tokio::spawn(async move {
-                        if let Err(error) = answer(stream, &kernel, permit).await {
+                        if let Err(error) = handle_connection(stream, &kernel, permit).await {
                             tracing::debug!(%error, "a control connection ended early");
                         }
                     });
@@ -234,7 +235,7 @@ impl Drop for ControlServer {
     }
 }
 
-async fn answer(
+async fn handle_connection(
     stream: UnixStream,
     kernel: &Kernel,
     silent: OwnedSemaphorePermit,
@@ -250,20 +251,21 @@ async fn answer(
         // Whoever asked is gone, and would take what is done now for not done.
         return Ok(());
     }
-    let reply = match serde_json::from_str::<Request>(&request) {
-        Ok(Request::Talk(said)) => {
-            return talk::serve(kernel, Talked::Talk(said), read, write).await;
+    let reply = match serde_json::from_str::<ControlRequest>(&request) {
+        Ok(ControlRequest::Talk(said)) => {
+            return talk::serve_messages(kernel, MessageRequest::Talk(said), read, write).await;
         }
-        Ok(Request::Attach { thread }) => {
-            return talk::serve(kernel, Talked::Attach { thread }, read, write).await;
+        Ok(ControlRequest::Attach { thread }) => {
+            return talk::serve_messages(kernel, MessageRequest::Attach { thread }, read, write)
+                .await;
         }
         // A build is given up with whoever wanted it; everything else is done in no time.
-        Ok(request @ Request::Build { .. }) => tokio::select! {
-            () = gone(&mut read) => return Ok(()),
-            done = perform(kernel, request) => reply(done),
+        Ok(request @ ControlRequest::Build { .. }) => tokio::select! {
+            () = wait_for_disconnect(&mut read) => return Ok(()),
+            done = execute_request(kernel, request) => to_response(done),
         },
-        Ok(request) => reply(perform(kernel, request).await),
-        Err(error) => Reply::Failed(
+        Ok(request) => to_response(execute_request(kernel, request).await),
+        Err(error) => ControlResponse::Failed(
             CallError::new(ErrorKind::Protocol, format!("the request is unreadable: {error}"))
                 .with_hint("start `skillhost run` again if it is of another version"),
         ),
@@ -276,18 +278,18 @@ async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-fn reply(done: Result<Box<RawValue>, KernelError>) -> Reply {
+fn to_response(done: Result<Box<RawValue>, KernelError>) -> ControlResponse {
     match done {
-        Ok(value) => Reply::Done(value),
+        Ok(value) => ControlResponse::Done(value),
         Err(error) => {
             let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
-            Reply::Failed(CallError { kind, message, hint })
+            ControlResponse::Failed(CallError { kind, message, hint })
         }
     }
 }
 
 /// Waits until the other end is closed.
-async fn gone(stream: &mut (impl AsyncRead + Unpin)) {
+async fn wait_for_disconnect(stream: &mut (impl AsyncRead + Unpin)) {
     let mut more = [0; 64];
     // Whoever has asked has nothing more to say.
     while stream.read(&mut more).await.is_ok_and(|read| read > 0) {}
@@ -297,47 +299,52 @@ async fn gone(stream: &mut (impl AsyncRead + Unpin)) {
 ///
 /// # Errors
 /// What the kernel's own function for it says.
-pub async fn perform(kernel: &Kernel, request: Request) -> Result<Box<RawValue>, KernelError> {
+pub async fn execute_request(
+    kernel: &Kernel,
+    request: ControlRequest,
+) -> Result<Box<RawValue>, KernelError> {
     match request {
-        Request::Reload { id } => json(&kernel.reload(&id).await?),
-        Request::PreviewBuild { id } => json(&kernel.preview_build(&id).await?),
-        Request::Build { id, sha256, surface } => {
-            json(&kernel.build_extension(&id, &sha256, surface).await?)
+        ControlRequest::Reload { id } => to_raw_json(&kernel.reload(&id).await?),
+        ControlRequest::PreviewBuild { id } => to_raw_json(&kernel.preview_build(&id).await?),
+        ControlRequest::Build { id, sha256, surface } => {
+            to_raw_json(&kernel.build_extension(&id, &sha256, surface).await?)
         }
-        Request::RollBack { id } => json(&kernel.roll_back_extension(&id).await?),
-        Request::Turn { agent, prompt } => {
+        ControlRequest::RollBack { id } => to_raw_json(&kernel.rollback_extension(&id).await?),
+        ControlRequest::Turn { agent, prompt } => {
             let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
-            json(&kernel.turn(&turn).await?)
+            to_raw_json(&kernel.compose_turn(&turn).await?)
         }
-        Request::InvokeFor { agent, tool, arguments } => {
-            json(&kernel.invoke_for(&agent, &tool, &arguments).await?)
+        ControlRequest::InvokeFor { agent, tool, arguments } => {
+            to_raw_json(&kernel.invoke_for_agent(&agent, &tool, &arguments).await?)
         }
-        Request::Invoke { context, tool, arguments } => {
-            json(&kernel.invoke(context, &tool, &arguments).await?)
+        ControlRequest::Invoke { context, tool, arguments } => {
+            to_raw_json(&kernel.invoke_tool_as(context, &tool, &arguments).await?)
         }
-        Request::Tools { agent } => json(&answers::tools(kernel, agent.as_deref()).await?),
-        Request::Agents => json(&answers::agents(kernel).await?),
-        Request::Agent { id } => json(&answers::agent(kernel, &id).await?),
-        Request::Activate { thread, skill } => {
-            let mut thread = Threads::of(kernel.home())
+        ControlRequest::Tools { agent } => {
+            to_raw_json(&answers::list_tools(kernel, agent.as_deref()).await?)
+        }
+        ControlRequest::Agents => to_raw_json(&answers::list_agents(kernel).await?),
+        ControlRequest::Agent { id } => to_raw_json(&answers::describe_agent(kernel, &id).await?),
+        ControlRequest::Activate { thread, skill } => {
+            let mut thread = ThreadStore::new(kernel.home())
                 .open(&thread)
                 .map_err(|error| CallError::from(RunError::from(error)))?;
             let active = kernel.activate_skill(&mut thread, &skill).await;
-            json(&active.map_err(CallError::from)?)
+            to_raw_json(&active.map_err(CallError::from)?)
         }
-        Request::Talk(_) | Request::Attach { .. } => {
+        ControlRequest::Talk(_) | ControlRequest::Attach { .. } => {
             let message = "a conversation is not one question and one answer";
             Err(CallError::new(ErrorKind::InvalidArgument, message).into())
         }
-        Request::Report => json(&*kernel.report()),
-        Request::Diagnose => json(&answers::diagnosis(kernel).await),
-        Request::Schedules => json(&kernel.schedules().await),
-        Request::RunSchedule { id } => json(&kernel.run_schedule(&id).await?),
+        ControlRequest::Report => to_raw_json(&*kernel.report()),
+        ControlRequest::Diagnose => to_raw_json(&answers::diagnose(kernel).await),
+        ControlRequest::Schedules => to_raw_json(&kernel.list_schedules().await),
+        ControlRequest::RunSchedule { id } => to_raw_json(&kernel.run_schedule(&id).await?),
     }
 }
 
-fn json<T: Serialize>(value: &T) -> Result<Box<RawValue>, KernelError> {
-    serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol(&error).into())
+fn to_raw_json<T: Serialize>(value: &T) -> Result<Box<RawValue>, KernelError> {
+    serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol_error(&error).into())
 }
 
 /// Why a request has no answer.
@@ -378,7 +385,7 @@ pub fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-impl Request {
+impl ControlRequest {
     /// Whether nothing happens twice where it is sent twice.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
@@ -408,7 +415,10 @@ impl Request {
 ///
 /// # Errors
 /// [`RequestError`]; [`RequestError::is_gone`] when none runs. Nothing is sent to another user.
-pub async fn request(path: &Path, request: &Request) -> Result<Reply, RequestError> {
+pub async fn send_request(
+    path: &Path,
+    request: &ControlRequest,
+) -> Result<ControlResponse, RequestError> {
     let mut stream = endpoint::connect(path).await.map_err(RequestError::NotSent)?;
     // A kernel does nothing about a line that is not whole.
     write_line(&mut stream, request).await.map_err(RequestError::NotSent)?;

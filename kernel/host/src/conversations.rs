@@ -11,53 +11,55 @@ use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::channel::{ApprovalRequest, Channel, Decision, RunEvent, SecretAsk, SecretReply};
-use crate::control::{FromKernel, Spoken, TalkRequest};
+use crate::channel::{
+    ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
+};
+use crate::control::{ClientMessage, ServerMessage, UserMessage};
 
 /// Every message that is not answered yet, as far as this kernel knows.
 #[derive(Default)]
-pub(crate) struct Conversations {
-    open: Mutex<HashMap<String, Arc<Conversation>>>,
+pub(crate) struct MessageChannels {
+    open: Mutex<HashMap<String, Arc<MessageChannel>>>,
 }
 
 /// The other end of a run: whoever is attached just now.
-pub(crate) struct Conversation {
-    said: TalkRequest,
+pub(crate) struct MessageChannel {
+    said: UserMessage,
     /// Gives the run up.
     pub(crate) cancel: CancellationToken,
-    state: Mutex<State>,
+    state: Mutex<ChannelState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ChannelState {
     /// Told without waiting: who is slow hears it later, and who is gone is forgotten.
-    attached: Vec<mpsc::UnboundedSender<FromKernel>>,
+    attached: Vec<mpsc::UnboundedSender<ServerMessage>>,
     /// What each agent has said of the reply that is coming in, for whoever comes in the middle.
     said: BTreeMap<String, String>,
-    questions: BTreeMap<u64, Question>,
+    questions: BTreeMap<u64, OpenQuestion>,
     asked: u64,
     /// How it ended.
-    last: Option<FromKernel>,
+    last: Option<ServerMessage>,
 }
 
 /// A question that nobody has answered.
-struct Question {
-    asked: FromKernel,
-    answer: oneshot::Sender<Answer>,
+struct OpenQuestion {
+    asked: ServerMessage,
+    answer: oneshot::Sender<QuestionAnswer>,
 }
 
 /// What somebody said to a question.
-pub(crate) enum Answer {
-    Decision(Decision),
+pub(crate) enum QuestionAnswer {
+    Decision(ApprovalDecision),
     Secret(SecretReply),
 }
 
-impl Conversations {
+impl MessageChannels {
     /// The conversation about a message; begun where there is none.
-    pub(crate) fn about(&self, said: &TalkRequest) -> Arc<Conversation> {
+    pub(crate) fn get_or_create(&self, said: &UserMessage) -> Arc<MessageChannel> {
         let mut open = lock(&self.open);
         let begun = || {
-            Arc::new(Conversation {
+            Arc::new(MessageChannel {
                 said: said.clone(),
                 cancel: CancellationToken::new(),
                 state: Mutex::default(),
@@ -67,37 +69,37 @@ impl Conversations {
     }
 
     /// The conversation in a thread that is not over, if there is one.
-    pub(crate) fn in_thread(&self, thread: &str) -> Option<Arc<Conversation>> {
+    pub(crate) fn find_by_thread(&self, thread: &str) -> Option<Arc<MessageChannel>> {
         lock(&self.open).values().find(|conversation| conversation.said.thread == thread).cloned()
     }
 
     /// Tells whoever is attached how it ended, and forgets the conversation.
-    pub(crate) fn end(&self, message_id: &str, last: FromKernel) {
+    pub(crate) fn close(&self, message_id: &str, last: ServerMessage) {
         if let Some(conversation) = lock(&self.open).remove(message_id) {
-            conversation.end(last);
+            conversation.close(last);
         }
     }
 
     /// Ends what is left when the kernel ends.
-    pub(crate) fn end_all(&self, last: &FromKernel) {
+    pub(crate) fn close_all(&self, last: &ServerMessage) {
         let all = std::mem::take(&mut *lock(&self.open));
         for conversation in all.into_values() {
-            conversation.end(last.clone());
+            conversation.close(last.clone());
         }
     }
 }
 
-impl Conversation {
+impl MessageChannel {
     /// Hears from now on what happens, after what is needed to follow it. The last line is the one
     /// that says how it ended.
-    pub(crate) fn attach(&self) -> mpsc::UnboundedReceiver<FromKernel> {
+    pub(crate) fn attach(&self) -> mpsc::UnboundedReceiver<ServerMessage> {
         let (sender, news) = mpsc::unbounded_channel();
         let mut state = lock(&self.state);
         // The other end is in this function.
-        let _ = sender.send(FromKernel::Hears(self.said.clone()));
+        let _ = sender.send(ServerMessage::Accepted(self.said.clone()));
         for (agent_id, text) in &state.said {
             let (agent_id, text) = (agent_id.clone(), text.clone());
-            let _ = sender.send(FromKernel::RunEvent(RunEvent::Text { agent_id, text }));
+            let _ = sender.send(ServerMessage::RunEvent(RunEvent::Text { agent_id, text }));
         }
         let questions = state.questions.values().map(|question| question.asked.clone());
         for line in questions.chain(state.last.clone()) {
@@ -110,30 +112,30 @@ impl Conversation {
     }
 
     /// Takes what somebody said to a question; of several answers the first counts.
-    pub(crate) fn answer(&self, said: Spoken) {
+    pub(crate) fn handle_client_message(&self, said: ClientMessage) {
         let (id, answer) = match said {
-            Spoken::Cancel => return self.cancel.cancel(),
-            Spoken::Answer { id, decision } => (id, Answer::Decision(decision)),
-            Spoken::Secret { id, value } => {
-                (id, Answer::Secret(SecretReply::Given(SecretString::from(value))))
+            ClientMessage::Cancel => return self.cancel.cancel(),
+            ClientMessage::Answer { id, decision } => (id, QuestionAnswer::Decision(decision)),
+            ClientMessage::Secret { id, value } => {
+                (id, QuestionAnswer::Secret(SecretReply::Given(SecretString::from(value))))
             }
-            Spoken::NoSecret { id, reason } => {
-                (id, Answer::Secret(SecretReply::Refused { reason }))
+            ClientMessage::SecretDeclined { id, reason } => {
+                (id, QuestionAnswer::Secret(SecretReply::Refused { reason }))
             }
         };
         let question = lock(&self.state).questions.remove(&id);
         if let Some(question) = question {
             // Whoever asked may have given up.
             let _ = question.answer.send(answer);
-            self.tell(&FromKernel::GivenUp { id });
+            self.broadcast(&ServerMessage::QuestionWithdrawn { id });
         }
     }
 
-    fn tell(&self, line: &FromKernel) {
+    fn broadcast(&self, line: &ServerMessage) {
         lock(&self.state).attached.retain(|sender| sender.send(line.clone()).is_ok());
     }
 
-    fn end(&self, last: FromKernel) {
+    fn close(&self, last: ServerMessage) {
         let mut state = lock(&self.state);
         for sender in state.attached.drain(..) {
             let _ = sender.send(last.clone());
@@ -142,67 +144,71 @@ impl Conversation {
     }
 
     /// Asks whoever is attached, now or later. Nothing where the asking was given up.
-    async fn ask(&self, line: impl FnOnce(u64) -> FromKernel) -> Option<Answer> {
+    async fn ask_attached(
+        &self,
+        line: impl FnOnce(u64) -> ServerMessage,
+    ) -> Option<QuestionAnswer> {
         let (answer, answered) = oneshot::channel();
         let id = {
             let mut state = lock(&self.state);
             state.asked += 1;
             let (id, asked) = (state.asked, line(state.asked));
             state.attached.retain(|sender| sender.send(asked.clone()).is_ok());
-            state.questions.insert(id, Question { asked, answer });
+            state.questions.insert(id, OpenQuestion { asked, answer });
             id
         };
         // The kernel's patience ends by dropping this.
-        let _asking = Asking { conversation: self, id };
+        let _asking = QuestionGuard { conversation: self, id };
         answered.await.ok()
     }
 }
 
 /// A question that is open as long as somebody waits for the answer.
-struct Asking<'a> {
-    conversation: &'a Conversation,
+struct QuestionGuard<'a> {
+    conversation: &'a MessageChannel,
     id: u64,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
         let open = lock(&self.conversation.state).questions.remove(&self.id);
         if open.is_some() {
-            self.conversation.tell(&FromKernel::GivenUp { id: self.id });
+            self.conversation.broadcast(&ServerMessage::QuestionWithdrawn { id: self.id });
         }
     }
 }
 
 #[async_trait]
-impl Channel for Conversation {
-    fn notice(&self, event: &RunEvent) {
+impl Channel for MessageChannel {
+    fn on_event(&self, event: &RunEvent) {
         let mut state = lock(&self.state);
         match event {
             RunEvent::Text { agent_id, text } => {
                 state.said.entry(agent_id.clone()).or_default().push_str(text);
             }
             // The reply is whole, or void.
-            RunEvent::Restart { agent_id, .. } | RunEvent::Used { agent_id, .. } => {
+            RunEvent::ReplyRestarted { agent_id, .. }
+            | RunEvent::UsageReported { agent_id, .. } => {
                 state.said.remove(agent_id);
             }
             _ => {}
         }
-        let line = FromKernel::RunEvent(event.clone());
+        let line = ServerMessage::RunEvent(event.clone());
         state.attached.retain(|sender| sender.send(line.clone()).is_ok());
     }
 
-    async fn approve(&self, request: &ApprovalRequest) -> Decision {
+    async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision {
         let request = request.clone();
-        match self.ask(|id| FromKernel::Ask { id, request }).await {
-            Some(Answer::Decision(decision)) => decision,
-            _ => Decision::Refuse { reason: "the question was not answered".to_owned() },
+        match self.ask_attached(|id| ServerMessage::ApprovalRequested { id, request }).await {
+            Some(QuestionAnswer::Decision(decision)) => decision,
+            _ => ApprovalDecision::Refuse { reason: "the question was not answered".to_owned() },
         }
     }
 
-    async fn secret(&self, ask: &SecretAsk) -> SecretReply {
+    async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {
         let request = ask.clone();
-        match self.ask(|id| FromKernel::AskSecret { id, request }).await {
-            Some(Answer::Secret(reply)) => reply,
+        match self.ask_attached(|id| ServerMessage::SecretRequested { id, request }).await {
+            Some(QuestionAnswer::Secret(reply)) => reply,
             _ => SecretReply::Refused { reason: "the question was not answered".to_owned() },
         }
     }
@@ -235,12 +241,12 @@ mod tests {
         }
     }
 
-    fn heard(news: &mut mpsc::UnboundedReceiver<FromKernel>) -> Vec<FromKernel> {
+    fn heard(news: &mut mpsc::UnboundedReceiver<ServerMessage>) -> Vec<ServerMessage> {
         std::iter::from_fn(|| news.try_recv().ok()).collect()
     }
 
-    fn said() -> TalkRequest {
-        TalkRequest {
+    fn said() -> UserMessage {
+        UserMessage {
             message_id: "m1".into(),
             thread: "t1".into(),
             agent: "worker".into(),
@@ -249,80 +255,92 @@ mod tests {
         }
     }
 
-    fn hears() -> FromKernel {
-        FromKernel::Hears(said())
+    fn hears() -> ServerMessage {
+        ServerMessage::Accepted(said())
     }
 
-    fn ended() -> FromKernel {
-        FromKernel::Ending { again: true }
+    fn ended() -> ServerMessage {
+        ServerMessage::ShuttingDown { again: true }
     }
 
     #[test]
     fn whoever_comes_in_the_middle_hears_the_reply_from_its_beginning() {
-        let conversations = Conversations::default();
-        let conversation = conversations.about(&said());
-        conversation.notice(&text("one "));
-        conversation.notice(&text("two "));
+        let conversations = MessageChannels::default();
+        let conversation = conversations.get_or_create(&said());
+        conversation.on_event(&text("one "));
+        conversation.on_event(&text("two "));
         let mut news = conversation.attach();
-        conversation.notice(&text("three"));
-        let line = |t| FromKernel::RunEvent(text(t));
+        conversation.on_event(&text("three"));
+        let line = |t| ServerMessage::RunEvent(text(t));
         assert_eq!(heard(&mut news), [hears(), line("one two "), line("three")]);
-        let again = RunEvent::Restart { agent_id: "worker".into(), reason: "broken".into() };
-        conversation.notice(&again);
+        let again = RunEvent::ReplyRestarted { agent_id: "worker".into(), reason: "broken".into() };
+        conversation.on_event(&again);
         let mut later = conversation.attach();
         assert_eq!(heard(&mut later), [hears()]);
-        conversations.end("m1", ended());
+        conversations.close("m1", ended());
         assert_eq!(heard(&mut later), [ended()]);
         assert_eq!(heard(&mut conversation.attach()), [hears(), ended()]);
-        assert!(conversations.in_thread("t1").is_none());
+        assert!(conversations.find_by_thread("t1").is_none());
     }
 
     #[tokio::test]
     async fn a_question_waits_for_somebody_and_the_first_answer_counts() {
-        let conversation = Conversations::default().about(&said());
+        let conversation = MessageChannels::default().get_or_create(&said());
         let asked = request("delete_file");
-        let asking = conversation.approve(&asked);
+        let asking = conversation.request_approval(&asked);
         let answering = async {
             let mut first = conversation.attach();
             let mut second = conversation.attach();
-            let question = FromKernel::Ask { id: 1, request: asked.clone() };
+            let question = ServerMessage::ApprovalRequested { id: 1, request: asked.clone() };
             assert_eq!(heard(&mut first), [hears(), question.clone()]);
             assert_eq!(heard(&mut second), [hears(), question]);
-            conversation.answer(Spoken::Answer { id: 7, decision: Decision::Session });
-            conversation.answer(Spoken::Answer { id: 1, decision: Decision::Once });
-            let no = Decision::Refuse { reason: String::new() };
-            conversation.answer(Spoken::Answer { id: 1, decision: no });
-            assert_eq!(heard(&mut second), [FromKernel::GivenUp { id: 1 }]);
+            conversation.handle_client_message(ClientMessage::Answer {
+                id: 7,
+                decision: ApprovalDecision::Session,
+            });
+            conversation.handle_client_message(ClientMessage::Answer {
+                id: 1,
+                decision: ApprovalDecision::Once,
+            });
+            let no = ApprovalDecision::Refuse { reason: String::new() };
+            conversation.handle_client_message(ClientMessage::Answer { id: 1, decision: no });
+            assert_eq!(heard(&mut second), [ServerMessage::QuestionWithdrawn { id: 1 }]);
         };
         let (decision, ()) = tokio::join!(asking, answering);
-        assert_eq!(decision, Decision::Once);
+        assert_eq!(decision, ApprovalDecision::Once);
     }
 
     #[tokio::test]
     async fn a_question_that_is_given_up_is_taken_back() {
-        let conversation = Conversations::default().about(&said());
+        let conversation = MessageChannels::default().get_or_create(&said());
         let mut news = conversation.attach();
         let asked = request("delete_file");
-        let asking = conversation.approve(&asked);
+        let asking = conversation.request_approval(&asked);
         assert!(tokio::time::timeout(Duration::ZERO, asking).await.is_err());
-        let question = FromKernel::Ask { id: 1, request: asked };
-        assert_eq!(heard(&mut news), [hears(), question, FromKernel::GivenUp { id: 1 }]);
+        let question = ServerMessage::ApprovalRequested { id: 1, request: asked };
+        assert_eq!(
+            heard(&mut news),
+            [hears(), question, ServerMessage::QuestionWithdrawn { id: 1 }]
+        );
         assert_eq!(heard(&mut conversation.attach()), [hears()]);
     }
 
     #[tokio::test]
     async fn a_secret_that_is_not_given_is_refused() {
-        let conversation = Conversations::default().about(&said());
-        let ask = SecretAsk {
+        let conversation = MessageChannels::default().get_or_create(&said());
+        let ask = SecretPrompt {
             agent_id: "worker".into(),
             name: "KEY".into(),
             extensions: Vec::new(),
             reason: "to log in".into(),
         };
         let answering = async {
-            conversation.answer(Spoken::NoSecret { id: 1, reason: "the user said no".into() });
+            conversation.handle_client_message(ClientMessage::SecretDeclined {
+                id: 1,
+                reason: "the user said no".into(),
+            });
         };
-        let (reply, ()) = tokio::join!(conversation.secret(&ask), answering);
+        let (reply, ()) = tokio::join!(conversation.request_secret(&ask), answering);
         let SecretReply::Refused { reason } = reply else { panic!("it was given") };
         assert_eq!(reason, "the user said no");
     }

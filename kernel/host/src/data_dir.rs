@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::home::Home;
-use crate::journal::private_folder;
+use crate::journal::create_private_dir;
 
 /// Entries whose permissions are looked at in one start.
 const MAX_ENTRIES: usize = 50_000;
@@ -38,7 +38,7 @@ pub(crate) fn secure_data_dir(home: &Home) -> Vec<String> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // A home that cannot be written to still answers.
-            let _ = private_folder(&folder);
+            let _ = create_private_dir(&folder);
         }
         Err(_) => {}
     }
@@ -104,7 +104,7 @@ mod tests {
     fn home() -> (tempfile::TempDir, Home) {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::at(folder.path(), HomeSource::Argument).unwrap();
+        let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
         (folder, home)
     }
 

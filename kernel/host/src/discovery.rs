@@ -17,13 +17,13 @@ use crate::error::CallError;
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::limited_read::{self, LinkPolicy};
-use crate::loader::hex;
-use crate::process::PrivateFolder;
-use crate::report::{Phase, Rejection};
+use crate::loader::to_hex;
+use crate::process::PrivateDirectory;
+use crate::report::{LoadPhase, LoadRejection};
 
 /// A manifest and where it stands.
 #[derive(Debug, Clone)]
-pub struct FoundManifest {
+pub struct DiscoveredManifest {
     /// What it says.
     pub manifest: Arc<Manifest>,
     /// Its file, as people know it.
@@ -35,10 +35,10 @@ pub struct FoundManifest {
     /// What a person approved of it; of an operator's manifest there is none.
     pub(crate) approval: Option<Arc<ApprovalRecord>>,
     /// The copy of the approved files that it is used from.
-    pub(crate) copy: Option<Arc<PrivateFolder>>,
+    pub(crate) copy: Option<Arc<PrivateDirectory>>,
 }
 
-impl FoundManifest {
+impl DiscoveredManifest {
     /// An operator's manifest: its files are used where they lie.
     pub(crate) fn of_operator(manifest: Manifest, path: PathBuf, _text: &str) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl FoundManifest {
 
     /// A manifest in a folder that agents write to.
     pub(crate) fn of_sandbox(manifest: Manifest, path: PathBuf, text: &str) -> Self {
-        let text_sha256 = hex(&Sha256::digest(text.as_bytes()));
+        let text_sha256 = to_hex(&Sha256::digest(text.as_bytes()));
         Self { text_sha256, own_files_only: true, ..Self::of_operator(manifest, path, text) }
     }
 
@@ -66,7 +66,7 @@ impl FoundManifest {
     /// The folder whose prompt and library are used: of an extension in the sandbox the private copy
     /// of what was approved.
     #[must_use]
-    pub fn folder(&self) -> &Path {
+    pub fn directory(&self) -> &Path {
         match &self.copy {
             Some(copy) => &copy.path,
             None => self.path.parent().unwrap_or(Path::new(".")),
@@ -76,14 +76,14 @@ impl FoundManifest {
 
 /// The manifests of a home.
 #[derive(Debug, Default)]
-pub struct Discovered {
+pub struct DiscoveryResult {
     /// By id, those that can be used.
-    pub manifests: BTreeMap<ExtensionId, FoundManifest>,
+    pub manifests: BTreeMap<ExtensionId, DiscoveredManifest>,
     /// Those that cannot.
-    pub rejected: Vec<Rejection>,
+    pub rejected: Vec<LoadRejection>,
     /// By id, those in the sandbox that a person has not approved as they are. Nothing of them may be
     /// used; each is also among the rejected.
-    pub unapproved: BTreeMap<ExtensionId, FoundManifest>,
+    pub unapproved: BTreeMap<ExtensionId, DiscoveredManifest>,
     /// What was taken over by another folder, and what was ignored.
     pub notes: Vec<String>,
 }
@@ -95,17 +95,17 @@ const MANIFEST_LIMIT: u64 = 256 * 1024;
 /// ids found in neither, the shipped ones of an installed copy. In the sandbox a manifest counts
 /// where its text was approved; its other files are not looked at, and nothing of it may be run.
 #[must_use]
-pub fn discover(
+pub fn discover_manifests(
     home: &Home,
     installation: Option<&Installation>,
     allow_shadowing: &[String],
-) -> Discovered {
+) -> DiscoveryResult {
     discover_with(home, installation, allow_shadowing, |admission, found| {
         admission.check_manifest(found).map(|()| found.clone())
     })
 }
 
-/// As [`discover`], for what is about to be used: an extension in the sandbox counts where all its
+/// As [`discover_manifests`], for what is about to be used: an extension in the sandbox counts where all its
 /// files are as they were approved, and comes with a private copy of them. With `only`, this is said
 /// of one extension.
 pub(crate) fn discover_admitted(
@@ -113,7 +113,7 @@ pub(crate) fn discover_admitted(
     installation: Option<&Installation>,
     allow_shadowing: &[String],
     only: Option<&ExtensionId>,
-) -> Discovered {
+) -> DiscoveryResult {
     discover_with(home, installation, allow_shadowing, |admission, found| {
         match only.is_none_or(|only| *only == found.manifest.id) {
             true => admission.admit(home, found),
@@ -132,7 +132,7 @@ pub fn find_in_sandbox(
     installation: Option<&Installation>,
     allow_shadowing: &[String],
     id: &str,
-) -> Result<FoundManifest, CallError> {
+) -> Result<DiscoveredManifest, CallError> {
     let id = ExtensionId::new(id).map_err(|error| {
         CallError::new(ErrorKind::InvalidArgument, error.to_string())
             .with_hint("an id is such as `rss_reader`")
@@ -142,11 +142,11 @@ pub fn find_in_sandbox(
     if RESERVED.contains(&id.as_str()) {
         return Err(denied(format!("the id `{id}` is the kernel's own")));
     }
-    let mut found = discover(home, installation, allow_shadowing);
+    let mut found = discover_manifests(home, installation, allow_shadowing);
     if let Some(found) = found.unapproved.remove(&id) {
         return Ok(found);
     }
-    let place = home.extensions().join(id.as_str()).join("manifest.yaml");
+    let place = home.extensions_dir().join(id.as_str()).join("manifest.yaml");
     match found.manifests.remove(&id) {
         Some(owner) if owner.path == place => Ok(owner),
         Some(_) => Err(denied(format!("the id `{id}` is that of an extension that ships"))),
@@ -155,7 +155,7 @@ pub fn find_in_sandbox(
 }
 
 /// Says why no manifest of an id can be used that should lie at `place`.
-fn unusable_manifest(id: &ExtensionId, place: &Path, rejected: &[Rejection]) -> CallError {
+fn unusable_manifest(id: &ExtensionId, place: &Path, rejected: &[LoadRejection]) -> CallError {
     let rejected = rejected.iter().find(|it| it.manifest.parent() == place.parent());
     match rejected {
         // Its folder has the id, its manifest another one.
@@ -181,12 +181,13 @@ fn discover_with(
     home: &Home,
     installation: Option<&Installation>,
     allow_shadowing: &[String],
-    admit: impl Fn(&Admission, &FoundManifest) -> Result<FoundManifest, Rejection>,
-) -> Discovered {
-    let mut found = Discovered::default();
+    admit: impl Fn(&Admission, &DiscoveredManifest) -> Result<DiscoveredManifest, LoadRejection>,
+) -> DiscoveryResult {
+    let mut found = DiscoveryResult::default();
     let untrusted = home.is_untrusted();
-    let operators = ManifestSource { jailed: false, untrusted, found: FoundManifest::of_operator };
-    let mut shipped = read_folder(&home.manifests(), &operators, &mut found);
+    let operators =
+        ManifestSource { jailed: false, untrusted, found: DiscoveredManifest::of_operator };
+    let mut shipped = read_folder(&home.manifests_dir(), &operators, &mut found);
     if let Some(folder) = installation.and_then(|i| i.share_dir.as_ref()) {
         // The home's own copy of a shipped manifest is what its operator has chosen.
         let own: Vec<_> = shipped.iter().map(|found| found.manifest.id.clone()).collect();
@@ -204,8 +205,8 @@ fn discover_with(
             found.manifests.insert(id, manifest);
         }
     }
-    let sandbox = ManifestSource { jailed: true, untrusted, found: FoundManifest::of_sandbox };
-    let added = read_folder(&home.extensions(), &sandbox, &mut found);
+    let sandbox = ManifestSource { jailed: true, untrusted, found: DiscoveredManifest::of_sandbox };
+    let added = read_folder(&home.extensions_dir(), &sandbox, &mut found);
     let admission = Admission::open(home);
     found.notes.extend(admission.note(home));
     for manifest in added {
@@ -213,9 +214,9 @@ fn discover_with(
         // An id has one place there, so that a newcomer cannot take it from what was approved.
         let folder = manifest.path.parent().map(folder_name).unwrap_or_default();
         if folder != id.as_str() {
-            found.rejected.push(Rejection {
+            found.rejected.push(LoadRejection {
                 id: id.to_string(),
-                phase: Phase::Discover,
+                phase: LoadPhase::Discover,
                 reason: format!("its id is `{id}`, and its folder `{folder}`"),
                 hint: "give both the same name".to_owned(),
                 manifest: manifest.path,
@@ -250,11 +251,11 @@ fn discover_with(
     found
 }
 
-fn taken(first: &FoundManifest, newcomer: FoundManifest, hint: String) -> Rejection {
+fn taken(first: &DiscoveredManifest, newcomer: DiscoveredManifest, hint: String) -> LoadRejection {
     let id = &first.manifest.id;
-    Rejection {
+    LoadRejection {
         id: id.to_string(),
-        phase: Phase::Discover,
+        phase: LoadPhase::Discover,
         reason: format!("the id `{id}` is already taken by {}", first.path.display()),
         hint,
         manifest: newcomer.path,
@@ -269,17 +270,17 @@ struct ManifestSource {
     /// The home is not trusted: every link is refused.
     untrusted: bool,
     /// Makes what was found out of a manifest, its path and its text.
-    found: fn(Manifest, PathBuf, &str) -> FoundManifest,
+    found: fn(Manifest, PathBuf, &str) -> DiscoveredManifest,
 }
 
 /// Reads every manifest one level below a folder, in the order of the folder names.
 fn read_folder(
     folder: &Path,
     source: &ManifestSource,
-    discovered: &mut Discovered,
-) -> Vec<FoundManifest> {
+    discovered: &mut DiscoveryResult,
+) -> Vec<DiscoveredManifest> {
     let &ManifestSource { jailed, untrusted, found: found_as } = source;
-    let Discovered { rejected, notes, .. } = discovered;
+    let DiscoveryResult { rejected, notes, .. } = discovered;
     if untrusted && folder.is_symlink() {
         rejected.push(linked(folder));
         return Vec::new();
@@ -324,9 +325,9 @@ fn read_folder(
                 Err(errors) => {
                     let lines: Vec<_> =
                         errors.iter().map(|error| format!("{}:{error}", path.display())).collect();
-                    rejected.push(Rejection {
+                    rejected.push(LoadRejection {
                         id: folder_name(&folder),
-                        phase: Phase::Parse,
+                        phase: LoadPhase::Parse,
                         reason: lines.join("\n"),
                         hint: "correct the manifest; skillhost schema manifest prints its schema"
                             .to_owned(),
@@ -362,12 +363,12 @@ const MISNAMED: [&str; 4] = ["manifest.yml", "Manifest.yaml", "manifest.json", "
 const NO_EXTENSIONS: [&str; 3] = ["target", "__pycache__", "node_modules"];
 
 /// Rejects a folder whose manifest has another name.
-fn misnamed(folder: &Path) -> Option<Rejection> {
+fn misnamed(folder: &Path) -> Option<LoadRejection> {
     let mut names = MISNAMED.iter().filter(|name| fs::symlink_metadata(folder.join(name)).is_ok());
     let name = names.next()?;
-    Some(Rejection {
+    Some(LoadRejection {
         id: folder_name(folder),
-        phase: Phase::Discover,
+        phase: LoadPhase::Discover,
         reason: format!("{} is not read", folder.join(name).display()),
         hint: "name it manifest.yaml".to_owned(),
         manifest: folder.join(name),
@@ -402,22 +403,22 @@ pub(crate) fn irregular_kind(kind: fs::FileType) -> &'static str {
     }
 }
 
-fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Rejection {
+fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> LoadRejection {
     let hint = match error.kind() {
         io::ErrorKind::InvalidInput => "replace it with a regular file",
         _ => "check that it is a UTF-8 text file that may be read",
     };
-    Rejection {
+    LoadRejection {
         id: folder_name(folder),
-        phase: Phase::Discover,
+        phase: LoadPhase::Discover,
         reason: format!("{}: {error}", path.display()),
         hint: hint.to_owned(),
         manifest: path.to_owned(),
     }
 }
 
-fn linked(folder: &Path) -> Rejection {
-    Rejection {
+fn linked(folder: &Path) -> LoadRejection {
+    LoadRejection {
         hint: "copy what it leads to, or look at it and trust the home".to_owned(),
         reason: format!(
             "{}: a symbolic link, which is not followed in a home that is not trusted",
@@ -449,22 +450,22 @@ mod tests {
         write(temp.path(), "manifests/a", "id: a\nname: Shipped\nentrypoint: a\n");
         write(temp.path(), "sandbox/extensions/a", "id: a\nname: Added\nentrypoint: a\n");
         write(temp.path(), "sandbox/extensions/b", "id: b\n");
-        let home = Home::at(temp.path(), HomeSource::Argument).unwrap();
+        let home = Home::open(temp.path(), HomeSource::Argument).unwrap();
 
-        let found = discover(&home, None, &[]);
+        let found = discover_manifests(&home, None, &[]);
         assert_eq!(found.manifests["a"].manifest.name, "Shipped");
         let rejected: Vec<_> = found
             .rejected
             .iter()
             .map(|r| (r.id.as_str(), r.phase, r.reason.lines().count()))
             .collect();
-        assert_eq!(rejected, [("b", Phase::Parse, 2), ("a", Phase::Discover, 1)]);
+        assert_eq!(rejected, [("b", LoadPhase::Parse, 2), ("a", LoadPhase::Discover, 1)]);
 
         let allowed = ["a".to_owned()];
-        let found = discover(&home, None, &allowed);
+        let found = discover_manifests(&home, None, &allowed);
         assert_eq!(found.manifests["a"].manifest.name, "Shipped", "it is not approved");
         assert_eq!(found.unapproved["a"].manifest.name, "Added");
-        assert_eq!(found.rejected.last().unwrap().phase, Phase::Approve);
+        assert_eq!(found.rejected.last().unwrap().phase, LoadPhase::Approve);
 
         let folder = temp.path().join("sandbox/extensions/a");
         let files = read_tree(&folder).unwrap();
@@ -472,12 +473,12 @@ mod tests {
         let manifest = &found.unapproved["a"].manifest;
         let record = ApprovalRecord::approve(manifest, &files, None, &approver);
         Approvals::append(&home, &record).unwrap();
-        let found = discover(&home, None, &allowed);
+        let found = discover_manifests(&home, None, &allowed);
         assert_eq!(found.manifests["a"].manifest.name, "Added");
         assert_eq!(found.notes.len(), 1);
         // Beside the manifest something is new: that is enough to name it, and not to use it.
         fs::write(folder.join("liba.so"), "").unwrap();
-        assert_eq!(discover(&home, None, &allowed).manifests["a"].manifest.name, "Added");
+        assert_eq!(discover_manifests(&home, None, &allowed).manifests["a"].manifest.name, "Added");
         let found = discover_admitted(&home, None, &allowed, None);
         assert_eq!(found.manifests["a"].manifest.name, "Shipped");
         let rejection = found.rejected.last().unwrap();
@@ -499,9 +500,9 @@ mod tests {
         let manifest = extensions.join("link/manifest.yaml");
         std::os::unix::fs::symlink("/etc/hostname", manifest).unwrap();
         fs::write(extensions.join("file"), "").unwrap();
-        let home = Home::at(temp.path(), HomeSource::Argument).unwrap();
-        let found = discover(&home, None, &[]);
-        let path = |name: &str| home.extensions().join(name).display().to_string();
+        let home = Home::open(temp.path(), HomeSource::Argument).unwrap();
+        let found = discover_manifests(&home, None, &[]);
+        let path = |name: &str| home.extensions_dir().join(name).display().to_string();
         let rejected: Vec<_> =
             found.rejected.iter().map(|it| (&*it.id, &*it.reason, &*it.hint)).collect();
         let reason = format!("{} is not read", path("yml/manifest.yml"));
@@ -535,8 +536,8 @@ mod tests {
             sdk: share.join("sdk"),
             share_dir: Some(share),
         };
-        let home = Home::at(&home, HomeSource::Argument).unwrap();
-        let found = discover(&home, Some(&installation), &[]);
+        let home = Home::open(&home, HomeSource::Argument).unwrap();
+        let found = discover_manifests(&home, Some(&installation), &[]);
         let names: Vec<_> =
             found.manifests.values().map(|found| found.manifest.name.as_str()).collect();
         assert_eq!(names, ["Own copy", "Shipped"]);

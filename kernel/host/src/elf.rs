@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 /// Why a file cannot be a loadable library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ElfProblem {
+pub enum ElfError {
     /// The file has no bytes.
     #[error("the file is empty")]
     Empty,
@@ -44,41 +44,41 @@ const MACHINE: Option<u16> = None;
 /// Checks that every loadable segment and the section table lie within the file.
 ///
 /// # Errors
-/// See [`ElfProblem`].
-pub(crate) fn check(file: &mut File) -> Result<(), ElfProblem> {
-    let io = |error: io::Error| ElfProblem::Io(error.to_string());
+/// See [`ElfError`].
+pub(crate) fn check_elf_bounds(file: &mut File) -> Result<(), ElfError> {
+    let io = |error: io::Error| ElfError::Io(error.to_string());
     let actual = file.metadata().map_err(io)?.len();
     if actual == 0 {
-        return Err(ElfProblem::Empty);
+        return Err(ElfError::Empty);
     }
     let mut header = [0u8; HEADER];
     if actual < HEADER as u64 {
         let mut start = vec![0u8; actual as usize];
         file.read_exact(&mut start).map_err(io)?;
         return Err(match start.starts_with(b"\x7fELF") {
-            true => ElfProblem::Truncated { expected: HEADER as u64, actual },
-            false => ElfProblem::NotElf,
+            true => ElfError::Truncated { expected: HEADER as u64, actual },
+            false => ElfError::NotElf,
         });
     }
     file.seek(SeekFrom::Start(0)).map_err(io)?;
     file.read_exact(&mut header).map_err(io)?;
     if !header.starts_with(b"\x7fELF\x02\x01") {
-        return Err(ElfProblem::NotElf);
+        return Err(ElfError::NotElf);
     }
     if u16_at(&header, 16) != ET_DYN || MACHINE.is_some_and(|m| u16_at(&header, 18) != m) {
-        return Err(ElfProblem::WrongKind);
+        return Err(ElfError::WrongKind);
     }
     let (programs_at, sections_at) = (u64_at(&header, 32), u64_at(&header, 40));
     let (program_size, program_count) = (u16_at(&header, 54), u16_at(&header, 56));
     let (section_size, section_count) = (u16_at(&header, 58), u16_at(&header, 60));
     if program_size != 56 {
-        return Err(ElfProblem::WrongKind);
+        return Err(ElfError::WrongKind);
     }
     let table = u64::from(program_size) * u64::from(program_count);
     let sections = u64::from(section_size) * u64::from(section_count);
     let mut expected = programs_at.saturating_add(table).max(sections_at.saturating_add(sections));
     if programs_at.saturating_add(table) > actual {
-        return Err(ElfProblem::Truncated { expected, actual });
+        return Err(ElfError::Truncated { expected, actual });
     }
     let mut programs = vec![0u8; table as usize];
     file.seek(SeekFrom::Start(programs_at)).map_err(io)?;
@@ -88,7 +88,7 @@ pub(crate) fn check(file: &mut File) -> Result<(), ElfProblem> {
             expected = expected.max(u64_at(program, 8).saturating_add(u64_at(program, 32)));
         }
     }
-    if expected > actual { Err(ElfProblem::Truncated { expected, actual }) } else { Ok(()) }
+    if expected > actual { Err(ElfError::Truncated { expected, actual }) } else { Ok(()) }
 }
 
 // Offsets are constants within buffers whose sizes are checked above.
@@ -109,11 +109,11 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    fn check_bytes(bytes: &[u8]) -> Result<(), ElfProblem> {
+    fn check_bytes(bytes: &[u8]) -> Result<(), ElfError> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
-        check(&mut file)
+        check_elf_bounds(&mut file)
     }
 
     /// An ELF header with one loadable segment of `size` bytes.
@@ -132,20 +132,20 @@ mod tests {
 
     #[test]
     fn what_is_not_a_whole_library_is_refused() {
-        assert_eq!(check_bytes(b""), Err(ElfProblem::Empty));
-        assert_eq!(check_bytes(b"#!/bin/sh\n"), Err(ElfProblem::NotElf));
-        assert_eq!(check_bytes(&[b'x'; 200]), Err(ElfProblem::NotElf));
-        let short = ElfProblem::Truncated { expected: 64, actual: 20 };
+        assert_eq!(check_bytes(b""), Err(ElfError::Empty));
+        assert_eq!(check_bytes(b"#!/bin/sh\n"), Err(ElfError::NotElf));
+        assert_eq!(check_bytes(&[b'x'; 200]), Err(ElfError::NotElf));
+        let short = ElfError::Truncated { expected: 64, actual: 20 };
         assert_eq!(check_bytes(&library(120)[..20]), Err(short));
-        let headers_only = ElfProblem::Truncated { expected: 120, actual: 100 };
+        let headers_only = ElfError::Truncated { expected: 120, actual: 100 };
         assert_eq!(check_bytes(&library(120)[..100]), Err(headers_only));
-        let segment = ElfProblem::Truncated { expected: 4096, actual: 120 };
+        let segment = ElfError::Truncated { expected: 4096, actual: 120 };
         assert_eq!(check_bytes(&library(4096)), Err(segment));
-        let overflow = ElfProblem::Truncated { expected: u64::MAX, actual: 120 };
+        let overflow = ElfError::Truncated { expected: u64::MAX, actual: 120 };
         assert_eq!(check_bytes(&library(u64::MAX)), Err(overflow));
         let mut executable = library(120);
         executable[16] = 2;
-        assert_eq!(check_bytes(&executable), Err(ElfProblem::WrongKind));
+        assert_eq!(check_bytes(&executable), Err(ElfError::WrongKind));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl CallError {
     }
 
     /// Says more about what to do, on a line of its own.
-    pub(crate) fn with_more(mut self, hint: &str) -> Self {
+    pub(crate) fn with_extra_hint(mut self, hint: &str) -> Self {
         if !self.hint.is_empty() {
             self.hint.push('\n');
         }
@@ -35,7 +35,7 @@ impl CallError {
         self
     }
 
-    pub(crate) fn protocol(error: &dyn std::fmt::Display) -> Self {
+    pub(crate) fn protocol_error(error: &dyn std::fmt::Display) -> Self {
         Self::new(ErrorKind::Protocol, format!("the answer is unreadable: {error}"))
     }
 }
@@ -72,7 +72,7 @@ pub enum KernelError {
         /// The extension.
         id: ExtensionId,
         /// Where it failed.
-        phase: crate::report::Phase,
+        phase: crate::report::LoadPhase,
         /// Why.
         reason: String,
         /// What to do about it; may be empty.
@@ -84,7 +84,7 @@ pub enum KernelError {
         /// The extension.
         id: ExtensionId,
         /// Where it failed.
-        phase: crate::report::Phase,
+        phase: crate::report::LoadPhase,
         /// Why.
         reason: String,
         /// What to do about it; may be empty.
@@ -140,7 +140,10 @@ impl From<KernelError> for CallError {
 }
 
 /// Names at most three candidates that look like `wanted`, best first.
-pub fn similar<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub fn suggest_similar<'a>(
+    wanted: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Vec<String> {
     let mut scored: Vec<(f64, &str)> = candidates
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(wanted, candidate), candidate))
@@ -152,7 +155,7 @@ pub fn similar<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
 
 #[cfg(test)]
 mod tests {
-    use super::{KernelError, similar};
+    use super::{KernelError, suggest_similar};
 
     #[test]
     fn who_is_told_that_something_is_not_there_is_told_where_the_others_are() {
@@ -166,7 +169,7 @@ mod tests {
     #[test]
     fn the_nearest_names_come_first() {
         let names = ["read_skill", "read_skill_resource", "list_skills", "echo"];
-        assert_eq!(similar("read_skil", names), ["read_skill", "read_skill_resource"]);
-        assert_eq!(similar("zzz", names), Vec::<String>::new());
+        assert_eq!(suggest_similar("read_skil", names), ["read_skill", "read_skill_resource"]);
+        assert_eq!(suggest_similar("zzz", names), Vec::<String>::new());
     }
 }

@@ -28,8 +28,8 @@ pub mod topic {
     pub const USER_MESSAGE: &str = "user.message";
     /// What a person said was answered, or will not be: payload `{"message_id": …, "thread": …}` and
     /// `outcome` or `error`.
-    pub const REPLIED: &str = "agent.replied";
-    /// The kernel was started again, as asked: payload [`crate::Restarted`].
+    pub const AGENT_REPLIED: &str = "agent.replied";
+    /// The kernel was started again, as asked: payload [`crate::RestartedEvent`].
     pub const RESTARTED: &str = "kernel.restarted";
     /// A new build of an extension is in use: payload `{"id": …, "version": …}`.
     pub const RELOADED: &str = "kernel.extension_reloaded";
@@ -48,13 +48,13 @@ pub mod topic {
 const BUFFER: usize = 256;
 
 /// Events with keys that are remembered as told.
-const MOST_TOLD: usize = 4096;
+const MAX_REMEMBERED_EVENTS: usize = 4096;
 
 /// The events of a home.
 ///
 /// What is published is on the disk before anybody is told. Listeners and the subscriptions of
 /// extensions are told once, in this process; who has to hear of everything subscribes in a manifest
-/// and is served by [`Kernel::serve_events`](crate::Kernel::serve_events).
+/// and is served by [`Kernel::start_event_delivery`](crate::Kernel::serve_events).
 pub struct EventBus {
     journal: Journal,
     /// Something was appended in this process.
@@ -75,7 +75,7 @@ struct Subscription {
 
 /// The journal of a home; nothing is opened before it is used.
 #[must_use]
-pub fn journal_of(home: &Home) -> Journal {
+pub fn home_journal(home: &Home) -> Journal {
     Journal::new(home.data_dir("kernel").join("events.db"), Clock::system())
 }
 
@@ -117,12 +117,12 @@ impl EventBus {
         match self.journal.append(new).await {
             Ok((stored, new)) => {
                 let at_ms = stored.at_ms;
-                let event = Arc::new(told(stored));
+                let event = Arc::new(to_event(stored));
                 if new {
                     self.appended.notify_one();
                 }
                 if new || at_ms >= self.began_ms {
-                    self.tell_once(&event);
+                    self.notify_once(&event);
                 }
                 Ok(event)
             }
@@ -138,29 +138,33 @@ impl EventBus {
     }
 
     /// Tells whoever listens, unless that was done before.
-    fn tell_once(&self, event: &Arc<Event>) {
+    fn notify_once(&self, event: &Arc<Event>) {
         if event.key.is_some() {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if !told.insert(event.id) {
                 return;
             }
-            if told.len() > MOST_TOLD {
+            if told.len() > MAX_REMEMBERED_EVENTS {
                 told.pop_first();
             }
         }
         let _ = self.sender.send(Arc::clone(event));
     }
 
-    /// Tells whoever listens, and keeps nothing; returns how many [`EventBus::listen`], extensions
+    /// Tells whoever listens, and keeps nothing; returns how many [`EventBus::subscribe_all`], extensions
     /// not counted.
-    pub(crate) fn tell(&self, event: Event) -> usize {
+    pub(crate) fn notify_listeners(&self, event: Event) -> usize {
         let readers = self.sender.send(Arc::new(event)).unwrap_or(0);
         readers.saturating_sub(self.lock().len())
     }
 
     /// Publishes one of the kernel's own events. That it could not be kept is logged: what it is
     /// about has happened.
-    pub(crate) async fn publish_own(&self, topic: &str, payload: &(impl Serialize + Sync)) {
+    pub(crate) async fn publish_kernel_event(
+        &self,
+        topic: &str,
+        payload: &(impl Serialize + Sync),
+    ) {
         let payload = match serde_json::value::to_raw_value(payload) {
             Ok(payload) => payload,
             Err(error) => return tracing::error!(topic, %error, "an event could not be written"),
@@ -172,7 +176,7 @@ impl EventBus {
 
     /// Reads every event from now on.
     #[must_use]
-    pub fn listen(&self) -> broadcast::Receiver<Arc<Event>> {
+    pub fn subscribe_all(&self) -> broadcast::Receiver<Arc<Event>> {
         self.sender.subscribe()
     }
 
@@ -195,7 +199,11 @@ impl EventBus {
     }
 
     /// Waits for the next event of a subscription; only its owner may.
-    pub(crate) async fn next(&self, owner: &ExtensionId, id: u64) -> Result<Arc<Event>, CallError> {
+    pub(crate) async fn next_event(
+        &self,
+        owner: &ExtensionId,
+        id: u64,
+    ) -> Result<Arc<Event>, CallError> {
         let found = self.lock().get(&id).filter(|found| found.owner == *owner).cloned();
         let subscription = found
             .ok_or_else(|| CallError::new(ErrorKind::NotFound, format!("no subscription {id}")))?;
@@ -217,7 +225,7 @@ impl EventBus {
 }
 
 /// An event of the journal, as extensions and listeners see it.
-pub(crate) fn told(event: StoredEvent) -> Event {
+pub(crate) fn to_event(event: StoredEvent) -> Event {
     let StoredEvent { id, topic, source, payload, correlation_id, key, .. } = event;
     Event { topic, source, payload, id, correlation_id: Some(correlation_id), key }
 }
@@ -256,28 +264,28 @@ mod tests {
         let bus = bus(&folder);
         let (mine, other) = (ExtensionId::new("mine").unwrap(), ExtensionId::new("other").unwrap());
         let id = bus.subscribe(&mine, "skill");
-        assert_eq!(bus.tell(notice()), 0);
-        let listener = bus.listen();
-        assert_eq!(bus.tell(notice()), 1);
+        assert_eq!(bus.notify_listeners(notice()), 0);
+        let listener = bus.subscribe_all();
+        assert_eq!(bus.notify_listeners(notice()), 1);
         drop(listener);
         assert!(!bus.journal().path().exists(), "a notice is not kept");
-        bus.publish_own("skill.added", &json!({"id": "a"})).await;
-        let event = bus.next(&mine, id).await.unwrap();
+        bus.publish_kernel_event("skill.added", &json!({"id": "a"})).await;
+        let event = bus.next_event(&mine, id).await.unwrap();
         assert_eq!((event.topic.as_str(), event.payload.get()), ("skill.added", r#"{"id":"a"}"#));
-        let denied = bus.next(&other, id).await.unwrap_err();
+        let denied = bus.next_event(&other, id).await.unwrap_err();
         assert_eq!(denied.kind, ErrorKind::NotFound);
         bus.unsubscribe(&other, id);
-        bus.publish_own("skill.removed", &json!({})).await;
-        assert_eq!(bus.next(&mine, id).await.unwrap().topic, "skill.removed");
+        bus.publish_kernel_event("skill.removed", &json!({})).await;
+        assert_eq!(bus.next_event(&mine, id).await.unwrap().topic, "skill.removed");
         bus.unsubscribe(&mine, id);
-        assert_eq!(bus.next(&mine, id).await.unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(bus.next_event(&mine, id).await.unwrap_err().kind, ErrorKind::NotFound);
     }
 
     #[tokio::test]
     async fn an_event_is_kept_before_it_is_told_and_told_once() {
         let folder = tempfile::tempdir().unwrap();
         let bus = bus(&folder);
-        let mut listener = bus.listen();
+        let mut listener = bus.subscribe_all();
         let payload = serde_json::value::to_raw_value(&json!({"n": 1})).unwrap();
         let event = Event { key: Some("k".into()), ..Event::new("a.b", "mine", payload) };
         let first = bus.publish(event.clone()).await.unwrap();
@@ -294,7 +302,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("kernel"), "no folder").unwrap();
         let bus = bus(&folder);
-        let mut listener = bus.listen();
+        let mut listener = bus.subscribe_all();
         let payload = || serde_json::value::to_raw_value(&json!(1)).unwrap();
         let lost = bus.publish(Event::new("a", "mine", payload())).await.unwrap_err();
         assert_eq!(lost.kind, ErrorKind::Io);

@@ -10,9 +10,9 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::ExtensionId;
 
-use crate::agents::generation;
-use crate::error::{CallError, KernelError, similar};
-use crate::instance::{Instance, Pinned};
+use crate::agents::fetch_skill_generation;
+use crate::error::{CallError, KernelError, suggest_similar};
+use crate::instance::{Instance, PinnedInstance};
 use crate::kernel::Kernel;
 use crate::tools::OwnedTool;
 
@@ -20,7 +20,7 @@ use crate::tools::OwnedTool;
 ///
 /// Every call asks the provider; nothing is kept.
 #[derive(Clone)]
-pub struct Published<'k> {
+pub struct PublishedSkillClient<'k> {
     kernel: &'k Kernel,
     context: CallContext,
 }
@@ -37,7 +37,7 @@ impl Kernel {
             state
                 .instances
                 .get(&tool.extension)
-                .is_some_and(|owner| exports(owner, &tool.spec.name))
+                .is_some_and(|owner| is_exported(owner, &tool.spec.name))
         });
         (tools, failures)
     }
@@ -45,7 +45,7 @@ impl Kernel {
     /// Calls an exported tool with arguments as JSON text.
     ///
     /// # Errors
-    /// As for [`Kernel::invoke`]; a tool that is not exported does not exist.
+    /// As for [`Kernel::invoke_tool_as`]; a tool that is not exported does not exist.
     pub async fn invoke_exported(
         &self,
         context: CallContext,
@@ -56,29 +56,29 @@ impl Kernel {
             let state = self.shared.state.load();
             let exported = || state.instances.values().flat_map(|owner| &owner.manifest.mcp.tools);
             (!exported().any(|exported| exported == name))
-                .then(|| similar(name, exported().map(String::as_str)))
+                .then(|| suggest_similar(name, exported().map(String::as_str)))
         };
         match unknown {
             Some(similar) => {
                 Err(KernelError::NotFound { what: "tool", id: name.to_owned(), similar })
             }
-            None => self.invoke(context, name, arguments).await,
+            None => self.invoke_tool_as(context, name, arguments).await,
         }
     }
 
     /// Looks at the published skills on behalf of a client.
     #[must_use]
-    pub fn published(&self, context: CallContext) -> Published<'_> {
-        Published { kernel: self, context }
+    pub fn published_skills(&self, context: CallContext) -> PublishedSkillClient<'_> {
+        PublishedSkillClient { kernel: self, context }
     }
 }
 
 /// Whether the owner of a tool exports it.
-fn exports(owner: &Instance, tool: &str) -> bool {
+fn is_exported(owner: &Instance, tool: &str) -> bool {
     owner.manifest.mcp.tools.iter().any(|exported| exported == tool)
 }
 
-impl Published<'_> {
+impl PublishedSkillClient<'_> {
     /// Lists the skills the client may see. Without a provider there are none.
     ///
     /// # Errors
@@ -96,8 +96,10 @@ impl Published<'_> {
     /// # Errors
     /// The provider's.
     pub async fn generation(self) -> Result<(u64, u64), CallError> {
-        match provider(self.kernel) {
-            Some(provider) => generation(&provider, self.kernel.shared.limits.tool).await,
+        match find_skill_provider(self.kernel) {
+            Some(provider) => {
+                fetch_skill_generation(&provider, self.kernel.shared.limits.tool).await
+            }
             None => Ok((0, 0)),
         }
     }
@@ -155,7 +157,7 @@ impl Published<'_> {
     ///
     /// # Errors
     /// The provider's.
-    pub async fn offer_review(self, proposal: String) -> Result<Option<ReviewOffer>, CallError> {
+    pub async fn review_offer(self, proposal: String) -> Result<Option<ReviewOffer>, CallError> {
         let request = ReviewRequest { context: self.context, proposal };
         call(self.kernel, skill_interface::OFFER_REVIEW, &request).await
     }
@@ -164,7 +166,7 @@ impl Published<'_> {
     ///
     /// # Errors
     /// The provider's.
-    pub async fn decide(
+    pub async fn submit_decision(
         self,
         offer: ReviewOffer,
         approve: bool,
@@ -183,19 +185,19 @@ async fn call<T: DeserializeOwned>(
     method: &str,
     request: &impl Serialize,
 ) -> Result<T, CallError> {
-    let provider = provider(kernel).ok_or_else(|| {
+    let provider = find_skill_provider(kernel).ok_or_else(|| {
         CallError::new(ErrorKind::Unavailable, "no extension provides skills")
             .with_hint("see: skillhost ext doctor")
     })?;
-    let request = serde_json::to_vec(request).map_err(|error| CallError::protocol(&error))?;
+    let request = serde_json::to_vec(request).map_err(|error| CallError::protocol_error(&error))?;
     let limit = kernel.shared.limits.tool;
     let reply = provider.call(skill_interface::NAME, method, request, limit).await?;
-    serde_json::from_slice(&reply).map_err(|error| CallError::protocol(&error))
+    serde_json::from_slice(&reply).map_err(|error| CallError::protocol_error(&error))
 }
 
 /// The provider of skills; the first that was loaded where there are several.
-fn provider(kernel: &Kernel) -> Option<Pinned> {
-    kernel.shared.pin(|state| {
+fn find_skill_provider(kernel: &Kernel) -> Option<PinnedInstance> {
+    kernel.shared.pin_state(|state| {
         let mut all = state.order.iter().filter_map(|id| state.instances.get(id));
         match all.find(|instance| instance.provides(skill_interface::NAME)) {
             Some(provider) => provider.pin().map(Some),

@@ -31,7 +31,7 @@ impl Environment {
     ///
     /// # Errors
     /// When the working directory is gone.
-    pub fn read() -> io::Result<Self> {
+    pub fn from_process() -> io::Result<Self> {
         let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Ok(Self {
             current_dir: std::env::current_dir()?,
@@ -225,17 +225,17 @@ impl Home {
     /// [`HomeError`] when there is none, or the one named is not a home.
     pub fn find(argument: Option<&Path>, environment: &Environment) -> Result<Self, HomeError> {
         if let Some(path) = argument {
-            return Self::at(&environment.current_dir.join(path), HomeSource::Argument);
+            return Self::open(&environment.current_dir.join(path), HomeSource::Argument);
         }
         if let Some(path) = &environment.skillhost_home {
-            return Self::at(&environment.current_dir.join(path), HomeSource::Variable);
+            return Self::open(&environment.current_dir.join(path), HomeSource::Variable);
         }
         let ancestor = environment.current_dir.ancestors().find(|dir| dir.join("sandbox").is_dir());
         if let Some(path) = ancestor {
-            return Self::at(path, HomeSource::Ancestor);
+            return Self::open(path, HomeSource::Ancestor);
         }
         match environment.default_home().filter(|path| path.join("sandbox").is_dir()) {
-            Some(path) => Self::at(&path, HomeSource::Default),
+            Some(path) => Self::open(&path, HomeSource::Default),
             None => Err(HomeError::NotFound),
         }
     }
@@ -244,7 +244,7 @@ impl Home {
     ///
     /// # Errors
     /// When it does not exist or has no `sandbox/`.
-    pub fn at(path: &Path, source: HomeSource) -> Result<Self, HomeError> {
+    pub fn open(path: &Path, source: HomeSource) -> Result<Self, HomeError> {
         let root = match fs::canonicalize(path) {
             Ok(root) => root,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -277,7 +277,7 @@ impl Home {
     /// # Errors
     /// [`HomeError::LinkedDirectory`].
     pub fn check_links(&self, directory: &str) -> Result<(), HomeError> {
-        let sandbox = self.sandbox();
+        let sandbox = self.sandbox_dir();
         let linked = [sandbox.join(directory), sandbox].into_iter().find(|path| path.is_symlink());
         match linked {
             Some(path) if self.untrusted => {
@@ -301,19 +301,19 @@ impl Home {
 
     /// `sandbox/`.
     #[must_use]
-    pub fn sandbox(&self) -> PathBuf {
+    pub fn sandbox_dir(&self) -> PathBuf {
         self.root.join("sandbox")
     }
 
     /// `manifests/`: what ships with the product.
     #[must_use]
-    pub fn manifests(&self) -> PathBuf {
+    pub fn manifests_dir(&self) -> PathBuf {
         self.root.join("manifests")
     }
 
     /// `sandbox/extensions/`: what operators and agents add.
     #[must_use]
-    pub fn extensions(&self) -> PathBuf {
+    pub fn extensions_dir(&self) -> PathBuf {
         self.root.join("sandbox/extensions")
     }
 

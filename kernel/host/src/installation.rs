@@ -20,14 +20,14 @@ pub struct Installation {
 impl Installation {
     /// Finds what belongs to the running executable.
     #[must_use]
-    pub fn of_current_exe() -> Option<Self> {
+    pub fn from_current_exe() -> Option<Self> {
         let executable = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
-        Self::of(&executable)
+        Self::from_exe(&executable)
     }
 
     /// Finds what belongs to an executable: `<exe>/../../share/skillhost`, else a source tree above.
     #[must_use]
-    pub fn of(executable: &Path) -> Option<Self> {
+    pub fn from_exe(executable: &Path) -> Option<Self> {
         let folder = executable.parent()?;
         let share = folder.parent()?.join("share/skillhost");
         if share.join("manifests").is_dir() {
@@ -63,15 +63,15 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path();
         let executable = tree.join("prefix/bin/skillhost");
-        assert_eq!(Installation::of(&executable), None);
+        assert_eq!(Installation::from_exe(&executable), None);
         fs::create_dir_all(tree.join("kernel/sdk")).unwrap();
         fs::create_dir_all(tree.join("manifests/skill_registry")).unwrap();
         fs::write(tree.join("kernel/sdk/Cargo.toml"), "").unwrap();
         fs::write(tree.join("manifests/skill_registry/manifest.yaml"), "").unwrap();
-        let found = Installation::of(&executable).unwrap();
+        let found = Installation::from_exe(&executable).unwrap();
         assert_eq!((found.manifests, found.share_dir), (tree.join("manifests"), None));
         fs::create_dir_all(tree.join("prefix/share/skillhost/manifests")).unwrap();
-        let found = Installation::of(&executable).unwrap();
+        let found = Installation::from_exe(&executable).unwrap();
         assert_eq!(found.sdk, tree.join("prefix/share/skillhost/sdk/sdk"));
         assert_eq!(found.share_dir, Some(tree.join("prefix/share/skillhost")));
     }

@@ -14,13 +14,13 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::abi::lifecycle;
-use crate::boot::blocking;
+use crate::boot::spawn_blocking;
 use crate::context_guard::ContextGuard;
 use crate::error::CallError;
-use crate::kernel::Limits;
+use crate::kernel::KernelLimits;
 use crate::loader::LoadTimings;
 use crate::offered::OfferedNames;
-use crate::remote::{Remote, RemoteOwner};
+use crate::remote::{ExtensionBackend, RemoteOwner};
 use crate::report::LoadedExtension;
 
 /// A loaded extension. Calls in flight hold it alive, so a new build can take its place at once.
@@ -44,13 +44,13 @@ pub(crate) struct Instance {
 }
 
 /// An instance that does not end while this lives.
-pub(crate) struct Pinned {
+pub(crate) struct PinnedInstance {
     // Dropped before the token: whoever waits for the token is then the last owner.
     instance: Arc<Instance>,
     _token: TaskTrackerToken,
 }
 
-impl Deref for Pinned {
+impl Deref for PinnedInstance {
     type Target = Instance;
 
     fn deref(&self) -> &Instance {
@@ -64,7 +64,7 @@ impl Instance {
         build: BuildInfo,
         library: PathBuf,
         timings: LoadTimings,
-        remote: Remote,
+        remote: ExtensionBackend,
     ) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(1);
         Self {
@@ -85,14 +85,15 @@ impl Instance {
     }
 
     /// Keeps the instance from ending; nothing when it already ends. It ends only after a newer
-    /// state has taken its place, so the caller looks again (see `Shared::pin`).
-    pub(crate) fn pin(self: &Arc<Self>) -> Option<Pinned> {
+    /// state has taken its place, so the caller looks again (see `KernelShared::pin_state`).
+    pub(crate) fn pin(self: &Arc<Self>) -> Option<PinnedInstance> {
         let token = self.calls.token();
         // In this order: an end that begins in between waits for the token.
-        (!self.calls.is_closed()).then(|| Pinned { instance: Arc::clone(self), _token: token })
+        (!self.calls.is_closed())
+            .then(|| PinnedInstance { instance: Arc::clone(self), _token: token })
     }
 
-    pub(crate) fn report(&self) -> LoadedExtension {
+    pub(crate) fn to_report(&self) -> LoadedExtension {
         LoadedExtension {
             id: self.manifest.id.clone(),
             name: self.manifest.name.clone(),
@@ -125,38 +126,38 @@ impl Instance {
     }
 
     /// Runs `START`, then learns the names of the tools and the place in the context chain.
-    pub(crate) async fn start(&self, limits: &Limits) -> Result<(), CallError> {
-        self.limited(limits.start, self.remote.lifecycle(lifecycle::START)).await
+    pub(crate) async fn start(&self, limits: &KernelLimits) -> Result<(), CallError> {
+        self.with_timeout(limits.start, self.remote.lifecycle(lifecycle::START)).await
     }
 
     /// Asks for what the kernel's tables need.
-    pub(crate) async fn describe(&mut self, limits: &Limits) -> Result<(), CallError> {
+    pub(crate) async fn load_metadata(&mut self, limits: &KernelLimits) -> Result<(), CallError> {
         let context = CallContext {
             origin: skillhost_contract::payload::CallOrigin::Operator,
             ..CallContext::default()
         };
-        let listed = self.limited(limits.start, self.remote.tools(&context)).await?;
+        let listed = self.with_timeout(limits.start, self.remote.tools(&context)).await?;
         self.names = OfferedNames::new(&self.manifest.tools, &listed);
         self.specs = self.names.rename(listed);
         // The author's code, and not asynchronous.
         let remote = self.remote.share();
-        let priority = async { blocking(move || remote.context_priority()).await? };
-        self.priority = self.limited(limits.start, priority).await?;
+        let priority = async { spawn_blocking(move || remote.context_priority()).await? };
+        self.priority = self.with_timeout(limits.start, priority).await?;
         Ok(())
     }
 
-    pub(crate) async fn health_check(&self, limits: &Limits) -> Result<(), CallError> {
+    pub(crate) async fn health_check(&self, limits: &KernelLimits) -> Result<(), CallError> {
         let failure = self.service_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(error) = failure {
             return Err(error);
         }
-        self.limited(limits.health, self.remote.lifecycle(lifecycle::HEALTH_CHECK)).await
+        self.with_timeout(limits.health, self.remote.lifecycle(lifecycle::HEALTH_CHECK)).await
     }
 
     pub(crate) async fn tools(
         &self,
         context: &CallContext,
-        limits: &Limits,
+        limits: &KernelLimits,
     ) -> Result<Vec<ToolSpec>, CallError> {
         if !self.remote.has_tools() {
             return Ok(Vec::new());
@@ -165,7 +166,7 @@ impl Instance {
             // What a process lists later counts no more than what it says otherwise.
             return Ok(self.specs.clone());
         }
-        let listed = self.limited(limits.context, self.remote.tools(context)).await?;
+        let listed = self.with_timeout(limits.context, self.remote.tools(context)).await?;
         Ok(self.names.rename(listed))
     }
 
@@ -177,7 +178,7 @@ impl Instance {
         limit: Duration,
     ) -> Result<ToolOutput, CallError> {
         let own = self.names.own(name);
-        self.limited(limit, self.remote.invoke(context, own, arguments)).await
+        self.with_timeout(limit, self.remote.invoke(context, own, arguments)).await
     }
 
     pub(crate) async fn get_context(
@@ -192,7 +193,7 @@ impl Instance {
             return Err(CallError::new(ErrorKind::Unavailable, message)
                 .with_hint("its `ready_context` blocks; move what waits to `get_context`"));
         }
-        self.limited(limit, self.ask_context(context, prompt)).await
+        self.with_timeout(limit, self.ask_context(context, prompt)).await
     }
 
     async fn ask_context(
@@ -200,16 +201,16 @@ impl Instance {
         context: &CallContext,
         prompt: &str,
     ) -> Result<Option<String>, CallError> {
-        let library = self.remote.library().filter(|library| library.has_context());
+        let library = self.remote.as_library().filter(|library| library.has_context());
         let Some(library) = library else { return Ok(None) };
         let reply = match self.context.begin_in_place() {
             Some(_call) => Some(library.ask_context(context, prompt)?),
             None => {
                 let (guard, remote) = (Arc::clone(&self.context), self.remote.share());
                 let (context, prompt) = (context.clone(), prompt.to_owned());
-                let asked = blocking(move || {
+                let asked = spawn_blocking(move || {
                     let _call = guard.begin_elsewhere();
-                    let library = remote.library();
+                    let library = remote.as_library();
                     library.map(|library| library.ask_context(&context, &prompt)).transpose()
                 });
                 asked.await??
@@ -228,7 +229,7 @@ impl Instance {
         payload: Vec<u8>,
         limit: Duration,
     ) -> Result<Vec<u8>, CallError> {
-        self.limited(limit, self.remote.call(interface, method, payload)).await
+        self.with_timeout(limit, self.remote.call(interface, method, payload)).await
     }
 
     pub(crate) fn log_filter_changed(&self) {
@@ -249,7 +250,7 @@ impl Instance {
     }
 
     /// Cancels the service and waits for it; what does not end in time is dropped.
-    pub(crate) async fn end_service(&self, limits: &Limits) {
+    pub(crate) async fn stop_service(&self, limits: &KernelLimits) {
         let task = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut task) = task else { return };
         self.remote.cancel_service();
@@ -263,8 +264,8 @@ impl Instance {
 
     /// Waits until no call is in flight, at most `limits.drain`; then stops the extension and ends
     /// its runtime. The order is the one in the architecture: service, calls, stop, runtime, drop.
-    pub(crate) async fn end(self: Arc<Self>, limits: &Limits) {
-        self.end_service(limits).await;
+    pub(crate) async fn shutdown(self: Arc<Self>, limits: &KernelLimits) {
+        self.stop_service(limits).await;
         self.calls.close();
         if tokio::time::timeout(limits.drain, self.calls.wait()).await.is_err() {
             tracing::warn!(id = %self.manifest.id, "calls were still running and are given up");
@@ -279,7 +280,7 @@ impl Instance {
         let (id, remote) = (self.manifest.id.clone(), self.remote.share());
         drop(self);
         // Ending a runtime blocks, and so may the author's Drop.
-        let ended = blocking(move || {
+        let ended = spawn_blocking(move || {
             remote.shutdown_runtime(timeout);
             drop(remote);
         });
@@ -288,7 +289,7 @@ impl Instance {
         }
     }
 
-    async fn limited<T>(
+    async fn with_timeout<T>(
         &self,
         limit: Duration,
         call: impl Future<Output = Result<T, CallError>>,

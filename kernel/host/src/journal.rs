@@ -6,49 +6,49 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where a journal's bytes go; a test puts a full disk here.
-pub(crate) trait Disk: Send + Sync {
+pub(crate) trait AppendSink: Send + Sync {
     /// Adds bytes at the end; when it returns they are safe. After an error some may be there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Takes everything behind a length away.
-    fn cut(&mut self, length: u64) -> io::Result<()>;
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
-impl Disk for File {
+impl AppendSink for File {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes)?;
         self.sync_data()
     }
 
-    fn cut(&mut self, length: u64) -> io::Result<()> {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.set_len(length)?;
         self.sync_data()
     }
 }
 
 /// The growing end of a journal.
-pub(crate) struct Journal {
+pub(crate) struct AppendLog {
     pub(crate) path: PathBuf,
-    disk: Box<dyn Disk>,
+    disk: Box<dyn AppendSink>,
     /// Bytes that are whole lines.
     length: u64,
     /// A write failed behind `length`, and what it left there could not be taken away.
     torn: bool,
 }
 
-impl Journal {
-    pub(crate) fn new(path: PathBuf, disk: Box<dyn Disk>, length: u64) -> Self {
+impl AppendLog {
+    pub(crate) fn new(path: PathBuf, disk: Box<dyn AppendSink>, length: u64) -> Self {
         Self { path, disk, length, torn: false }
     }
 
     /// Adds whole lines. After an error the journal is what it was, and may be tried again.
     pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.torn {
-            self.disk.cut(self.length)?;
+            self.disk.truncate(self.length)?;
             self.torn = false;
         }
         if let Err(error) = self.disk.append(lines) {
-            self.torn = self.disk.cut(self.length).is_err();
+            self.torn = self.disk.truncate(self.length).is_err();
             return Err(error);
         }
         self.length += lines.len() as u64;
@@ -58,14 +58,14 @@ impl Journal {
 
 /// Splits a journal into whole lines, and tells how many bytes they are: what comes behind the last
 /// line break was being written when the process or the machine ended.
-pub(crate) fn whole_lines(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
+pub(crate) fn split_complete_lines(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
     let length = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let lines = bytes[..length].split_inclusive(|byte| *byte == b'\n');
     (lines.map(|line| &line[..line.len() - 1]).collect(), length)
 }
 
 /// Makes a folder that only its owner may look into: conversations are nobody else's business.
-pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -73,12 +73,12 @@ pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Opens a file to add to it.
-pub(crate) fn for_appending(path: &Path, new: bool) -> io::Result<File> {
+pub(crate) fn open_append(path: &Path, new: bool) -> io::Result<File> {
     OpenOptions::new().append(true).read(true).create_new(new).open(path)
 }
 
 /// Milliseconds since 1970.
-pub(crate) fn now() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
@@ -108,7 +108,7 @@ pub(crate) mod testing {
         }
     }
 
-    impl Disk for SmallDisk {
+    impl AppendSink for SmallDisk {
         fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
             let mut kept = self.bytes.lock().unwrap();
             let fits = (*self.room.lock().unwrap()).saturating_sub(kept.len()).min(bytes.len());
@@ -119,7 +119,7 @@ pub(crate) mod testing {
             }
         }
 
-        fn cut(&mut self, length: u64) -> io::Result<()> {
+        fn truncate(&mut self, length: u64) -> io::Result<()> {
             if *self.stuck.lock().unwrap() {
                 return Err(io::ErrorKind::ReadOnlyFilesystem.into());
             }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn what_a_full_disk_took_half_of_is_taken_away_again() {
         let disk = SmallDisk::with_room(10);
-        let mut journal = Journal::new("j".into(), Box::new(disk.clone()), 0);
+        let mut journal = AppendLog::new("j".into(), Box::new(disk.clone()), 0);
         journal.append(b"first\n").unwrap();
         let full = journal.append(b"second\n").unwrap_err();
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_rest_that_stays_is_taken_away_before_the_next_line() {
         let disk = SmallDisk::with_room(8);
-        let mut journal = Journal::new("j".into(), Box::new(disk.clone()), 0);
+        let mut journal = AppendLog::new("j".into(), Box::new(disk.clone()), 0);
         journal.append(b"first\n").unwrap();
         *disk.stuck.lock().unwrap() = true;
         journal.append(b"second\n").unwrap_err();
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn a_line_is_whole_with_its_line_break() {
-        assert_eq!(whole_lines(b"a\nbc\nde"), (vec![&b"a"[..], b"bc"], 5));
-        assert_eq!(whole_lines(b"a\n"), (vec![&b"a"[..]], 2));
-        assert_eq!(whole_lines(b"a"), (vec![], 0));
-        assert_eq!(whole_lines(b""), (vec![], 0));
+        assert_eq!(split_complete_lines(b"a\nbc\nde"), (vec![&b"a"[..], b"bc"], 5));
+        assert_eq!(split_complete_lines(b"a\n"), (vec![&b"a"[..]], 2));
+        assert_eq!(split_complete_lines(b"a"), (vec![], 0));
+        assert_eq!(split_complete_lines(b""), (vec![], 0));
     }
 }

@@ -11,31 +11,34 @@ use skillhost_contract::payload::{CallContext, CallOrigin, ToolOutput, skill_int
 use skillhost_manifest::ExtensionId;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Agent, Resolved, Resolver, catalog_scope, generation, missing_tools};
+use crate::agents::{
+    Agent, InstructionResolver, ResolvedInstructions, catalog_scope, fetch_skill_generation,
+    find_missing_tools,
+};
 use crate::boot::BootOptions;
 use crate::builder::ExtensionBuilder;
-use crate::context_chain::{Block, ContextChain, compose};
-use crate::conversations::Conversations;
-use crate::discovery::FoundManifest;
-use crate::error::{CallError, KernelError, similar};
-use crate::events::{EventBus, journal_of};
+use crate::context_chain::{ContextBlock, ContextChain, compose_system_prompt};
+use crate::conversations::MessageChannels;
+use crate::discovery::DiscoveredManifest;
+use crate::error::{CallError, KernelError, suggest_similar};
+use crate::events::{EventBus, home_journal};
 use crate::home::Home;
 use crate::installation::Installation;
-use crate::instance::{Instance, Pinned};
+use crate::instance::{Instance, PinnedInstance};
 use crate::model::{ModelError, ModelProvider, ModelSource};
-use crate::process::ProcessSource;
-use crate::report::{LoadReport, Phase, Rejection};
-use crate::restart::Restarts;
-use crate::runtime::session::Sessions;
-use crate::scheduler::Clockwork;
-use crate::secrets::Secrets;
-use crate::serving::Serving;
+use crate::process::ProcessLauncher;
+use crate::report::{LoadPhase, LoadRejection, LoadReport};
+use crate::restart::RestartCoordinator;
+use crate::runtime::session::RunSessions;
+use crate::scheduler::Scheduler;
+use crate::secrets::SecretStore;
+use crate::serving::EventDelivery;
 use crate::settings::Settings;
-use crate::tools::{Listing, ToolTable};
+use crate::tools::{ListedTools, ToolTable};
 
 /// How long the kernel waits for extensions.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct KernelLimits {
     /// Creating, starting and describing one extension.
     pub start: Duration,
     /// One block of context, one listing of tools, one request for a skill.
@@ -66,7 +69,7 @@ pub struct Limits {
     pub control: Duration,
 }
 
-impl Default for Limits {
+impl Default for KernelLimits {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
@@ -92,30 +95,30 @@ impl Default for Limits {
 /// Cheap to clone. [`Kernel::shutdown`] ends it in order; dropping it does not.
 #[derive(Clone)]
 pub struct Kernel {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<KernelShared>,
 }
 
 /// What every part of the kernel, callbacks included, can reach.
-pub(crate) struct Shared {
+pub(crate) struct KernelShared {
     pub(crate) home: Home,
     /// As of the start, or of the last reload.
     pub(crate) settings: ArcSwap<Settings>,
     /// The file they are read from again at a reload.
     pub(crate) settings_file: Option<std::path::PathBuf>,
     pub(crate) installation: Option<Installation>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: KernelLimits,
     pub(crate) models: Arc<dyn ModelSource>,
-    pub(crate) processes: Arc<dyn ProcessSource>,
+    pub(crate) processes: Arc<dyn ProcessLauncher>,
     pub(crate) builder: Arc<dyn ExtensionBuilder>,
     pub(crate) process_home: Option<std::path::PathBuf>,
-    pub(crate) secrets: Secrets,
+    pub(crate) secrets: SecretStore,
     pub(crate) events: EventBus,
-    pub(crate) serving: Serving,
+    pub(crate) serving: EventDelivery,
     /// The agents that run just now.
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) restarts: Restarts,
-    pub(crate) conversations: Conversations,
-    pub(crate) state: ArcSwap<State>,
+    pub(crate) sessions: Arc<RunSessions>,
+    pub(crate) restarts: RestartCoordinator,
+    pub(crate) conversations: MessageChannels,
+    pub(crate) state: ArcSwap<KernelState>,
     /// Serialises reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
     /// One change of the configuration after the other, its reload included.
@@ -123,7 +126,7 @@ pub(crate) struct Shared {
     /// Whether services were started, so that a reload starts the new build's.
     pub(crate) services_run: AtomicBool,
     /// What happens at certain times.
-    pub(crate) clockwork: Arc<Clockwork>,
+    pub(crate) clockwork: Arc<Scheduler>,
     /// Cancelled when the kernel ends.
     pub(crate) stopping: CancellationToken,
     call_ids: AtomicU64,
@@ -131,7 +134,7 @@ pub(crate) struct Shared {
 
 /// What is loaded; replaced whole, never changed.
 #[derive(Default, Clone)]
-pub(crate) struct State {
+pub(crate) struct KernelState {
     pub(crate) instances: BTreeMap<ExtensionId, Arc<Instance>>,
     /// Load order; the shutdown goes backwards.
     pub(crate) order: Vec<ExtensionId>,
@@ -164,7 +167,7 @@ pub struct TurnRequest {
 
 /// A composed turn.
 #[derive(Debug, Clone, Serialize)]
-pub struct Turn {
+pub struct ComposedTurn {
     /// The agent.
     pub agent: ExtensionId,
     /// Session and turn, as every provider saw them.
@@ -172,7 +175,7 @@ pub struct Turn {
     /// Instructions and blocks, joined by lines of `---`.
     pub system_prompt: String,
     /// What each provider contributed, in chain order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ContextBlock>,
 }
 
 /// What `uses_tools` calls everything in `sandbox/extensions`; no extension may have the id.
@@ -181,8 +184,8 @@ pub(crate) const ADDED: &str = "sandbox";
 /// The agent a turn goes to when none is named.
 pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
-impl Shared {
-    pub(crate) fn new(options: BootOptions, secrets: Secrets) -> Self {
+impl KernelShared {
+    pub(crate) fn new(options: BootOptions, secrets: SecretStore) -> Self {
         let BootOptions {
             home,
             settings,
@@ -195,9 +198,9 @@ impl Shared {
             builder,
             process_home,
         } = options;
-        let events = EventBus::new(journal_of(&home));
+        let events = EventBus::new(home_journal(&home));
         Self {
-            restarts: Restarts::new(&home, supervised),
+            restarts: RestartCoordinator::new(&home, supervised),
             home,
             settings: ArcSwap::from_pointee(settings),
             settings_file,
@@ -209,9 +212,9 @@ impl Shared {
             process_home,
             secrets,
             events,
-            serving: Serving::default(),
+            serving: EventDelivery::default(),
             sessions: Arc::default(),
-            conversations: Conversations::default(),
+            conversations: MessageChannels::default(),
             state: ArcSwap::default(),
             changes: tokio::sync::Mutex::default(),
             configuring: tokio::sync::Mutex::default(),
@@ -224,7 +227,7 @@ impl Shared {
 
     /// Takes what is needed out of the current state, pinned; `choose` returns nothing when an
     /// instance already ends, and is then asked again with the state that has taken over.
-    pub(crate) fn pin<T>(&self, choose: impl Fn(&Arc<State>) -> Option<T>) -> T {
+    pub(crate) fn pin_state<T>(&self, choose: impl Fn(&Arc<KernelState>) -> Option<T>) -> T {
         loop {
             if let Some(chosen) = choose(&self.state.load()) {
                 return chosen;
@@ -237,9 +240,9 @@ impl Shared {
     }
 }
 
-impl State {
+impl KernelState {
     /// Finds the extension that provides an interface and is in reach of `from`'s dependencies.
-    pub(crate) fn provider_in_reach(
+    pub(crate) fn reachable_provider(
         &self,
         interface: &str,
         from: &skillhost_manifest::Manifest,
@@ -264,7 +267,7 @@ impl State {
 
     fn agent(&self, id: &str) -> Result<&Arc<Agent>, KernelError> {
         self.agents.get(id).ok_or_else(|| {
-            let unapproved = |r: &&Rejection| r.id == id && r.phase == Phase::Approve;
+            let unapproved = |r: &&LoadRejection| r.id == id && r.phase == LoadPhase::Approve;
             match (self.report.rejected.iter().find(unapproved), ExtensionId::new(id)) {
                 (Some(rejection), Ok(id)) => KernelError::AgentFailed {
                     id,
@@ -274,24 +277,24 @@ impl State {
                 _ => KernelError::NotFound {
                     what: "agent",
                     id: id.to_owned(),
-                    similar: similar(id, self.agents.keys().map(ExtensionId::as_str)),
+                    similar: suggest_similar(id, self.agents.keys().map(ExtensionId::as_str)),
                 },
             }
         })
     }
 
     /// Every extension that provides an interface, pinned; nothing when one already ends.
-    fn pin_providers(&self, interface: &str) -> Option<Vec<Pinned>> {
+    fn pin_providers(&self, interface: &str) -> Option<Vec<PinnedInstance>> {
         let providers = self.instances.values().filter(|instance| instance.provides(interface));
         providers.map(Instance::pin).collect()
     }
 
     /// Takes an extension out, so that it may end.
-    fn take(&mut self, id: &ExtensionId) -> Option<Arc<Instance>> {
+    fn remove_instance(&mut self, id: &ExtensionId) -> Option<Arc<Instance>> {
         self.order.retain(|other| other != id);
         self.tools.remove(id);
         let taken = self.instances.remove(id);
-        self.chain = ContextChain::of(self.instances.values());
+        self.chain = ContextChain::from_instances(self.instances.values());
         taken
     }
 }
@@ -325,18 +328,18 @@ impl Kernel {
     ///
     /// # Errors
     /// [`KernelError::NotFound`] with similar ids.
-    pub async fn agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
+    pub async fn refresh_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
         // The state is dropped before the pins are.
-        let (providers, state) = self
-            .shared
-            .pin(|state| Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state))));
+        let (providers, state) = self.shared.pin_state(|state| {
+            Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state)))
+        });
         let agent = state.agent(id)?;
         self.refresh(&state, &providers, agent).await;
         Ok(Arc::clone(agent))
     }
 
     /// Finds an agent as it is.
-    pub(crate) fn known_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
+    pub(crate) fn find_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
         self.shared.state.load().agent(id).cloned()
     }
 
@@ -345,19 +348,23 @@ impl Kernel {
     ///
     /// # Errors
     /// [`KernelError::NotFound`] for an unknown agent.
-    pub async fn tools(&self, agent: Option<&str>) -> Result<Listing, KernelError> {
+    pub async fn list_tools(&self, agent: Option<&str>) -> Result<ListedTools, KernelError> {
         let Some(id) = agent else {
             let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
             return Ok(self.shared.list_tools(&context, |_, _| true).await);
         };
-        let agent = self.agent(id).await?;
+        let agent = self.refresh_agent(id).await?;
         let context = self.call_context(&agent, &TurnRequest::default());
-        Ok(self.tools_of(&agent, &context).await)
+        Ok(self.list_agent_tools(&agent, &context).await)
     }
 
     /// Lists the tools that an agent may call.
-    pub(crate) async fn tools_of(&self, agent: &Agent, context: &CallContext) -> Listing {
-        let uses = &agent.settings().uses_tools;
+    pub(crate) async fn list_agent_tools(
+        &self,
+        agent: &Agent,
+        context: &CallContext,
+    ) -> ListedTools {
+        let uses = &agent.agent_manifest().uses_tools;
         let added = match uses.iter().any(|used| used.value == ADDED) {
             true => Arc::clone(&self.shared.state.load().added),
             false => Arc::default(),
@@ -373,15 +380,15 @@ impl Kernel {
 
     /// The model that an agent runs on: the one asked for, else the settings' choice for this agent,
     /// else the manifest's, else the default.
-    pub(crate) fn model_of(
+    pub(crate) fn resolve_model(
         &self,
         agent: &Agent,
         wanted: Option<&str>,
     ) -> Result<Arc<dyn ModelProvider>, ModelError> {
         let id = agent.manifest.id.as_str();
         let chosen = self.shared.settings.load().models.agents.contains_key(id);
-        let own = agent.settings().model.as_deref().filter(|_| !chosen);
-        self.shared.models.model(wanted.or(own), id)
+        let own = agent.agent_manifest().model.as_deref().filter(|_| !chosen);
+        self.shared.models.resolve_model(wanted.or(own), id)
     }
 
     /// Calls a tool with arguments as JSON text, on behalf of whoever the context names.
@@ -389,7 +396,7 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error, or
     /// of the kind [`ErrorKind::Denied`](crate::ErrorKind) where somebody's consent is missing.
-    pub async fn invoke(
+    pub async fn invoke_tool_as(
         &self,
         context: CallContext,
         name: &str,
@@ -402,16 +409,16 @@ impl Kernel {
     /// of its own.
     ///
     /// # Errors
-    /// As for [`Kernel::invoke`], and [`KernelError::NotFound`] for an unknown agent.
-    pub async fn invoke_for(
+    /// As for [`Kernel::invoke_tool_as`], and [`KernelError::NotFound`] for an unknown agent.
+    pub async fn invoke_for_agent(
         &self,
         agent: &str,
         name: &str,
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
-        let agent = self.agent(agent).await?;
+        let agent = self.refresh_agent(agent).await?;
         let request = TurnRequest { origin: CallOrigin::Operator, ..TurnRequest::default() };
-        self.invoke(self.call_context(&agent, &request), name, arguments).await
+        self.invoke_tool_as(self.call_context(&agent, &request), name, arguments).await
     }
 
     /// Composes one turn: the agent's instructions and every provider's block.
@@ -420,19 +427,19 @@ impl Kernel {
     /// [`KernelError::NotFound`] for an unknown agent, [`KernelError::AgentFailed`] for one in the
     /// error state. A provider that fails is skipped and named in the result.
     #[tracing::instrument(name = "turn", skip_all, fields(agent))]
-    pub async fn turn(&self, request: &TurnRequest) -> Result<Turn, KernelError> {
-        let agent = self.agent(request.agent.as_deref().unwrap_or(DEFAULT_AGENT)).await?;
+    pub async fn compose_turn(&self, request: &TurnRequest) -> Result<ComposedTurn, KernelError> {
+        let agent = self.refresh_agent(request.agent.as_deref().unwrap_or(DEFAULT_AGENT)).await?;
         tracing::Span::current().record("agent", agent.manifest.id.as_str());
-        let resolved = agent.ready()?;
+        let resolved = agent.require_ready()?;
         let context = self.call_context(&agent, request);
         let next = || CallContext { call_id: self.shared.next_call_id(), ..context.clone() };
-        let chain = self.shared.pin(|state| state.chain.pin());
-        let blocks = chain.blocks(next, &request.prompt, self.shared.limits.context).await;
-        let system_prompt = compose(&resolved.instructions, &blocks);
-        Ok(Turn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
+        let chain = self.shared.pin_state(|state| state.chain.pin());
+        let blocks = chain.collect_blocks(next, &request.prompt, self.shared.limits.context).await;
+        let system_prompt = compose_system_prompt(&resolved.instructions, &blocks);
+        Ok(ComposedTurn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
     }
 
-    /// Asks one context provider alone; what [`Kernel::turn`] does for each.
+    /// Asks one context provider alone; what [`Kernel::compose_turn`] does for each.
     ///
     /// # Errors
     /// [`KernelError::NotFound`] when it is not loaded, [`KernelError::Call`] with its error.
@@ -442,18 +449,18 @@ impl Kernel {
         context: &CallContext,
         prompt: &str,
     ) -> Result<Option<String>, KernelError> {
-        let found = self.shared.pin(|state| match state.instances.get(extension) {
+        let found = self.shared.pin_state(|state| match state.instances.get(extension) {
             Some(instance) => instance.pin().map(Some),
             None => Some(None),
         });
-        let instance = found.ok_or_else(|| self.no_extension(extension))?;
+        let instance = found.ok_or_else(|| self.unknown_extension_error(extension))?;
         Ok(instance.get_context(context, prompt, self.shared.limits.context).await?)
     }
 
     /// Asks every library whether it can do its work.
-    pub async fn health(&self) -> Vec<(ExtensionId, Result<(), CallError>)> {
+    pub async fn check_health(&self) -> Vec<(ExtensionId, Result<(), CallError>)> {
         let instances: Vec<_> =
-            self.shared.pin(|state| state.instances.values().map(Instance::pin).collect());
+            self.shared.pin_state(|state| state.instances.values().map(Instance::pin).collect());
         let checks = instances.iter().map(|instance| async move {
             (instance.manifest.id.clone(), instance.health_check(&self.shared.limits).await)
         });
@@ -472,31 +479,31 @@ impl Kernel {
     /// there until its own end.
     pub async fn shutdown(&self) {
         self.shared.stopping.cancel();
-        self.shared.clockwork.end(self.shared.limits.drain).await;
-        self.end_deliveries().await;
+        self.shared.clockwork.shutdown(self.shared.limits.drain).await;
+        self.stop_event_delivery().await;
         let _alone = self.shared.changes.lock().await;
         loop {
-            let mut next = State::clone(&self.shared.state.load());
+            let mut next = KernelState::clone(&self.shared.state.load());
             let Some(last) = next.order.last().cloned() else { break };
-            let taken = next.take(&last);
+            let taken = next.remove_instance(&last);
             self.shared.state.store(Arc::new(next));
             if let Some(instance) = taken {
-                instance.end(&self.shared.limits).await;
+                instance.shutdown(&self.shared.limits).await;
             }
         }
         self.shared.events.journal().close().await;
     }
 
-    pub(crate) fn no_extension(&self, id: &str) -> KernelError {
+    pub(crate) fn unknown_extension_error(&self, id: &str) -> KernelError {
         let state = self.shared.state.load();
         let rejected = state.report.rejected.iter().map(|rejection| rejection.id.as_str());
         let known = state.instances.keys().map(ExtensionId::as_str).chain(rejected);
-        let similar = similar(id, known);
+        let similar = suggest_similar(id, known);
         KernelError::NotFound { what: "extension", id: id.to_owned(), similar }
     }
 
     pub(crate) fn call_context(&self, agent: &Agent, request: &TurnRequest) -> CallContext {
-        let settings = agent.settings();
+        let settings = agent.agent_manifest();
         let turn = self.shared.next_call_id();
         CallContext {
             agent_id: agent.manifest.id.to_string(),
@@ -518,11 +525,11 @@ impl Kernel {
 
     /// Puts an agent's instructions together again when the skills may have changed. The question
     /// is asked at every turn, because answering it is also what lets the provider notice a change.
-    async fn refresh(&self, state: &State, providers: &[Pinned], agent: &Agent) {
-        let reached = state.provider_in_reach(skill_interface::NAME, &agent.manifest);
+    async fn refresh(&self, state: &KernelState, providers: &[PinnedInstance], agent: &Agent) {
+        let reached = state.reachable_provider(skill_interface::NAME, &agent.manifest);
         let mut current = None;
         for provider in providers {
-            match generation(provider, self.shared.limits.context).await {
+            match fetch_skill_generation(provider, self.shared.limits.context).await {
                 Ok(generation) if reached.is_some_and(|r| r.number == provider.number) => {
                     current = Some(generation);
                 }
@@ -532,15 +539,16 @@ impl Kernel {
                 }
             }
         }
-        let binds_skills = !agent.settings().uses_skills.is_empty();
-        let resolved = agent.resolved();
+        let binds_skills = !agent.agent_manifest().uses_skills.is_empty();
+        let resolved = agent.instructions();
         // A problem may pass without a change of the skills: the provider was slow, or busy ending.
         let outdated = current != resolved.generation || resolved.problem.is_some();
         // A reload may have taken a tool away, or brought it back.
         let tools_moved = match &resolved.problem {
-            None => missing_tools(state, &agent.path, &agent.manifest).is_some(),
+            None => find_missing_tools(state, &agent.path, &agent.manifest).is_some(),
             Some(_) => {
-                resolved.lacks_tools && missing_tools(state, &agent.path, &agent.manifest).is_none()
+                resolved.lacks_tools
+                    && find_missing_tools(state, &agent.path, &agent.manifest).is_none()
             }
         };
         if (binds_skills && current.is_some() && outdated) || tools_moved {
@@ -549,19 +557,26 @@ impl Kernel {
         }
     }
 
-    pub(crate) async fn resolve(&self, state: &State, found: &FoundManifest) -> Resolved {
+    pub(crate) async fn resolve(
+        &self,
+        state: &KernelState,
+        found: &DiscoveredManifest,
+    ) -> ResolvedInstructions {
         let manifest = &found.manifest;
         let interface = skill_interface::NAME;
         let mut all = state.instances.values();
         let any = all.find(|instance| instance.provides(interface));
-        let resolver = Resolver {
+        let resolver = InstructionResolver {
             home: &self.shared.home,
-            provider: state.provider_in_reach(interface, manifest).map(|provider| &**provider),
+            provider: state.reachable_provider(interface, manifest).map(|provider| &**provider),
             any_provider: any.map(|instance| &instance.manifest.id),
             limit: self.shared.limits.context,
         };
-        match missing_tools(state, &found.path, manifest) {
-            Some(problem) => Resolved { lacks_tools: true, ..Resolved::failed(problem) },
+        match find_missing_tools(state, &found.path, manifest) {
+            Some(problem) => ResolvedInstructions {
+                lacks_tools: true,
+                ..ResolvedInstructions::from_error(problem)
+            },
             None => resolver.resolve(found).await,
         }
     }

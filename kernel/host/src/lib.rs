@@ -59,7 +59,7 @@ mod trust;
 mod user_message;
 mod write;
 
-pub use agents::{Agent, AgentProblem, Layer, LayerKind, Resolved};
+pub use agents::{Agent, AgentError, InstructionLayer, InstructionLayerKind, ResolvedInstructions};
 pub use approvals::{
     AgentFacts, ApprovalAction, ApprovalDetails, ApprovalKind, ApprovalRecord, ApprovalSurface,
     Approvals, ApprovalsError, ApprovedFile, Approver, TreeError, approval_details, files_digest,
@@ -67,35 +67,39 @@ pub use approvals::{
 };
 pub use boot::BootOptions;
 pub use builder::{
-    BuildPlan, BuildPreview, Built, Candidate, ExtensionBuilder, PlannedFile, RolledBack,
+    BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, ExtensionBuilder, PlannedFile,
+    RollbackOutcome,
 };
-pub use channel::{ApprovalRequest, Channel, Decision, RunEvent, SecretAsk, SecretReply};
-pub use context_chain::{Block, Outcome};
-pub use discovery::{Discovered, FoundManifest, discover, find_in_sandbox};
-pub use elf::ElfProblem;
-pub use error::{CallError, KernelError, similar};
-pub use events::{EventBus, journal_of, topic};
-pub use exported::Published;
+pub use channel::{
+    ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
+};
+pub use context_chain::{ContextBlock, ContextOutcome};
+pub use discovery::{DiscoveredManifest, DiscoveryResult, discover_manifests, find_in_sandbox};
+pub use elf::ElfError;
+pub use error::{CallError, KernelError, suggest_similar};
+pub use events::{EventBus, home_journal, topic};
+pub use exported::PublishedSkillClient;
 pub use home::{Environment, Home, HomeError, HomeSource};
 pub use installation::Installation;
-pub use kernel::{DEFAULT_AGENT, Kernel, Limits, Turn, TurnRequest};
-pub use loader::{LoadError, LoadTimings};
+pub use kernel::{ComposedTurn, DEFAULT_AGENT, Kernel, KernelLimits, TurnRequest};
+pub use loader::{LibraryLoadError, LoadTimings};
 pub use model::{
-    Message, ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply,
-    ModelRequest, ModelSource, ModelTool, Piece, Price, StopReason, Usage,
+    Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
+    ModelSource, ModelTool, ModelToolCall, ReplyChunk, StopReason, TokenPrice, TokenUsage,
 };
-pub use probe::{ProbeFailure, Probed, probe};
-pub use process::{ProcessExtension, ProcessSource, ProcessStart, process_home};
-pub use reload::Reloaded;
-pub use report::{LoadReport, LoadedAgent, LoadedExtension, Phase, Rejection};
-pub use restart::Restarted;
-pub use runtime::{Exhausted, RunError, RunOutcome, RunRequest};
-pub use scheduler::{LastRun, Ran, ScheduleSummary};
-pub use secrets::Secrets;
+pub use probe::{ProbeError, ProbeReport, probe_extension};
+pub use process::{ProcessExtension, ProcessLauncher, ProcessSpec, process_home};
+pub use reload::ReloadOutcome;
+pub use report::{LoadPhase, LoadRejection, LoadReport, LoadedAgent, LoadedExtension};
+pub use restart::RestartedEvent;
+pub use runtime::{ExhaustedLimit, RunError, RunOutcome, RunRequest};
+pub use scheduler::{LastRun, ScheduleRunOutcome, ScheduleSummary};
+pub use secrets::SecretStore;
 pub use settings::{
-    BuildSettings, DEFAULT_MODEL, EventsSettings, KnownModel, LoadedSettings, McpCatalog,
-    McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings, ModelsSettings, ProcessSettings,
-    Provenance, ProviderSettings, Settings, SettingsError, Wire,
+    BuildSettings, DEFAULT_MODEL, EventsSettings, LoadedSettings, McpCatalog, McpCatalogGlobs,
+    McpCatalogKeyword, McpReviewMode, McpSettings, ModelDefinition, ModelsSettings,
+    ProcessSettings, ProviderProtocol, ProviderSettings, SettingProvenance, Settings,
+    SettingsError,
 };
 pub use skillhost_contract::payload::{
     ApprovalPolicy, CallContext, CallOrigin, CatalogScope, ErrorKind, Event, PublishedArgument,
@@ -107,8 +111,8 @@ pub use skillhost_events::{
     DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, TailQuery,
 };
 pub use thread::{
-    CUT_OFF, Heard, LEFT_OUT, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadSummary,
-    Threads,
+    ABORTED_CALL_RESULT, ELIDED_RESULT, MessageStatus, Thread, ThreadContents, ThreadError,
+    ThreadSkill, ThreadStore, ThreadSummary,
 };
 pub use tools::OwnedTool;
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};

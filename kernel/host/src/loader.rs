@@ -20,11 +20,11 @@ use skillhost_contract::payload::BuildInfo;
 use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSION_SYMBOL};
 use skillhost_manifest::ExtensionId;
 
-use crate::elf::{self, ElfProblem};
+use crate::elf::{self, ElfError};
 
 /// Why a library was not opened.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum LibraryLoadError {
     /// No file of the right name exists in any of the places searched.
     #[error("no library `{name}` beside the manifest, beside the executable or in lib/skillhost")]
     Missing {
@@ -65,7 +65,7 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        problem: ElfProblem,
+        problem: ElfError,
     },
     /// The manifest pins another file.
     #[error("{}: its sha256 is {actual}, the manifest pins {expected}", path.display())]
@@ -111,7 +111,7 @@ pub enum LoadError {
     },
 }
 
-impl LoadError {
+impl LibraryLoadError {
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> String {
@@ -145,7 +145,7 @@ impl LoadError {
     }
 
     /// Whether the failure came before any code of the library ran.
-    pub(crate) fn before_open(&self) -> bool {
+    pub(crate) fn is_before_open(&self) -> bool {
         matches!(
             self,
             Self::Missing { .. }
@@ -172,7 +172,7 @@ pub struct LoadTimings {
 }
 
 /// An opened library whose layout was checked.
-pub(crate) struct Module {
+pub(crate) struct LibraryModule {
     pub(crate) root: ExtensionModuleRef,
     pub(crate) build: BuildInfo,
     pub(crate) timings: LoadTimings,
@@ -187,12 +187,12 @@ pub(crate) fn file_name(entrypoint: &str) -> String {
 /// id that the library ships with, beside the executable or in the installed library folder.
 ///
 /// # Errors
-/// [`LoadError::Missing`] with the places searched, [`LoadError::OtherId`].
-pub(crate) fn find(
+/// [`LibraryLoadError::Missing`] with the places searched, [`LibraryLoadError::OtherId`].
+pub(crate) fn find_library(
     id: &ExtensionId,
     entrypoint: &str,
     manifest_dir: &Path,
-) -> Result<PathBuf, LoadError> {
+) -> Result<PathBuf, LibraryLoadError> {
     let name = file_name(entrypoint);
     let mut searched = vec![manifest_dir.to_owned(), manifest_dir.join("target/release")];
     let is_there = |folder: &PathBuf| folder.join(&name).is_file();
@@ -215,13 +215,13 @@ pub(crate) fn find(
         Some(folder) if is_shipped_id => Ok(folder.join(name)),
         Some(_) => {
             let (owner, folder) = (entrypoint.to_owned(), manifest_dir.to_owned());
-            Err(LoadError::OtherId { name, owner, folder })
+            Err(LibraryLoadError::OtherId { name, owner, folder })
         }
-        None => Err(LoadError::Missing { name, searched }),
+        None => Err(LibraryLoadError::Missing { name, searched }),
     }
 }
 
-/// Finds a build in a crate's own `target` that is newer than the library that [`find`] takes from the
+/// Finds a build in a crate's own `target` that is newer than the library that [`find_library`] takes from the
 /// crate's folder; returns that library and the newer build.
 pub(crate) fn newer_build(entrypoint: &str, folder: &Path) -> Option<(PathBuf, PathBuf)> {
     let name = file_name(entrypoint);
@@ -236,72 +236,73 @@ pub(crate) fn newer_build(entrypoint: &str, folder: &Path) -> Option<(PathBuf, P
 /// Finds the library of an extension that is used from a folder of its own: nowhere else.
 ///
 /// # Errors
-/// [`LoadError::MissingBeside`] naming `shown`, the folder that people know.
+/// [`LibraryLoadError::MissingBeside`] naming `shown`, the folder that people know.
 pub(crate) fn find_beside(
     entrypoint: &str,
     folder: &Path,
     shown: &Path,
-) -> Result<PathBuf, LoadError> {
+) -> Result<PathBuf, LibraryLoadError> {
     let name = file_name(entrypoint);
     match folder.join(&name) {
         path if path.is_file() => Ok(path),
-        _ => Err(LoadError::MissingBeside { name, folder: shown.to_owned() }),
+        _ => Err(LibraryLoadError::MissingBeside { name, folder: shown.to_owned() }),
     }
 }
 
 /// Opens a library by way of a private copy in `copies`; errors name the file `path`.
 ///
 /// # Errors
-/// See [`LoadError`]; every one of them is found before the library's own code is trusted.
-pub(crate) fn open(
+/// See [`LibraryLoadError`]; every one of them is found before the library's own code is trusted.
+pub(crate) fn open_library(
     library: &Path,
     path: &Path,
     copies: &Path,
     pin: Option<&[u8; 32]>,
-) -> Result<Module, LoadError> {
-    let failed = |source| LoadError::Io { path: path.to_owned(), source };
+) -> Result<LibraryModule, LibraryLoadError> {
+    let failed = |source| LibraryLoadError::Io { path: path.to_owned(), source };
     let source = fs::canonicalize(library).map_err(failed)?;
     let mut timings = LoadTimings::default();
     let mut clock = Instant::now();
-    let copy = PrivateCopy::of(&source, copies).map_err(failed)?;
-    timings.copy_us = lap(&mut clock);
+    let copy = PrivateCopy::copy_from(&source, copies).map_err(failed)?;
+    timings.copy_us = elapsed_micros(&mut clock);
     let mut file = File::open(&copy.path).map_err(failed)?;
     if cfg!(target_os = "linux") {
-        elf::check(&mut file)
-            .map_err(|problem| LoadError::Elf { path: path.to_owned(), problem })?;
-        timings.elf_us = lap(&mut clock);
+        elf::check_elf_bounds(&mut file)
+            .map_err(|problem| LibraryLoadError::Elf { path: path.to_owned(), problem })?;
+        timings.elf_us = elapsed_micros(&mut clock);
     }
     if let Some(expected) = pin {
         let actual = sha256_of(&mut file).map_err(failed)?;
         if actual != *expected {
-            return Err(LoadError::WrongDigest {
+            return Err(LibraryLoadError::WrongDigest {
                 path: path.to_owned(),
-                expected: hex(expected),
-                actual: hex(&actual),
+                expected: to_hex(expected),
+                actual: to_hex(&actual),
             });
         }
-        timings.sha256_us = lap(&mut clock);
+        timings.sha256_us = elapsed_micros(&mut clock);
     }
     let root = open_checked(&copy.path, path)?;
-    let build = serde_json::from_str(&(root.build_info())())
-        .map_err(|error| LoadError::Layout { path: path.to_owned(), reason: error.to_string() })?;
-    timings.open_us = lap(&mut clock);
-    Ok(Module { root, build, timings })
+    let build = serde_json::from_str(&(root.build_info())()).map_err(|error| {
+        LibraryLoadError::Layout { path: path.to_owned(), reason: error.to_string() }
+    })?;
+    timings.open_us = elapsed_micros(&mut clock);
+    Ok(LibraryModule { root, build, timings })
 }
 
 /// dlopen, version probe, layout check.
-fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LoadError> {
+fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LibraryLoadError> {
     // SAFETY: runs the library's constructors. A native extension is trusted code; that the file is
     // whole was checked before.
     let library = unsafe { libloading::Library::new(copy) }.map_err(|error| {
         // libloading's own text is just "dlopen failed"; the system's is below it.
         let reason = std::error::Error::source(&error).unwrap_or(&error).to_string();
         let reason = reason.replace(&copy.display().to_string(), "the library");
-        LoadError::Dlopen { path: path.to_owned(), reason }
+        LibraryLoadError::Dlopen { path: path.to_owned(), reason }
     })?;
     // Never unloaded: see the module documentation.
     let library = std::mem::ManuallyDrop::new(library);
-    let missing = |symbol| LoadError::NotAnExtension { path: path.to_owned(), symbol };
+    let missing = |symbol| LibraryLoadError::NotAnExtension { path: path.to_owned(), symbol };
 
     // SAFETY: the contract says that this symbol is a `u32`.
     let version = unsafe { library.get::<*const u32>(VERSION_SYMBOL.as_bytes()) }
@@ -309,19 +310,21 @@ fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LoadErro
     // SAFETY: a symbol's address in a mapped library, aligned by its linker.
     let built = ContractVersion::unpack(unsafe { version.read() });
     if !built.is_loadable_by(CONTRACT) {
-        return Err(LoadError::WrongContract { path: path.to_owned(), built });
+        return Err(LibraryLoadError::WrongContract { path: path.to_owned(), built });
     }
     // SAFETY: the contract says that this symbol is an abi_stable library header, which checks
     // itself by a magic string before anything else of it is used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_SYMBOL.as_bytes()) }
         .map_err(|_| missing(ROOT_SYMBOL))?;
-    let layout =
-        |error: LibraryError| LoadError::Layout { path: path.to_owned(), reason: shorten(&error) };
+    let layout = |error: LibraryError| LibraryLoadError::Layout {
+        path: path.to_owned(),
+        reason: summarize_layout_error(&error),
+    };
     header.upgrade().map_err(layout)?.init_root_module::<ExtensionModuleRef>().map_err(layout)
 }
 
 /// Says what a layout report, which prints both type trees whole, says about differences.
-fn shorten(error: &LibraryError) -> String {
+fn summarize_layout_error(error: &LibraryError) -> String {
     let full = error.to_string();
     match error {
         LibraryError::AbiInstability(_) => {}
@@ -335,12 +338,12 @@ fn shorten(error: &LibraryError) -> String {
         }
         _ => return full.split_whitespace().collect::<Vec<_>>().join(" "),
     }
-    let found = differences(&full);
+    let found = layout_differences(&full);
     if found.is_empty() { full.chars().take(400).collect() } else { found.join("; ") }
 }
 
 /// The first differences of a layout report, each once: where, what, both sides.
-fn differences(report: &str) -> Vec<String> {
+fn layout_differences(report: &str) -> Vec<String> {
     const LIMIT: usize = 4;
     let mut place = "the root";
     let mut found = Vec::new();
@@ -371,7 +374,7 @@ struct PrivateCopy {
 }
 
 impl PrivateCopy {
-    fn of(source: &Path, folder: &Path) -> io::Result<Self> {
+    fn copy_from(source: &Path, folder: &Path) -> io::Result<Self> {
         // A home that cannot be written to, or is full, still runs: the copy then lies in the
         // system's folder. What is wrong with the source is wrong there as well.
         Self::create(source, folder).or_else(|_| Self::create(source, &std::env::temp_dir()))
@@ -425,7 +428,7 @@ fn sha256_of(file: &mut File) -> io::Result<[u8; 32]> {
 }
 
 /// Writes bytes as lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing into a String cannot fail.
@@ -434,7 +437,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn lap(clock: &mut Instant) -> u64 {
+fn elapsed_micros(clock: &mut Instant) -> u64 {
     let elapsed = clock.elapsed();
     *clock = Instant::now();
     u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
@@ -442,7 +445,7 @@ fn lap(clock: &mut Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::differences;
+    use super::layout_differences;
 
     #[test]
     fn a_layout_report_is_cut_down_to_its_differences() {
@@ -452,12 +455,12 @@ mod tests {
         let inner = "Layout of expected type:\n    --- Type Layout ---\n    type:Inner\n";
         let report = format!("Compared <this>:\n  type:Root\n\n{size}{inner}{error}{error}");
         assert_eq!(
-            differences(&report),
+            layout_differences(&report),
             [
                 "the root: incompatible type size (expected 16, found 24)",
                 "Inner: unexpected field (expected one, found two)",
             ]
         );
-        assert_eq!(differences("no report"), Vec::<String>::new());
+        assert_eq!(layout_differences("no report"), Vec::<String>::new());
     }
 }

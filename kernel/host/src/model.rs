@@ -12,7 +12,7 @@ use serde_json::Value;
 #[async_trait]
 pub trait ModelProvider: Send + Sync {
     /// What is known of it.
-    fn facts(&self) -> &ModelFacts;
+    fn metadata(&self) -> &ModelMetadata;
 
     /// Answers a conversation. Dropping the future gives the request up.
     ///
@@ -23,14 +23,14 @@ pub trait ModelProvider: Send + Sync {
     }
 
     /// As [`ModelProvider::complete`], and hands on pieces of the reply as they come. After a
-    /// failure in the middle the pieces are void: [`Piece::Restart`] says so before they come again.
+    /// failure in the middle the pieces are void: [`ReplyChunk::ReplyRestarted`] says so before they come again.
     ///
     /// # Errors
     /// As for [`ModelProvider::complete`].
     async fn stream(
         &self,
         request: &ModelRequest,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError>;
 }
 
@@ -40,12 +40,16 @@ pub trait ModelSource: Send + Sync {
     ///
     /// # Errors
     /// [`ModelError`] of the kind [`ModelErrorKind::Unknown`] or [`ModelErrorKind::Key`].
-    fn model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn ModelProvider>, ModelError>;
+    fn resolve_model(
+        &self,
+        name: Option<&str>,
+        agent: &str,
+    ) -> Result<Arc<dyn ModelProvider>, ModelError>;
 }
 
 /// What is known of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ModelFacts {
+pub struct ModelMetadata {
     /// `provider/model`.
     pub name: String,
     /// Tokens that fit into one request and its reply; absent where nobody said.
@@ -53,13 +57,13 @@ pub struct ModelFacts {
     pub context_window: Option<u32>,
     /// What tokens cost; absent where nobody said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub price: Option<Price>,
+    pub price: Option<TokenPrice>,
 }
 
 /// What a million tokens cost, in the currency of the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Price {
+pub struct TokenPrice {
     /// Tokens sent.
     pub input: f64,
     /// Tokens received.
@@ -101,7 +105,7 @@ pub enum Message {
         text: String,
         /// The tools it asks for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        calls: Vec<ModelCall>,
+        calls: Vec<ModelToolCall>,
     },
     /// A tool's answer.
     Tool {
@@ -130,7 +134,7 @@ pub struct ModelTool {
 
 /// A tool that a model asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelCall {
+pub struct ModelToolCall {
     /// Ties the answer to the call; unique within a reply.
     pub id: String,
     /// The tool, as the model wrote it.
@@ -145,9 +149,9 @@ pub struct ModelReply {
     /// What it says.
     pub text: String,
     /// The tools it asks for.
-    pub calls: Vec<ModelCall>,
+    pub calls: Vec<ModelToolCall>,
     /// What it used up.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Why it ended.
     pub stop: StopReason,
     /// It thought, and said nothing else.
@@ -156,7 +160,7 @@ pub struct ModelReply {
 
 /// Tokens of one request or several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Sent, those that were kept included.
     pub input: u64,
     /// Received, reasoning included.
@@ -182,11 +186,11 @@ pub enum StopReason {
 
 /// A piece of a reply on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum ReplyChunk {
     /// More of the text.
     Text(String),
     /// The request failed and is made again; what came so far is void.
-    Restart {
+    ReplyRestarted {
         /// Why.
         reason: String,
     },
@@ -228,17 +232,17 @@ pub struct ModelError {
     pub hint: String,
 }
 
-impl Price {
+impl TokenPrice {
     /// What usage costs.
     #[must_use]
-    pub fn of(&self, usage: &Usage) -> f64 {
+    pub fn cost_of(&self, usage: &TokenUsage) -> f64 {
         let cached = self.cached.unwrap_or(self.input) * usage.cached as f64;
         let fresh = self.input * usage.input.saturating_sub(usage.cached) as f64;
         (cached + fresh + self.output * usage.output as f64) / 1e6
     }
 }
 
-impl std::ops::AddAssign for Usage {
+impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, other: Self) {
         self.input += other.input;
         self.output += other.output;
@@ -251,7 +255,11 @@ impl std::ops::AddAssign for Usage {
 pub(crate) struct NoModels;
 
 impl ModelSource for NoModels {
-    fn model(&self, name: Option<&str>, _: &str) -> Result<Arc<dyn ModelProvider>, ModelError> {
+    fn resolve_model(
+        &self,
+        name: Option<&str>,
+        _: &str,
+    ) -> Result<Arc<dyn ModelProvider>, ModelError> {
         Err(ModelError {
             kind: ModelErrorKind::Unknown,
             model: name.unwrap_or("default").to_owned(),
@@ -267,10 +275,11 @@ mod tests {
 
     #[test]
     fn kept_tokens_cost_what_the_price_says() {
-        let usage = Usage { input: 1_000_000, output: 500_000, cached: 400_000, estimated: false };
-        let price = Price { input: 3.0, output: 15.0, cached: Some(0.3) };
-        assert!((price.of(&usage) - (0.12 + 1.8 + 7.5)).abs() < 1e-9);
-        let price = Price { cached: None, ..price };
-        assert!((price.of(&usage) - 10.5).abs() < 1e-9);
+        let usage =
+            TokenUsage { input: 1_000_000, output: 500_000, cached: 400_000, estimated: false };
+        let price = TokenPrice { input: 3.0, output: 15.0, cached: Some(0.3) };
+        assert!((price.cost_of(&usage) - (0.12 + 1.8 + 7.5)).abs() < 1e-9);
+        let price = TokenPrice { cached: None, ..price };
+        assert!((price.cost_of(&usage) - 10.5).abs() < 1e-9);
     }
 }

@@ -1,7 +1,7 @@
 //! What the kernel knows of process extensions: what may be started, and what it answers.
 //!
 //! How a process is started, spoken to and ended is the business of whoever implements
-//! [`ProcessSource`].
+//! [`ProcessLauncher`].
 
 mod load;
 mod orphans;
@@ -22,7 +22,7 @@ use crate::error::CallError;
 use crate::home::Home;
 
 pub(crate) use load::copies_of;
-pub(crate) use private::PrivateFolder;
+pub(crate) use private::PrivateDirectory;
 
 /// The home directory of a process extension: its caches outlive the process.
 #[must_use]
@@ -61,24 +61,24 @@ pub trait ProcessExtension: Send + Sync {
     /// [`CallError`] saying since when it does not, and why.
     async fn health(&self) -> Result<(), CallError>;
 
-    /// Ends the process and everything it has started, within [`ProcessStart::stop`].
+    /// Ends the process and everything it has started, within [`ProcessSpec::stop`].
     async fn stop(&self);
 }
 
 /// What starts process extensions.
 #[async_trait]
-pub trait ProcessSource: Send + Sync {
+pub trait ProcessLauncher: Send + Sync {
     /// Starts a process and waits until it has answered the handshake, at most
-    /// [`ProcessStart::handshake`].
+    /// [`ProcessSpec::handshake`].
     ///
     /// # Errors
     /// [`CallError`]; then nothing of it runs any more.
-    async fn start(&self, start: ProcessStart) -> Result<Arc<dyn ProcessExtension>, CallError>;
+    async fn start(&self, start: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError>;
 }
 
 /// Which process to start, and how.
 #[derive(Clone)]
-pub struct ProcessStart {
+pub struct ProcessSpec {
     /// The extension.
     pub id: ExtensionId,
     /// The program's file.
@@ -101,17 +101,17 @@ pub struct ProcessStart {
     pub memory: u64,
 }
 
-impl ProcessStart {
+impl ProcessSpec {
     /// Notes the process that was started: should this kernel be killed, a later one ends it.
     ///
     /// # Errors
     /// The system's error; the process then is as good as any other.
-    pub fn started(&self, pid: u32) -> io::Result<()> {
-        orphans::note(&self.note, pid)
+    pub fn record_pid(&self, pid: u32) -> io::Result<()> {
+        orphans::record_pid(&self.note, pid)
     }
 }
 
-impl fmt::Debug for ProcessStart {
+impl fmt::Debug for ProcessSpec {
     /// Leaves the values of the environment out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProcessStart")
@@ -128,8 +128,8 @@ impl fmt::Debug for ProcessStart {
 pub(crate) struct NoProcesses;
 
 #[async_trait]
-impl ProcessSource for NoProcesses {
-    async fn start(&self, _: ProcessStart) -> Result<Arc<dyn ProcessExtension>, CallError> {
+impl ProcessLauncher for NoProcesses {
+    async fn start(&self, _: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError> {
         Err(CallError::new(ErrorKind::Unavailable, "this kernel starts no processes"))
     }
 }

@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering;
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::ErrorKind;
 
-use crate::boot::{LoadFailure, blocking};
+use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::context_chain::ContextChain;
-use crate::discovery::{self, FoundManifest};
+use crate::discovery::{self, DiscoveredManifest};
 use crate::error::{CallError, KernelError};
 use crate::events::topic;
-use crate::kernel::{Kernel, State};
+use crate::kernel::{Kernel, KernelState};
 use crate::loader;
-use crate::report::{LoadReport, Phase};
+use crate::report::{LoadPhase, LoadReport};
 use crate::settings::Settings;
 
 /// What a reload did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reloaded {
+pub struct ReloadOutcome {
     /// The extension.
     pub id: String,
     /// Version of the build that was in use; empty where none was.
@@ -42,61 +42,67 @@ impl Kernel {
     /// [`KernelError::NotFound`] for an extension that is not there; [`KernelError::NotReloaded`] when
     /// the new build is refused, or is not what would be loaded, in which case the old one goes on as
     /// if nothing had happened; [`KernelError::NotStarted`] when there was no old one.
-    pub async fn reload(&self, id: &str) -> Result<Reloaded, KernelError> {
+    pub async fn reload(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
         let _alone = self.shared.changes.lock().await;
         let started = std::time::Instant::now();
         let state = self.shared.state.load_full();
         let Some(old) = state.instances.get(id).cloned() else {
             return self.start_missing(id).await;
         };
-        let settings = self.settings_now(&old.manifest.id)?;
-        let found = self.manifest_of(&old.manifest.id, &settings).await?;
-        let refused = |failure: LoadFailure| {
-            let LoadFailure { phase, reason, hint } = failure;
+        let settings = self.reload_settings(&old.manifest.id)?;
+        let found = self.reload_manifest(&old.manifest.id, &settings).await?;
+        let refused = |failure: ExtensionLoadError| {
+            let ExtensionLoadError { phase, reason, hint } = failure;
             KernelError::NotReloaded { id: old.manifest.id.clone(), phase, reason, hint }
         };
         if let Some(stale) = stale_library(&found) {
             return Err(refused(stale));
         }
         let new = self.load(&found, &settings).await.map_err(refused)?;
-        let mut next = State::clone(&state);
+        let mut next = KernelState::clone(&state);
         next.tools.remove(&old.manifest.id);
         if let Err(problems) = next.take_tools(&new) {
-            Arc::new(new).end(&self.shared.limits).await;
-            return Err(refused(LoadFailure::tools(&problems)));
+            Arc::new(new).shutdown(&self.shared.limits).await;
+            return Err(refused(ExtensionLoadError::from_tool_errors(&problems)));
         }
         let new = Arc::new(new);
         next.instances.insert(old.manifest.id.clone(), Arc::clone(&new));
-        next.chain = ContextChain::of(next.instances.values());
+        next.chain = ContextChain::from_instances(next.instances.values());
         next.report = Arc::new(LoadReport {
-            loaded: next.order.iter().map(|id| next.instances[id].report()).collect(),
+            loaded: next.order.iter().map(|id| next.instances[id].to_report()).collect(),
             ..LoadReport::clone(&state.report)
         });
         let next = Arc::new(next);
         self.shared.state.store(Arc::clone(&next));
         self.shared.settings.store(settings);
-        self.shared.clockwork.changed();
-        self.follow_handlers(&next).await;
+        self.shared.clockwork.reload_jobs();
+        self.update_handlers(&next).await;
         drop(next);
         let switched_ms = elapsed_ms(started);
 
         // Two services of one extension must not run at once, e.g. on one database.
-        old.end_service(&self.shared.limits).await;
+        old.stop_service(&self.shared.limits).await;
         if self.shared.services_run.load(Ordering::SeqCst) {
             self.start_service(&new);
         }
         let from = old.build.version.clone();
         // The snapshot taken above would keep the old build alive.
         drop(state);
-        old.end(&self.shared.limits).await;
+        old.shutdown(&self.shared.limits).await;
         let to = new.build.version.clone();
         let payload = serde_json::json!({ "id": id, "from": from, "to": to });
-        self.shared.events.publish_own(topic::RELOADED, &payload).await;
-        Ok(Reloaded { id: id.to_owned(), from, to, switched_ms, drained_ms: elapsed_ms(started) })
+        self.shared.events.publish_kernel_event(topic::RELOADED, &payload).await;
+        Ok(ReloadOutcome {
+            id: id.to_owned(),
+            from,
+            to,
+            switched_ms,
+            drained_ms: elapsed_ms(started),
+        })
     }
 
     /// Reads the settings again, where they come from a file.
-    pub(crate) fn settings_now(
+    pub(crate) fn reload_settings(
         &self,
         id: &skillhost_manifest::ExtensionId,
     ) -> Result<Arc<Settings>, KernelError> {
@@ -105,7 +111,7 @@ impl Kernel {
         };
         let loaded = Settings::load(file).map_err(|error| KernelError::NotReloaded {
             id: id.clone(),
-            phase: Phase::Discover,
+            phase: LoadPhase::Discover,
             reason: error.to_string(),
             hint: error.hint(),
         })?;
@@ -113,15 +119,15 @@ impl Kernel {
     }
 
     /// Reads the manifest again: a new build may come with a new pin or configuration.
-    async fn manifest_of(
+    async fn reload_manifest(
         &self,
         id: &skillhost_manifest::ExtensionId,
         settings: &Settings,
-    ) -> Result<FoundManifest, KernelError> {
+    ) -> Result<DiscoveredManifest, KernelError> {
         let shadowing = settings.allow_shadowing.clone();
         let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
         let only = id.clone();
-        let looked = blocking(move || {
+        let looked = spawn_blocking(move || {
             discovery::discover_admitted(&home, installation.as_ref(), &shadowing, Some(&only))
         });
         let mut found = looked.await?;
@@ -146,13 +152,13 @@ impl Kernel {
 
 /// Refuses to load a library while a newer one lies where nobody looks: a build whose author expects
 /// to see it.
-fn stale_library(found: &FoundManifest) -> Option<LoadFailure> {
+fn stale_library(found: &DiscoveredManifest) -> Option<ExtensionLoadError> {
     // The author's own folder, also where what is loaded is a copy of it.
     let folder = found.path.parent()?;
     let (current, newer) = loader::newer_build(found.manifest.entrypoint()?, folder)?;
     let id = &found.manifest.id;
-    Some(LoadFailure {
-        phase: Phase::Probe,
+    Some(ExtensionLoadError {
+        phase: LoadPhase::Probe,
         reason: format!(
             "{} is newer than {}, which is what is loaded",
             newer.display(),

@@ -7,34 +7,34 @@ use skillhost_contract::payload::{CallContext, ErrorKind, ToolOutput, ToolSpec};
 
 use crate::abi::{self, lifecycle};
 use crate::error::CallError;
-use crate::process::{PrivateFolder, ProcessExtension};
+use crate::process::{PrivateDirectory, ProcessExtension};
 
-/// The owner of a [`Remote`] that lets it go without waiting: the destructor of a library is its
+/// The owner of a [`LibraryExtension`] that lets it go without waiting: the destructor of a library is its
 /// author's code, and may block.
-pub(crate) struct RemoteOwner(Option<Arc<Remote>>);
+pub(crate) struct RemoteOwner(Option<Arc<ExtensionBackend>>);
 
 impl RemoteOwner {
-    pub(crate) fn new(remote: Remote) -> Self {
+    pub(crate) fn new(remote: ExtensionBackend) -> Self {
         Self(Some(Arc::new(remote)))
     }
 
     /// Another owner, who waits for the destructor if it is the last one.
-    pub(crate) fn share(&self) -> Arc<Remote> {
+    pub(crate) fn share(&self) -> Arc<ExtensionBackend> {
         Arc::clone(self.0.as_ref().expect("taken only by drop"))
     }
 }
 
 impl Deref for RemoteOwner {
-    type Target = Remote;
+    type Target = ExtensionBackend;
 
-    fn deref(&self) -> &Remote {
+    fn deref(&self) -> &ExtensionBackend {
         self.0.as_ref().expect("taken only by drop")
     }
 }
 
 impl Drop for RemoteOwner {
     fn drop(&mut self) {
-        if let Some(last @ Remote::Library(_)) = self.0.take().and_then(Arc::into_inner) {
+        if let Some(last @ ExtensionBackend::Library(_)) = self.0.take().and_then(Arc::into_inner) {
             // Where no thread can be started, it is dropped here.
             let _ = std::thread::Builder::new().name("drop".to_owned()).spawn(move || drop(last));
         }
@@ -42,19 +42,19 @@ impl Drop for RemoteOwner {
 }
 
 /// What does an extension's work.
-pub(crate) enum Remote {
+pub(crate) enum ExtensionBackend {
     /// A library in this process.
-    Library(abi::Remote),
+    Library(abi::LibraryExtension),
     /// A process of its own, which has tools and nothing else.
     Process {
         /// Ended before its folder is removed.
         process: Arc<dyn ProcessExtension>,
         /// What it runs in.
-        _folder: Arc<PrivateFolder>,
+        _folder: Arc<PrivateDirectory>,
     },
 }
 
-impl Remote {
+impl ExtensionBackend {
     pub(crate) fn has_tools(&self) -> bool {
         match self {
             Self::Library(library) => library.has_tools(),
@@ -63,11 +63,11 @@ impl Remote {
     }
 
     pub(crate) fn has_service(&self) -> bool {
-        self.library().is_some_and(abi::Remote::has_service)
+        self.as_library().is_some_and(abi::LibraryExtension::has_service)
     }
 
     pub(crate) fn interfaces(&self) -> &[String] {
-        self.library().map_or(&[], abi::Remote::interfaces)
+        self.as_library().map_or(&[], abi::LibraryExtension::interfaces)
     }
 
     pub(crate) async fn lifecycle(&self, operation: u8) -> Result<(), CallError> {
@@ -104,18 +104,18 @@ impl Remote {
 
     /// The extension's place in the context chain, or nothing where it has no context.
     pub(crate) fn context_priority(&self) -> Result<Option<i32>, CallError> {
-        self.library().map_or(Ok(None), abi::Remote::context_priority)
+        self.as_library().map_or(Ok(None), abi::LibraryExtension::context_priority)
     }
 
     /// Starts the service; the future ends with it.
     pub(crate) fn run_background(
         &self,
     ) -> Option<impl Future<Output = Result<(), CallError>> + Send + 'static> {
-        self.library()?.run_background()
+        self.as_library()?.run_background()
     }
 
     pub(crate) fn cancel_service(&self) {
-        if let Some(library) = self.library() {
+        if let Some(library) = self.as_library() {
             library.cancel_service();
         }
     }
@@ -136,19 +136,19 @@ impl Remote {
     }
 
     pub(crate) fn log_filter_changed(&self) {
-        if let Some(library) = self.library() {
+        if let Some(library) = self.as_library() {
             library.log_filter_changed();
         }
     }
 
     /// Ends the extension's runtime. Blocks for at most `timeout_ms`: not for an async worker.
     pub(crate) fn shutdown_runtime(&self, timeout_ms: u64) {
-        if let Some(library) = self.library() {
+        if let Some(library) = self.as_library() {
             library.shutdown_runtime(timeout_ms);
         }
     }
 
-    pub(crate) fn library(&self) -> Option<&abi::Remote> {
+    pub(crate) fn as_library(&self) -> Option<&abi::LibraryExtension> {
         match self {
             Self::Library(library) => Some(library),
             Self::Process { .. } => None,

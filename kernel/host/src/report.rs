@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::ErrorKind;
 use skillhost_manifest::{ExtensionId, ScheduleAction};
 
-use crate::discovery::FoundManifest;
+use crate::discovery::DiscoveredManifest;
 use crate::error::{CallError, KernelError};
 use crate::instance::Instance;
 use crate::loader::LoadTimings;
@@ -16,7 +16,7 @@ use crate::loader::LoadTimings;
 /// The steps an extension goes through, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum LoadPhase {
     /// Its folder is found and its manifest read.
     Discover,
     /// The manifest is checked.
@@ -39,7 +39,7 @@ pub enum Phase {
     Resolve,
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for LoadPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Discover => "discover",
@@ -93,11 +93,11 @@ pub struct LoadedAgent {
 
 /// An extension or agent that is not in use.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Rejection {
+pub struct LoadRejection {
     /// Its id, or the name of its folder where the manifest could not be read.
     pub id: String,
     /// Where it failed.
-    pub phase: Phase,
+    pub phase: LoadPhase,
     /// Why; several lines where there are several reasons.
     pub reason: String,
     /// What to do about it; may be empty.
@@ -114,7 +114,7 @@ pub struct LoadReport {
     /// Agents in use, in load order.
     pub agents: Vec<LoadedAgent>,
     /// What is not in use, and why.
-    pub rejected: Vec<Rejection>,
+    pub rejected: Vec<LoadRejection>,
     /// The tools that rejected extensions are known to have, with the ids of their owners.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected_tools: BTreeMap<String, String>,
@@ -133,7 +133,10 @@ impl LoadReport {
     }
 
     /// Notes the tools that the manifests of rejected extensions name.
-    pub(crate) fn note_declared_tools(&mut self, manifests: &BTreeMap<ExtensionId, FoundManifest>) {
+    pub(crate) fn note_declared_tools(
+        &mut self,
+        manifests: &BTreeMap<ExtensionId, DiscoveredManifest>,
+    ) {
         for rejection in &self.rejected {
             let Some(found) = manifests.get(rejection.id.as_str()) else { continue };
             let manifest = &found.manifest;
@@ -150,7 +153,7 @@ impl LoadReport {
     }
 
     /// Returns the rejection of the extension that a tool belongs to.
-    pub(crate) fn rejected_owner(&self, tool: &str) -> Option<&Rejection> {
+    pub(crate) fn rejected_owner(&self, tool: &str) -> Option<&LoadRejection> {
         let owner = self.rejected_tools.get(tool)?;
         self.rejected.iter().find(|rejection| rejection.id == *owner)
     }
@@ -160,14 +163,14 @@ impl LoadReport {
         if !matches!(error, KernelError::NotFound { .. }) {
             return error;
         }
-        if let Some(Rejection { id, phase, reason, hint, .. }) = self.rejected_owner(tool) {
+        if let Some(LoadRejection { id, phase, reason, hint, .. }) = self.rejected_owner(tool) {
             let reason = reason.lines().next().unwrap_or_default();
             let message = format!(
                 "the tool `{tool}` is not available: its extension `{id}` was rejected in phase \
                  {phase}: {reason}"
             );
             let error = CallError::new(ErrorKind::NotFound, message).with_hint(hint.clone());
-            return error.with_more("see: skillhost ext doctor").into();
+            return error.with_extra_hint("see: skillhost ext doctor").into();
         }
         // The tools of an extension that did not come so far are known to itself alone.
         let word = |id: &str| id.replace('-', "_");
@@ -177,14 +180,14 @@ impl LoadReport {
                 .strip_prefix(&id)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
         });
-        let Some(Rejection { id, phase, .. }) = likely else { return error };
+        let Some(LoadRejection { id, phase, .. }) = likely else { return error };
         let more = format!(
             "the extension `{id}`, which may have it, was rejected in phase {phase}; \
              see: skillhost ext doctor"
         );
         let hint = error.hint();
         let error = CallError::new(ErrorKind::NotFound, error.to_string()).with_hint(hint);
-        error.with_more(&more).into()
+        error.with_extra_hint(&more).into()
     }
 }
 
@@ -193,9 +196,9 @@ mod tests {
     use super::*;
 
     fn report() -> LoadReport {
-        let rejection = |id: &str| Rejection {
+        let rejection = |id: &str| LoadRejection {
             id: id.to_owned(),
-            phase: Phase::Start,
+            phase: LoadPhase::Start,
             reason: "ended with exit code 1\nlast words".to_owned(),
             hint: "install it".to_owned(),
             manifest: PathBuf::new(),

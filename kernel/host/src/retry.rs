@@ -7,41 +7,41 @@ use std::time::Instant;
 
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
 
-use crate::boot::{LoadFailure, RESERVED, blocking};
+use crate::boot::{ExtensionLoadError, RESERVED, spawn_blocking};
 use crate::context_chain::ContextChain;
-use crate::discovery::{self, FoundManifest};
+use crate::discovery::{self, DiscoveredManifest};
 use crate::error::KernelError;
 use crate::events::topic;
 use crate::instance::Instance;
-use crate::kernel::{Kernel, Shared, State};
-use crate::reload::{Reloaded, elapsed_ms};
-use crate::report::{LoadReport, LoadedAgent, Phase, Rejection};
+use crate::kernel::{Kernel, KernelShared, KernelState};
+use crate::reload::{ReloadOutcome, elapsed_ms};
+use crate::report::{LoadPhase, LoadRejection, LoadReport, LoadedAgent};
 use crate::settings::Settings;
-use crate::supervision::{Backoff, Ended, Next, SupervisorSettings};
+use crate::supervision::{ExitCause, RestartBackoff, RestartDecision, SupervisorSettings};
 
-type Manifests = BTreeMap<ExtensionId, FoundManifest>;
+type Manifests = BTreeMap<ExtensionId, DiscoveredManifest>;
 
 impl Kernel {
     /// Starts an extension that is not loaded, and those that were rejected because it was not. The
     /// caller holds the lock for changes.
-    pub(crate) async fn start_missing(&self, id: &str) -> Result<Reloaded, KernelError> {
+    pub(crate) async fn start_missing(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
         let started = Instant::now();
-        let id = ExtensionId::new(id).map_err(|_| self.no_extension(id))?;
-        let settings = self.settings_now(&id)?;
+        let id = ExtensionId::new(id).map_err(|_| self.unknown_extension_error(id))?;
+        let settings = self.reload_settings(&id)?;
         let shadowing = settings.allow_shadowing.clone();
         let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
         // Each comes with its private copy: what waits for this one may be loaded, too.
-        let mut found = blocking(move || {
+        let mut found = spawn_blocking(move || {
             discovery::discover_admitted(&home, installation.as_ref(), &shadowing, None)
         })
         .await?;
         let index = found.rejected.iter().position(|rejection| rejection.id == id.as_str());
         if let Some(rejection) = index.map(|index| found.rejected.swap_remove(index)) {
-            let Rejection { phase, reason, hint, .. } = rejection;
-            return Err(not_started(&id, LoadFailure { phase, reason, hint }));
+            let LoadRejection { phase, reason, hint, .. } = rejection;
+            return Err(not_started(&id, ExtensionLoadError { phase, reason, hint }));
         }
         let wanted = found.manifests.get(&id).filter(|it| it.manifest.agent().is_none());
-        let wanted = wanted.ok_or_else(|| self.no_extension(id.as_str()))?;
+        let wanted = wanted.ok_or_else(|| self.unknown_extension_error(id.as_str()))?;
         let to = match self.bring_in(wanted, &settings).await {
             Ok(instance) => instance.build.version.clone(),
             Err(failure) => {
@@ -52,12 +52,12 @@ impl Kernel {
         self.bring_in_waiting(&found.manifests, &settings).await;
         self.settle_agents(&found.manifests).await;
         self.shared.settings.store(settings);
-        self.shared.clockwork.changed();
-        self.follow_handlers(&self.shared.state.load_full()).await;
+        self.shared.clockwork.reload_jobs();
+        self.update_handlers(&self.shared.state.load_full()).await;
         let payload = serde_json::json!({ "id": id, "from": "", "to": to });
-        self.shared.events.publish_own(topic::RELOADED, &payload).await;
+        self.shared.events.publish_kernel_event(topic::RELOADED, &payload).await;
         let switched_ms = elapsed_ms(started);
-        Ok(Reloaded {
+        Ok(ReloadOutcome {
             id: id.to_string(),
             from: String::new(),
             to,
@@ -69,12 +69,12 @@ impl Kernel {
     /// Loads and wires one extension whose dependencies are there.
     async fn bring_in(
         &self,
-        found: &FoundManifest,
+        found: &DiscoveredManifest,
         settings: &Settings,
-    ) -> Result<Arc<Instance>, LoadFailure> {
+    ) -> Result<Arc<Instance>, ExtensionLoadError> {
         let id = &found.manifest.id;
-        let plan = |reason: String, hint: &str| LoadFailure {
-            phase: Phase::Plan,
+        let plan = |reason: String, hint: &str| ExtensionLoadError {
+            phase: LoadPhase::Plan,
             reason,
             hint: hint.to_owned(),
         };
@@ -93,22 +93,22 @@ impl Kernel {
             return Err(plan(format!("depends on `{missing}`, which is not loaded"), &hint));
         }
         let instance = self.load(found, settings).await?;
-        let mut next = State::clone(&state);
+        let mut next = KernelState::clone(&state);
         if let Err(problems) = next.take_tools(&instance) {
-            Arc::new(instance).end(&self.shared.limits).await;
-            return Err(LoadFailure::tools(&problems));
+            Arc::new(instance).shutdown(&self.shared.limits).await;
+            return Err(ExtensionLoadError::from_tool_errors(&problems));
         }
         let instance = Arc::new(instance);
         next.order.push(id.clone());
         next.instances.insert(id.clone(), Arc::clone(&instance));
-        next.chain = ContextChain::of(next.instances.values());
-        if found.path.starts_with(self.shared.home.extensions()) {
+        next.chain = ContextChain::from_instances(next.instances.values());
+        if found.path.starts_with(self.shared.home.extensions_dir()) {
             let mut added = (*next.added).clone();
             added.insert(id.clone());
             next.added = Arc::new(added);
         }
         let mut report = LoadReport::clone(&state.report);
-        report.loaded.push(instance.report());
+        report.loaded.push(instance.to_report());
         report.rejected.retain(|rejection| rejection.id != id.as_str());
         report.rejected_tools.retain(|_, owner| owner != id.as_str());
         next.report = Arc::new(report);
@@ -123,7 +123,7 @@ impl Kernel {
     async fn bring_in_waiting(&self, manifests: &Manifests, settings: &Settings) {
         loop {
             let state = self.shared.state.load_full();
-            let waiting = state.report.rejected.iter().filter(|it| it.phase == Phase::Plan);
+            let waiting = state.report.rejected.iter().filter(|it| it.phase == LoadPhase::Plan);
             let next = waiting.filter_map(|it| manifests.get(it.id.as_str())).find(|found| {
                 found.manifest.agent().is_none()
                     && found.manifest.enabled
@@ -132,15 +132,18 @@ impl Kernel {
             let Some(found) = next else { return };
             if let Err(failure) = self.bring_in(found, settings).await {
                 // In another phase it is not looked at again.
-                let phase = failure.phase.max(Phase::Probe);
-                self.reject_again(found.manifest.id.as_str(), &LoadFailure { phase, ..failure });
+                let phase = failure.phase.max(LoadPhase::Probe);
+                self.reject_again(
+                    found.manifest.id.as_str(),
+                    &ExtensionLoadError { phase, ..failure },
+                );
             }
         }
     }
 
     /// Has agents that waited for an extension put together again.
     async fn settle_agents(&self, manifests: &Manifests) {
-        let mut next = State::clone(&self.shared.state.load());
+        let mut next = KernelState::clone(&self.shared.state.load());
         let mut report = LoadReport::clone(&next.report);
         for rejection in &next.report.rejected.clone() {
             let Some(found) = manifests.get(rejection.id.as_str()) else { continue };
@@ -156,7 +159,7 @@ impl Kernel {
                 continue;
             }
             let wired = settings.integration_mode == IntegrationMode::Tool
-                && rejection.phase < Phase::Resolve;
+                && rejection.phase < LoadPhase::Resolve;
             if wired && next.tools.add_agent(&found.manifest).is_err() {
                 continue;
             }
@@ -172,13 +175,18 @@ impl Kernel {
     /// no more. `ext doctor` says what it waits for.
     pub(crate) fn retry_failed_processes(&self) {
         let report = self.report();
-        let failed: Vec<_> = report.rejected.iter().filter(|it| it.phase == Phase::Start).collect();
+        let failed: Vec<_> =
+            report.rejected.iter().filter(|it| it.phase == LoadPhase::Start).collect();
         if failed.is_empty() {
             return;
         }
         let settings = self.shared.settings.load();
         let installation = self.shared.installation.as_ref();
-        let found = discovery::discover(&self.shared.home, installation, &settings.allow_shadowing);
+        let found = discovery::discover_manifests(
+            &self.shared.home,
+            installation,
+            &settings.allow_shadowing,
+        );
         let is_process = |id: &str| {
             found.manifests.get(id).is_some_and(|found| found.manifest.command().is_some())
         };
@@ -199,11 +207,11 @@ impl Kernel {
     }
 
     /// Writes into the report what becomes of a process that failed at its start.
-    async fn note_retry(&self, id: &str, next: &Next) {
+    async fn note_retry(&self, id: &str, next: &RestartDecision) {
         let _alone = self.shared.changes.lock().await;
         let line = match next {
-            Next::Again(wait) => format!("{RETRY} in {} ms", wait.as_millis()),
-            Next::Stop(tries) => format!(
+            RestartDecision::Restart(wait) => format!("{RETRY} in {} ms", wait.as_millis()),
+            RestartDecision::Stop(tries) => format!(
                 "it failed {tries} times and is not tried again; then: skillhost ext reload {id}"
             ),
         };
@@ -215,8 +223,8 @@ impl Kernel {
     }
 
     /// Changes what the report says about a rejected extension. The caller holds the lock for changes.
-    fn update_rejection(&self, id: &str, change: impl FnOnce(&mut Rejection)) {
-        let mut next = State::clone(&self.shared.state.load());
+    fn update_rejection(&self, id: &str, change: impl FnOnce(&mut LoadRejection)) {
+        let mut next = KernelState::clone(&self.shared.state.load());
         let mut report = LoadReport::clone(&next.report);
         if let Some(rejection) = report.rejected.iter_mut().find(|it| it.id == id) {
             change(rejection);
@@ -226,7 +234,7 @@ impl Kernel {
     }
 
     /// Writes into the report why an extension is rejected now.
-    fn reject_again(&self, id: &str, failure: &LoadFailure) {
+    fn reject_again(&self, id: &str, failure: &ExtensionLoadError) {
         self.update_rejection(id, |rejection| {
             rejection.phase = failure.phase;
             rejection.reason.clone_from(&failure.reason);
@@ -239,15 +247,15 @@ impl Kernel {
 const RETRY: &str = "it is started again";
 
 /// Tries one extension until it starts or has failed too often.
-async fn retry(shared: Weak<Shared>, id: String) {
-    let mut backoff = Backoff::new(SupervisorSettings::default());
+async fn retry(shared: Weak<KernelShared>, id: String) {
+    let mut backoff = RestartBackoff::new(SupervisorSettings::default());
     let began = Instant::now();
     loop {
-        let next = backoff.ended(Ended::Crashed, began.elapsed());
+        let next = backoff.record_exit(ExitCause::Crashed, began.elapsed());
         let Some(kernel) = shared.upgrade().map(|shared| Kernel { shared }) else { return };
         kernel.note_retry(&id, &next).await;
         drop(kernel);
-        let Next::Again(wait) = next else { return };
+        let RestartDecision::Restart(wait) = next else { return };
         tokio::time::sleep(wait).await;
         let Some(kernel) = shared.upgrade().map(|shared| Kernel { shared }) else { return };
         match kernel.start_again(&id).await {
@@ -255,24 +263,27 @@ async fn retry(shared: Weak<Shared>, id: String) {
             Err(error) => tracing::warn!(id, %error, "was not started again"),
         }
         let rejected = kernel.report();
-        if !rejected.rejected.iter().any(|it| it.id == id && it.phase == Phase::Start) {
+        if !rejected.rejected.iter().any(|it| it.id == id && it.phase == LoadPhase::Start) {
             return;
         }
     }
 }
 
 /// The first extension that another one needs and that is not in use.
-fn missing_dependency<'f>(state: &State, found: &'f FoundManifest) -> Option<&'f ExtensionId> {
+fn missing_dependency<'f>(
+    state: &KernelState,
+    found: &'f DiscoveredManifest,
+) -> Option<&'f ExtensionId> {
     let ready = |id: &ExtensionId| {
         let agent = state.agents.get(id);
         state.instances.contains_key(id)
-            || agent.is_some_and(|agent| agent.resolved().problem.is_none())
+            || agent.is_some_and(|agent| agent.instructions().problem.is_none())
     };
     let needed = found.manifest.depends_on.iter().filter(|needed| !needed.optional);
     needed.map(|needed| &needed.id).find(|id| !ready(id))
 }
 
-fn not_started(id: &ExtensionId, failure: LoadFailure) -> KernelError {
-    let LoadFailure { phase, reason, hint } = failure;
+fn not_started(id: &ExtensionId, failure: ExtensionLoadError) -> KernelError {
+    let ExtensionLoadError { phase, reason, hint } = failure;
     KernelError::NotStarted { id: id.clone(), phase, reason, hint }
 }

@@ -10,7 +10,7 @@ use skillhost_manifest::ExtensionId;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::KernelError;
-use crate::model::{ModelError, ModelErrorKind, Usage};
+use crate::model::{ModelError, ModelErrorKind, TokenUsage};
 use crate::thread::ThreadError;
 
 mod argument_check;
@@ -39,7 +39,7 @@ pub(crate) mod session;
 mod skills;
 
 pub(crate) use argument_check::{ArgumentCheck, schema_mistake};
-pub use budget::Exhausted;
+pub use budget::ExhaustedLimit;
 
 /// What an agent is to do.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ pub struct RunOutcome {
     /// Requests to the model, summaries not counted.
     pub turns: u32,
     /// What the requests of this run used up, summaries included, delegated runs not.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// What they cost, where the price is known.
     pub cost: Option<f64>,
     /// The skills that are active in the thread.
@@ -93,7 +93,7 @@ pub enum RunError {
     #[error("the budget of {which} is used up")]
     Budget {
         /// The limit.
-        which: Exhausted,
+        which: ExhaustedLimit,
     },
     /// The model makes the same call with the same answer for ever.
     #[error("the model makes the same call again and again: {call}")]
@@ -109,10 +109,10 @@ pub enum RunError {
     Restarting,
     /// The thread has gone on before the message was answered.
     #[error("the thread has gone on before this was answered")]
-    LeftBehind,
+    Superseded,
     /// The model said nothing, twice.
     #[error("{model} said nothing")]
-    NothingSaid {
+    EmptyReply {
         /// The model.
         model: String,
         /// It thought, and did not come to an answer.
@@ -120,7 +120,7 @@ pub enum RunError {
     },
     /// The conversation does not fit into the model's window, and nothing can be left out.
     #[error("the conversation is too long for {model}: about {tokens} tokens")]
-    Overflow {
+    ContextOverflow {
         /// The model.
         model: String,
         /// Estimated tokens of the request.
@@ -146,12 +146,12 @@ impl RunError {
                 ModelErrorKind::Refused => ErrorKind::Failed,
                 ModelErrorKind::Protocol => ErrorKind::Protocol,
             },
-            Self::Budget { which: Exhausted::Time(_) } => ErrorKind::Timeout,
-            Self::Budget { .. } | Self::Overflow { .. } => ErrorKind::TooLarge,
-            Self::Loop { .. } | Self::NothingSaid { .. } => ErrorKind::Failed,
+            Self::Budget { which: ExhaustedLimit::Time(_) } => ErrorKind::Timeout,
+            Self::Budget { .. } | Self::ContextOverflow { .. } => ErrorKind::TooLarge,
+            Self::Loop { .. } | Self::EmptyReply { .. } => ErrorKind::Failed,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Restarting => ErrorKind::Unavailable,
-            Self::LeftBehind => ErrorKind::Conflict,
+            Self::Superseded => ErrorKind::Conflict,
             Self::Thread(error) => error.kind(),
         }
     }
@@ -170,12 +170,12 @@ impl RunError {
                 "say in other words what is wanted, or choose another model".into()
             }
             Self::Cancelled | Self::Restarting => String::new(),
-            Self::LeftBehind => "say it again".into(),
-            Self::NothingSaid { only_reasoning: true, .. } => {
+            Self::Superseded => "say it again".into(),
+            Self::EmptyReply { only_reasoning: true, .. } => {
                 "allow longer replies (max_output_tokens), or choose another model".into()
             }
-            Self::NothingSaid { .. } => "ask again, or choose another model".into(),
-            Self::Overflow { .. } => {
+            Self::EmptyReply { .. } => "ask again, or choose another model".into(),
+            Self::ContextOverflow { .. } => {
                 "begin a new thread, or choose a model with a larger window".into()
             }
             Self::Thread(error) => error.hint(),
@@ -183,7 +183,7 @@ impl RunError {
     }
 
     /// The kind in one word, for transcripts.
-    pub(crate) fn word(&self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Agent(_) => "agent",
             Self::Model(_) => "model",
@@ -191,16 +191,16 @@ impl RunError {
             Self::Loop { .. } => "loop",
             Self::Cancelled => "cancelled",
             Self::Restarting => "restarting",
-            Self::LeftBehind => "left_behind",
-            Self::NothingSaid { .. } => "nothing_said",
-            Self::Overflow { .. } => "overflow",
+            Self::Superseded => "left_behind",
+            Self::EmptyReply { .. } => "nothing_said",
+            Self::ContextOverflow { .. } => "overflow",
             Self::Thread(_) => "thread",
         }
     }
 }
 
-impl From<Exhausted> for RunError {
-    fn from(which: Exhausted) -> Self {
+impl From<ExhaustedLimit> for RunError {
+    fn from(which: ExhaustedLimit) -> Self {
         Self::Budget { which }
     }
 }

@@ -15,14 +15,14 @@ use skillhost_contract::payload::{
 use skillhost_events::ScheduleRun;
 use skillhost_manifest::{Manifest, ScheduleAction};
 
-use crate::error::{CallError, KernelError, similar};
+use crate::error::{CallError, KernelError, suggest_similar};
 use crate::instance::Instance;
-use crate::kernel::{Kernel, Shared};
+use crate::kernel::{Kernel, KernelShared};
 
 mod clockwork;
 
-pub(crate) use clockwork::Clockwork;
-use clockwork::{Planned, Stage};
+pub(crate) use clockwork::Scheduler;
+use clockwork::{ScheduledJob, SchedulerEnv};
 
 /// Topics of what schedules do; the payload names the schedule as `schedule`.
 pub(crate) mod topic {
@@ -75,7 +75,7 @@ pub struct LastRun {
 
 /// A run of a schedule that did what it should.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ran {
+pub struct ScheduleRunOutcome {
     /// `extension/name`.
     pub schedule: String,
     /// How long it took, in milliseconds.
@@ -88,15 +88,15 @@ impl Kernel {
     /// Begins to watch the clock for the schedules of what is loaded, until the shutdown; a second
     /// call does nothing. Runs that were missed since the last time are counted and told.
     pub fn start_schedules(&self) {
-        self.shared.clockwork.start(self.stage());
+        self.shared.clockwork.start(self.scheduler_env());
     }
 
     /// Lists every schedule, with what became of it.
-    pub async fn schedules(&self) -> Vec<ScheduleSummary> {
-        let stage = self.stage();
+    pub async fn list_schedules(&self) -> Vec<ScheduleSummary> {
+        let stage = self.scheduler_env();
         let mut all = Vec::new();
-        for planned in stage.planned() {
-            let run = stage.last(&planned.id).await;
+        for planned in stage.jobs() {
+            let run = stage.last_run(&planned.id).await;
             let next_ms = planned.times.next_after(stage.now_ms());
             let last = run.filter(|run| run.started_ms != 0 || run.error.is_some()).map(|run| {
                 let at_ms = run.due_ms.max(run.started_ms);
@@ -131,23 +131,23 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::NotFound`] with similar ids; [`KernelError::Call`] of the kind
     /// [`ErrorKind::Conflict`] while it runs already, and with what went wrong.
-    pub async fn run_schedule(&self, id: &str) -> Result<Ran, KernelError> {
-        let stage = self.stage();
-        let all = stage.planned();
+    pub async fn run_schedule(&self, id: &str) -> Result<ScheduleRunOutcome, KernelError> {
+        let stage = self.scheduler_env();
+        let all = stage.jobs();
         let Some(planned) = all.iter().find(|planned| planned.id == id) else {
-            let similar = similar(id, all.iter().map(|planned| planned.id.as_str()));
+            let similar = suggest_similar(id, all.iter().map(|planned| planned.id.as_str()));
             return Err(KernelError::NotFound { what: "schedule", id: id.to_owned(), similar });
         };
         Ok(self.shared.clockwork.run_now(&*stage, planned).await?)
     }
 
-    fn stage(&self) -> Arc<World> {
-        Arc::new(World(Arc::downgrade(&self.shared)))
+    fn scheduler_env(&self) -> Arc<KernelEnv> {
+        Arc::new(KernelEnv(Arc::downgrade(&self.shared)))
     }
 }
 
 /// Names the schedules of an extension that cannot do what they say.
-pub(crate) fn impossible(instance: &Instance) -> Vec<String> {
+pub(crate) fn find_unrunnable(instance: &Instance) -> Vec<String> {
     let (id, schedules) = (&instance.manifest.id, &instance.manifest.schedules);
     let problem = |action: &ScheduleAction| match action {
         ScheduleAction::Task(_) if !instance.provides(scheduler_interface::NAME) => {
@@ -167,33 +167,33 @@ pub(crate) fn impossible(instance: &Instance) -> Vec<String> {
 }
 
 /// The kernel as schedules see it. It does not keep the kernel alive.
-struct World(Weak<Shared>);
+struct KernelEnv(Weak<KernelShared>);
 
-impl World {
+impl KernelEnv {
     fn kernel(&self) -> Option<Kernel> {
         self.0.upgrade().map(|shared| Kernel { shared })
     }
 }
 
 #[async_trait]
-impl Stage for World {
+impl SchedulerEnv for KernelEnv {
     fn now_ms(&self) -> u64 {
-        crate::journal::now()
+        crate::journal::now_ms()
     }
 
-    fn planned(&self) -> Vec<Planned> {
+    fn jobs(&self) -> Vec<ScheduledJob> {
         let Some(kernel) = self.kernel() else { return Vec::new() };
         let state = kernel.shared.state.load();
         let libraries = state.instances.values().map(|instance| &*instance.manifest);
         let agents = state.agents.values().map(|agent| &*agent.manifest);
-        let of = |manifest: &Manifest| -> Vec<Planned> {
+        let of = |manifest: &Manifest| -> Vec<ScheduledJob> {
             let schedules = manifest.schedules.iter();
-            schedules.filter_map(|schedule| Planned::new(&manifest.id, schedule)).collect()
+            schedules.filter_map(|schedule| ScheduledJob::new(&manifest.id, schedule)).collect()
         };
         libraries.chain(agents).flat_map(of).collect()
     }
 
-    async fn last(&self, id: &str) -> Option<ScheduleRun> {
+    async fn last_run(&self, id: &str) -> Option<ScheduleRun> {
         let kernel = self.kernel()?;
         let last = kernel.shared.events.journal().last_run(id).await;
         last.unwrap_or_else(|error| {
@@ -202,14 +202,18 @@ impl Stage for World {
         })
     }
 
-    async fn record(&self, id: &str, run: ScheduleRun) {
+    async fn record_run(&self, id: &str, run: ScheduleRun) {
         let Some(kernel) = self.kernel() else { return };
         if let Err(error) = kernel.shared.events.journal().record_run(id, run).await {
             tracing::error!(schedule = id, %error, "the run was not kept");
         }
     }
 
-    async fn perform(&self, planned: &Planned, run: &str) -> Result<Option<String>, CallError> {
+    async fn run_job(
+        &self,
+        planned: &ScheduledJob,
+        run: &str,
+    ) -> Result<Option<String>, CallError> {
         let kernel = self
             .kernel()
             .ok_or_else(|| CallError::new(ErrorKind::Unavailable, "the kernel shuts down"))?;
@@ -240,21 +244,21 @@ impl Stage for World {
                 match output.is_error {
                     true => Err(CallError::new(
                         ErrorKind::Failed,
-                        line(&output.text).unwrap_or_else(|| format!("`{name}` failed")),
+                        first_line(&output.text).unwrap_or_else(|| format!("`{name}` failed")),
                     )),
-                    false => Ok(line(&output.text)),
+                    false => Ok(first_line(&output.text)),
                 }
             }
             ScheduleAction::Prompt(prompt) => {
                 let (agent_id, task) = (planned.owner.to_string(), prompt.clone());
                 let context = context(CallOrigin::Agent);
                 let answer = kernel.run_task(AgentTask { context, agent_id, task }).await?;
-                Ok(line(&answer.text))
+                Ok(first_line(&answer.text))
             }
         }
     }
 
-    async fn tell(&self, topic: &str, run: &str, payload: Value) {
+    async fn publish_event(&self, topic: &str, run: &str, payload: Value) {
         let Some(kernel) = self.kernel() else { return };
         let payload = match serde_json::value::to_raw_value(&payload) {
             Ok(payload) => payload,
@@ -271,12 +275,12 @@ impl Stage for World {
 impl Kernel {
     async fn run_library_task(
         &self,
-        planned: &Planned,
+        planned: &ScheduledJob,
         task: &RunTaskRequest,
         limit: Duration,
     ) -> Result<Option<String>, CallError> {
         let (owner, interface) = (&planned.owner, scheduler_interface::NAME);
-        let found = self.shared.pin(|state| match state.instances.get(owner) {
+        let found = self.shared.pin_state(|state| match state.instances.get(owner) {
             Some(instance) => instance.pin().map(Some),
             None => Some(None),
         });
@@ -285,16 +289,17 @@ impl Kernel {
             CallError::new(ErrorKind::Unavailable, message)
                 .with_hint("implement SchedulerProvider and name `scheduler` in export_extension!")
         })?;
-        let payload = serde_json::to_vec(task).map_err(|error| CallError::protocol(&error))?;
+        let payload =
+            serde_json::to_vec(task).map_err(|error| CallError::protocol_error(&error))?;
         let answer = instance.call(interface, scheduler_interface::RUN, payload, limit).await?;
         let said: Option<String> =
-            serde_json::from_slice(&answer).map_err(|error| CallError::protocol(&error))?;
-        Ok(said.as_deref().and_then(line))
+            serde_json::from_slice(&answer).map_err(|error| CallError::protocol_error(&error))?;
+        Ok(said.as_deref().and_then(first_line))
     }
 }
 
 /// The first line of an answer that says something, cut.
-fn line(text: &str) -> Option<String> {
+fn first_line(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(match line.char_indices().nth(RESULT) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -18,20 +18,20 @@ const LONGEST: usize = 8 * 1024;
 /// Bytes of `.env` that are read.
 const FILE_LIMIT: u64 = 1024 * 1024;
 
-type Values = BTreeMap<String, String>;
+type SecretValues = BTreeMap<String, String>;
 
 /// The secrets of a home, by name.
 #[derive(Default)]
-pub struct Secrets {
+pub struct SecretStore {
     file: PathBuf,
-    from_file: ArcSwap<Values>,
+    from_file: ArcSwap<SecretValues>,
     /// One secret is stored after the other.
     storing: Mutex<()>,
 }
 
 /// Why a secret was not stored. Says nothing of its value.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StoreError {
+pub(crate) enum SecretStoreError {
     #[error("it is empty")]
     Empty,
     #[error("it has more than {LONGEST} bytes")]
@@ -48,11 +48,11 @@ pub(crate) enum StoreError {
     Io(#[from] io::Error),
 }
 
-impl Secrets {
+impl SecretStore {
     /// Reads `<home>/.env`; a missing file means no secrets there. Returns a note when the file is
     /// there but cannot be read.
     #[must_use]
-    pub fn read(home: &Path) -> (Self, Option<String>) {
+    pub fn load(home: &Path) -> (Self, Option<String>) {
         let file = home.join(".env");
         let (from_file, note) = match read_limited(&file, FILE_LIMIT, LinkPolicy::Follow) {
             // The text of a line may hold a secret, so it is not repeated.
@@ -65,9 +65,9 @@ impl Secrets {
             },
             // A directory of that name is what some programs keep their environments in.
             Err(error) if matches!(error.kind(), Kind::NotFound | Kind::IsADirectory) => {
-                (Values::new(), None)
+                (SecretValues::new(), None)
             }
-            Err(error) => (Values::new(), Some(format!("{}: {error}", file.display()))),
+            Err(error) => (SecretValues::new(), Some(format!("{}: {error}", file.display()))),
         };
         (
             Self { file, from_file: ArcSwap::from_pointee(from_file), storing: Mutex::default() },
@@ -88,37 +88,37 @@ impl Secrets {
     }
 
     /// Stores a secret in `.env`, for its owner's eyes only, in place of what it was before; from then
-    /// on it is what [`Secrets::get`] returns. Every other line stays as it is.
+    /// on it is what [`SecretStore::get`] returns. Every other line stays as it is.
     ///
     /// # Errors
-    /// [`StoreError`]; the file then is what it was.
-    pub(crate) fn store(&self, name: &str, value: &SecretString) -> Result<(), StoreError> {
+    /// [`SecretStoreError`]; the file then is what it was.
+    pub(crate) fn store(&self, name: &str, value: &SecretString) -> Result<(), SecretStoreError> {
         let value = value.expose_secret();
         if value.is_empty() {
-            return Err(StoreError::Empty);
+            return Err(SecretStoreError::Empty);
         }
         if value.len() > LONGEST {
-            return Err(StoreError::TooLong);
+            return Err(SecretStoreError::TooLong);
         }
         if value.chars().any(char::is_control) {
-            return Err(StoreError::Control);
+            return Err(SecretStoreError::Control);
         }
         let _alone = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match fs::symlink_metadata(&self.file) {
-            Ok(found) if found.is_symlink() => return Err(StoreError::Link),
+            Ok(found) if found.is_symlink() => return Err(SecretStoreError::Link),
             Ok(_) => read_limited(&self.file, FILE_LIMIT, LinkPolicy::Refuse)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error.into()),
         };
         let (mut expected, whole) = parse(&before);
         if !whole {
-            return Err(StoreError::Broken);
+            return Err(SecretStoreError::Broken);
         }
-        let after = with(&before, name, value);
+        let after = replace_value(&before, name, value);
         expected.insert(name.to_owned(), value.to_owned());
         // Quotes and values of several lines are the format's business: what comes out counts.
         if parse(&after) != (expected.clone(), true) {
-            return Err(StoreError::Ambiguous);
+            return Err(SecretStoreError::Ambiguous);
         }
         write_private(&self.file, &after)?;
         self.from_file.store(expected.into());
@@ -127,8 +127,8 @@ impl Secrets {
 }
 
 /// The values of a `.env`, and whether all of it could be read.
-fn parse(text: &[u8]) -> (Values, bool) {
-    let mut values = Values::new();
+fn parse(text: &[u8]) -> (SecretValues, bool) {
+    let mut values = SecretValues::new();
     for entry in dotenvy::from_read_iter(text) {
         match entry {
             Ok((name, value)) => drop(values.insert(name, value)),
@@ -139,7 +139,7 @@ fn parse(text: &[u8]) -> (Values, bool) {
 }
 
 /// The text with a secret in place of its lines, or at the end.
-fn with(before: &[u8], name: &str, value: &str) -> Vec<u8> {
+fn replace_value(before: &[u8], name: &str, value: &str) -> Vec<u8> {
     let mut after = Vec::new();
     for line in before.split_inclusive(|byte| *byte == b'\n') {
         if !defines(line, name) {
@@ -149,7 +149,7 @@ fn with(before: &[u8], name: &str, value: &str) -> Vec<u8> {
     if after.last().is_some_and(|last| *last != b'\n') {
         after.push(b'\n');
     }
-    after.extend_from_slice(format!("{name}={}\n", quoted(value)).as_bytes());
+    after.extend_from_slice(format!("{name}={}\n", quote(value)).as_bytes());
     after
 }
 
@@ -161,7 +161,7 @@ fn defines(line: &[u8], name: &str) -> bool {
 }
 
 /// In quotes, so that nothing in it means anything.
-fn quoted(value: &str) -> String {
+fn quote(value: &str) -> String {
     if !value.contains(['\'', '\\']) {
         return format!("'{value}'");
     }
@@ -186,13 +186,13 @@ mod tests {
     #[test]
     fn secrets_come_from_the_file_and_a_broken_line_is_not_repeated() {
         let home = tempfile::tempdir().unwrap();
-        assert!(Secrets::read(home.path()).1.is_none());
+        assert!(SecretStore::load(home.path()).1.is_none());
         fs::write(home.path().join(".env"), "SKILLHOST_TEST_KEY='s3cret'\n").unwrap();
-        let (secrets, note) = Secrets::read(home.path());
+        let (secrets, note) = SecretStore::load(home.path());
         assert_eq!(secrets.get("SKILLHOST_TEST_KEY").as_deref(), Some("s3cret"));
         assert_eq!((secrets.get("SKILLHOST_TEST_OTHER"), note), (None, None));
         fs::write(home.path().join(".env"), "hunter2 is my password\n").unwrap();
-        let (_, note) = Secrets::read(home.path());
+        let (_, note) = SecretStore::load(home.path());
         assert!(note.is_some_and(|note| !note.contains("hunter2")));
     }
 
@@ -200,7 +200,7 @@ mod tests {
     fn a_stored_secret_takes_its_place_and_leaves_the_others() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join(".env");
-        let (secrets, _) = Secrets::read(home.path());
+        let (secrets, _) = SecretStore::load(home.path());
         secrets.store("SKILLHOST_TEST_A", &"one".into()).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "SKILLHOST_TEST_A='one'\n");
         #[cfg(unix)]
@@ -223,7 +223,7 @@ mod tests {
         let file = home.path().join(".env");
         let text = "SKILLHOST_TEST_B=1\n";
         fs::write(&file, text).unwrap();
-        let (secrets, _) = Secrets::read(home.path());
+        let (secrets, _) = SecretStore::load(home.path());
         let long = "hunter2".repeat(2000);
         for value in ["", "hunter2\nX=1", "hunter2\u{1b}[2J", &long] {
             let error = secrets.store("SKILLHOST_TEST_B", &value.into()).unwrap_err();
@@ -250,10 +250,10 @@ mod tests {
         ) {
             let home = tempfile::tempdir().unwrap();
             fs::write(home.path().join(".env"), &before).unwrap();
-            let (secrets, _) = Secrets::read(home.path());
+            let (secrets, _) = SecretStore::load(home.path());
             let other = secrets.get("SKILLHOST_TEST_D");
             secrets.store("SKILLHOST_TEST_C", &value.as_str().into()).unwrap();
-            let (again, note) = Secrets::read(home.path());
+            let (again, note) = SecretStore::load(home.path());
             prop_assert_eq!(again.get("SKILLHOST_TEST_C"), Some(value));
             prop_assert_eq!((again.get("SKILLHOST_TEST_D"), note), (other, None));
         }

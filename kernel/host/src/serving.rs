@@ -17,25 +17,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::CallError;
 use crate::events::topic;
-use crate::journal::private_folder;
-use crate::kernel::{Kernel, State};
+use crate::journal::create_private_dir;
+use crate::kernel::{Kernel, KernelState};
 
 mod delivering;
 mod handlers;
 mod templates;
 
 use delivering::Delivering;
-use handlers::Handlers;
+use handlers::HandlerTable;
 
 /// The delivery of events in this process, and its state.
 #[derive(Default)]
-pub(crate) struct Serving {
-    service: Mutex<Option<Service>>,
+pub(crate) struct EventDelivery {
+    service: Mutex<Option<RunningDelivery>>,
     state: Mutex<DeliveryState>,
 }
 
-struct Service {
-    handlers: Arc<ArcSwap<Handlers>>,
+struct RunningDelivery {
+    handlers: Arc<ArcSwap<HandlerTable>>,
     cancel: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -51,8 +51,8 @@ struct DeliveryState {
     problem: Option<CallError>,
 }
 
-impl Serving {
-    fn lock(&self) -> MutexGuard<'_, Option<Service>> {
+impl EventDelivery {
+    fn lock(&self) -> MutexGuard<'_, Option<RunningDelivery>> {
         self.service.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,12 +82,13 @@ impl Kernel {
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] where another process delivers the events of this home.
-    pub async fn serve_events(&self) -> Result<(), CallError> {
+    pub async fn start_event_delivery(&self) -> Result<(), CallError> {
         let _changes = self.shared.changes.lock().await;
         if self.shared.serving.lock().is_some() {
             return Ok(());
         }
-        let handlers = Arc::new(ArcSwap::from_pointee(Handlers::of(&self.shared.state.load())));
+        let handlers =
+            Arc::new(ArcSwap::from_pointee(HandlerTable::from_state(&self.shared.state.load())));
         let mut delivering = Delivering::new(self.clone(), Arc::clone(&handlers));
         match delivering.prepare().await {
             Ok(()) => {}
@@ -96,7 +97,7 @@ impl Kernel {
         }
         let cancel = CancellationToken::new();
         let task = tokio::spawn(delivering.run(cancel.clone()));
-        *self.shared.serving.lock() = Some(Service { handlers, cancel, task });
+        *self.shared.serving.lock() = Some(RunningDelivery { handlers, cancel, task });
         Ok(())
     }
 
@@ -125,8 +126,8 @@ impl Kernel {
     }
 
     /// Lets deliveries follow what is loaded now.
-    pub(crate) async fn follow_handlers(&self, state: &State) {
-        let found = Handlers::of(state);
+    pub(crate) async fn update_handlers(&self, state: &KernelState) {
+        let found = HandlerTable::from_state(state);
         let subscribers = found.subscribers();
         match &*self.shared.serving.lock() {
             // First the handlers: whoever is claimed for a subscriber finds its handler.
@@ -142,7 +143,7 @@ impl Kernel {
 
     /// Ends the deliveries: those under way have as long as calls have, then they are made again
     /// after the next start.
-    pub(crate) async fn end_deliveries(&self) {
+    pub(crate) async fn stop_event_delivery(&self) {
         let service = self.shared.serving.lock().take();
         if let Some(service) = service {
             service.cancel.cancel();
@@ -158,13 +159,13 @@ impl Kernel {
         }
     }
 
-    fn serve_alone(&self) -> Result<File, CallError> {
+    fn lock_event_delivery(&self) -> Result<File, CallError> {
         let folder = self.shared.home.data_dir("kernel");
         let path = folder.join("serving.lock");
         let failed = |error: std::io::Error| {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
         };
-        private_folder(&folder).map_err(failed)?;
+        create_private_dir(&folder).map_err(failed)?;
         let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(file),
@@ -179,7 +180,7 @@ impl Kernel {
 
     /// Tells that a delivery was given up. A delivery of that very event is given up silently, apart
     /// from the log: it would never end.
-    async fn publish_dead(&self, letter: &DeadLetter) {
+    async fn publish_dead_letter(&self, letter: &DeadLetter) {
         let DeadLetter { id, subscriber, attempts, error, event, .. } = letter;
         tracing::error!(
             delivery = id,

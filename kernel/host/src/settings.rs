@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use skillhost_manifest::Manifest;
 
-use crate::error::similar;
+use crate::error::suggest_similar;
 use crate::home::Home;
 use crate::limited_read::{LinkPolicy, read_limited, read_limited_below};
 use crate::supervision::SupervisorSettings;
@@ -25,8 +25,10 @@ mod processes;
 
 pub use build::BuildSettings;
 pub use events::EventsSettings;
-pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogWord, McpReview, McpSettings};
-pub use models::{DEFAULT_MODEL, KnownModel, ModelsSettings, ProviderSettings, Wire};
+pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogKeyword, McpReviewMode, McpSettings};
+pub use models::{
+    DEFAULT_MODEL, ModelDefinition, ModelsSettings, ProviderProtocol, ProviderSettings,
+};
 pub use processes::ProcessSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
@@ -70,7 +72,7 @@ pub struct Settings {
 
 /// One value and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Provenance {
+pub struct SettingProvenance {
     /// Dotted key.
     pub key: String,
     /// The value.
@@ -163,7 +165,7 @@ impl Settings {
     pub fn load(path: &Path) -> Result<LoadedSettings, SettingsError> {
         let values = read_values(path, LinkPolicy::Follow)?;
         let configured = match path.parent() {
-            Some(home) => configured::read(&configured::file_of(home))?,
+            Some(home) => configured::load(&configured::overrides_path(home))?,
             None => BTreeMap::new(),
         };
         Self::with_environment(path, values, configured)
@@ -180,7 +182,7 @@ impl Settings {
             return Self::load(&path);
         }
         let values = read_values(&path, LinkPolicy::Refuse)?;
-        let file = configured::file_of(home.root());
+        let file = configured::overrides_path(home.root());
         let bytes = read_limited_below(home.root(), CONFIGURED, SETTINGS_LIMIT);
         let configured = configured::decode(&file, bytes)?;
         Self::with_environment(&path, values, configured)
@@ -190,7 +192,7 @@ impl Settings {
     fn with_environment(
         path: &Path,
         (values, written): (Self, Value),
-        configured: configured::Values,
+        configured: configured::ConfigOverrides,
     ) -> Result<LoadedSettings, SettingsError> {
         // Only names of settings: SKILLHOST_HOME and SKILLHOST_LOG share the prefix.
         let environment = Env::prefixed(ENV_PREFIX)
@@ -243,7 +245,7 @@ impl Settings {
             if text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.starts_with('\t')) {
                 "tab in the indentation; YAML allows only spaces there".clone_into(&mut message);
             }
-            let nearest = nearest_key(&message);
+            let nearest = suggest_key(&message);
             SettingsError::Invalid { path: path.to_owned(), line, column, message, nearest }
         })
     }
@@ -260,7 +262,7 @@ impl Settings {
     /// The configuration of an extension: the manifest's, with the keys over it that agents have
     /// configured, and over these the settings'.
     #[must_use]
-    pub fn config_of(&self, manifest: &Manifest) -> Value {
+    pub fn extension_config(&self, manifest: &Manifest) -> Value {
         let mut config = manifest.config.as_object().cloned().unwrap_or_default();
         for layer in [&self.configured, &self.extensions] {
             if let Some(overrides) = layer.get(manifest.id.as_str()) {
@@ -287,14 +289,14 @@ fn read_values(path: &Path, links: LinkPolicy) -> Result<(Settings, Value), Sett
 
 /// The key that is meant where the parser's message is about an unknown one: it lists those that
 /// may stand there.
-fn nearest_key(message: &str) -> Option<String> {
+fn suggest_key(message: &str) -> Option<String> {
     let quoted = |text: &'_ str| -> Vec<String> {
         text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     };
     let (_, said) = message.split_once("unknown field ")?;
     let (unknown, known) = said.split_once(", expected ")?;
     let (unknown, known) = (quoted(unknown), quoted(known));
-    similar(unknown.first()?, known.iter().map(String::as_str)).into_iter().next()
+    suggest_similar(unknown.first()?, known.iter().map(String::as_str)).into_iter().next()
 }
 
 /// The text of a settings file; where it is none, the line says where.
@@ -317,7 +319,7 @@ impl LoadedSettings {
     /// it says the value, a variable, or the default. `manifests` are those of the home with their
     /// files.
     #[must_use]
-    pub fn provenance(&self, manifests: &[(&Manifest, &Path)]) -> Vec<Provenance> {
+    pub fn provenance(&self, manifests: &[(&Manifest, &Path)]) -> Vec<SettingProvenance> {
         let shadowing = Value::from(self.settings.allow_shadowing.clone());
         let mut rows = vec![self.row(&["allow_shadowing"], shadowing)];
         // A value made of fields alone is always JSON.
@@ -340,7 +342,7 @@ impl LoadedSettings {
         }
         let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
         for (manifest, path) in manifests {
-            let config = self.settings.config_of(manifest);
+            let config = self.settings.extension_config(manifest);
             extensions.insert(manifest.id.as_str(), (config, Some(path)));
         }
         for (id, keys) in &self.settings.extensions {
@@ -359,7 +361,7 @@ impl LoadedSettings {
                 };
                 rows.push(match own {
                     true => self.row(&["extensions", id, key], value.clone()),
-                    false => Provenance { key: dotted, value: value.clone(), source },
+                    false => SettingProvenance { key: dotted, value: value.clone(), source },
                 });
             }
         }
@@ -367,7 +369,7 @@ impl LoadedSettings {
         rows
     }
 
-    fn row(&self, path: &[&str], value: Value) -> Provenance {
+    fn row(&self, path: &[&str], value: Value) -> SettingProvenance {
         let key = path.join(".");
         let metadata = self.figment.find_metadata(&key);
         let (file, written) = &self.written;
@@ -380,7 +382,7 @@ impl LoadedSettings {
         } else {
             "default".to_owned()
         };
-        Provenance { key, value, source }
+        SettingProvenance { key, value, source }
     }
 }
 
@@ -405,7 +407,7 @@ mod tests {
             "id: echo\nname: Echo\nentrypoint: echo\nconfig: {greeting: hello, other: 1}\n",
         )
         .unwrap();
-        let config = loaded.settings.config_of(&manifest);
+        let config = loaded.settings.extension_config(&manifest);
         assert_eq!(config, serde_json::json!({"greeting": "hi", "other": 1}));
         let file = Path::new("manifests/echo/manifest.yaml");
         let rows = loaded.provenance(&[(&manifest, file)]);
@@ -469,7 +471,7 @@ mod tests {
         fs::write(&file, "allow_shadowing: [a]\n").unwrap();
         let link = folder.path().join("home/skillhost.yaml");
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        let home = Home::at(&folder.path().join("home"), HomeSource::Argument).unwrap();
+        let home = Home::open(&folder.path().join("home"), HomeSource::Argument).unwrap();
         assert_eq!(Settings::load_home(&home).unwrap().settings.allow_shadowing, ["a"]);
         let home = home.into_untrusted();
         let error = Settings::load_home(&home).unwrap_err();

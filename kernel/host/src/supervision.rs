@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
-use crate::journal::{for_appending, private_folder};
+use crate::journal::{create_private_dir, open_append};
 
 /// The exit code of a kernel that wants to be started again.
 pub const RESTART_CODE: u8 = 75;
@@ -64,15 +64,13 @@ impl SupervisorLock {
     ///
     /// # Errors
     /// [`SupervisorLockError`].
-    pub fn take(home: &Home) -> Result<Self, SupervisorLockError> {
+    pub fn acquire(home: &Home) -> Result<Self, SupervisorLockError> {
         let folder = home.data_dir("kernel");
         let path = folder.join(LOCK);
         let failed = |source| SupervisorLockError::Io { path: path.clone(), source };
-        private_folder(&folder).map_err(failed)?;
-        let opened = match for_appending(&path, true) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                for_appending(&path, false)
-            }
+        create_private_dir(&folder).map_err(failed)?;
+        let opened = match open_append(&path, true) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_append(&path, false),
             opened => opened,
         };
         let mut file = opened.map_err(failed)?;
@@ -126,38 +124,38 @@ impl Default for SupervisorSettings {
 
 /// Restarts that were asked for and need no wait, for one that crashes and counts. A person allows
 /// one at a time; only an extension that asks at every start comes to more.
-const ASKED: usize = 2;
+const MAX_FREE_RESTARTS: usize = 2;
 
 /// The longest wait.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// How a kernel ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ExitCause {
     /// It wants to be started again.
-    Asked,
+    RestartRequested,
     /// Not in order.
     Crashed,
 }
 
 /// What to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum RestartDecision {
     /// Start it again after a wait.
-    Again(Duration),
+    Restart(Duration),
     /// Leave it. So many ends of that kind came within the time that counts.
     Stop(usize),
 }
 
 /// Remembers how often a kernel ended. The time is the caller's: since whenever, never backwards.
 #[derive(Debug)]
-pub struct Backoff {
+pub struct RestartBackoff {
     settings: SupervisorSettings,
     crashes: VecDeque<Duration>,
     asked: VecDeque<Duration>,
 }
 
-impl Backoff {
+impl RestartBackoff {
     /// Nothing has happened yet.
     #[must_use]
     pub fn new(settings: SupervisorSettings) -> Self {
@@ -165,11 +163,11 @@ impl Backoff {
     }
 
     /// Takes note of an end and says what follows.
-    pub fn ended(&mut self, how: Ended, now: Duration) -> Next {
+    pub fn record_exit(&mut self, how: ExitCause, now: Duration) -> RestartDecision {
         let within = Duration::from_millis(self.settings.within_ms);
         let counted = match how {
-            Ended::Asked => &mut self.asked,
-            Ended::Crashed => &mut self.crashes,
+            ExitCause::RestartRequested => &mut self.asked,
+            ExitCause::Crashed => &mut self.crashes,
         };
         while counted.front().is_some_and(|then| now.saturating_sub(*then) >= within) {
             counted.pop_front();
@@ -178,13 +176,15 @@ impl Backoff {
         let count = counted.len();
         let crashes = usize::try_from(self.settings.crashes.max(1)).unwrap_or(usize::MAX);
         match how {
-            Ended::Asked if count > crashes.saturating_mul(ASKED) => Next::Stop(count),
-            Ended::Asked => Next::Again(Duration::ZERO),
-            Ended::Crashed if count >= crashes => Next::Stop(count),
-            Ended::Crashed => {
+            ExitCause::RestartRequested if count > crashes.saturating_mul(MAX_FREE_RESTARTS) => {
+                RestartDecision::Stop(count)
+            }
+            ExitCause::RestartRequested => RestartDecision::Restart(Duration::ZERO),
+            ExitCause::Crashed if count >= crashes => RestartDecision::Stop(count),
+            ExitCause::Crashed => {
                 let doubled = u32::try_from(count - 1).map_or(u32::MAX, |n| 1 << n.min(16));
                 let delay = Duration::from_millis(self.settings.delay_ms);
-                Next::Again(delay.saturating_mul(doubled).min(LONGEST))
+                RestartDecision::Restart(delay.saturating_mul(doubled).min(MAX_BACKOFF))
             }
         }
     }
@@ -198,53 +198,57 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn again(wait: u64) -> Next {
-        Next::Again(seconds(wait))
+    fn again(wait: u64) -> RestartDecision {
+        RestartDecision::Restart(seconds(wait))
     }
 
     #[test]
     fn five_crashes_in_five_minutes_are_enough() {
-        let mut backoff = Backoff::new(SupervisorSettings::default());
-        let next: Vec<_> =
-            [0, 2, 60, 200, 299].map(|at| backoff.ended(Ended::Crashed, seconds(at))).into();
-        assert_eq!(next, [again(1), again(2), again(4), again(8), Next::Stop(5)]);
+        let mut backoff = RestartBackoff::new(SupervisorSettings::default());
+        let next: Vec<_> = [0, 2, 60, 200, 299]
+            .map(|at| backoff.record_exit(ExitCause::Crashed, seconds(at)))
+            .into();
+        assert_eq!(next, [again(1), again(2), again(4), again(8), RestartDecision::Stop(5)]);
     }
 
     #[test]
     fn crashes_that_are_long_ago_do_not_count() {
-        let mut backoff = Backoff::new(SupervisorSettings::default());
+        let mut backoff = RestartBackoff::new(SupervisorSettings::default());
         let at = [0, 10, 20, 30, 300, 310, 320, 400, 405];
-        let next: Vec<_> = at.map(|at| backoff.ended(Ended::Crashed, seconds(at))).into();
+        let next: Vec<_> = at.map(|at| backoff.record_exit(ExitCause::Crashed, seconds(at))).into();
         let expected = [1, 2, 4, 8, 8, 8, 8, 8].map(again);
         assert_eq!(next[..8], expected);
-        assert_eq!(next[8], Next::Stop(5));
+        assert_eq!(next[8], RestartDecision::Stop(5));
     }
 
     #[test]
     fn a_restart_that_was_asked_for_is_no_crash_and_needs_no_wait() {
-        let mut backoff = Backoff::new(SupervisorSettings::default());
+        let mut backoff = RestartBackoff::new(SupervisorSettings::default());
         for at in 0..10 {
-            assert_eq!(backoff.ended(Ended::Asked, seconds(at)), again(0));
+            assert_eq!(backoff.record_exit(ExitCause::RestartRequested, seconds(at)), again(0));
         }
-        assert_eq!(backoff.ended(Ended::Crashed, seconds(10)), again(1));
-        assert_eq!(backoff.ended(Ended::Asked, seconds(11)), Next::Stop(11));
-        assert_eq!(backoff.ended(Ended::Asked, seconds(400)), again(0));
+        assert_eq!(backoff.record_exit(ExitCause::Crashed, seconds(10)), again(1));
+        assert_eq!(
+            backoff.record_exit(ExitCause::RestartRequested, seconds(11)),
+            RestartDecision::Stop(11)
+        );
+        assert_eq!(backoff.record_exit(ExitCause::RestartRequested, seconds(400)), again(0));
     }
 
     #[test]
     fn one_process_at_a_time_supervises_a_home() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::at(folder.path(), crate::home::HomeSource::Argument).unwrap();
-        let first = SupervisorLock::take(&home).unwrap();
-        let Err(SupervisorLockError::Held { holder }) = SupervisorLock::take(&home) else {
+        let home = Home::open(folder.path(), crate::home::HomeSource::Argument).unwrap();
+        let first = SupervisorLock::acquire(&home).unwrap();
+        let Err(SupervisorLockError::Held { holder }) = SupervisorLock::acquire(&home) else {
             panic!("there are two");
         };
         assert_eq!(holder, Some(std::process::id()));
         assert!(SupervisorLock::is_held(&home));
         drop(first);
         assert!(!SupervisorLock::is_held(&home));
-        SupervisorLock::take(&home).unwrap();
+        SupervisorLock::acquire(&home).unwrap();
     }
 
     #[test]
@@ -255,15 +259,15 @@ mod tests {
             delay_ms: 30_000,
             ..SupervisorSettings::default()
         };
-        let mut backoff = Backoff::new(settings);
-        let mut ended = |at| backoff.ended(Ended::Crashed, Duration::from_millis(at));
+        let mut backoff = RestartBackoff::new(settings);
+        let mut ended = |at| backoff.record_exit(ExitCause::Crashed, Duration::from_millis(at));
         assert_eq!([ended(0), ended(1), ended(2)], [again(30), again(60), again(60)]);
         assert_eq!(ended(2000), again(30));
         for _ in 0..30 {
             ended(2001);
         }
         assert_eq!(ended(2001), again(60));
-        let mut once = Backoff::new(SupervisorSettings { crashes: 0, ..settings });
-        assert_eq!(once.ended(Ended::Crashed, seconds(0)), Next::Stop(1));
+        let mut once = RestartBackoff::new(SupervisorSettings { crashes: 0, ..settings });
+        assert_eq!(once.record_exit(ExitCause::Crashed, seconds(0)), RestartDecision::Stop(1));
     }
 }

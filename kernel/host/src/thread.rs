@@ -6,7 +6,7 @@
 use skillhost_contract::payload::SkillRef;
 use ulid::Ulid;
 
-use crate::journal::{Journal, now};
+use crate::journal::{AppendLog, now_ms};
 use crate::model::Message;
 
 mod error;
@@ -16,17 +16,18 @@ mod store;
 mod tests;
 
 pub use error::ThreadError;
-use state::{Change, State};
-pub use store::{ThreadContents, ThreadSummary, Threads};
+use state::{ThreadEntry, ThreadState};
+pub use store::{ThreadContents, ThreadStore, ThreadSummary};
 
 /// The version of the journal's lines.
 pub(crate) const VERSION: u64 = 1;
 
-/// What stands in the place of a tool's answer that [`Thread::leave_out`] took away.
-pub const LEFT_OUT: &str = "(left out)";
+/// What stands in the place of a tool's answer that [`Thread::elide_tool_results`] took away.
+pub const ELIDED_RESULT: &str = "(left out)";
 
 /// What the model is told of a call whose answer never came.
-pub const CUT_OFF: &str = "the run was cut off before this call was answered; it may have happened";
+pub const ABORTED_CALL_RESULT: &str =
+    "the run was cut off before this call was answered; it may have happened";
 
 /// A skill that is active in a thread.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -39,22 +40,22 @@ pub struct ThreadSkill {
 
 /// What has become of something that a person said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum MessageStatus {
     /// It is the last thing that was said, and an agent owes the answer.
     Open,
     /// It was answered with this text.
     Answered(String),
     /// It was not answered, and the thread has gone on since.
-    LeftBehind,
+    Superseded,
 }
 
 /// A conversation with an agent. While it is open nobody else can open it.
 pub struct Thread {
     id: String,
     agent: String,
-    state: State,
+    state: ThreadState,
     /// Absent for a thread that nobody will go on with.
-    journal: Option<Journal>,
+    journal: Option<AppendLog>,
     note: Option<String>,
 }
 
@@ -62,7 +63,7 @@ impl Thread {
     /// A thread that ends with the process, for a task that one agent hands to another.
     #[must_use]
     pub fn in_memory(agent: &str) -> Self {
-        let state = State::default();
+        let state = ThreadState::default();
         Self { id: new_id(), agent: agent.to_owned(), state, journal: None, note: None }
     }
 
@@ -80,7 +81,7 @@ impl Thread {
 
     /// What was dropped when it was opened, for people.
     #[must_use]
-    pub fn note(&self) -> Option<&str> {
+    pub fn recovery_note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
@@ -97,16 +98,16 @@ impl Thread {
     }
 
     /// Adds a message. What a user says comes after every answer: calls that have none are
-    /// settled first, as [`Thread::settle`] does.
+    /// settled first, as [`Thread::close_open_calls`] does.
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread then is what it was.
     pub fn push(&mut self, message: Message) -> Result<(), ThreadError> {
         let mut changes = match &message {
-            Message::User { .. } => self.cut_off(),
+            Message::User { .. } => self.aborted_call_entries(),
             Message::Assistant { .. } | Message::Tool { .. } => Vec::new(),
         };
-        changes.push(Change::Message { message, message_id: None });
+        changes.push(ThreadEntry::Message { message, message_id: None });
         self.commit(changes)
     }
 
@@ -115,17 +116,21 @@ impl Thread {
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread then is what it was.
-    pub fn hear(&mut self, text: String, message_id: String) -> Result<(), ThreadError> {
-        let mut changes = self.cut_off();
+    pub fn push_user_message(
+        &mut self,
+        text: String,
+        message_id: String,
+    ) -> Result<(), ThreadError> {
+        let mut changes = self.aborted_call_entries();
         let (message, message_id) = (Message::User { text }, Some(message_id));
-        changes.push(Change::Message { message, message_id });
+        changes.push(ThreadEntry::Message { message, message_id });
         self.commit(changes)
     }
 
     /// What has become of a message; nothing where it was never heard in this thread.
     #[must_use]
-    pub fn heard(&self, message_id: &str) -> Option<Heard> {
-        self.state.heard(message_id)
+    pub fn message_status(&self, message_id: &str) -> Option<MessageStatus> {
+        self.state.message_status(message_id)
     }
 
     /// Notes that a skill is active, or active in another text. `in_messages` says that the text is
@@ -134,7 +139,7 @@ impl Thread {
     /// # Errors
     /// [`ThreadError::Io`]; the thread then is what it was.
     pub fn activate(&mut self, skill: SkillRef, in_messages: bool) -> Result<(), ThreadError> {
-        self.commit(vec![Change::Skill { skill, in_messages }])
+        self.commit(vec![ThreadEntry::Skill { skill, in_messages }])
     }
 
     /// Replaces the messages before `keep_from` by a summary, which counts as said by the user.
@@ -144,21 +149,21 @@ impl Thread {
     /// [`ThreadError::BadCut`] where an answer would lose its call, [`ThreadError::Io`]; the thread
     /// then is what it was.
     pub fn compact(&mut self, summary: String, keep_from: usize) -> Result<(), ThreadError> {
-        let change = Change::Compacted { summary, keep_from };
-        if !self.state.takes(&change) {
+        let change = ThreadEntry::Compacted { summary, keep_from };
+        if !self.state.can_apply(&change) {
             return Err(ThreadError::BadCut { keep_from, messages: self.messages().len() });
         }
         self.commit(vec![change])
     }
 
-    /// Replaces the tools' answers before a message by [`LEFT_OUT`].
+    /// Replaces the tools' answers before a message by [`ELIDED_RESULT`].
     ///
     /// # Errors
     /// [`ThreadError::BadCut`] when there are not so many messages, [`ThreadError::Io`]; the thread
     /// then is what it was.
-    pub fn leave_out(&mut self, before: usize) -> Result<(), ThreadError> {
-        let change = Change::LeftOut { before };
-        if !self.state.takes(&change) {
+    pub fn elide_tool_results(&mut self, before: usize) -> Result<(), ThreadError> {
+        let change = ThreadEntry::ResultsElided { before };
+        if !self.state.can_apply(&change) {
             return Err(ThreadError::BadCut { keep_from: before, messages: self.messages().len() });
         }
         self.commit(vec![change])
@@ -169,16 +174,16 @@ impl Thread {
     /// # Errors
     /// [`ThreadError::Io`]; the thread then is what it was.
     pub fn reset(&mut self) -> Result<(), ThreadError> {
-        self.commit(vec![Change::Reset])
+        self.commit(vec![ThreadEntry::Reset])
     }
 
-    /// Answers the calls of a turn that was cut off with [`CUT_OFF`], so that the thread can go on,
+    /// Answers the calls of a turn that was cut off with [`ABORTED_CALL_RESULT`], so that the thread can go on,
     /// and returns how many there were.
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread then is what it was.
-    pub fn settle(&mut self) -> Result<usize, ThreadError> {
-        let changes = self.cut_off();
+    pub fn close_open_calls(&mut self) -> Result<usize, ThreadError> {
+        let changes = self.aborted_call_entries();
         let settled = changes.len();
         if settled > 0 {
             self.commit(changes)?;
@@ -186,20 +191,25 @@ impl Thread {
         Ok(settled)
     }
 
-    fn cut_off(&self) -> Vec<Change> {
-        let answer = |(call_id, name)| Change::Message {
-            message: Message::Tool { call_id, name, text: CUT_OFF.to_owned(), is_error: true },
+    fn aborted_call_entries(&self) -> Vec<ThreadEntry> {
+        let answer = |(call_id, name)| ThreadEntry::Message {
+            message: Message::Tool {
+                call_id,
+                name,
+                text: ABORTED_CALL_RESULT.to_owned(),
+                is_error: true,
+            },
             message_id: None,
         };
         self.state.open_calls().into_iter().map(answer).collect()
     }
 
     /// First the disk, then the memory: what a caller sees is never lost.
-    fn commit(&mut self, changes: Vec<Change>) -> Result<(), ThreadError> {
+    fn commit(&mut self, changes: Vec<ThreadEntry>) -> Result<(), ThreadError> {
         if let Some(journal) = &mut self.journal {
             let mut lines = Vec::new();
             for change in &changes {
-                store::write_line(&mut lines, now(), change);
+                store::write_line(&mut lines, now_ms(), change);
             }
             journal
                 .append(&lines)

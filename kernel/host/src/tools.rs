@@ -9,10 +9,10 @@ use skillhost_contract::payload::{CallContext, CallOrigin, ToolAudience, ToolSpe
 use skillhost_manifest::{ExtensionId, Manifest};
 
 use crate::boot::RESERVED;
-use crate::error::{CallError, KernelError, similar};
+use crate::error::{CallError, KernelError, suggest_similar};
 use crate::foreign_text::sanitize_tool;
 use crate::instance::Instance;
-use crate::kernel::{Shared, State};
+use crate::kernel::{KernelShared, KernelState};
 use crate::runtime::kernel_tools;
 use crate::runtime::{ArgumentCheck, schema_mistake};
 
@@ -29,21 +29,21 @@ pub struct OwnedTool {
 /// Who owns which tool name.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolTable {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, ToolEntry>,
 }
 
 /// A tool as it was when its owner was wired.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct ToolEntry {
     pub(crate) owner: ExtensionId,
-    pub(crate) body: ToolBody,
+    pub(crate) body: ToolImplementation,
     pub(crate) spec: Arc<ToolSpec>,
     pub(crate) arguments: Arc<ArgumentCheck>,
 }
 
 /// What does a tool's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ToolBody {
+pub(crate) enum ToolImplementation {
     /// The library, or the process, that owns it.
     Library,
     /// The kernel. Offered to agents only: it acts for a run.
@@ -53,11 +53,11 @@ pub(crate) enum ToolBody {
 }
 
 /// The tools of one caller, and the extensions that did not list theirs.
-pub(crate) type Listing = (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>);
+pub(crate) type ListedTools = (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>);
 
 /// Why a tool cannot be taken into the table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ToolProblem {
+pub(crate) enum ToolError {
     #[error("the tool name {name:?} is not 1 to 64 letters, digits, `_`, `-` or `.`")]
     Name { name: String, owner: ExtensionId },
     #[error("the {which} schema of the tool `{name}` is not a JSON object")]
@@ -65,14 +65,14 @@ pub(crate) enum ToolProblem {
     #[error("the {which} schema of the tool `{name}` is not a valid JSON Schema: {mistake}")]
     InvalidSchema { name: String, which: &'static str, mistake: String },
     #[error("the tool `{name}` is declared twice")]
-    Twice { name: String },
+    DuplicateName { name: String },
     #[error("the tool `{name}` of `{owner}` is already provided by `{other}`")]
-    Taken { name: String, owner: ExtensionId, other: ExtensionId, body: ToolBody },
+    NameTaken { name: String, owner: ExtensionId, other: ExtensionId, body: ToolImplementation },
     #[error("the id `{id}` is the name of a tool of `{other}`")]
     Id { id: ExtensionId, other: ExtensionId },
 }
 
-impl ToolProblem {
+impl ToolError {
     /// What to do about all of them, one line each.
     pub(crate) fn hints(problems: &[Self]) -> String {
         let hints = problems.iter().map(Self::hint).collect::<Vec<_>>().join("\n");
@@ -89,11 +89,11 @@ impl ToolProblem {
             format!("write into the manifest of `{owner}`: tools: {lines}")
         };
         match self {
-            Self::Taken { body: ToolBody::Agent, .. } => {
+            Self::NameTaken { body: ToolImplementation::Agent, .. } => {
                 "choose another id, or disable one of the two".to_owned()
             }
             Self::Id { .. } => "choose another id".to_owned(),
-            Self::Taken { name, owner, .. } => {
+            Self::NameTaken { name, owner, .. } => {
                 let prefix = prefix_of(owner);
                 let lines = match name.starts_with(&prefix) || name.len() + prefix.len() > 64 {
                     true => format!("{{rename: {{ITS_OWN_NAME: {}}}}}", another(name)),
@@ -110,7 +110,7 @@ impl ToolProblem {
                 let own = Value::from(name);
                 manifest(owner, format!("{{rename: {{{own}: {new}}}}}"))
             }
-            Self::Schema { .. } | Self::InvalidSchema { .. } | Self::Twice { .. } => {
+            Self::Schema { .. } | Self::InvalidSchema { .. } | Self::DuplicateName { .. } => {
                 "correct what the extension's `tools` returns".to_owned()
             }
         }
@@ -120,12 +120,12 @@ impl ToolProblem {
 impl Default for ToolTable {
     /// The kernel's own tools.
     fn default() -> Self {
-        let owner = kernel_tools::owner();
+        let owner = kernel_tools::kernel_tools_owner();
         let entry = |spec: ToolSpec| {
             let name = spec.name.clone();
-            (name, Entry::new(&owner, ToolBody::Kernel, spec))
+            (name, ToolEntry::new(&owner, ToolImplementation::Kernel, spec))
         };
-        Self { entries: kernel_tools::specs().into_iter().map(entry).collect() }
+        Self { entries: kernel_tools::kernel_tool_specs().into_iter().map(entry).collect() }
     }
 }
 
@@ -135,16 +135,20 @@ impl ToolTable {
     /// # Errors
     /// Everything that is wrong with them: names and schemas that no model's interface takes, and
     /// names that are taken.
-    pub(crate) fn add(&mut self, instance: &Instance) -> Result<(), Vec<ToolProblem>> {
-        self.add_all(&instance.manifest.id, ToolBody::Library, &instance.specs)
+    pub(crate) fn add(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
+        self.add_all(&instance.manifest.id, ToolImplementation::Library, &instance.specs)
     }
 
     /// Adds an agent that other agents reach as a tool.
     ///
     /// # Errors
     /// When its name is taken.
-    pub(crate) fn add_agent(&mut self, manifest: &Manifest) -> Result<(), Vec<ToolProblem>> {
-        self.add_all(&manifest.id, ToolBody::Agent, &[kernel_tools::alias(manifest)])
+    pub(crate) fn add_agent(&mut self, manifest: &Manifest) -> Result<(), Vec<ToolError>> {
+        self.add_all(
+            &manifest.id,
+            ToolImplementation::Agent,
+            &[kernel_tools::agent_alias_spec(manifest)],
+        )
     }
 
     /// Adds the tools that an extension would have.
@@ -155,30 +159,30 @@ impl ToolTable {
         &mut self,
         owner: &ExtensionId,
         specs: &[ToolSpec],
-    ) -> Result<(), Vec<ToolProblem>> {
-        self.add_all(owner, ToolBody::Library, specs)
+    ) -> Result<(), Vec<ToolError>> {
+        self.add_all(owner, ToolImplementation::Library, specs)
     }
 
     fn add_all(
         &mut self,
         owner: &ExtensionId,
-        body: ToolBody,
+        body: ToolImplementation,
         specs: &[ToolSpec],
-    ) -> Result<(), Vec<ToolProblem>> {
+    ) -> Result<(), Vec<ToolError>> {
         let mut problems = Vec::new();
         let mut added = BTreeMap::new();
         for spec in specs {
-            let entry = Entry::new(owner, body, spec.clone());
+            let entry = ToolEntry::new(owner, body, spec.clone());
             let name = spec.name.clone();
             if !is_valid_name(&name) {
-                problems.push(ToolProblem::Name { name, owner: owner.clone() });
+                problems.push(ToolError::Name { name, owner: owner.clone() });
             } else if let Some(problem) = schema_problem(spec) {
                 problems.push(problem);
             } else if let Some(taken) = self.entries.get(&name) {
                 let (owner, other) = (owner.clone(), taken.owner.clone());
-                problems.push(ToolProblem::Taken { name, owner, other, body });
+                problems.push(ToolError::NameTaken { name, owner, other, body });
             } else if added.insert(name.clone(), entry).is_some() {
-                problems.push(ToolProblem::Twice { name });
+                problems.push(ToolError::DuplicateName { name });
             }
         }
         if !problems.is_empty() {
@@ -199,31 +203,32 @@ impl ToolTable {
     }
 
     /// Finds a tool that a caller may know of.
-    pub(crate) fn find(&self, name: &str, origin: CallOrigin) -> Result<&Entry, KernelError> {
+    pub(crate) fn find(&self, name: &str, origin: CallOrigin) -> Result<&ToolEntry, KernelError> {
         match self.entries.get(name) {
-            Some(entry) if entry.offered_to(origin) => Ok(entry),
+            Some(entry) if entry.is_offered_to(origin) => Ok(entry),
             _ => {
-                let offered = self.entries.iter().filter(|(_, entry)| entry.offered_to(origin));
-                let similar = similar(name, offered.map(|(name, _)| name.as_str()));
+                let offered = self.entries.iter().filter(|(_, entry)| entry.is_offered_to(origin));
+                let similar = suggest_similar(name, offered.map(|(name, _)| name.as_str()));
                 Err(KernelError::NotFound { what: "tool", id: name.to_owned(), similar })
             }
         }
     }
 
     /// What an agent's `uses_tools` may name: every owner of tools and every tool for agents.
-    pub(crate) fn usable(&self) -> BTreeSet<&str> {
-        let agents = self.entries.iter().filter(|(_, entry)| entry.offered_to(CallOrigin::Agent));
+    pub(crate) fn usable_names(&self) -> BTreeSet<&str> {
+        let agents =
+            self.entries.iter().filter(|(_, entry)| entry.is_offered_to(CallOrigin::Agent));
         agents.flat_map(|(name, entry)| [name.as_str(), entry.owner.as_str()]).collect()
     }
 }
 
-impl State {
+impl KernelState {
     /// Takes an extension's tools into the table. One from the sandbox takes no name that means
     /// something an operator has installed.
     ///
     /// # Errors
     /// As for [`ToolTable::add`].
-    pub(crate) fn take_tools(&mut self, instance: &Instance) -> Result<(), Vec<ToolProblem>> {
+    pub(crate) fn take_tools(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
         self.check_names(&instance.manifest.id, &instance.specs)?;
         self.tools.add(instance)
     }
@@ -236,13 +241,13 @@ impl State {
         &self,
         id: &ExtensionId,
         specs: &[ToolSpec],
-    ) -> Result<(), Vec<ToolProblem>> {
+    ) -> Result<(), Vec<ToolError>> {
         if self.shipped.contains(id) {
             return Ok(());
         }
         let mut problems = Vec::new();
         if let Some(other) = self.tools.owner(id.as_str()).filter(|other| *other != id) {
-            problems.push(ToolProblem::Id { id: id.clone(), other: other.clone() });
+            problems.push(ToolError::Id { id: id.clone(), other: other.clone() });
         }
         for spec in specs {
             let name = &spec.name;
@@ -250,43 +255,43 @@ impl State {
                 RESERVED.contains(&name.as_str()).then(|| ExtensionId::new(name).ok()).flatten()
             });
             if let Some(other) = other {
-                let (name, owner, body) = (name.clone(), id.clone(), ToolBody::Library);
-                problems.push(ToolProblem::Taken { name, owner, other, body });
+                let (name, owner, body) = (name.clone(), id.clone(), ToolImplementation::Library);
+                problems.push(ToolError::NameTaken { name, owner, other, body });
             }
         }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }
 
-impl Entry {
-    fn new(owner: &ExtensionId, body: ToolBody, spec: ToolSpec) -> Self {
+impl ToolEntry {
+    fn new(owner: &ExtensionId, body: ToolImplementation, spec: ToolSpec) -> Self {
         let spec = Arc::new(spec);
         let arguments = Arc::new(ArgumentCheck::new(Arc::clone(&spec)));
         Self { owner: owner.clone(), body, spec, arguments }
     }
 
     /// Operators' tools exist for operators only, tools that act for a run for agents only.
-    fn offered_to(&self, origin: CallOrigin) -> bool {
+    fn is_offered_to(&self, origin: CallOrigin) -> bool {
         match self.body {
-            ToolBody::Library => {
+            ToolImplementation::Library => {
                 self.spec.audience == ToolAudience::Agent || origin == CallOrigin::Operator
             }
-            ToolBody::Kernel | ToolBody::Agent => origin == CallOrigin::Agent,
+            ToolImplementation::Kernel | ToolImplementation::Agent => origin == CallOrigin::Agent,
         }
     }
 }
 
 /// Says what is wrong with the schemas of a tool.
-fn schema_problem(spec: &ToolSpec) -> Option<ToolProblem> {
+fn schema_problem(spec: &ToolSpec) -> Option<ToolError> {
     let schemas = [("input", Some(&spec.input_schema)), ("output", spec.output_schema.as_ref())];
     let name = || spec.name.clone();
     schemas.into_iter().find_map(|(which, schema)| {
         let schema = schema?;
         if !schema.is_object() {
-            return Some(ToolProblem::Schema { name: name(), which });
+            return Some(ToolError::Schema { name: name(), which });
         }
         let mistake = schema_mistake(schema)?;
-        Some(ToolProblem::InvalidSchema { name: name(), which, mistake })
+        Some(ToolError::InvalidSchema { name: name(), which, mistake })
     })
 }
 
@@ -307,19 +312,19 @@ fn is_valid_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
 }
 
-impl Shared {
+impl KernelShared {
     /// Lists the tools one caller may see, sorted by name; an extension that fails to answer is
     /// left out and its error is returned beside the list. `wanted` is given owner and name.
     pub(crate) async fn list_tools(
         &self,
         context: &CallContext,
         wanted: impl Fn(&ExtensionId, &str) -> bool,
-    ) -> Listing {
+    ) -> ListedTools {
         let asked = |instance: &Instance| {
             instance.specs.iter().any(|spec| wanted(&instance.manifest.id, &spec.name))
         };
         // The state is dropped before the pins are.
-        let (instances, state) = self.pin(|state| {
+        let (instances, state) = self.pin_state(|state| {
             let asked = state.instances.values().filter(|instance| asked(instance));
             let pinned: Option<Vec<_>> = asked.map(Instance::pin).collect();
             Some((pinned?, Arc::clone(state)))
@@ -351,8 +356,8 @@ impl Shared {
             }
         }
         let others = state.tools.entries.values().filter(|entry| {
-            entry.body != ToolBody::Library
-                && entry.offered_to(context.origin)
+            entry.body != ToolImplementation::Library
+                && entry.is_offered_to(context.origin)
                 && wanted(&entry.owner, &entry.spec.name)
         });
         tools.extend(others.map(|entry| {
@@ -446,7 +451,7 @@ mod tests {
 
     #[test]
     fn kernel_tools_have_valid_schemas() {
-        for spec in kernel_tools::specs() {
+        for spec in kernel_tools::kernel_tool_specs() {
             assert_eq!(schema_problem(&spec), None, "{}", spec.name);
         }
     }

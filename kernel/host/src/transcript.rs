@@ -9,11 +9,11 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::{CallOrigin, SkillRef};
 
-use crate::channel::Decision;
+use crate::channel::ApprovalDecision;
 use crate::home::Home;
-use crate::journal::{Disk, Journal, for_appending, now, private_folder};
-use crate::loader::hex;
-use crate::model::{ModelReply, Usage};
+use crate::journal::{AppendLog, AppendSink, create_private_dir, now_ms, open_append};
+use crate::loader::to_hex;
+use crate::model::{ModelReply, TokenUsage};
 
 /// The version of a transcript's lines.
 const VERSION: u32 = 1;
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// The record of one run, `sandbox/data/kernel/runs/<run>.jsonl`. It is for people and programs;
 /// nothing in the kernel reads it.
 pub struct Transcript {
-    inner: Mutex<Inner>,
+    inner: Mutex<TranscriptFile>,
 }
 
 /// Who runs, and for whom.
@@ -94,7 +94,7 @@ pub enum RunEntry {
         /// The tool.
         tool: String,
         /// What they said.
-        decision: Decision,
+        decision: ApprovalDecision,
     },
     /// A tool has answered.
     Answer {
@@ -136,7 +136,7 @@ pub enum RunEntry {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         /// Everything it used up.
-        usage: Usage,
+        usage: TokenUsage,
         /// What it cost, where the prices are known.
         #[serde(skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
@@ -153,15 +153,15 @@ pub struct TranscriptError {
     pub source: io::Error,
 }
 
-struct Inner {
+struct TranscriptFile {
     /// Absent after the first failure.
-    journal: Option<Journal>,
+    journal: Option<AppendLog>,
     /// Digests of the system prompts that stand in it.
     prompts: BTreeSet<String>,
 }
 
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct TranscriptLine<'a, T> {
     at: u64,
     #[serde(flatten)]
     entry: &'a T,
@@ -169,7 +169,7 @@ struct Line<'a, T> {
 
 #[derive(Serialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
-enum Own<'a> {
+enum TranscriptRecord<'a> {
     Run {
         version: u32,
         #[serde(flatten)]
@@ -186,27 +186,32 @@ impl Transcript {
     /// Begins the record of a run.
     ///
     /// # Errors
-    /// [`TranscriptError`]; a run can do without, with [`Transcript::none`].
-    pub fn begin(home: &Home, header: &RunHeader) -> Result<Self, TranscriptError> {
+    /// [`TranscriptError`]; a run can do without, with [`Transcript::disabled`].
+    pub fn create(home: &Home, header: &RunHeader) -> Result<Self, TranscriptError> {
         let folder = home.data_dir("kernel").join("runs");
         let path = folder.join(format!("{}.jsonl", header.run_id));
-        let opened = private_folder(&folder).and_then(|()| for_appending(&path, true));
+        let opened = create_private_dir(&folder).and_then(|()| open_append(&path, true));
         match opened {
-            Ok(file) => Self::on(path, Box::new(file), header),
+            Ok(file) => Self::with_sink(path, Box::new(file), header),
             Err(source) => Err(TranscriptError { path, source }),
         }
     }
 
     /// A transcript that is not written.
     #[must_use]
-    pub fn none() -> Self {
-        Self { inner: Mutex::new(Inner { journal: None, prompts: BTreeSet::new() }) }
+    pub fn disabled() -> Self {
+        Self { inner: Mutex::new(TranscriptFile { journal: None, prompts: BTreeSet::new() }) }
     }
 
-    fn on(path: PathBuf, disk: Box<dyn Disk>, header: &RunHeader) -> Result<Self, TranscriptError> {
-        let journal = Some(Journal::new(path, disk, 0));
-        let transcript = Self { inner: Mutex::new(Inner { journal, prompts: BTreeSet::new() }) };
-        transcript.lock().write(&Own::Run { version: VERSION, header })?;
+    fn with_sink(
+        path: PathBuf,
+        disk: Box<dyn AppendSink>,
+        header: &RunHeader,
+    ) -> Result<Self, TranscriptError> {
+        let journal = Some(AppendLog::new(path, disk, 0));
+        let transcript =
+            Self { inner: Mutex::new(TranscriptFile { journal, prompts: BTreeSet::new() }) };
+        transcript.lock().write(&TranscriptRecord::Run { version: VERSION, header })?;
         Ok(transcript)
     }
 
@@ -223,25 +228,28 @@ impl Transcript {
     ///
     /// # Errors
     /// As for [`Transcript::record`].
-    pub fn system(&self, prompt: &str) -> Result<(), TranscriptError> {
-        let digest = hex(&Sha256::digest(prompt));
+    pub fn record_system_prompt(&self, prompt: &str) -> Result<(), TranscriptError> {
+        let digest = to_hex(&Sha256::digest(prompt));
         let mut inner = self.lock();
         let known = inner.prompts.contains(&digest);
-        inner.write(&Own::System { digest: &digest, text: (!known).then_some(prompt) })?;
+        inner.write(&TranscriptRecord::System {
+            digest: &digest,
+            text: (!known).then_some(prompt),
+        })?;
         inner.prompts.insert(digest);
         Ok(())
     }
 
     /// A panic elsewhere leaves whole lines behind.
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, TranscriptFile> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl TranscriptFile {
     fn write<T: Serialize>(&mut self, entry: &T) -> Result<(), TranscriptError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
-        let written = serde_json::to_vec(&Line { at: now(), entry })
+        let written = serde_json::to_vec(&TranscriptLine { at: now_ms(), entry })
             .map_err(io::Error::from)
             .and_then(|mut line| {
                 line.push(b'\n');
@@ -291,14 +299,14 @@ mod tests {
     fn a_run_is_kept_line_by_line_and_a_prompt_whole_only_once() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::at(folder.path(), HomeSource::Argument).unwrap();
-        let transcript = Transcript::begin(&home, &header()).unwrap();
-        transcript.system("one").unwrap();
-        transcript.system("one").unwrap();
-        transcript.system("two").unwrap();
+        let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
+        let transcript = Transcript::create(&home, &header()).unwrap();
+        transcript.record_system_prompt("one").unwrap();
+        transcript.record_system_prompt("one").unwrap();
+        transcript.record_system_prompt("two").unwrap();
         transcript.record(&note("said")).unwrap();
         let path = home.data_dir("kernel").join("runs/run-1.jsonl");
-        let (one, two) = (hex(&Sha256::digest("one")), hex(&Sha256::digest("two")));
+        let (one, two) = (to_hex(&Sha256::digest("one")), to_hex(&Sha256::digest("two")));
         assert_eq!(
             lines(&std::fs::read_to_string(path).unwrap()),
             [
@@ -310,7 +318,7 @@ mod tests {
                 json!({ "entry": "note", "text": "said" }),
             ]
         );
-        let again = Transcript::begin(&home, &header()).map(drop).unwrap_err();
+        let again = Transcript::create(&home, &header()).map(drop).unwrap_err();
         assert_eq!(again.source.kind(), io::ErrorKind::AlreadyExists);
     }
 
@@ -318,24 +326,26 @@ mod tests {
     fn a_full_disk_is_told_once_and_ends_the_transcript_at_a_whole_line() {
         let disk = SmallDisk::with_room(400);
         let transcript =
-            Transcript::on("runs/run-1.jsonl".into(), Box::new(disk.clone()), &header()).unwrap();
+            Transcript::with_sink("runs/run-1.jsonl".into(), Box::new(disk.clone()), &header())
+                .unwrap();
         transcript.record(&note("fits")).unwrap();
         let error = transcript.record(&note(&"x".repeat(400))).unwrap_err();
         assert_eq!(error.path, PathBuf::from("runs/run-1.jsonl"));
         assert_eq!(error.source.kind(), io::ErrorKind::StorageFull);
         transcript.record(&note("would fit")).unwrap();
-        transcript.system("would fit").unwrap();
+        transcript.record_system_prompt("would fit").unwrap();
         let kept = lines(&disk.text());
         assert_eq!(kept[1], json!({ "entry": "note", "text": "fits" }));
         assert_eq!(kept.len(), 2);
-        Transcript::none().record(&note("nowhere")).unwrap();
+        Transcript::disabled().record(&note("nowhere")).unwrap();
     }
 
     #[test]
     fn a_disk_that_is_full_from_the_start_is_told_at_the_start() {
         let disk = SmallDisk::with_room(10);
-        let error =
-            Transcript::on("run".into(), Box::new(disk.clone()), &header()).map(drop).unwrap_err();
+        let error = Transcript::with_sink("run".into(), Box::new(disk.clone()), &header())
+            .map(drop)
+            .unwrap_err();
         assert_eq!(error.source.kind(), io::ErrorKind::StorageFull);
         assert_eq!(disk.text(), "");
     }

@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use crate::home::{Environment, Home, HomeError};
-use crate::journal::now;
+use crate::journal::now_ms;
 use crate::limited_read::{LinkPolicy, read_limited};
 use crate::write::write_owned;
 
@@ -222,7 +222,7 @@ pub fn trust(home: &Home, environment: &Environment) -> Result<bool, HomeError> 
         homes.push(TrustedHome {
             path: path.to_owned(),
             identity: Some(identity),
-            trusted_at_ms: now(),
+            trusted_at_ms: now_ms(),
         });
         true
     })
@@ -311,7 +311,7 @@ mod tests {
 
     impl Place {
         fn home(&self, relative: &str) -> Home {
-            Home::at(&self.root.join(relative), HomeSource::Argument).unwrap()
+            Home::open(&self.root.join(relative), HomeSource::Argument).unwrap()
         }
 
         fn record(&self) -> PathBuf {

@@ -8,37 +8,37 @@ use serde_json::value::RawValue;
 use skillhost_contract::payload::{ErrorKind, Event};
 use skillhost_events::{DeadLetter, Delivery, StoredEvent};
 
-use crate::bus::{Handled, OwnHandler};
+use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::channel::{Channel as _, RunEvent};
-use crate::control::{Failure, FromKernel, TalkRequest};
-use crate::conversations::Conversation;
+use crate::control::{MessageError, ServerMessage, UserMessage};
+use crate::conversations::MessageChannel;
 use crate::error::CallError;
 use crate::events::topic;
 use crate::kernel::Kernel;
 use crate::runtime::{RunError, RunOutcome, RunRequest};
-use crate::thread::Threads;
+use crate::thread::ThreadStore;
 
 /// The payload of `agent.replied`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Replied {
+struct AgentRepliedEvent {
     message_id: String,
     thread: String,
     #[serde(flatten)]
-    reply: Reply,
+    reply: MessageReply,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Reply {
+enum MessageReply {
     Outcome(RunOutcome),
-    Error(Failure),
+    Error(MessageError),
 }
 
-impl From<Reply> for FromKernel {
-    fn from(reply: Reply) -> Self {
+impl From<MessageReply> for ServerMessage {
+    fn from(reply: MessageReply) -> Self {
         match reply {
-            Reply::Outcome(outcome) => Self::Done(outcome),
-            Reply::Error(failure) => Self::Failed(failure),
+            MessageReply::Outcome(outcome) => Self::Done(outcome),
+            MessageReply::Error(failure) => Self::Failed(failure),
         }
     }
 }
@@ -51,7 +51,10 @@ impl Kernel {
     /// [`ErrorKind::NotFound`] for an unknown agent, [`ErrorKind::InvalidArgument`] for a message id
     /// that is none, [`ErrorKind::TooLarge`] and [`ErrorKind::Io`] where it cannot be kept, and the
     /// kind of [`Kernel::delivery_problem`] while nothing could be delivered yet.
-    pub(crate) async fn hear(&self, said: TalkRequest) -> Result<Arc<Conversation>, CallError> {
+    pub(crate) async fn accept_message(
+        &self,
+        said: UserMessage,
+    ) -> Result<Arc<MessageChannel>, CallError> {
         let id = said.message_id.clone();
         if id.is_empty()
             || id.len() > 64
@@ -63,13 +66,13 @@ impl Kernel {
             ));
         }
         self.check_delivery()?;
-        let conversation = self.shared.conversations.about(&said);
-        match self.keep(said).await {
-            Ok(Some(reply)) => self.shared.conversations.end(&id, reply.into()),
+        let conversation = self.shared.conversations.get_or_create(&said);
+        match self.store_message(said).await {
+            Ok(Some(reply)) => self.shared.conversations.close(&id, reply.into()),
             Ok(None) => {}
             Err(error) => {
-                let failure = Failure { what: "request".to_owned(), error: error.clone() };
-                self.shared.conversations.end(&id, FromKernel::Failed(failure));
+                let failure = MessageError { what: "request".to_owned(), error: error.clone() };
+                self.shared.conversations.close(&id, ServerMessage::Failed(failure));
                 return Err(error);
             }
         }
@@ -77,18 +80,18 @@ impl Kernel {
     }
 
     /// Keeps a message that is new; returns the reply to one that was replied to.
-    async fn keep(&self, said: TalkRequest) -> Result<Option<Reply>, CallError> {
+    async fn store_message(&self, said: UserMessage) -> Result<Option<MessageReply>, CallError> {
         let journal = self.shared.events.journal();
         if let Some(known) = journal.find(topic::USER_MESSAGE, &said.message_id).await? {
-            if let Some(replied) = journal.find(topic::REPLIED, &said.message_id).await? {
-                let Replied { reply, .. } = read(&replied.payload)?;
+            if let Some(replied) = journal.find(topic::AGENT_REPLIED, &said.message_id).await? {
+                let AgentRepliedEvent { reply, .. } = read(&replied.payload)?;
                 return Ok(Some(reply));
             }
             let dead = journal.dead_letters().await?;
-            return Ok(dead.iter().find(|dead| dead.event.id == known.id).map(given_up));
+            return Ok(dead.iter().find(|dead| dead.event.id == known.id).map(dead_letter_reply));
         }
         // What nobody could answer is told at once, and not kept.
-        self.agent(&said.agent).await?.ready()?;
+        self.refresh_agent(&said.agent).await?.require_ready()?;
         let id = said.message_id.clone();
         let payload = write(&said)?;
         self.shared
@@ -106,8 +109,11 @@ impl Kernel {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`].
-    pub(crate) fn conversation_in(&self, thread: &str) -> Result<Arc<Conversation>, CallError> {
-        self.shared.conversations.in_thread(thread).ok_or_else(|| {
+    pub(crate) fn open_message_channel(
+        &self,
+        thread: &str,
+    ) -> Result<Arc<MessageChannel>, CallError> {
+        self.shared.conversations.find_by_thread(thread).ok_or_else(|| {
             let message =
                 format!("nothing in thread `{}` waits for an answer", thread.escape_debug());
             CallError::new(ErrorKind::NotFound, message)
@@ -115,15 +121,20 @@ impl Kernel {
     }
 
     /// Publishes what a message came to, once.
-    async fn reply(&self, said: &TalkRequest, reply: &Reply) -> Result<(), CallError> {
+    async fn publish_reply(
+        &self,
+        said: &UserMessage,
+        reply: &MessageReply,
+    ) -> Result<(), CallError> {
         let (message_id, thread) = (said.message_id.clone(), said.thread.clone());
-        let replied = Replied { message_id: message_id.clone(), thread, reply: reply.clone() };
+        let replied =
+            AgentRepliedEvent { message_id: message_id.clone(), thread, reply: reply.clone() };
         self.shared
             .events
             .publish(Event {
                 key: Some(message_id.clone()),
                 correlation_id: Some(message_id),
-                ..Event::new(topic::REPLIED, "kernel", write(&replied)?)
+                ..Event::new(topic::AGENT_REPLIED, "kernel", write(&replied)?)
             })
             .await
             .map(drop)
@@ -131,52 +142,52 @@ impl Kernel {
 }
 
 /// Lets agents answer what people say.
-pub(crate) struct UserMessages;
+pub(crate) struct UserMessageHandler;
 
 #[async_trait]
-impl OwnHandler for UserMessages {
+impl BuiltinHandler for UserMessageHandler {
     fn topic(&self) -> &str {
         topic::USER_MESSAGE
     }
 
     /// A thread is one conversation at a time.
-    fn lane(&self, event: &StoredEvent) -> Option<String> {
-        read::<TalkRequest>(&event.payload).ok().map(|said| said.thread)
+    fn ordering_key(&self, event: &StoredEvent) -> Option<String> {
+        read::<UserMessage>(&event.payload).ok().map(|said| said.thread)
     }
 
-    async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Handled {
-        let said: TalkRequest = match read(&delivery.event.payload) {
+    async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> HandlerOutcome {
+        let said: UserMessage = match read(&delivery.event.payload) {
             Ok(said) => said,
-            Err(error) => return Handled::Failed(error),
+            Err(error) => return HandlerOutcome::Failed(error),
         };
         let conversations = &kernel.shared.conversations;
-        let conversation = conversations.about(&said);
-        let reply = match answer(kernel, &said, conversation).await {
-            Ok(outcome) => Reply::Outcome(outcome),
+        let conversation = conversations.get_or_create(&said);
+        let reply = match run_message(kernel, &said, conversation).await {
+            Ok(outcome) => MessageReply::Outcome(outcome),
             Err(RunError::Restarting) => {
-                let again = kernel.shared.restarts.again();
-                conversations.end(&said.message_id, FromKernel::Ending { again });
-                return Handled::Released;
+                let again = kernel.shared.restarts.will_restart();
+                conversations.close(&said.message_id, ServerMessage::ShuttingDown { again });
+                return HandlerOutcome::Released;
             }
             // Saying it again is the person's choice: they are told, and it is done.
-            Err(error) => Reply::Error(error.into()),
+            Err(error) => MessageReply::Error(error.into()),
         };
         // Where it cannot be kept, the thread has the answer: the next attempt only says so.
-        let kept = kernel.reply(&said, &reply).await;
-        conversations.end(&said.message_id, reply.into());
-        kept.map_or_else(Handled::Failed, |()| Handled::Done)
+        let kept = kernel.publish_reply(&said, &reply).await;
+        conversations.close(&said.message_id, reply.into());
+        kept.map_or_else(HandlerOutcome::Failed, |()| HandlerOutcome::Done)
     }
 }
 
-async fn answer(
+async fn run_message(
     kernel: &Kernel,
-    said: &TalkRequest,
-    conversation: Arc<Conversation>,
+    said: &UserMessage,
+    conversation: Arc<MessageChannel>,
 ) -> Result<RunOutcome, RunError> {
-    let mut thread = Threads::of(kernel.home()).open(&said.thread)?;
-    if let Some(note) = thread.note() {
+    let mut thread = ThreadStore::new(kernel.home()).open(&said.thread)?;
+    if let Some(note) = thread.recovery_note() {
         let (agent_id, text) = (said.agent.clone(), format!("thread {}: {note}", thread.id()));
-        conversation.notice(&RunEvent::Note { agent_id, text });
+        conversation.on_event(&RunEvent::Note { agent_id, text });
     }
     let request = RunRequest {
         agent: Some(said.agent.clone()),
@@ -188,22 +199,22 @@ async fn answer(
     };
     let outcome = kernel.run_agent(&mut thread, request, conversation).await;
     // Who talks next may be somebody else; who talks on says so again.
-    kernel.shared.sessions.forget_consents(thread.id());
+    kernel.shared.sessions.clear_approvals(thread.id());
     outcome
 }
 
 /// What is told of a message that ended the kernel too often, or could not be replied to.
-fn given_up(dead: &DeadLetter) -> Reply {
+fn dead_letter_reply(dead: &DeadLetter) -> MessageReply {
     let message = format!("it was given up after {} attempts: {}", dead.attempts, dead.error);
     let hint = format!("say it again, or: skillhost events retry {}", dead.id);
     let error = CallError::new(ErrorKind::Failed, message).with_hint(hint);
-    Reply::Error(Failure { what: "dead".to_owned(), error })
+    MessageReply::Error(MessageError { what: "dead".to_owned(), error })
 }
 
 fn read<'a, T: Deserialize<'a>>(payload: &'a RawValue) -> Result<T, CallError> {
-    serde_json::from_str(payload.get()).map_err(|error| CallError::protocol(&error))
+    serde_json::from_str(payload.get()).map_err(|error| CallError::protocol_error(&error))
 }
 
 fn write<T: Serialize>(value: &T) -> Result<Box<RawValue>, CallError> {
-    serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol(&error))
+    serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol_error(&error))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use skillhost_kernel::Secrets;
+use skillhost_kernel::SecretStore;
 
 /// Where keys are looked up.
 pub trait Keys: Send + Sync {
@@ -11,7 +11,7 @@ pub trait Keys: Send + Sync {
     fn key(&self, name: &str) -> Option<String>;
 }
 
-impl Keys for Secrets {
+impl Keys for SecretStore {
     fn key(&self, name: &str) -> Option<String> {
         self.get(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty())
     }
@@ -31,17 +31,17 @@ impl Keys for InOrder {
 /// cannot be read.
 #[must_use]
 pub fn keys_of(home: &Path) -> (Arc<dyn Keys>, Option<String>) {
-    let (secrets, note) = Secrets::read(home);
+    let (secrets, note) = SecretStore::load(home);
     (in_order(secrets), note)
 }
 
 /// The keys of the keyring and the environment alone, for a home that is not trusted.
 #[must_use]
 pub fn keys_of_environment() -> Arc<dyn Keys> {
-    in_order(Secrets::of_environment())
+    in_order(SecretStore::of_environment())
 }
 
-fn in_order(secrets: Secrets) -> Arc<dyn Keys> {
+fn in_order(secrets: SecretStore) -> Arc<dyn Keys> {
     let places: Vec<Box<dyn Keys>> = vec![
         #[cfg(feature = "keyring")]
         Box::new(system::Keyring),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use reqwest::Url;
 use serde::Serialize;
 use skillhost_kernel::{
-    KnownModel, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelSource, ModelsSettings,
-    ProviderSettings, Wire, similar,
+    ModelDefinition, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelSource,
+    ModelsSettings, ProviderProtocol, ProviderSettings, suggest_similar,
 };
 
 use crate::keys::Keys;
@@ -43,7 +43,7 @@ pub struct ProviderState {
     /// Its name.
     pub name: String,
     /// Its protocol; absent where the settings do not say and the name does not tell.
-    pub wire: Option<Wire>,
+    pub wire: Option<ProviderProtocol>,
     /// Where it is; absent for scripts.
     pub base_url: Option<String>,
     /// The name of its key; absent where it needs none.
@@ -63,17 +63,19 @@ struct Defaults {
 }
 
 impl Defaults {
-    const fn of(wire: Wire) -> Self {
+    const fn of(wire: ProviderProtocol) -> Self {
         let (base_url, key) = match wire {
-            Wire::Openai | Wire::OpenaiResponses => {
+            ProviderProtocol::Openai | ProviderProtocol::OpenaiResponses => {
                 ("https://api.openai.com/v1/", Some("OPENAI_API_KEY"))
             }
-            Wire::Anthropic => ("https://api.anthropic.com/v1/", Some("ANTHROPIC_API_KEY")),
-            Wire::Gemini => {
+            ProviderProtocol::Anthropic => {
+                ("https://api.anthropic.com/v1/", Some("ANTHROPIC_API_KEY"))
+            }
+            ProviderProtocol::Gemini => {
                 ("https://generativelanguage.googleapis.com/v1beta/", Some("GEMINI_API_KEY"))
             }
-            Wire::Ollama => ("http://localhost:11434/", None),
-            Wire::Script => ("", None),
+            ProviderProtocol::Ollama => ("http://localhost:11434/", None),
+            ProviderProtocol::Script => ("", None),
         };
         Self { base_url, key }
     }
@@ -81,7 +83,7 @@ impl Defaults {
 
 /// A provider as it is asked.
 struct Provider {
-    wire: Wire,
+    wire: ProviderProtocol,
     settings: ProviderSettings,
     /// The name of its key.
     key: Option<String>,
@@ -110,8 +112,14 @@ impl Models {
     #[must_use]
     pub fn providers(&self) -> Vec<ProviderState> {
         let named = self.settings.providers.keys().map(String::as_str);
-        let other = named.filter(|name| Wire::ALL.iter().all(|wire| wire.name() != *name));
-        Wire::ALL.iter().map(|wire| wire.name()).chain(other).map(|name| self.state(name)).collect()
+        let other =
+            named.filter(|name| ProviderProtocol::ALL.iter().all(|wire| wire.as_str() != *name));
+        ProviderProtocol::ALL
+            .iter()
+            .map(|wire| wire.as_str())
+            .chain(other)
+            .map(|name| self.state(name))
+            .collect()
     }
 
     fn state(&self, name: &str) -> ProviderState {
@@ -130,7 +138,7 @@ impl Models {
             state.key.clone_from(&provider.key);
             state.key_present = self.key_of(&provider).is_some() || provider.key.is_none();
             match provider.wire {
-                Wire::Script => self.script(name, None, &provider).map(|_| None),
+                ProviderProtocol::Script => self.script(name, None, &provider).map(|_| None),
                 _ => self.endpoint(&provider).map(|endpoint| Some(endpoint.shown())),
             }
         });
@@ -145,7 +153,7 @@ impl Models {
     #[must_use]
     pub fn known(&self) -> Vec<String> {
         let settings = &self.settings;
-        let shipped = format!("{}/{SHIPPED_SCRIPT}", Wire::Script);
+        let shipped = format!("{}/{SHIPPED_SCRIPT}", ProviderProtocol::Script);
         let mut names: Vec<_> = settings.known.keys().chain(settings.agents.values()).collect();
         names.extend([&settings.default, &shipped]);
         names.sort();
@@ -155,16 +163,16 @@ impl Models {
 
     /// What is known of a model.
     #[must_use]
-    pub fn facts(&self, name: &str) -> ModelFacts {
+    pub fn facts(&self, name: &str) -> ModelMetadata {
         let known = self.settings.known.get(name).cloned().unwrap_or_default();
-        let KnownModel { context_window, price, .. } = known;
-        ModelFacts { name: name.to_owned(), context_window, price }
+        let ModelDefinition { context_window, price, .. } = known;
+        ModelMetadata { name: name.to_owned(), context_window, price }
     }
 
     /// The provider of a name.
     fn provider(&self, name: &str) -> Result<Provider, Problem> {
         let settings = self.settings.providers.get(name);
-        let named = Wire::ALL.into_iter().find(|wire| wire.name() == name);
+        let named = ProviderProtocol::ALL.into_iter().find(|wire| wire.as_str() == name);
         let wire = settings.and_then(|settings| settings.wire).or(named);
         let Some(wire) = wire else {
             return Err(match settings {
@@ -174,8 +182,8 @@ impl Models {
                 ),
                 None => {
                     let known = self.settings.providers.keys().map(String::as_str);
-                    let known = known.chain(Wire::ALL.iter().map(|wire| wire.name()));
-                    let near = similar(name, known);
+                    let known = known.chain(ProviderProtocol::ALL.iter().map(|wire| wire.as_str()));
+                    let near = suggest_similar(name, known);
                     let near = near.first().map(|near| format!("did you mean `{near}`? "));
                     Problem::of(
                         format!("there is no provider `{name}`"),
@@ -258,7 +266,7 @@ impl Models {
         };
         let provider = self.provider(provider_name)?;
         let facts = self.facts(name);
-        if provider.wire == Wire::Script {
+        if provider.wire == ProviderProtocol::Script {
             let script = self.script(provider_name, Some(model), &provider)?;
             return Ok(Arc::new(ScriptModel::new(script, facts)));
         }
@@ -306,8 +314,12 @@ impl Models {
 }
 
 impl ModelSource for Models {
-    fn model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn ModelProvider>, ModelError> {
-        let name = name.unwrap_or_else(|| self.settings.chosen(agent, None));
+    fn resolve_model(
+        &self,
+        name: Option<&str>,
+        agent: &str,
+    ) -> Result<Arc<dyn ModelProvider>, ModelError> {
+        let name = name.unwrap_or_else(|| self.settings.model_for(agent, None));
         self.find(name).map_err(|Problem { message, hint, kind }| ModelError {
             kind,
             model: name.to_owned(),

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use skillhost_kernel::{
-    Message, ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply,
-    ModelRequest, Piece, StopReason,
+    Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
+    ModelToolCall, ReplyChunk, StopReason,
 };
 
 use crate::wire::estimated;
@@ -97,25 +97,25 @@ impl Script {
 /// A model that follows a script. It keeps nothing: what it says depends on the request alone.
 pub(crate) struct ScriptModel {
     script: Script,
-    facts: ModelFacts,
+    facts: ModelMetadata,
 }
 
 impl ScriptModel {
-    pub(crate) fn new(script: Script, facts: ModelFacts) -> Self {
+    pub(crate) fn new(script: Script, facts: ModelMetadata) -> Self {
         Self { script, facts }
     }
 }
 
 #[async_trait]
 impl ModelProvider for ScriptModel {
-    fn facts(&self) -> &ModelFacts {
+    fn metadata(&self) -> &ModelMetadata {
         &self.facts
     }
 
     async fn stream(
         &self,
         request: &ModelRequest,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
         let scene = Scene::of(request, &self.facts.name);
         let Some(rule) = self.script.rules.iter().find(|rule| rule.when.holds(&scene)) else {
@@ -128,11 +128,11 @@ impl ModelProvider for ScriptModel {
         };
         let text = rule.say.as_ref().map(|say| say.filled(&scene)).unwrap_or_default();
         for line in text.split_inclusive('\n') {
-            on_piece(Piece::Text(line.to_owned()));
+            on_piece(ReplyChunk::Text(line.to_owned()));
         }
         let said = request.messages.iter().filter(|it| matches!(it, Message::Assistant { .. }));
         let turn = said.count();
-        let call = |(number, call): (usize, &rules::Call)| ModelCall {
+        let call = |(number, call): (usize, &rules::Call)| ModelToolCall {
             id: format!("script_{turn}_{number}"),
             name: call.tool.clone(),
             arguments: call.arguments.filled(&scene).to_string(),

@@ -18,7 +18,8 @@ use genai::resolver::{AuthData, Endpoint as GenaiEndpoint};
 use genai::{Client, Headers, ModelIden, ServiceTarget};
 use reqwest::{Url, redirect};
 use skillhost_kernel::{
-    ModelError, ModelFacts, ModelProvider, ModelReply, ModelRequest, Piece, Wire,
+    ModelError, ModelMetadata, ModelProvider, ModelReply, ModelRequest, ProviderProtocol,
+    ReplyChunk,
 };
 use tokio::time::timeout;
 
@@ -37,7 +38,7 @@ const LONGEST_ANSWER: usize = 8 << 20;
 /// Where a provider is, and with what patience it is asked.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    pub(crate) wire: Wire,
+    pub(crate) wire: ProviderProtocol,
     /// Ends in a slash.
     pub(crate) base_url: Url,
     pub(crate) key: Option<String>,
@@ -102,11 +103,11 @@ impl Endpoint {
     /// The service as genai has it.
     fn target(&self, model: &str) -> ServiceTarget {
         let kind = match self.wire {
-            Wire::OpenaiResponses => AdapterKind::OpenAIResp,
-            Wire::Anthropic => AdapterKind::Anthropic,
-            Wire::Gemini => AdapterKind::Gemini,
-            Wire::Ollama => AdapterKind::Ollama,
-            Wire::Openai | Wire::Script => AdapterKind::OpenAI,
+            ProviderProtocol::OpenaiResponses => AdapterKind::OpenAIResp,
+            ProviderProtocol::Anthropic => AdapterKind::Anthropic,
+            ProviderProtocol::Gemini => AdapterKind::Gemini,
+            ProviderProtocol::Ollama => AdapterKind::Ollama,
+            ProviderProtocol::Openai | ProviderProtocol::Script => AdapterKind::OpenAI,
         };
         let auth = match &self.key {
             Some(key) => AuthData::from_single(key.clone()),
@@ -134,7 +135,7 @@ fn joined(base: &Url, path: &str) -> String {
 
 /// A model of a provider.
 pub(crate) struct WireModel {
-    pub(crate) facts: ModelFacts,
+    pub(crate) facts: ModelMetadata,
     /// As the provider knows it.
     pub(crate) model: String,
     pub(crate) max_output_tokens: Option<u32>,
@@ -146,14 +147,14 @@ pub(crate) struct WireModel {
 
 #[async_trait]
 impl ModelProvider for WireModel {
-    fn facts(&self) -> &ModelFacts {
+    fn metadata(&self) -> &ModelMetadata {
         &self.facts
     }
 
     async fn stream(
         &self,
         request: &ModelRequest,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
         let asked = self.translated(request);
         let mut attempts = 1;
@@ -173,7 +174,7 @@ impl ModelProvider for WireModel {
                 pause.as_millis(),
                 failure.message
             );
-            on_piece(Piece::Restart { reason: failure.message });
+            on_piece(ReplyChunk::ReplyRestarted { reason: failure.message });
             self.pause.wait(pause).await;
             attempts += 1;
         }
@@ -191,7 +192,7 @@ impl WireModel {
         let mut asked = translation.of(request);
         asked.options.stream_header_timeout = Some(self.endpoint.silence);
         asked.options.stream_read_timeout = Some(self.endpoint.silence);
-        if let (Wire::Ollama, Some(key)) = (self.endpoint.wire, &self.endpoint.key) {
+        if let (ProviderProtocol::Ollama, Some(key)) = (self.endpoint.wire, &self.endpoint.key) {
             let bearer = ("authorization".to_owned(), format!("Bearer {key}"));
             asked.options.extra_headers = Some(Headers::from(bearer));
         }
@@ -201,7 +202,7 @@ impl WireModel {
     async fn attempt(
         &self,
         asked: &Asked,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<Answer, Failure> {
         let whole = self.endpoint.whole;
         let answer = async {
@@ -217,7 +218,7 @@ impl WireModel {
     async fn in_pieces(
         &self,
         asked: &Asked,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<Answer, Failure> {
         let target = self.endpoint.target(&self.model);
         let chat = asked.chat.clone();
@@ -238,7 +239,7 @@ impl WireModel {
                 ChatStreamEvent::Chunk(chunk) => {
                     bytes += chunk.content.len();
                     answer.text.push_str(&chunk.content);
-                    on_piece(Piece::Text(chunk.content));
+                    on_piece(ReplyChunk::Text(chunk.content));
                 }
                 ChatStreamEvent::ReasoningChunk(chunk) => {
                     bytes += chunk.content.len();
@@ -271,8 +272,8 @@ impl WireModel {
     /// stops.
     fn is_complete(&self, answer: &Answer) -> bool {
         match self.endpoint.wire {
-            Wire::Gemini | Wire::OpenaiResponses => answer.stop.is_some(),
-            Wire::Ollama => answer.stop.is_some() || answer.tokens.is_some(),
+            ProviderProtocol::Gemini | ProviderProtocol::OpenaiResponses => answer.stop.is_some(),
+            ProviderProtocol::Ollama => answer.stop.is_some() || answer.tokens.is_some(),
             _ => true,
         }
     }
@@ -280,7 +281,7 @@ impl WireModel {
     async fn in_one(
         &self,
         asked: &Asked,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<Answer, Failure> {
         let target = self.endpoint.target(&self.model);
         let response =
@@ -288,7 +289,7 @@ impl WireModel {
         let response = response.map_err(|error| Failure::of(error, &self.endpoint, false))?;
         let answer = Answer::whole(response);
         if !answer.text.is_empty() {
-            on_piece(Piece::Text(answer.text.clone()));
+            on_piece(ReplyChunk::Text(answer.text.clone()));
         }
         Ok(answer)
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use skillhost_kernel::ProcessStart;
+use skillhost_kernel::ProcessSpec;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -36,7 +36,7 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts a process in a group of its own, with nothing but the environment that it is given.
-    pub(crate) fn spawn(start: &ProcessStart) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+    pub(crate) fn spawn(start: &ProcessSpec) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut child = Command::new(&start.program)
             .args(&start.arguments)
             .current_dir(&start.folder)
@@ -51,7 +51,7 @@ impl Child {
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let (Some(pid), Some(number)) = (group, child.id()) {
             limit_memory(pid, start);
-            if let Err(error) = start.started(number) {
+            if let Err(error) = start.record_pid(number) {
                 tracing::warn!(id = %start.id, %error, "its process is not noted");
             }
         }
@@ -126,7 +126,7 @@ impl Drop for Child {
 
 /// Limits what the process, and each that it starts from now on, may have of writable memory.
 #[cfg(target_os = "linux")]
-fn limit_memory(pid: Pid, start: &ProcessStart) {
+fn limit_memory(pid: Pid, start: &ProcessSpec) {
     use rustix::process::{Resource, Rlimit, prlimit};
     let limit = Rlimit { current: Some(start.memory), maximum: Some(start.memory) };
     // Data, not the address space: some runtimes reserve far more of that than they ever use.
@@ -136,7 +136,7 @@ fn limit_memory(pid: Pid, start: &ProcessStart) {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn limit_memory(_: Pid, _: &ProcessStart) {}
+fn limit_memory(_: Pid, _: &ProcessSpec) {}
 
 /// How a process ended, as the rest of a sentence.
 fn describe(status: ExitStatus) -> String {

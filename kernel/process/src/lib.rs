@@ -1,6 +1,6 @@
 //! Extensions that are processes of their own, over the Model Context Protocol.
 //!
-//! The kernel says what to start (a [`ProcessStart`] with a folder that it has checked); here it is
+//! The kernel says what to start (a [`ProcessSpec`] with a folder that it has checked); here it is
 //! started, spoken to through its standard input and output, watched, started again when it crashes,
 //! and ended. [`Processes`] is the whole surface. One concern per file: `wire` turns lines into
 //! messages and mistrusts them, `skim` reads what is too long for that, `child` is the operating system's side, `running` one process from
@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use skillhost_kernel::supervision::{Backoff, SupervisorSettings};
-use skillhost_kernel::{CallError, ErrorKind, ProcessExtension, ProcessSource, ProcessStart};
+use skillhost_kernel::supervision::{RestartBackoff, SupervisorSettings};
+use skillhost_kernel::{CallError, ErrorKind, ProcessExtension, ProcessLauncher, ProcessSpec};
 
 use crate::supervised::Supervised;
 
@@ -41,9 +41,9 @@ impl Processes {
 }
 
 #[async_trait]
-impl ProcessSource for Processes {
-    async fn start(&self, start: ProcessStart) -> Result<Arc<dyn ProcessExtension>, CallError> {
-        Ok(Arc::new(Supervised::start(start, Backoff::new(self.restarts)).await?))
+impl ProcessLauncher for Processes {
+    async fn start(&self, start: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError> {
+        Ok(Arc::new(Supervised::start(start, RestartBackoff::new(self.restarts)).await?))
     }
 }
 

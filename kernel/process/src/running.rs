@@ -10,7 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
-use skillhost_kernel::{CallError, ErrorKind, ProcessStart, ToolOutput, ToolSpec};
+use skillhost_kernel::{CallError, ErrorKind, ProcessSpec, ToolOutput, ToolSpec};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -71,7 +71,7 @@ impl Running {
     ///
     /// # Errors
     /// What went wrong, with what the process said last; nothing of it runs any more then.
-    pub(crate) async fn start(start: &ProcessStart) -> Result<Self, CallError> {
+    pub(crate) async fn start(start: &ProcessSpec) -> Result<Self, CallError> {
         let (mut child, stdin, stdout) = Child::spawn(start).map_err(|e| CallError {
             kind: ErrorKind::Io,
             message: format!("{}: {e}", start.program.display()),

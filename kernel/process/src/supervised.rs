@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use skillhost_kernel::supervision::{Backoff, Ended, Next};
+use skillhost_kernel::supervision::{ExitCause, RestartBackoff, RestartDecision};
 use skillhost_kernel::{
-    CallContext, CallError, ErrorKind, ProcessExtension, ProcessStart, ToolOutput, ToolSpec,
+    CallContext, CallError, ErrorKind, ProcessExtension, ProcessSpec, ToolOutput, ToolSpec,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -49,7 +49,10 @@ impl Supervised {
     ///
     /// # Errors
     /// As for [`Running::start`]: the first one is not tried again.
-    pub(crate) async fn start(start: ProcessStart, backoff: Backoff) -> Result<Self, CallError> {
+    pub(crate) async fn start(
+        start: ProcessSpec,
+        backoff: RestartBackoff,
+    ) -> Result<Self, CallError> {
         let running = Running::start(&start).await?;
         let connection = Arc::clone(&running.connection);
         let state = Arc::new(Mutex::new(State::Up(Arc::clone(&connection))));
@@ -127,10 +130,10 @@ impl ProcessExtension for Supervised {
 
 /// Keeps a process running until it is told to stop, or it crashes too often.
 struct Keeper {
-    start: ProcessStart,
+    start: ProcessSpec,
     state: Arc<Mutex<State>>,
     stop: CancellationToken,
-    backoff: Backoff,
+    backoff: RestartBackoff,
 }
 
 impl Keeper {
@@ -161,15 +164,15 @@ impl Keeper {
         let stop = self.stop.clone();
         loop {
             let id = &self.start.id;
-            match self.backoff.ended(Ended::Crashed, began.elapsed()) {
-                Next::Stop(crashes) => {
+            match self.backoff.record_exit(ExitCause::Crashed, began.elapsed()) {
+                RestartDecision::Stop(crashes) => {
                     tracing::error!(%id, why, crashes, "its process crashed too often; given up");
                     self.set(State::GivenUp { why, crashes });
                     stop.cancelled().await;
                     self.set(State::Stopped);
                     return None;
                 }
-                Next::Again(wait) => {
+                RestartDecision::Restart(wait) => {
                     tracing::warn!(%id, why, ?wait, "its process is over and is started again");
                     self.set(State::Down { why, wait });
                     let next = async {

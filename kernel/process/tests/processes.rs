@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost_kernel::{
-    ApprovalPolicy, CallContext, CallError, ErrorKind, ProcessExtension, ProcessSource as _,
-    ProcessStart,
+    ApprovalPolicy, CallContext, CallError, ErrorKind, ProcessExtension, ProcessLauncher as _,
+    ProcessSpec,
 };
 use skillhost_manifest::ExtensionId;
 use skillhost_process::Processes;
@@ -32,13 +32,13 @@ impl Rig {
         self.folder.path().join("data")
     }
 
-    fn plan(&self, mode: &str) -> ProcessStart {
+    fn plan(&self, mode: &str) -> ProcessSpec {
         let environment = [
             ("PATH", std::env::var("PATH").unwrap_or_default()),
             ("SKILLHOST_DATA_DIR", self.data().display().to_string()),
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value));
-        ProcessStart {
+        ProcessSpec {
             id: ExtensionId::new("sample").unwrap(),
             program: test_support::example_program("misbehave_process"),
             arguments: vec![mode.to_owned()],
@@ -57,7 +57,7 @@ impl Rig {
     }
 }
 
-async fn start(plan: ProcessStart) -> Result<Arc<dyn ProcessExtension>, CallError> {
+async fn start(plan: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError> {
     Processes::with_delay(Duration::from_millis(10)).start(plan).await
 }
 
@@ -175,11 +175,11 @@ async fn what_cannot_start_says_why_and_leaves_nothing_behind() {
         assert!(!pid.is_ok_and(|pid| is_alive(&pid)), "{mode} still runs");
     }
     let rig = Rig::new();
-    let plan = ProcessStart { handshake: Duration::from_millis(300), ..rig.plan("silent") };
+    let plan = ProcessSpec { handshake: Duration::from_millis(300), ..rig.plan("silent") };
     let Err(error) = start(plan).await else { panic!("it starts") };
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert_eq!(error.message, "did not answer `initialize` and `tools/list` within 300 ms");
-    let plan = ProcessStart { program: rig.data(), ..rig.plan("good") };
+    let plan = ProcessSpec { program: rig.data(), ..rig.plan("good") };
     let Err(error) = start(plan).await else { panic!("it starts") };
     assert_eq!(error.kind, ErrorKind::Io);
 }
@@ -311,7 +311,7 @@ async fn what_does_not_end_by_itself_is_killed_with_all_it_has_started() {
     let plan = rig.plan("deaf");
     // It ignores the end of its input, and the shell has it ignore SIGTERM.
     let script = format!("trap '' TERM; exec '{}' deaf", plan.program.display());
-    let plan = ProcessStart {
+    let plan = ProcessSpec {
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".to_owned(), script],
         stop: Duration::from_millis(500),

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ApprovalPolicy, CallContext, ProcessSource as _, ProcessStart};
+use skillhost_kernel::{ApprovalPolicy, CallContext, ProcessLauncher as _, ProcessSpec};
 use skillhost_manifest::ExtensionId;
 use skillhost_process::Processes;
 
@@ -113,7 +113,7 @@ fn every_request_gets_its_answer() {
 async fn the_kernel_starts_it_and_has_its_tool() {
     let Some(program) = python() else { return };
     let note = tempfile::tempdir().unwrap();
-    let start = ProcessStart {
+    let start = ProcessSpec {
         id: ExtensionId::new("word_count").unwrap(),
         program,
         arguments: vec!["-B".to_owned(), "server.py".to_owned()],

@@ -83,7 +83,7 @@ async fn boot(home: &Path, folder: &Path) -> Result<Kernel, Box<dyn Error>> {
     let mut settings = Settings::default();
     let config = serde_json::Map::from_iter([("roots".to_owned(), roots)]);
     settings.extensions.insert(REGISTRY.to_owned(), config);
-    let home = Home::at(home, HomeSource::Argument)?;
+    let home = Home::open(home, HomeSource::Argument)?;
     // Nothing but the registry: the manifests of the source tree are not wanted here.
     let installation: Option<Installation> = None;
     Ok(Kernel::boot(BootOptions { installation, ..BootOptions::new(home, settings) }).await)
@@ -111,7 +111,7 @@ async fn calls(home: &Path, folder: &Path) -> Result<Boundary, Box<dyn Error>> {
             let arguments = format!("{{\"skill_id\":\"{id}\"}}");
             let context = operator.clone();
             let started = Instant::now();
-            let output = kernel.invoke(context, "read_skill", &arguments).await?;
+            let output = kernel.invoke_tool_as(context, "read_skill", &arguments).await?;
             let elapsed = started.elapsed().as_secs_f64() * 1e6;
             let started = Instant::now();
             let args: ReadArgs = serde_json::from_str(&arguments)?;

@@ -95,7 +95,7 @@ fn ask(home: &Path) -> Result<(u64, Vec<f64>), Box<dyn Error>> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let installation: Option<Installation> = None;
-        let found = Home::at(home, HomeSource::Argument)?;
+        let found = Home::open(home, HomeSource::Argument)?;
         let options = BootOptions::new(found, Settings::default());
         let kernel = Kernel::boot(BootOptions { installation, ..options }).await;
         let report = kernel.report();
@@ -105,7 +105,7 @@ fn ask(home: &Path) -> Result<(u64, Vec<f64>), Box<dyn Error>> {
         let texts: Vec<_> = (0..1_000).flat_map(|_| QUERIES).collect();
         let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
         let arguments = serde_json::json!({ "texts": texts }).to_string();
-        let output = kernel.invoke(context, "ask", &arguments).await?;
+        let output = kernel.invoke_tool_as(context, "ask", &arguments).await?;
         kernel.shutdown().await;
         let times = output.structured.ok_or("the asker gives no times")?;
         Ok((timings.copy_us + timings.elf_us + timings.open_us, serde_json::from_str(times.get())?))

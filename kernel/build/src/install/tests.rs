@@ -15,7 +15,7 @@ struct Scene {
 fn scene() -> Scene {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("sandbox/extensions/tea")).unwrap();
-    let home = Home::at(folder.path(), HomeSource::Argument).unwrap();
+    let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
     let place = Place::new(&home, "tea");
     fs::write(place.manifest(), MANIFEST).unwrap();
     Scene { _folder: folder, place }

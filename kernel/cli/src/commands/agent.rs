@@ -1,8 +1,8 @@
 //! `skillhost agent`: agents and the layers of their instructions.
 
 use serde_json::json;
-use skillhost_kernel::control::{AgentDetails, AgentState, AgentSummary, Request};
-use skillhost_kernel::{Layer, LayerKind};
+use skillhost_kernel::control::{AgentDetails, AgentStatus, AgentSummary, ControlRequest};
+use skillhost_kernel::{InstructionLayer, InstructionLayerKind};
 
 use crate::cli::AgentCommand;
 use crate::exit;
@@ -17,7 +17,7 @@ pub(super) fn agent(session: &Session, command: &AgentCommand) -> Outcome {
 }
 
 fn list(session: &Session) -> Outcome {
-    let rows: Vec<AgentSummary> = session.answer(Request::Agents)?;
+    let rows: Vec<AgentSummary> = session.answer(ControlRequest::Agents)?;
     let output = session.output;
     if output.json {
         output.object(&json!({ "agents": rows }))?;
@@ -28,8 +28,8 @@ fn list(session: &Session) -> Outcome {
         .map(|row| {
             let skills = row.uses_skills.join(", ");
             let state = match row.state {
-                AgentState::Ready => "ready",
-                AgentState::Error => "error",
+                AgentStatus::Ready => "ready",
+                AgentStatus::Error => "error",
             };
             let (id, tokens) = (row.id.to_string(), row.tokens.to_string());
             vec![id, state.to_owned(), tokens, skills, row.name.clone()]
@@ -45,7 +45,7 @@ fn list(session: &Session) -> Outcome {
 }
 
 fn show_agent(session: &Session, id: &str) -> Outcome {
-    let agent: AgentDetails = session.answer(Request::Agent { id: id.to_owned() })?;
+    let agent: AgentDetails = session.answer(ControlRequest::Agent { id: id.to_owned() })?;
     let AgentDetails { summary, tools, layers, .. } = &agent;
     let output = session.output;
     let code = if summary.problem.is_some() { exit::FINDINGS } else { exit::OK };
@@ -72,11 +72,13 @@ fn show_agent(session: &Session, id: &str) -> Outcome {
     Ok(code)
 }
 
-fn heading(number: usize, layer: &Layer) -> String {
+fn heading(number: usize, layer: &InstructionLayer) -> String {
     let kind = match layer.kind {
-        LayerKind::Prompt => "prompt".to_owned(),
-        LayerKind::Skill => format!("skill {}", layer.skill_id.as_deref().unwrap_or_default()),
-        LayerKind::Inline => "instructions".to_owned(),
+        InstructionLayerKind::Prompt => "prompt".to_owned(),
+        InstructionLayerKind::Skill => {
+            format!("skill {}", layer.skill_id.as_deref().unwrap_or_default())
+        }
+        InstructionLayerKind::Inline => "instructions".to_owned(),
     };
     let digest = layer.digest.get(..12).unwrap_or(&layer.digest);
     format!(

@@ -1,8 +1,8 @@
 //! `skillhost ask`: one turn of an agent, hop 1 and hop 6.
 
 use serde_json::{Value, json};
-use skillhost_kernel::control::Request;
-use skillhost_kernel::{DEFAULT_AGENT, Message, Threads};
+use skillhost_kernel::control::ControlRequest;
+use skillhost_kernel::{DEFAULT_AGENT, Message, ThreadStore};
 
 use super::{talk, text_or_stdin};
 use crate::cli::AskArgs;
@@ -38,7 +38,7 @@ pub(super) fn ask(session: &Session, args: &AskArgs) -> Outcome {
 
 /// Prints the answer that is in the thread already.
 fn last_answer(session: &Session, id: &str) -> Outcome {
-    let contents = Threads::of(&session.trusted_home()?).read(id)?;
+    let contents = ThreadStore::new(&session.trusted_home()?).read(id)?;
     let answer = match contents.messages.last() {
         Some(Message::Assistant { text, calls }) if calls.is_empty() => text,
         _ => {
@@ -59,7 +59,7 @@ fn last_answer(session: &Session, id: &str) -> Outcome {
 
 fn print_prompt(session: &Session, args: &AskArgs, prompt: String) -> Outcome {
     let agent = args.talk.agent.as_deref().unwrap_or(DEFAULT_AGENT).to_owned();
-    let turn: Value = session.answer(Request::Turn { agent, prompt })?;
+    let turn: Value = session.answer(ControlRequest::Turn { agent, prompt })?;
     let output = session.output;
     for block in turn["blocks"].as_array().into_iter().flatten() {
         if let Some(reason) = block["skipped"]["message"].as_str() {

@@ -6,7 +6,7 @@ mod input;
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_kernel::control::{AgentSummary, Request, ToolListing};
+use skillhost_kernel::control::{AgentSummary, ControlRequest, ToolListing};
 use skillhost_kernel::{CallContext, CallOrigin, ToolOutput};
 
 use super::talk::{self, InThread, Talk};
@@ -152,12 +152,12 @@ async fn skills(talk: &Talk<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
-fn list_skills(context: CallContext) -> Request {
-    Request::Invoke { context, tool: LIST_SKILLS.to_owned(), arguments: "{}".to_owned() }
+fn list_skills(context: CallContext) -> ControlRequest {
+    ControlRequest::Invoke { context, tool: LIST_SKILLS.to_owned(), arguments: "{}".to_owned() }
 }
 
 async fn agents(talk: &Talk<'_>) -> Result<(), CliError> {
-    let agents: Vec<AgentSummary> = talk.answer(Request::Agents).await?;
+    let agents: Vec<AgentSummary> = talk.answer(ControlRequest::Agents).await?;
     let output = talk.session.output;
     if output.json {
         return output.object(&json!({ "agents": agents }));
@@ -207,9 +207,9 @@ async fn names(talk: &Talk<'_>) -> Names {
     let listed: Option<ToolOutput> = talk.answer(list_skills(context)).await.ok();
     let listed = listed.and_then(|answer| answer.structured);
     let listed = listed.and_then(|value| serde_json::from_str::<Listed>(value.get()).ok());
-    let listing = talk.answer::<ToolListing>(Request::Tools { agent: None }).await;
+    let listing = talk.answer::<ToolListing>(ControlRequest::Tools { agent: None }).await;
     let tools = listing.map(|listing| listing.tools).unwrap_or_default();
-    let agents: Vec<AgentSummary> = talk.answer(Request::Agents).await.unwrap_or_default();
+    let agents: Vec<AgentSummary> = talk.answer(ControlRequest::Agents).await.unwrap_or_default();
     Names {
         skills: listed.into_iter().flat_map(|l| l.skills).map(|skill| skill.id).collect(),
         agents: agents.iter().map(|agent| agent.id.to_string()).collect(),

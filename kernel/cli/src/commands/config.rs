@@ -1,7 +1,7 @@
 //! `skillhost config`: the settings in force and where each comes from.
 
 use serde_json::json;
-use skillhost_kernel::{Installation, discover};
+use skillhost_kernel::{Installation, discover_manifests};
 
 use crate::exit;
 use crate::output::{DIM, Outcome, show};
@@ -10,8 +10,8 @@ use crate::session::Session;
 pub(super) fn config(session: &Session) -> Outcome {
     let home = session.home()?;
     let loaded = session.settings(&home)?;
-    let installation = Installation::of_current_exe();
-    let found = discover(&home, installation.as_ref(), &loaded.settings.allow_shadowing);
+    let installation = Installation::from_current_exe();
+    let found = discover_manifests(&home, installation.as_ref(), &loaded.settings.allow_shadowing);
     let manifests: Vec<_> =
         found.manifests.values().map(|found| (&*found.manifest, found.path.as_path())).collect();
     let rows = loaded.provenance(&manifests);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skill_store::rfc3339;
-use skillhost_kernel::{CallError, DeadLetter, Journal, StoredEvent, TailQuery, journal_of};
+use skillhost_kernel::{CallError, DeadLetter, Journal, StoredEvent, TailQuery, home_journal};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::run::describe;
@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const PAGE: usize = 500;
 
 pub(super) fn events(session: &Session, command: &EventsCommand) -> Outcome {
-    let (output, journal) = (session.output, journal_of(&session.trusted_home()?));
+    let (output, journal) = (session.output, home_journal(&session.trusted_home()?));
     session.block_on(async {
         match command {
             EventsCommand::Tail(args) => tail(output, &journal, args).await,

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use skill_store::ReviewConfig;
-use skillhost_kernel::control::{Diagnosis, Request};
-use skillhost_kernel::{LoadReport, LoadedExtension, Phase, Reloaded};
+use skillhost_kernel::control::{ControlRequest, ExtensionDiagnosis};
+use skillhost_kernel::{LoadPhase, LoadReport, LoadedExtension, ReloadOutcome};
 
 use super::skill::stored::{REGISTRY, registry_config};
 use super::{ext_approve, ext_build, ext_new};
@@ -31,7 +31,7 @@ pub(super) fn ext(session: &Session, command: &ExtCommand) -> Outcome {
 }
 
 fn list(session: &Session) -> Outcome {
-    let report: LoadReport = session.answer(Request::Report)?;
+    let report: LoadReport = session.answer(ControlRequest::Report)?;
     if session.output.json {
         session.output.object(&report)?;
     } else {
@@ -56,7 +56,7 @@ pub(super) fn summary(output: Output, report: &LoadReport) -> Result<(), CliErro
     }
     for rejection in &report.rejected {
         let state = match rejection.phase {
-            Phase::Approve => "not approved".to_owned(),
+            LoadPhase::Approve => "not approved".to_owned(),
             phase => format!("rejected ({phase})"),
         };
         let reason = rejection.reason.lines().next().unwrap_or_default();
@@ -94,7 +94,7 @@ fn provides(extension: &LoadedExtension) -> String {
 }
 
 fn doctor(session: &Session) -> Outcome {
-    let diagnosis: Diagnosis = session.answer(Request::Diagnose)?;
+    let diagnosis: ExtensionDiagnosis = session.answer(ControlRequest::Diagnose)?;
     let code = if diagnosis.healthy { exit::OK } else { exit::FINDINGS };
     let output = session.output;
     let review = review_policy(session, &diagnosis.report)?;
@@ -102,7 +102,7 @@ fn doctor(session: &Session) -> Outcome {
         output.object(&Diagnosed { diagnosis: &diagnosis, review: review.as_ref() })?;
         return Ok(code);
     }
-    let Diagnosis { report, health, delivery, .. } = diagnosis;
+    let ExtensionDiagnosis { report, health, delivery, .. } = diagnosis;
     if let Some(error) = delivery {
         output.line(format!(
             "{RED}unhealthy{RED:#} {BOLD}events{BOLD:#}: not delivered: {}",
@@ -161,7 +161,7 @@ fn doctor(session: &Session) -> Outcome {
 #[derive(Serialize)]
 struct Diagnosed<'d> {
     #[serde(flatten)]
-    diagnosis: &'d Diagnosis,
+    diagnosis: &'d ExtensionDiagnosis,
     #[serde(skip_serializing_if = "Option::is_none")]
     review: Option<&'d ReviewConfig>,
 }
@@ -180,8 +180,8 @@ fn hint(output: Output, text: &str) -> Result<(), CliError> {
 
 fn reload(session: &Session, id: &str) -> Outcome {
     let home = session.trusted_home()?;
-    let request = Request::Reload { id: id.to_owned() };
-    let Some(reloaded) = session.ask_running::<Reloaded>(&home, &request)? else {
+    let request = ControlRequest::Reload { id: id.to_owned() };
+    let Some(reloaded) = session.ask_running::<ReloadOutcome>(&home, &request)? else {
         let home = home.root().display();
         return Err(CliError::new(exit::NOT_FOUND, format!("no kernel runs for {home}"))
             .hint("the next `skillhost run` loads the new build anyway"));
@@ -189,7 +189,7 @@ fn reload(session: &Session, id: &str) -> Outcome {
     if session.output.json {
         session.output.object(&reloaded)?;
     } else if reloaded.from.is_empty() {
-        let Reloaded { id, to, switched_ms, .. } = reloaded;
+        let ReloadOutcome { id, to, switched_ms, .. } = reloaded;
         session.output.line(format!("started {id} {to} (after {switched_ms} ms)"))?;
     } else {
         session.output.line(format!(

@@ -6,7 +6,7 @@ use serde::Serialize;
 use skillhost_build::{ApprovalPlan, Builder};
 use skillhost_kernel::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
-    discover, files_digest, find_in_sandbox, read_tree,
+    discover_manifests, files_digest, find_in_sandbox, read_tree,
 };
 
 use super::events::shown_time;
@@ -50,7 +50,7 @@ pub(super) fn approve(session: &Session, args: &ExtApproveArgs) -> Outcome {
     let output = session.output;
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
-    let installation = Installation::of_current_exe();
+    let installation = Installation::from_current_exe();
     let found = find_in_sandbox(&home, installation.as_ref(), &settings.allow_shadowing, &args.id)?;
     let id = found.manifest.id.clone();
     let builder = Builder::new(&home, settings.build, installation.as_ref());
@@ -118,9 +118,9 @@ fn print(session: &Session, plan: &ApprovalPlan) -> Outcome {
 pub(super) fn list(session: &Session) -> Outcome {
     let home = session.home()?;
     let settings = session.settings(&home)?.settings;
-    let installation = Installation::of_current_exe();
+    let installation = Installation::from_current_exe();
     let approvals = Approvals::load(&home)?;
-    let found = discover(&home, installation.as_ref(), &settings.allow_shadowing);
+    let found = discover_manifests(&home, installation.as_ref(), &settings.allow_shadowing);
     let mut listed: Vec<_> = approvals
         .by_id()
         .into_iter()
@@ -179,7 +179,7 @@ pub(super) fn list(session: &Session) -> Outcome {
 
 /// How the folder of an approved extension compares with its approval.
 fn state(home: &Home, id: &str, digest: &str) -> &'static str {
-    let folder = home.extensions().join(id);
+    let folder = home.extensions_dir().join(id);
     match read_tree(&folder) {
         Ok(files) if files_digest(&files) == digest => "approved",
         _ if !folder.exists() => "gone",

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use skillhost_build::TrialReport;
-use skillhost_kernel::control::{self, Request};
+use skillhost_kernel::control::{self, ControlRequest};
 use skillhost_kernel::{
-    ApprovalSurface, BootOptions, BuildPreview, Built, RolledBack, Settings, probe as load,
+    ApprovalSurface, BootOptions, BuildOutcome, BuildPreview, RollbackOutcome, Settings,
+    probe_extension as load,
 };
 use skillhost_process::Processes;
 
@@ -21,7 +22,8 @@ use crate::session::Session;
 
 pub(super) fn build(session: &Session, args: &ExtBuildArgs) -> Outcome {
     let output = session.output;
-    let preview: BuildPreview = session.answer(Request::PreviewBuild { id: args.id.clone() })?;
+    let preview: BuildPreview =
+        session.answer(ControlRequest::PreviewBuild { id: args.id.clone() })?;
     let surface = if args.yes { ApprovalSurface::CommandLine } else { ApprovalSurface::Terminal };
     if !args.yes {
         if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
@@ -38,8 +40,8 @@ pub(super) fn build(session: &Session, args: &ExtBuildArgs) -> Outcome {
             return Err(CliError::new(exit::FINDINGS, "nothing was built"));
         }
     }
-    let request = Request::Build { id: args.id.clone(), sha256: preview.sha256, surface };
-    let built: Built = interruptible(session, request)?;
+    let request = ControlRequest::Build { id: args.id.clone(), sha256: preview.sha256, surface };
+    let built: BuildOutcome = interruptible(session, request)?;
     if output.json {
         output.object(&built)?;
         return Ok(exit::OK);
@@ -63,11 +65,11 @@ pub(super) fn build(session: &Session, args: &ExtBuildArgs) -> Outcome {
 }
 
 pub(super) fn roll_back(session: &Session, id: &str) -> Outcome {
-    let done: RolledBack = session.answer(Request::RollBack { id: id.to_owned() })?;
+    let done: RollbackOutcome = session.answer(ControlRequest::RollBack { id: id.to_owned() })?;
     if session.output.json {
         session.output.object(&done)?;
     } else {
-        let RolledBack { id, from, to, approved, active } = done;
+        let RollbackOutcome { id, from, to, approved, active } = done;
         session.output.line(format!("rolled back {id}: sha256 {from} → {to}"))?;
         session.output.line(match approved {
             true => when(active).to_owned(),
@@ -88,14 +90,17 @@ fn when(active: bool) -> &'static str {
 }
 
 /// Has a request answered; Ctrl-C ends it and everything it has started.
-fn interruptible<T: DeserializeOwned>(session: &Session, request: Request) -> Result<T, CliError> {
+fn interruptible<T: DeserializeOwned>(
+    session: &Session,
+    request: ControlRequest,
+) -> Result<T, CliError> {
     let home = session.trusted_home()?;
     if let Some(answer) = session.ask_running(&home, &request)? {
         return Ok(answer);
     }
     session.with_kernel(async |kernel| {
         tokio::select! {
-            answer = control::perform(kernel, request) => {
+            answer = control::execute_request(kernel, request) => {
                 let answer = answer?;
                 Ok(serde_json::from_str(answer.get()).map_err(io::Error::from)?)
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use skillhost_kernel::{Installation, discover, write_atomically};
+use skillhost_kernel::{Installation, discover_manifests, write_atomically};
 use skillhost_manifest::ExtensionId;
 
 use super::skill::new;
@@ -23,7 +23,7 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
     home.check_links("extensions")?;
     let sdk = match &args.sdk {
         Some(sdk) => session.environment.current_dir.join(sdk),
-        None => Installation::of_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,
+        None => Installation::from_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,
     };
     let sdk = fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error).hint(SDK_HINT))?;
     if !sdk.join("Cargo.toml").is_file() {
@@ -33,13 +33,13 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
     let sdk_text = sdk.to_str().ok_or_else(|| {
         CliError::usage(format!("{}: the SDK's path is not UTF-8", sdk.display()))
     })?;
-    let folder = home.extensions().join(id.as_str());
+    let folder = home.extensions_dir().join(id.as_str());
     if folder.exists() {
         return Err(CliError::new(exit::CONFLICT, format!("{} exists", folder.display()))
             .hint("choose another id"));
     }
     // Two manifests with one id: the kernel would reject the new one at the next start.
-    let taken = discover(&home, Installation::of_current_exe().as_ref(), &[]);
+    let taken = discover_manifests(&home, Installation::from_current_exe().as_ref(), &[]);
     if let Some(owner) = taken.manifests.get(&id) {
         let message = format!("the id `{id}` is taken by {}", owner.path.display());
         return Err(CliError::new(exit::CONFLICT, message).hint("choose another id"));
@@ -61,7 +61,7 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
         ("src/lib.rs", include_str!("../../templates/lib.rs.in")),
     ];
     let texts = files.map(|(path, template)| (path, fill(template)));
-    new::make(&home.extensions(), &folder, &texts)?;
+    new::make(&home.extensions_dir(), &folder, &texts)?;
     let output = session.output;
     let place = folder.display();
     if output.json {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::json;
-use skillhost_kernel::{Home, HomeSource, Installation, Settings, discover, trust};
+use skillhost_kernel::{Home, HomeSource, Installation, Settings, discover_manifests, trust};
 
 use super::ext_new::write;
 use crate::cli::InitArgs;
@@ -33,7 +33,7 @@ const SHOWN_FILES: usize = 20;
 const SETTINGS: &str = include_str!("../../templates/skillhost.yaml");
 
 pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
-    let installation = Installation::of_current_exe().ok_or_else(|| {
+    let installation = Installation::from_current_exe().ok_or_else(|| {
         CliError::new(
             exit::NOT_FOUND,
             "the shipped manifests and skills do not lie beside this executable",
@@ -50,7 +50,7 @@ pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
     let data = root.join("sandbox/data");
     let private = fs::DirBuilder::new().mode(0o700).recursive(true).create(&data);
     private.map_err(|error| CliError::io(&data, &error))?;
-    let home = Home::at(&root, HomeSource::Argument)?;
+    let home = Home::open(&root, HomeSource::Argument)?;
     let contents = Contents::of(&home);
     copy_missing(&installation.manifests, &root.join("manifests"), &mut made)?;
     copy_missing(&installation.skills, &root.join("sandbox/skills"), &mut made)?;
@@ -131,7 +131,7 @@ impl Contents {
     }
 
     fn add_manifests(&mut self, home: &Home) {
-        let found = discover(home, None, &[]);
+        let found = discover_manifests(home, None, &[]);
         for found in found.manifests.values() {
             let kind = match found.manifest.kind {
                 skillhost_manifest::ExtensionKind::Agent(_) => "agent",
@@ -146,7 +146,7 @@ impl Contents {
             self.manifests.push(FoundManifest { id, kind: "not readable", path });
         }
         // A directory without a manifest may get one later.
-        for folder in [home.manifests(), home.extensions()] {
+        for folder in [home.manifests_dir(), home.extensions_dir()] {
             let named =
                 |path: &Path| self.manifests.iter().any(|found| found.path.starts_with(path));
             let others: Vec<_> = entries(&folder).into_iter().filter(|path| !named(path)).collect();

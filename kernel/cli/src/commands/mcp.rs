@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{BootOptions, Home, Installation, Kernel, Settings, discover};
+use skillhost_kernel::{BootOptions, Home, Installation, Kernel, Settings, discover_manifests};
 use skillhost_mcp::http::{self, Access, Token};
 use skillhost_mcp::{Backend, KernelBackend, Limits, Refusal, Server, refuse_stdio, serve_stdio};
 use skillhost_process::Processes;
@@ -192,9 +192,10 @@ fn add_roots(
     if roots.is_empty() {
         return Ok(());
     }
-    let installation = Installation::of_current_exe();
-    let found = discover(home, installation.as_ref(), &settings.allow_shadowing);
-    let config = found.manifests.get(REGISTRY).map(|found| settings.config_of(&found.manifest));
+    let installation = Installation::from_current_exe();
+    let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
+    let config =
+        found.manifests.get(REGISTRY).map(|found| settings.extension_config(&found.manifest));
     let mut all = config.and_then(|mut config| match config["roots"].take() {
         Value::Array(roots) => Some(roots),
         _ => None,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::json;
 use skillhost_kernel::{
-    Home, Installation, Message, ModelErrorKind, ModelFacts, ModelRequest, ModelSource as _, Price,
-    Settings, Usage, discover,
+    Home, Installation, Message, ModelErrorKind, ModelMetadata, ModelRequest, ModelSource as _,
+    Settings, TokenPrice, TokenUsage, discover_manifests,
 };
 use skillhost_models::{Models, ProviderState};
 
@@ -36,14 +36,14 @@ struct AgentModel {
 #[derive(Serialize)]
 struct KnownModel {
     #[serde(flatten)]
-    facts: ModelFacts,
+    facts: ModelMetadata,
     default: bool,
 }
 
 /// The agents of a home, loaded or not, with their models.
 fn agents(home: &Home, settings: &Settings) -> Vec<AgentModel> {
-    let installation = Installation::of_current_exe();
-    let found = discover(home, installation.as_ref(), &settings.allow_shadowing);
+    let installation = Installation::from_current_exe();
+    let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
     let models = &settings.models;
     let agents = found.manifests.values().filter_map(|found| {
         let manifest = &found.manifest;
@@ -53,7 +53,7 @@ fn agents(home: &Home, settings: &Settings) -> Vec<AgentModel> {
             (false, Some(_)) => "manifest",
             (false, None) => "default",
         };
-        Some(AgentModel { agent: id.to_owned(), model: models.chosen(id, own).to_owned(), from })
+        Some(AgentModel { agent: id.to_owned(), model: models.model_for(id, own).to_owned(), from })
     });
     agents.collect()
 }
@@ -99,14 +99,14 @@ fn provider_row(state: &ProviderState) -> Vec<String> {
         (Some(key), true) => format!("{key} (set)"),
         (Some(key), false) => format!("{key} (not set)"),
     };
-    let wire = state.wire.map_or("?", |wire| wire.name());
+    let wire = state.wire.map_or("?", |wire| wire.as_str());
     let place = state.base_url.as_deref().unwrap_or("-");
     vec![state.name.clone(), wire.to_owned(), key, place.to_owned()]
 }
 
 fn model_row(model: &KnownModel) -> Vec<String> {
     let unknown = || "?".to_owned();
-    let price = |price: Price| {
+    let price = |price: TokenPrice| {
         let cached = price.cached.map_or_else(unknown, |cached| cached.to_string());
         format!("{}/{}/{cached}", price.input, price.output)
     };
@@ -124,7 +124,7 @@ struct Checked {
     name: String,
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failed>,
 }
@@ -171,7 +171,7 @@ async fn ask(models: &Models, name: &str) -> Checked {
         parameters: json!({"max_tokens": 16}),
         ..ModelRequest::default()
     };
-    let reply = match models.model(Some(name), "") {
+    let reply = match models.resolve_model(Some(name), "") {
         Ok(model) => model.complete(&request).await,
         Err(error) => Err(error),
     };

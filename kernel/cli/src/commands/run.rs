@@ -29,17 +29,17 @@ pub(super) fn run(session: &Session) -> Outcome {
     session.with_kernel(async |kernel| {
         let output = session.output;
         // Before the services begin: no event is missed, and two kernels never serve one home.
-        let mut events = kernel.events().listen();
+        let mut events = kernel.events().subscribe_all();
         // Before anything is announced: from the first line on, a signal ends it in order. Until here
         // one ends it at once.
         guard_end()?;
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
         let control = listen(session, kernel).await?;
-        kernel.announce_restart().await;
+        kernel.publish_restart_outcome().await;
         // What was given up is known before anybody asks for it, and what services publish has its
         // subscribers.
-        kernel.serve_events().await?;
+        kernel.start_event_delivery().await?;
         let control = tokio::spawn(control.serve(kernel.clone()));
         kernel.start_services().await;
         kernel.start_schedules();
@@ -50,11 +50,11 @@ pub(super) fn run(session: &Session) -> Outcome {
                 _ = interrupted.recv() => break false,
                 _ = terminated.recv() => break false,
                 event = events.recv() => print(output, event)?,
-                () = kernel.restart_asked() => break true,
+                () = kernel.wait_for_restart_request() => break true,
             }
         };
         output.note(if restart { "restarting" } else { "shutting down" });
-        let mut rest = pin!(kernel.rest());
+        let mut rest = pin!(kernel.drain_runs());
         let restart = loop {
             tokio::select! {
                 biased;

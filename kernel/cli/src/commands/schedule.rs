@@ -1,8 +1,8 @@
 //! `skillhost schedule`: what happens at certain times.
 
 use serde_json::json;
-use skillhost_kernel::control::Request;
-use skillhost_kernel::{LastRun, Ran, ScheduleSummary};
+use skillhost_kernel::control::ControlRequest;
+use skillhost_kernel::{LastRun, ScheduleRunOutcome, ScheduleSummary};
 
 use crate::cli::ScheduleCommand;
 use crate::exit;
@@ -20,11 +20,11 @@ pub(super) fn schedule(session: &Session, command: &ScheduleCommand) -> Outcome 
 }
 
 fn list(session: &Session) -> Outcome {
-    let running = session.ask_running(&session.trusted_home()?, &Request::Schedules)?;
+    let running = session.ask_running(&session.trusted_home()?, &ControlRequest::Schedules)?;
     let watched = running.is_some();
     let schedules: Vec<ScheduleSummary> = match running {
         Some(schedules) => schedules,
-        None => session.answer(Request::Schedules)?,
+        None => session.answer(ControlRequest::Schedules)?,
     };
     let output = session.output;
     if output.json {
@@ -72,7 +72,8 @@ fn last(schedule: &ScheduleSummary) -> String {
 }
 
 fn run(session: &Session, id: &str) -> Outcome {
-    let ran: Ran = session.answer(Request::RunSchedule { id: id.to_owned() })?;
+    let ran: ScheduleRunOutcome =
+        session.answer(ControlRequest::RunSchedule { id: id.to_owned() })?;
     if session.output.json {
         session.output.object(&ran)?;
         return Ok(exit::OK);

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use skillhost_kernel::supervision::{Backoff, Ended, Next, SUPERVISED, SupervisorLock};
+use skillhost_kernel::supervision::{
+    ExitCause, RestartBackoff, RestartDecision, SUPERVISED, SupervisorLock,
+};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::sleep_until;
@@ -33,14 +35,14 @@ pub(super) fn supervise(session: &Session) -> Outcome {
     queue::install(session.output.json);
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings.supervisor;
-    let _lock = SupervisorLock::take(&home)?;
+    let _lock = SupervisorLock::acquire(&home)?;
     // Asked for now: a new version may be put in its place while this one runs.
     let kernel = Program { path: std::env::current_exe()?, arguments: arguments() };
     // On this thread: the kernel is told when the thread that started it is gone.
     session.block_on(async {
         let mut told =
             Told { int: signal(SignalKind::interrupt())?, term: signal(SignalKind::terminate())? };
-        let (began, mut backoff) = (Instant::now(), Backoff::new(settings));
+        let (began, mut backoff) = (Instant::now(), RestartBackoff::new(settings));
         loop {
             let silence = Duration::from_millis(settings.silence_ms).max(MIN_SILENCE);
             let end = run(&kernel, &mut told, silence).await?;
@@ -228,7 +230,7 @@ fn code(status: ExitStatus) -> Option<u8> {
 /// same way.
 fn after(
     output: Output,
-    backoff: &mut Backoff,
+    backoff: &mut RestartBackoff,
     now: Duration,
     end: &KernelEnd,
 ) -> Result<Option<Duration>, CliError> {
@@ -236,8 +238,8 @@ fn after(
     let how = match chosen {
         // The kernel has said what is wrong: with its settings, its home, another one that runs.
         Some(exit::USAGE | exit::NOT_FOUND | exit::CONFLICT) => return Ok(None),
-        Some(exit::RESTART) => Ended::Asked,
-        _ => Ended::Crashed,
+        Some(exit::RESTART) => ExitCause::RestartRequested,
+        _ => ExitCause::Crashed,
     };
     let what = match (chosen, code(end.status), end.silent) {
         (Some(exit::RESTART), ..) => "asked to be started again".to_owned(),
@@ -250,12 +252,12 @@ fn after(
             format!("was killed by signal {}", end.status.signal().unwrap_or_default())
         }
     };
-    match backoff.ended(how, now) {
-        Next::Again(wait) if wait.is_zero() => {
+    match backoff.record_exit(how, now) {
+        RestartDecision::Restart(wait) if wait.is_zero() => {
             tell(output, "supervisor.restarting", &what, &json!({ "reason": what, "wait_ms": 0 }))?;
             Ok(Some(wait))
         }
-        Next::Again(wait) => {
+        RestartDecision::Restart(wait) => {
             let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let line = format!("{what}; it is started again in {ms} ms");
             tell(
@@ -266,7 +268,7 @@ fn after(
             )?;
             Ok(Some(wait))
         }
-        Next::Stop(times) => {
+        RestartDecision::Stop(times) => {
             let message = format!(
                 "the kernel {what}, the {} time within minutes; it is not started again",
                 ordinal(times)

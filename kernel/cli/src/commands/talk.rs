@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use skillhost_kernel::control::{self, AgentDetails, Request, TalkRequest};
+use skillhost_kernel::control::{self, AgentDetails, ControlRequest, UserMessage};
 use skillhost_kernel::{
-    DEFAULT_AGENT, Kernel, LoadReport, RunOutcome, SkillRef, ThreadSkill, Threads,
+    DEFAULT_AGENT, Kernel, LoadReport, RunOutcome, SkillRef, ThreadSkill, ThreadStore,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -62,7 +62,7 @@ pub(super) fn with<T>(
     let home = session.trusted_home()?;
     match (running::report(session, &home)?, control::socket_path(&home, &session.environment)) {
         (Some(report), Some(socket)) => session.block_on(async {
-            let threads = Threads::of(&home);
+            let threads = ThreadStore::new(&home);
             let mut talk = Talk::with_running(session, args, socket, threads, &report).await?;
             work(&mut talk).await
         })?,
@@ -83,7 +83,7 @@ impl<'a> Talk<'a> {
         // From here on Ctrl-C ends a turn and not the process.
         let interrupted = signal(SignalKind::interrupt())?;
         check_approved(&args.approve, async |request| {
-            let answer = control::perform(kernel, request).await?;
+            let answer = control::execute_request(kernel, request).await?;
             Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
         })
         .await?;
@@ -98,7 +98,7 @@ impl<'a> Talk<'a> {
         session: &'a Session,
         args: &TalkArgs,
         socket: PathBuf,
-        threads: Threads,
+        threads: ThreadStore,
         report: &LoadReport,
     ) -> Result<Self, CliError> {
         let interrupted = signal(SignalKind::interrupt())?;
@@ -175,14 +175,14 @@ impl<'a> Talk<'a> {
                 own.turn(text, self.model.clone(), &self.person, &mut self.interrupted).await
             }
             End::Running(running) => {
-                let said = TalkRequest {
+                let said = UserMessage {
                     message_id: ulid::Ulid::generate().to_string().to_lowercase(),
                     thread: running.thread.clone(),
                     agent: running.agent.clone(),
                     text,
                     model: self.model.clone(),
                 };
-                let request = Request::Talk(said);
+                let request = ControlRequest::Talk(said);
                 running.follow(request, &self.person, &mut self.interrupted).await
             }
         };
@@ -192,7 +192,7 @@ impl<'a> Talk<'a> {
     /// Waits for the answer to what was said in the thread before; nothing where none is owed.
     pub(super) async fn owed(&mut self) -> Result<Option<RunOutcome>, CliError> {
         let End::Running(running) = &self.end else { return Ok(None) };
-        let request = Request::Attach { thread: running.thread.clone() };
+        let request = ControlRequest::Attach { thread: running.thread.clone() };
         let result = running.follow(request, &self.person, &mut self.interrupted).await;
         match result {
             Err(error) if error.code() == exit::NOT_FOUND => Ok(None),
@@ -236,7 +236,7 @@ impl<'a> Talk<'a> {
             End::Own(own) => Ok(own.kernel.activate_skill(&mut own.thread, skill).await?),
             End::Running(running) => {
                 let (thread, skill) = (running.thread.clone(), skill.to_owned());
-                self.answer(Request::Activate { thread, skill }).await
+                self.answer(ControlRequest::Activate { thread, skill }).await
             }
         }
     }
@@ -244,11 +244,11 @@ impl<'a> Talk<'a> {
     /// Has the kernel answer a question.
     pub(super) async fn answer<T: DeserializeOwned>(
         &self,
-        request: Request,
+        request: ControlRequest,
     ) -> Result<T, CliError> {
         match &self.end {
             End::Own(own) => {
-                let answer = control::perform(own.kernel, request).await?;
+                let answer = control::execute_request(own.kernel, request).await?;
                 Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
             }
             End::Running(running) => answer_of(self.session, &running.socket, &request).await,
@@ -293,7 +293,7 @@ async fn known_agent(
     socket: &std::path::Path,
     id: &str,
 ) -> Result<String, CliError> {
-    let request = Request::Agent { id: id.to_owned() };
+    let request = ControlRequest::Agent { id: id.to_owned() };
     let details: AgentDetails = answer_of(session, socket, &request).await?;
     Ok(details.summary.id.to_string())
 }
@@ -301,7 +301,7 @@ async fn known_agent(
 async fn answer_of<T: DeserializeOwned>(
     session: &Session,
     socket: &std::path::Path,
-    request: &Request,
+    request: &ControlRequest,
 ) -> Result<T, CliError> {
     let answer = ask_kernel(socket, &session.home()?, request, true).await?;
     answer.ok_or_else(running::kernel_gone)

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use skill_store::rfc3339;
-use skillhost_kernel::{Message, ThreadContents, ThreadSummary, Threads};
+use skillhost_kernel::{Message, ThreadContents, ThreadStore, ThreadSummary};
 
 use crate::cli::ThreadsCommand;
 use crate::exit;
@@ -11,14 +11,14 @@ use crate::session::Session;
 
 pub(super) fn threads(session: &Session, command: &ThreadsCommand) -> Outcome {
     // They hold what was said, and nobody has talked in a home that is not trusted.
-    let threads = Threads::of(&session.trusted_home()?);
+    let threads = ThreadStore::new(&session.trusted_home()?);
     match command {
         ThreadsCommand::List => list(session, &threads),
         ThreadsCommand::Show { id } => show_thread(session, &threads.read(id)?),
     }
 }
 
-fn list(session: &Session, threads: &Threads) -> Outcome {
+fn list(session: &Session, threads: &ThreadStore) -> Outcome {
     let threads = threads.list()?;
     let output = session.output;
     if output.json {

@@ -1,7 +1,7 @@
 //! `skillhost tool`: what extensions offer, called by the operator.
 
 use serde_json::{Value, json};
-use skillhost_kernel::control::{Request, ToolListing};
+use skillhost_kernel::control::{ControlRequest, ToolListing};
 use skillhost_kernel::{CallContext, CallOrigin, ToolOutput};
 
 use super::text_or_stdin;
@@ -19,7 +19,7 @@ pub(super) fn tool(session: &Session, command: &ToolCommand) -> Outcome {
 
 fn list(session: &Session, agent: Option<&str>) -> Outcome {
     let listing: ToolListing =
-        session.answer(Request::Tools { agent: agent.map(str::to_owned) })?;
+        session.answer(ControlRequest::Tools { agent: agent.map(str::to_owned) })?;
     let output = session.output;
     if output.json {
         output.object(&listing)?;
@@ -50,7 +50,7 @@ fn call(session: &Session, name: &str, arguments: &str) -> Outcome {
         ..CallContext::default()
     };
     let reply: ToolOutput =
-        session.answer(Request::Invoke { context, tool: name.to_owned(), arguments })?;
+        session.answer(ControlRequest::Invoke { context, tool: name.to_owned(), arguments })?;
     if session.output.json {
         let structured: Value = match &reply.structured {
             Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,

@@ -19,7 +19,7 @@ pub(super) fn trust(session: &Session, args: &TrustArgs) -> Outcome {
     }
     let output = session.output;
     let home = match &args.dir {
-        Some(dir) => Home::at(&session.environment.current_dir.join(dir), HomeSource::Argument)?,
+        Some(dir) => Home::open(&session.environment.current_dir.join(dir), HomeSource::Argument)?,
         None => session.home()?,
     };
     let new = record_trust(&home, &session.environment)?;

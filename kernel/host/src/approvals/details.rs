@@ -9,7 +9,7 @@ use skillhost_manifest::{EventHandler, ExtensionKind, IntegrationMode, Manifest,
 use super::tree::MANIFEST;
 use crate::builder::PlannedFile;
 use crate::kernel::ADDED;
-use crate::loader::{file_name, hex};
+use crate::loader::{file_name, to_hex};
 use crate::runtime::kernel_tools;
 
 /// Bytes of text that are shown.
@@ -57,7 +57,7 @@ pub fn approval_details(
     for PlannedFile { path, bytes, .. } in ordered {
         if Some(path) == library.as_ref() {
             use sha2::Digest as _;
-            let sha256 = hex(&sha2::Sha256::digest(bytes));
+            let sha256 = to_hex(&sha2::Sha256::digest(bytes));
             let size = bytes.len();
             line(
                 &mut text,
@@ -223,7 +223,7 @@ mod tests {
         let ApprovalDetails { text, hidden } = approval_details(&manifest, &files, &[]);
         assert_eq!(hidden, Vec::<String>::new());
         let headings: Vec<_> = text.lines().filter(|line| line.starts_with("---")).collect();
-        let sha256 = hex(&<sha2::Sha256 as sha2::Digest>::digest([0xff, 0]));
+        let sha256 = to_hex(&<sha2::Sha256 as sha2::Digest>::digest([0xff, 0]));
         assert_eq!(
             headings,
             [

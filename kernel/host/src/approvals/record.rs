@@ -11,8 +11,8 @@ use skillhost_manifest::{ExtensionKind, IntegrationMode, Manifest};
 
 use super::{VERSION, files_digest};
 use crate::builder::PlannedFile;
-use crate::journal::now;
-use crate::loader::{file_name, hex};
+use crate::journal::now_ms;
+use crate::loader::{file_name, to_hex};
 
 /// Changed files or tools that a reason names.
 const MAX_NAMED: usize = 5;
@@ -216,7 +216,7 @@ impl ApprovalRecord {
             secrets: manifest.secrets.clone(),
             approved_by: approver.by.clone(),
             surface: approver.surface,
-            at_ms: now(),
+            at_ms: now_ms(),
         }
     }
 
@@ -227,7 +227,7 @@ impl ApprovalRecord {
             action: ApprovalAction::Revoke,
             approved_by: approver.by.clone(),
             surface: approver.surface,
-            at_ms: now(),
+            at_ms: now_ms(),
             ..self.clone()
         }
     }
@@ -255,7 +255,7 @@ fn approved_file(file: &PlannedFile) -> ApprovedFile {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    to_hex(&Sha256::digest(bytes))
 }
 
 /// Says which files are not as they were approved, such as `changed server.py, new more.py`.

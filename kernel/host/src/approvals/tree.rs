@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::builder::PlannedFile;
 use crate::discovery::irregular_kind;
-use crate::loader::hex;
+use crate::loader::to_hex;
 
 /// What an extension's folder may hold at most.
 const MOST_FILES: usize = 5_000;
@@ -114,7 +114,7 @@ pub fn files_digest(files: &[PlannedFile]) -> String {
         hasher.update((file.bytes.len() as u64).to_le_bytes());
         hasher.update(&file.bytes);
     }
-    hex(&hasher.finalize())
+    to_hex(&hasher.finalize())
 }
 
 /// Computes the sha256 that the manifest of a process extension may pin: over path and content of
@@ -133,7 +133,7 @@ pub fn pin_digest(files: &[PlannedFile]) -> String {
         hasher.update((bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     }
-    hex(&hasher.finalize())
+    to_hex(&hasher.finalize())
 }
 
 /// Writes files to a new folder that is the owner's alone.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use skillhost_manifest::{AgentCatalog, AgentLimits, ExtensionId};
 
-use crate::agents::{Agent, AgentProblem, Layer};
+use crate::agents::{Agent, AgentError, InstructionLayer};
 use crate::error::{CallError, KernelError};
 use crate::kernel::Kernel;
 use crate::report::LoadReport;
@@ -33,7 +33,7 @@ pub struct FailedListing {
 /// Whether an agent can take a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AgentState {
+pub enum AgentStatus {
     /// Its instructions are in place.
     Ready,
     /// They are not; see the problem.
@@ -48,10 +48,10 @@ pub struct AgentSummary {
     /// The name for people.
     pub name: String,
     /// Whether it can take a turn.
-    pub state: AgentState,
+    pub state: AgentStatus,
     /// Why it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<AgentProblem>,
+    pub problem: Option<AgentError>,
     /// Skills bound to it, as the manifest names them.
     pub uses_skills: Vec<String>,
     /// Tools, and extensions whose tools, it may call.
@@ -69,7 +69,7 @@ pub struct AgentDetails {
     /// Its manifest's file.
     pub manifest: PathBuf,
     /// The layers in order; empty in the error state.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<InstructionLayer>,
     /// Names of the tools it may call.
     pub tools: Vec<String>,
     /// The model, where the manifest names one.
@@ -82,13 +82,13 @@ pub struct AgentDetails {
 
 /// What is loaded, and whether it can work.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Diagnosis {
+pub struct ExtensionDiagnosis {
     /// Whether nothing was rejected, every library is well and events are delivered.
     pub healthy: bool,
     /// What happened at the start, and since then at reloads.
     pub report: LoadReport,
     /// What each library says about itself.
-    pub health: BTreeMap<ExtensionId, Health>,
+    pub health: BTreeMap<ExtensionId, ExtensionHealth>,
     /// Why the running kernel does not deliver events just now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<CallError>,
@@ -96,7 +96,7 @@ pub struct Diagnosis {
 
 /// What a library says about itself.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Health {
+pub struct ExtensionHealth {
     /// Whether it can do its work.
     pub ok: bool,
     /// Why it cannot.
@@ -104,14 +104,14 @@ pub struct Health {
 }
 
 impl AgentSummary {
-    fn of(agent: &Agent) -> Self {
-        let (resolved, settings) = (agent.resolved(), agent.settings());
+    fn from_agent(agent: &Agent) -> Self {
+        let (resolved, settings) = (agent.instructions(), agent.agent_manifest());
         Self {
             id: agent.manifest.id.clone(),
             name: agent.manifest.name.clone(),
             state: match resolved.problem {
-                Some(_) => AgentState::Error,
-                None => AgentState::Ready,
+                Some(_) => AgentStatus::Error,
+                None => AgentStatus::Ready,
             },
             problem: resolved.problem.clone(),
             uses_skills: settings.uses_skills.iter().map(|s| s.value.clone()).collect(),
@@ -121,31 +121,33 @@ impl AgentSummary {
     }
 }
 
-pub(super) async fn tools(
+pub(super) async fn list_tools(
     kernel: &Kernel,
     agent: Option<&str>,
 ) -> Result<ToolListing, KernelError> {
-    let (tools, failed) = kernel.tools(agent).await?;
+    let (tools, failed) = kernel.list_tools(agent).await?;
     let failed = failed.into_iter().map(|(extension, error)| FailedListing { extension, error });
     Ok(ToolListing { tools, failed: failed.collect() })
 }
 
-pub(super) async fn agents(kernel: &Kernel) -> Result<Vec<AgentSummary>, KernelError> {
+pub(super) async fn list_agents(kernel: &Kernel) -> Result<Vec<AgentSummary>, KernelError> {
     let mut summaries = Vec::new();
     for agent in kernel.agents() {
-        summaries.push(AgentSummary::of(&*kernel.agent(agent.manifest.id.as_str()).await?));
+        summaries.push(AgentSummary::from_agent(
+            &*kernel.refresh_agent(agent.manifest.id.as_str()).await?,
+        ));
     }
     Ok(summaries)
 }
 
-pub(super) async fn agent(kernel: &Kernel, id: &str) -> Result<AgentDetails, KernelError> {
-    let agent = kernel.agent(id).await?;
-    let (tools, _) = kernel.tools(Some(id)).await?;
-    let settings = agent.settings();
+pub(super) async fn describe_agent(kernel: &Kernel, id: &str) -> Result<AgentDetails, KernelError> {
+    let agent = kernel.refresh_agent(id).await?;
+    let (tools, _) = kernel.list_tools(Some(id)).await?;
+    let settings = agent.agent_manifest();
     Ok(AgentDetails {
-        summary: AgentSummary::of(&agent),
+        summary: AgentSummary::from_agent(&agent),
         manifest: agent.path.clone(),
-        layers: agent.resolved().layers.clone(),
+        layers: agent.instructions().layers.clone(),
         tools: tools.into_iter().map(|tool| tool.spec.name).collect(),
         model: settings.model.clone(),
         catalog: settings.catalog.clone(),
@@ -153,16 +155,16 @@ pub(super) async fn agent(kernel: &Kernel, id: &str) -> Result<AgentDetails, Ker
     })
 }
 
-pub(super) async fn diagnosis(kernel: &Kernel) -> Diagnosis {
+pub(super) async fn diagnose(kernel: &Kernel) -> ExtensionDiagnosis {
     let health: BTreeMap<_, _> = kernel
-        .health()
+        .check_health()
         .await
         .into_iter()
-        .map(|(id, result)| (id, Health { ok: result.is_ok(), error: result.err() }))
+        .map(|(id, result)| (id, ExtensionHealth { ok: result.is_ok(), error: result.err() }))
         .collect();
     let report = LoadReport::clone(&kernel.report());
     let delivery = kernel.delivery_problem();
     let healthy =
         report.rejected.is_empty() && delivery.is_none() && health.values().all(|health| health.ok);
-    Diagnosis { healthy, report, health, delivery }
+    ExtensionDiagnosis { healthy, report, health, delivery }
 }

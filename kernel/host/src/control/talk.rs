@@ -10,18 +10,18 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-use super::{LINE_LIMIT, Request, endpoint, within, write_line};
-use crate::channel::{ApprovalRequest, Decision, RunEvent, SecretAsk, SecretReply};
+use super::{ControlRequest, LINE_LIMIT, endpoint, within, write_line};
+use crate::channel::{ApprovalDecision, ApprovalRequest, RunEvent, SecretPrompt, SecretReply};
 use crate::error::CallError;
 use crate::kernel::Kernel;
 use crate::runtime::{RunError, RunOutcome};
 
 /// Lines that were read and not looked at yet.
-const AHEAD: usize = 16;
+const READ_AHEAD_LINES: usize = 16;
 
 /// What a person says in a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TalkRequest {
+pub struct UserMessage {
     /// Names the message: who sends it again, because the connection broke, sends it with the same
     /// id, and it is heard and answered once.
     pub message_id: String,
@@ -36,48 +36,48 @@ pub struct TalkRequest {
     pub model: Option<String>,
 }
 
-/// What a kernel says in a conversation. After [`FromKernel::Done`], [`FromKernel::Failed`] and
-/// [`FromKernel::Ending`] nothing more comes.
+/// What a kernel says in a conversation. After [`ServerMessage::Done`], [`ServerMessage::Failed`] and
+/// [`ServerMessage::ShuttingDown`] nothing more comes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FromKernel {
+pub enum ServerMessage {
     /// What the conversation is about; comes first.
-    Hears(TalkRequest),
+    Accepted(UserMessage),
     /// Something happens in the run.
     RunEvent(RunEvent),
     /// Somebody's consent is wanted.
-    Ask {
+    ApprovalRequested {
         /// Names the question.
         id: u64,
         /// What it is about.
         request: ApprovalRequest,
     },
     /// A secret is wanted.
-    AskSecret {
+    SecretRequested {
         /// Names the question.
         id: u64,
         /// What it is about.
-        request: SecretAsk,
+        request: SecretPrompt,
     },
     /// A question needs no answer any more.
-    GivenUp {
+    QuestionWithdrawn {
         /// Which.
         id: u64,
     },
     /// The kernel ends. The message is kept, and the next kernel goes on with it.
-    Ending {
+    ShuttingDown {
         /// That one comes at once.
         again: bool,
     },
     /// It is answered.
     Done(RunOutcome),
     /// It will not be answered.
-    Failed(Failure),
+    Failed(MessageError),
 }
 
 /// Why a message was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct MessageError {
     /// Which part failed, in one word: `model`, `agent`, `thread`, `cancelled` and so on.
     pub what: String,
     /// How.
@@ -85,32 +85,32 @@ pub struct Failure {
     pub error: CallError,
 }
 
-impl From<RunError> for Failure {
+impl From<RunError> for MessageError {
     fn from(error: RunError) -> Self {
-        Self { what: error.word().to_owned(), error: error.into() }
+        Self { what: error.code().to_owned(), error: error.into() }
     }
 }
 
 /// What a person's end says in a conversation.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Spoken {
-    /// To [`FromKernel::Ask`].
+pub enum ClientMessage {
+    /// To [`ServerMessage::ApprovalRequested`].
     Answer {
         /// The question.
         id: u64,
         /// What was decided.
-        decision: Decision,
+        decision: ApprovalDecision,
     },
-    /// To [`FromKernel::AskSecret`].
+    /// To [`ServerMessage::SecretRequested`].
     Secret {
         /// The question.
         id: u64,
         /// The secret.
         value: String,
     },
-    /// To [`FromKernel::AskSecret`]: no.
-    NoSecret {
+    /// To [`ServerMessage::SecretRequested`]: no.
+    SecretDeclined {
         /// The question.
         id: u64,
         /// Why.
@@ -120,34 +120,34 @@ pub enum Spoken {
     Cancel,
 }
 
-impl Spoken {
-    /// What somebody said to [`FromKernel::AskSecret`].
+impl ClientMessage {
+    /// What somebody said to [`ServerMessage::SecretRequested`].
     #[must_use]
-    pub fn secret(id: u64, reply: SecretReply) -> Self {
+    pub fn from_secret_reply(id: u64, reply: SecretReply) -> Self {
         match reply {
             SecretReply::Given(value) => {
                 Self::Secret { id, value: value.expose_secret().to_owned() }
             }
-            SecretReply::Refused { reason } => Self::NoSecret { id, reason },
+            SecretReply::Refused { reason } => Self::SecretDeclined { id, reason },
         }
     }
 }
 
 /// A conversation with the kernel that runs for a home, as whoever talks to it holds it.
-pub struct Connection {
-    lines: mpsc::Receiver<io::Result<FromKernel>>,
+pub struct MessageConnection {
+    lines: mpsc::Receiver<io::Result<ServerMessage>>,
     write: OwnedWriteHalf,
 }
 
-impl Connection {
+impl MessageConnection {
     /// Sends a [`Request::Talk`] or [`Request::Attach`].
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when no kernel runs.
-    pub async fn open(path: &Path, request: &Request) -> io::Result<Self> {
+    pub async fn open(path: &Path, request: &ControlRequest) -> io::Result<Self> {
         let (read, mut write) = endpoint::connect(path).await?.into_split();
         write_line(&mut write, request).await?;
-        Ok(Self { lines: lines(read), write })
+        Ok(Self { lines: spawn_line_reader(read), write })
     }
 
     /// Waits for what the kernel says next; nothing when the connection is over. May be dropped and
@@ -155,7 +155,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection's.
-    pub async fn next(&mut self) -> io::Result<Option<FromKernel>> {
+    pub async fn next(&mut self) -> io::Result<Option<ServerMessage>> {
         self.lines.recv().await.transpose()
     }
 
@@ -163,30 +163,30 @@ impl Connection {
     ///
     /// # Errors
     /// The connection's.
-    pub async fn say(&mut self, said: &Spoken) -> io::Result<()> {
+    pub async fn send(&mut self, said: &ClientMessage) -> io::Result<()> {
         write_line(&mut self.write, said).await
     }
 }
 
 /// Serves one conversation until it is over or whoever talks has gone.
-pub(super) async fn serve(
+pub(super) async fn serve_messages(
     kernel: &Kernel,
-    request: Talked,
+    request: MessageRequest,
     read: BufReader<OwnedReadHalf>,
     mut write: OwnedWriteHalf,
 ) -> io::Result<()> {
     let conversation = match request {
-        Talked::Talk(request) => kernel.hear(request).await,
-        Talked::Attach { thread } => kernel.conversation_in(&thread),
+        MessageRequest::Talk(request) => kernel.accept_message(request).await,
+        MessageRequest::Attach { thread } => kernel.open_message_channel(&thread),
     };
     let conversation = match conversation {
         Ok(conversation) => conversation,
         Err(error) => {
-            let failure = Failure { what: "request".to_owned(), error };
-            return write_line(&mut write, &FromKernel::Failed(failure)).await;
+            let failure = MessageError { what: "request".to_owned(), error };
+            return write_line(&mut write, &ServerMessage::Failed(failure)).await;
         }
     };
-    let (mut news, mut said) = (conversation.attach(), lines::<Spoken>(read));
+    let (mut news, mut said) = (conversation.attach(), spawn_line_reader::<ClientMessage>(read));
     let limit = kernel.shared.limits.control;
     loop {
         tokio::select! {
@@ -197,7 +197,7 @@ pub(super) async fn serve(
                 None => return Ok(()),
             },
             said = said.recv() => match said.transpose()? {
-                Some(said) => conversation.answer(said),
+                Some(said) => conversation.handle_client_message(said),
                 // Whoever talked has gone; the run goes on without.
                 None => return Ok(()),
             },
@@ -206,16 +206,16 @@ pub(super) async fn serve(
 }
 
 /// The requests that begin a conversation.
-pub(super) enum Talked {
-    Talk(TalkRequest),
+pub(super) enum MessageRequest {
+    Talk(UserMessage),
     Attach { thread: String },
 }
 
 /// Reads lines, one value each, apart from whoever waits for them.
-fn lines<T: DeserializeOwned + Send + 'static>(
+fn spawn_line_reader<T: DeserializeOwned + Send + 'static>(
     read: impl AsyncRead + Unpin + Send + 'static,
 ) -> mpsc::Receiver<io::Result<T>> {
-    let (sender, lines) = mpsc::channel(AHEAD);
+    let (sender, lines) = mpsc::channel(READ_AHEAD_LINES);
     let mut read = BufReader::new(read);
     tokio::spawn(async move {
         loop {

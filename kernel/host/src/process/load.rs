@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use skillhost_contract::payload::BuildInfo;
 use skillhost_manifest::Manifest;
 
-use super::private::PrivateFolder;
-use super::{ProcessStart, process_home as process_home_of};
+use super::private::PrivateDirectory;
+use super::{ProcessSpec, process_home as process_home_of};
 use crate::approvals::{MANIFEST, read_tree};
-use crate::boot::{LoadFailure, blocking};
-use crate::discovery::FoundManifest;
+use crate::boot::{ExtensionLoadError, spawn_blocking};
+use crate::discovery::DiscoveredManifest;
 use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
-use crate::loader::{LoadTimings, hex};
-use crate::remote::Remote;
-use crate::report::Phase;
+use crate::loader::{LoadTimings, to_hex};
+use crate::remote::ExtensionBackend;
+use crate::report::LoadPhase;
 use crate::settings::Settings;
 
 /// Until a process that was told that a call is given up has to answer something.
@@ -33,52 +33,53 @@ impl Kernel {
     /// Starts a process extension in its private copy and waits until it has answered the handshake.
     pub(crate) async fn create_process(
         &self,
-        found: &FoundManifest,
+        found: &DiscoveredManifest,
         settings: &Settings,
         command: &[String],
-    ) -> Result<Instance, LoadFailure> {
+    ) -> Result<Instance, ExtensionLoadError> {
         let home = &self.shared.home;
         let limits = &self.shared.limits;
         let started = Instant::now();
         let (home_copy, found_copy) = (home.clone(), found.clone());
-        let folder = blocking(move || private_copy(&home_copy, &found_copy))
+        let folder = spawn_blocking(move || private_copy(&home_copy, &found_copy))
             .await
-            .map_err(|error| LoadFailure::call(Phase::Probe, error))??;
+            .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Probe, error))??;
         let copy_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let (word, arguments) = command.split_first().expect("a command has a program");
         let program = find_program(word, &folder.path, &path)?;
-        let start = ProcessStart {
+        let start = ProcessSpec {
             id: found.manifest.id.clone(),
             program: program.clone(),
             arguments: arguments.to_vec(),
             folder: folder.path.clone(),
             note: folder.path.with_extension("pid"),
-            environment: self.environment_of(found, settings)?,
+            environment: self.build_environment(found, settings)?,
             handshake: found.manifest.start_timeout_ms.map_or(limits.start, Duration::from_millis),
             grace: GRACE,
             stop: limits.stop,
             memory: settings.processes.memory_limit_mib.saturating_mul(1024 * 1024),
         };
         let process = self.shared.processes.start(start).await;
-        let process = process.map_err(|error| LoadFailure::call(Phase::Start, error))?;
+        let process = process
+            .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Start, error))?;
         // The manifest is what was approved, and is where authors look first.
         let version = found.manifest.version.clone().unwrap_or_else(|| process.version());
         let build = BuildInfo { package: found.manifest.id.to_string(), version };
         let timings = LoadTimings { copy_us, ..LoadTimings::default() };
-        let remote = Remote::Process { process, _folder: folder };
+        let remote = ExtensionBackend::Process { process, _folder: folder };
         Ok(Instance::new(Arc::clone(&found.manifest), build, program, timings, remote))
     }
 
     /// The whole environment of a process: little of the kernel's own, a home directory of its own,
     /// what the contract's `ExtensionInit` tells a library, and the variables and secrets that the
     /// manifest names.
-    fn environment_of(
+    fn build_environment(
         &self,
-        found: &FoundManifest,
+        found: &DiscoveredManifest,
         settings: &Settings,
-    ) -> Result<BTreeMap<String, String>, LoadFailure> {
-        let init = self.init_of(found, settings);
+    ) -> Result<BTreeMap<String, String>, ExtensionLoadError> {
+        let init = self.build_extension_init(found, settings);
         let manifest = &found.manifest;
         let process_home = self.shared.process_home.clone();
         let process_home = process_home
@@ -89,8 +90,8 @@ impl Kernel {
             (&init.data_dir, fs::create_dir_all(&init.data_dir)),
             (&cache, private(&process_home).and_then(|()| private(&cache))),
         ] {
-            created.map_err(|error| LoadFailure {
-                phase: Phase::Probe,
+            created.map_err(|error| ExtensionLoadError {
+                phase: LoadPhase::Probe,
                 reason: format!("{}: {error}", path.display()),
                 hint: "check that the home may be written to".to_owned(),
             })?;
@@ -123,14 +124,18 @@ impl Kernel {
 
 /// The private copy that a process runs in: the one that was admitted, or a new one of what an
 /// operator has put beside the shipped manifests.
-fn private_copy(home: &Home, found: &FoundManifest) -> Result<Arc<PrivateFolder>, LoadFailure> {
+fn private_copy(
+    home: &Home,
+    found: &DiscoveredManifest,
+) -> Result<Arc<PrivateDirectory>, ExtensionLoadError> {
     let manifest = &found.manifest;
     let id = &manifest.id;
-    let refused = |reason: String, hint: String| LoadFailure { phase: Phase::Probe, reason, hint };
+    let refused =
+        |reason: String, hint: String| ExtensionLoadError { phase: LoadPhase::Probe, reason, hint };
     let folder = match &found.copy {
         Some(copy) => Arc::clone(copy),
         None => {
-            let files = read_tree(found.folder())
+            let files = read_tree(found.directory())
                 .map_err(|error| refused(error.to_string(), error.hint()))?;
             let copied = files.iter().find(|file| file.path == MANIFEST);
             let copied = copied.and_then(|file| std::str::from_utf8(&file.bytes).ok());
@@ -140,13 +145,14 @@ fn private_copy(home: &Home, found: &FoundManifest) -> Result<Arc<PrivateFolder>
                 return Err(refused(reason, "try again".to_owned()));
             }
             let place = copies_of(home, manifest);
-            let copy = PrivateFolder::with_files(&files, &place)
+            let copy = PrivateDirectory::with_files(&files, &place)
                 .map_err(|error| refused(error.to_string(), error.hint()))?;
             Arc::new(copy)
         }
     };
     let actual = &folder.pin;
-    if let Some(pinned) = manifest.sha256.map(|pinned| hex(&pinned)).filter(|pin| pin != actual) {
+    if let Some(pinned) = manifest.sha256.map(|pinned| to_hex(&pinned)).filter(|pin| pin != actual)
+    {
         let reason = format!("the sha256 of its files is {actual}, the manifest pins {pinned}");
         let hint = format!("look at its files, then: skillhost ext build {id}");
         return Err(refused(reason, hint));
@@ -161,9 +167,14 @@ pub(crate) fn copies_of(home: &Home, manifest: &Manifest) -> PathBuf {
 }
 
 /// Finds the program of a command: in the folder where the word is a path, else in `PATH`.
-fn find_program(word: &str, folder: &Path, path: &std::ffi::OsStr) -> Result<PathBuf, LoadFailure> {
-    let failed =
-        |reason: String, hint: String| Err(LoadFailure { phase: Phase::Probe, reason, hint });
+fn find_program(
+    word: &str,
+    folder: &Path,
+    path: &std::ffi::OsStr,
+) -> Result<PathBuf, ExtensionLoadError> {
+    let failed = |reason: String, hint: String| {
+        Err(ExtensionLoadError { phase: LoadPhase::Probe, reason, hint })
+    };
     if word.contains('/') {
         let program = folder.join(word);
         return match is_executable(&program) {

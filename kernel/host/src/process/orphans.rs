@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::write::write_atomically;
 
 /// Notes a process that was just started.
-pub(super) fn note(path: &Path, pid: u32) -> std::io::Result<()> {
-    match started(pid) {
+pub(super) fn record_pid(path: &Path, pid: u32) -> std::io::Result<()> {
+    match process_start_time(pid) {
         // Half a number could be another process's.
         Some(started) => write_atomically(path, format!("{pid} {started}\n").as_bytes()),
         // Not to be found out on this system, or over already.
@@ -22,13 +22,13 @@ pub(super) fn note(path: &Path, pid: u32) -> std::io::Result<()> {
 }
 
 /// Kills the process that was noted, with its group, if it still runs.
-pub(super) fn end(path: &Path) {
+pub(super) fn kill_recorded(path: &Path) {
     let Ok(text) = fs::read_to_string(path) else { return };
     let mut words = text.split_whitespace();
     let (Some(pid), Some(noted)) = (words.next().and_then(|w| w.parse().ok()), words.next()) else {
         return;
     };
-    if started(pid).is_none_or(|started| started != noted) {
+    if process_start_time(pid).is_none_or(|started| started != noted) {
         return;
     }
     if let Some(group) = Pid::from_raw(pid.cast_signed()) {
@@ -39,7 +39,7 @@ pub(super) fn end(path: &Path) {
 }
 
 /// When a process was started, in the system's own ticks.
-fn started(pid: u32) -> Option<String> {
+fn process_start_time(pid: u32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program, in parentheses, may hold anything.
     let (_, rest) = text.rsplit_once(") ")?;
@@ -59,19 +59,19 @@ mod tests {
         let path = folder.path().join("note");
         let sleep = || Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let mut child = sleep();
-        note(&path, child.id()).unwrap();
+        record_pid(&path, child.id()).unwrap();
         let noted = fs::read_to_string(&path).unwrap();
         let before = format!("{} 1\n", child.id());
         fs::write(&path, before).unwrap();
-        end(&path);
+        kill_recorded(&path);
         assert_eq!(child.try_wait().unwrap(), None, "the number was another process's then");
         fs::write(&path, noted).unwrap();
-        end(&path);
+        kill_recorded(&path);
         assert_eq!(child.wait().unwrap().signal(), Some(9));
-        end(&path);
+        kill_recorded(&path);
         for nonsense in ["", "x", "1", "99999999999 1"] {
             fs::write(&path, nonsense).unwrap();
-            end(&path);
+            kill_recorded(&path);
         }
     }
 }

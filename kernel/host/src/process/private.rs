@@ -15,7 +15,7 @@ use crate::builder::PlannedFile;
 
 /// A copy of an extension's files, removed when dropped.
 #[derive(Debug)]
-pub(crate) struct PrivateFolder {
+pub(crate) struct PrivateDirectory {
     pub(crate) path: PathBuf,
     /// What a manifest may pin of them; see [`pin_digest`].
     pub(crate) pin: String,
@@ -24,7 +24,7 @@ pub(crate) struct PrivateFolder {
     _lock: File,
 }
 
-impl PrivateFolder {
+impl PrivateDirectory {
     /// Writes files to a new folder below `place`, and takes what killed kernels left there away.
     pub(crate) fn with_files(files: &[PlannedFile], place: &Path) -> Result<Self, TreeError> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -33,11 +33,11 @@ impl PrivateFolder {
         // Between a name's making and its lock nobody else may sweep.
         let alone = open(&place.join(".sweep")).map_err(failed)?;
         flock(&alone, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
-        sweep(place);
+        remove_stale(place);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}", std::process::id());
         let (path, lock_file) = (place.join(&name), place.join(format!("{name}.lock")));
-        let lock = take(&lock_file).map_err(failed)?;
+        let lock = lock_exclusive(&lock_file).map_err(failed)?;
         drop(alone);
         // What has this name and no lock is from a process with this number, long gone.
         match fs::remove_dir_all(&path) {
@@ -54,7 +54,7 @@ impl PrivateFolder {
     }
 }
 
-impl Drop for PrivateFolder {
+impl Drop for PrivateDirectory {
     fn drop(&mut self) {
         remove(&self.path, &self.lock_file);
     }
@@ -65,21 +65,21 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Takes a lock that nobody holds.
-fn take(path: &Path) -> io::Result<File> {
+fn lock_exclusive(path: &Path) -> io::Result<File> {
     let file = open(path)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
 }
 
 /// Removes each copy whose lock nobody holds.
-fn sweep(place: &Path) {
+fn remove_stale(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     let paths = entries.flatten().map(|entry| entry.path());
     for lock_file in paths.filter(|path| path.extension().is_some_and(|e| e == "lock")) {
         // Held until the copy is gone, so that nobody takes the name meanwhile.
-        if let Ok(_lock) = take(&lock_file) {
+        if let Ok(_lock) = lock_exclusive(&lock_file) {
             let path = lock_file.with_extension("");
-            super::orphans::end(&path.with_extension("pid"));
+            super::orphans::kill_recorded(&path.with_extension("pid"));
             remove(&path, &lock_file);
         }
     }
@@ -120,8 +120,8 @@ mod tests {
         fs::create_dir_all(place.join("999999-0")).unwrap();
         fs::write(place.join("999999-0.lock"), "").unwrap();
 
-        let first = PrivateFolder::with_files(&[server("one")], &place).unwrap();
-        let second = PrivateFolder::with_files(&[server("two")], &place).unwrap();
+        let first = PrivateDirectory::with_files(&[server("one")], &place).unwrap();
+        let second = PrivateDirectory::with_files(&[server("two")], &place).unwrap();
         assert_eq!(fs::read_to_string(first.path.join("server.py")).unwrap(), "one");
         assert_eq!(fs::read_to_string(second.path.join("server.py")).unwrap(), "two");
         assert_ne!(first.pin, second.pin);
@@ -130,7 +130,7 @@ mod tests {
         drop((first, second));
         assert_eq!(names(&place), Vec::<String>::new());
 
-        assert!(PrivateFolder::with_files(&[server("one"), server("one")], &place).is_err());
+        assert!(PrivateDirectory::with_files(&[server("one"), server("one")], &place).is_err());
         assert_eq!(names(&place), Vec::<String>::new(), "a failed copy leaves nothing");
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn schema_mistake(schema: &Value) -> Option<String> {
     invalid.err().map(|error| {
         let place = error.instance_path().as_str();
         let place = if place.is_empty() { "/" } else { place };
-        super::arguments::cut(&format!("`{place}`: {error}"), 300)
+        super::arguments::truncate(&format!("`{place}`: {error}"), 300)
     })
 }
 

@@ -5,7 +5,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
 use super::argument_check::ArgumentCheck;
-use crate::error::similar;
+use crate::error::suggest_similar;
 use crate::model::ModelTool;
 
 /// Mistakes that are named in one message.
@@ -17,18 +17,18 @@ const CHOICES: usize = 20;
 
 /// What a model is told about arguments that cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Repair(pub(crate) String);
+pub(crate) struct ToolArgumentsError(pub(crate) String);
 
 /// Reads arguments for a tool; the answer is the text of one JSON object. Nothing at all stands for
 /// an empty one.
 ///
 /// # Errors
-/// [`Repair`], for the model.
-pub(crate) fn check(
+/// [`ToolArgumentsError`], for the model.
+pub(crate) fn validate_arguments(
     tool: &ModelTool,
     cached: Option<&ArgumentCheck>,
     written: &str,
-) -> Result<String, Repair> {
+) -> Result<String, ToolArgumentsError> {
     let text = if written.trim().is_empty() { "{}" } else { written };
     let mistakes = match serde_json::from_str::<Value>(text) {
         Ok(value @ Value::Object(_)) => match cached.filter(|it| it.is_of(&tool.input_schema)) {
@@ -55,22 +55,22 @@ pub(crate) fn check(
     if mistakes.len() > MAX_MISTAKES {
         lines.push(format!("- and {} more", mistakes.len() - MAX_MISTAKES));
     }
-    lines.push(format!("Its schema: {}", shortened(&tool.input_schema)));
+    lines.push(format!("Its schema: {}", compact_schema(&tool.input_schema)));
     lines.push("Call it again with corrected arguments.".to_owned());
-    Err(Repair(lines.join("\n")))
+    Err(ToolArgumentsError(lines.join("\n")))
 }
 
 /// One mistake: where, what, and what was probably meant.
 pub(super) fn describe(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
     let place = error.instance_path().as_str();
-    let at = if place.is_empty() { String::new() } else { format!("`{}`: ", cut(place, 100)) };
+    let at = if place.is_empty() { String::new() } else { format!("`{}`: ", truncate(place, 100)) };
     let what = match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let properties = schema["properties"].as_object();
             let known: Vec<_> = properties.into_iter().flatten().map(|(name, _)| &**name).collect();
             let unknown = |name: &String| {
-                let name = cut(name, 100);
-                format!("there is no field `{name}`{}", meant(&name, known.iter().copied()))
+                let name = truncate(name, 100);
+                format!("there is no field `{name}`{}", did_you_mean(&name, known.iter().copied()))
             };
             unexpected.iter().map(unknown).collect::<Vec<_>>().join("; ")
         }
@@ -85,26 +85,26 @@ pub(super) fn describe(error: &jsonschema::ValidationError<'_>, schema: &Value) 
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let meant = meant(written, options.iter().filter_map(|option| option.as_str()));
-            let value = cut(&error.instance().to_string(), 100);
+            let meant = did_you_mean(written, options.iter().filter_map(|option| option.as_str()));
+            let value = truncate(&error.instance().to_string(), 100);
             format!("{value} is none of {}{more}{meant}", shown.join(", "))
         }
-        _ => cut(&error.to_string(), 300),
+        _ => truncate(&error.to_string(), 300),
     };
     format!("{at}{what}")
 }
 
 /// The nearest of the known names, as a question.
-pub(crate) fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    match similar(name, known).as_slice() {
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match suggest_similar(name, known).as_slice() {
         [] => String::new(),
         names => format!("; did you mean {}?", names.join(", ")),
     }
 }
 
 /// A schema without its prose, and not longer than it helps.
-fn shortened(schema: &Value) -> String {
-    cut(&without_prose(schema).to_string(), SCHEMA)
+fn compact_schema(schema: &Value) -> String {
+    truncate(&without_prose(schema).to_string(), SCHEMA)
 }
 
 fn without_prose(schema: &Value) -> Value {
@@ -133,7 +133,7 @@ fn without_prose(schema: &Value) -> Value {
 }
 
 /// At most so many characters, with a mark where some are missing.
-pub(crate) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn truncate(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -174,13 +174,13 @@ mod tests {
     fn wrong(written: &str, mistakes: &str) {
         let expected =
             format!("`read` was not called: its arguments are wrong.\n{mistakes}\n{SCHEMA_LINE}");
-        assert_eq!(check(&tool(), None, written), Err(Repair(expected)));
+        assert_eq!(validate_arguments(&tool(), None, written), Err(ToolArgumentsError(expected)));
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_place_and_what_was_meant() {
         assert_eq!(
-            check(&tool(), None, " {\"skill_id\": \"greet\"}"),
+            validate_arguments(&tool(), None, " {\"skill_id\": \"greet\"}"),
             Ok(" {\"skill_id\": \"greet\"}".into())
         );
         wrong("", "- the field `skill_id` is missing");
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_schema_that_is_none_stops_no_call() {
         let tool = ModelTool { input_schema: json!({"type": 7}), ..tool() };
-        assert_eq!(check(&tool, None, "{}"), Ok("{}".into()));
+        assert_eq!(validate_arguments(&tool, None, "{}"), Ok("{}".into()));
     }
 
     #[test]
@@ -215,7 +215,8 @@ mod tests {
         let many: Vec<_> = (0..500).map(|n| format!("skill-{n}")).collect();
         let schema = json!({"properties": {"id": {"enum": many}}});
         let tool = ModelTool { input_schema: schema, ..tool() };
-        let Repair(text) = check(&tool, None, r#"{"id": "skill-500"}"#).unwrap_err();
+        let ToolArgumentsError(text) =
+            validate_arguments(&tool, None, r#"{"id": "skill-500"}"#).unwrap_err();
         assert!(text.contains("\"skill-19\" and 480 more; did you mean skill-50, "), "{text}");
         assert!(text.len() < 1_500, "{text}");
     }

@@ -1,36 +1,36 @@
 //! How the model is asked: within its window, once more if it says nothing.
 
 use super::RunError;
-use super::calls::with_distinct_ids;
+use super::calls::deduplicate_call_ids;
 use super::compaction;
-use super::run::{Run, Turn};
+use super::run::{AgentRun, TurnContext};
 use crate::channel::RunEvent;
 use crate::context_chain::SEPARATOR;
 use crate::foreign_text::{new_nonce, nonce_statement, nonces};
-use crate::model::{Message, ModelErrorKind, ModelReply, ModelRequest, Piece, StopReason};
-use crate::thread::LEFT_OUT;
+use crate::model::{Message, ModelErrorKind, ModelReply, ModelRequest, ReplyChunk, StopReason};
+use crate::thread::ELIDED_RESULT;
 use crate::transcript::RunEntry;
 
 /// What the model is told once when it says nothing. Not kept in the thread.
 const ASK_AGAIN: &str = "(Your last reply was empty. Answer, or call a tool.)";
 
-impl Run<'_> {
+impl AgentRun<'_> {
     /// Asks the model, and once more if it says nothing.
-    pub(super) async fn answer_of_the_model(
+    pub(super) async fn request_reply(
         &mut self,
-        turn: &Turn,
+        turn: &TurnContext,
     ) -> Result<ModelReply, RunError> {
         for again in [false, true] {
-            let reply = self.ask_within_the_window(turn, again).await?;
+            let reply = self.request_with_compaction(turn, again).await?;
             match reply.stop {
                 StopReason::Length => {
-                    self.note(format!(
+                    self.note_once(format!(
                         "the reply to request {} was cut off: it is too long",
                         turn.number
                     ));
                 }
                 StopReason::Filtered => {
-                    self.note(format!(
+                    self.note_once(format!(
                         "the provider held the reply to request {} back",
                         turn.number
                     ));
@@ -38,36 +38,38 @@ impl Run<'_> {
                 StopReason::End => {}
             }
             if !reply.calls.is_empty() || !reply.text.trim().is_empty() {
-                return Ok(ModelReply { calls: with_distinct_ids(reply.calls), ..reply });
+                return Ok(ModelReply { calls: deduplicate_call_ids(reply.calls), ..reply });
             }
             if again {
                 let (model, only_reasoning) = (self.model_name(), reply.only_reasoning);
-                return Err(RunError::NothingSaid { model, only_reasoning });
+                return Err(RunError::EmptyReply { model, only_reasoning });
             }
         }
         unreachable!("the second reply was returned or refused")
     }
 
     /// Asks the model; where the conversation does not fit into its window, older messages go first.
-    async fn ask_within_the_window(
+    async fn request_with_compaction(
         &mut self,
-        turn: &Turn,
+        turn: &TurnContext,
         again: bool,
     ) -> Result<ModelReply, RunError> {
-        let window = self.model.facts().context_window;
+        let window = self.model.metadata().context_window;
         loop {
-            let request = self.request(turn, again);
+            let request = self.build_request(turn, again);
             let tokens = compaction::request_tokens(&request);
-            if !compaction::fits(&request, window) && self.make_room(turn, tokens).await? {
+            if !compaction::fits_window(&request, window)
+                && self.compact_history(turn, tokens).await?
+            {
                 continue;
             }
-            let overflow = RunError::Overflow { model: self.model_name(), tokens };
+            let overflow = RunError::ContextOverflow { model: self.model_name(), tokens };
             if window.is_some_and(|window| tokens > u64::from(window)) {
                 return Err(overflow);
             }
-            match self.ask(turn.number, &request, true).await {
+            match self.send_request(turn.number, &request, true).await {
                 Err(RunError::Model(error)) if error.kind == ModelErrorKind::TooLong => {
-                    if !self.make_room(turn, tokens).await? {
+                    if !self.compact_history(turn, tokens).await? {
                         return Err(overflow);
                     }
                 }
@@ -76,9 +78,9 @@ impl Run<'_> {
         }
     }
 
-    fn request(&self, turn: &Turn, again: bool) -> ModelRequest {
-        let settings = self.agent.settings();
-        let section = self.skills.section(self.thread);
+    fn build_request(&self, turn: &TurnContext, again: bool) -> ModelRequest {
+        let settings = self.agent.agent_manifest();
+        let section = self.skills.render_section(self.thread);
         let statement = self.nonce_statement();
         let parts: Vec<_> = [Some(turn.system.as_str()), section.as_deref(), statement.as_deref()]
             .into_iter()
@@ -111,7 +113,7 @@ impl Run<'_> {
 
     /// One request, recorded and paid for, and given up when the run has to end. Whoever listens
     /// hears the reply as it comes, if it is `aloud`.
-    async fn ask(
+    async fn send_request(
         &mut self,
         number: u32,
         request: &ModelRequest,
@@ -130,66 +132,72 @@ impl Run<'_> {
                 return;
             }
             let agent_id = reporter.agent_id();
-            reporter.tell(&match piece {
-                Piece::Text(text) => RunEvent::Text { agent_id, text },
-                Piece::Restart { reason } => RunEvent::Restart { agent_id, reason },
+            reporter.emit(&match piece {
+                ReplyChunk::Text(text) => RunEvent::Text { agent_id, text },
+                ReplyChunk::ReplyRestarted { reason } => {
+                    RunEvent::ReplyRestarted { agent_id, reason }
+                }
             });
         };
-        let reply = self.unless_over(self.model.stream(request, &mut on_piece)).await??;
-        self.pay(number, &reply);
+        let reply = self.cancellable(self.model.stream(request, &mut on_piece)).await??;
+        self.record_usage(number, &reply);
         Ok(reply)
     }
 
     /// What a reply used up counts, whatever it says.
-    fn pay(&mut self, number: u32, reply: &ModelReply) {
-        let (facts, usage) = (self.model.facts(), reply.usage);
-        let cost = facts.price.map(|price| price.of(&usage));
+    fn record_usage(&mut self, number: u32, reply: &ModelReply) {
+        let (facts, usage) = (self.model.metadata(), reply.usage);
+        let cost = facts.price.map(|price| price.cost_of(&usage));
         let (agent_id, model) = (self.session.reporter.agent_id(), facts.name.clone());
         self.spent.usage += usage;
         self.spent.cost =
             cost.map(|cost| self.spent.cost.unwrap_or_default() + cost).or(self.spent.cost);
-        self.session.budget.spend(&usage);
+        self.session.budget.record_usage(&usage);
         self.session.reporter.record(&RunEntry::Reply { turn: number, reply: reply.clone(), cost });
-        self.session.reporter.tell(&RunEvent::Used { agent_id, model, usage });
+        self.session.reporter.emit(&RunEvent::UsageReported { agent_id, model, usage });
     }
 
     /// Replaces older messages by a summary that the same model makes; where that fails, leaves the
     /// older answers of tools out. Says whether anything has gone.
-    async fn make_room(&mut self, turn: &Turn, before: u64) -> Result<bool, RunError> {
-        let window = self.model.facts().context_window;
+    async fn compact_history(&mut self, turn: &TurnContext, before: u64) -> Result<bool, RunError> {
+        let window = self.model.metadata().context_window;
         let messages = self.thread.messages();
-        let Some(until) = compaction::cut_at(messages, compaction::room(messages, window)) else {
+        let Some(until) =
+            compaction::find_cut(messages, compaction::retained_tokens(messages, window))
+        else {
             return Ok(false);
         };
         let (older, newer) = messages.split_at(until);
-        let parameters = self.agent.settings().parameters.clone();
+        let parameters = self.agent.agent_manifest().parameters.clone();
         let nonce = new_nonce();
-        let question = compaction::question(older, window, parameters, &nonce);
+        let question = compaction::summary_request(older, window, parameters, &nonce);
         let (older, newer) = (older.to_vec(), newer.to_vec());
-        let summary = match self.ask(turn.number, &question, false).await {
-            Ok(reply) => compaction::summary(&reply, &older, &newer, &nonce),
+        let summary = match self.send_request(turn.number, &question, false).await {
+            Ok(reply) => compaction::format_summary(&reply, &older, &newer, &nonce),
             Err(RunError::Model(error)) => {
-                self.note(format!("no summary was made: {error}"));
+                self.note_once(format!("no summary was made: {error}"));
                 None
             }
             Err(error) => return Err(error),
         };
         match summary {
             Some(summary) => self.thread.compact(summary, until)?,
-            None if older.iter().any(has_an_answer) => self.thread.leave_out(until)?,
+            None if older.iter().any(is_elidable_result) => {
+                self.thread.elide_tool_results(until)?
+            }
             None => return Ok(false),
         }
-        let after = compaction::request_tokens(&self.request(turn, false));
+        let after = compaction::request_tokens(&self.build_request(turn, false));
         self.session.reporter.record(&RunEntry::Compacted { messages: until, before, after });
         let short = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         let (agent_id, messages) = (self.session.reporter.agent_id(), until);
         let (before, after) = (short(before), short(after));
-        self.session.reporter.tell(&RunEvent::Compacted { agent_id, messages, before, after });
+        self.session.reporter.emit(&RunEvent::Compacted { agent_id, messages, before, after });
         Ok(true)
     }
 }
 
 /// Whether a message is a tool's answer that could be left out.
-fn has_an_answer(message: &Message) -> bool {
-    matches!(message, Message::Tool { text, .. } if text != LEFT_OUT)
+fn is_elidable_result(message: &Message) -> bool {
+    matches!(message, Message::Tool { text, .. } if text != ELIDED_RESULT)
 }

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use skillhost_manifest::AgentLimits;
 use tokio::time::Instant;
 
-use crate::model::Usage;
+use crate::model::TokenUsage;
 
 /// The limit that ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what", content = "limit")]
-pub enum Exhausted {
+pub enum ExhaustedLimit {
     /// Requests to the model: `max_turns`.
     Turns(u32),
     /// Tokens, sent and received: `max_tokens_per_invocation`.
@@ -24,17 +24,17 @@ pub enum Exhausted {
 
 /// The budget of one run. What it uses up counts for the run that gave it its task, too.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RunBudget {
     max_turns: u32,
     max_tokens: Option<u64>,
     /// When time is up, and the milliseconds there were.
     deadline: Option<(Instant, u64)>,
     turns: AtomicU32,
     tokens: AtomicU64,
-    parent: Option<Arc<Budget>>,
+    parent: Option<Arc<RunBudget>>,
 }
 
-impl Budget {
+impl RunBudget {
     /// A budget as the manifest has it; `max_turns` holds where that names none.
     pub(crate) fn new(
         limits: &AgentLimits,
@@ -55,70 +55,70 @@ impl Budget {
     }
 
     /// The same budget with an end of its own, where that comes earlier.
-    pub(crate) fn until(mut self, now: Instant, limit_ms: Option<u64>) -> Self {
+    pub(crate) fn with_deadline(mut self, now: Instant, limit_ms: Option<u64>) -> Self {
         let own = limit_ms.map(|ms| (now + Duration::from_millis(ms), ms));
         self.deadline = own.into_iter().chain(self.deadline).min_by_key(|(at, _)| *at);
         self
     }
 
     /// Counts a turn, if there is still room for one.
-    pub(crate) fn take_turn(&self, now: Instant) -> Result<u32, Exhausted> {
-        self.check(now)?;
+    pub(crate) fn start_turn(&self, now: Instant) -> Result<u32, ExhaustedLimit> {
+        self.check_limits(now)?;
         Ok(self.turns.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Counts what a request used up, here and in every run above.
-    pub(crate) fn spend(&self, usage: &Usage) {
+    pub(crate) fn record_usage(&self, usage: &TokenUsage) {
         self.tokens.fetch_add(usage.input.saturating_add(usage.output), Ordering::Relaxed);
         if let Some(parent) = &self.parent {
-            parent.spend(usage);
+            parent.record_usage(usage);
         }
     }
 
     /// Says what is used up.
-    pub(crate) fn check(&self, now: Instant) -> Result<(), Exhausted> {
+    pub(crate) fn check_limits(&self, now: Instant) -> Result<(), ExhaustedLimit> {
         if self.turns.load(Ordering::Relaxed) >= self.max_turns {
-            return Err(Exhausted::Turns(self.max_turns));
+            return Err(ExhaustedLimit::Turns(self.max_turns));
         }
         self.check_shared(now)
     }
 
-    /// As [`Budget::check`] for what runs share; turns are each run's own.
-    fn check_shared(&self, now: Instant) -> Result<(), Exhausted> {
+    /// As [`RunBudget::check_limits`] for what runs share; turns are each run's own.
+    fn check_shared(&self, now: Instant) -> Result<(), ExhaustedLimit> {
         if let Some(max) = self.max_tokens.filter(|max| self.tokens.load(Ordering::Relaxed) >= *max)
         {
-            return Err(Exhausted::Tokens(max));
+            return Err(ExhaustedLimit::Tokens(max));
         }
         if let Some((_, ms)) = self.deadline.filter(|(at, _)| *at <= now) {
-            return Err(Exhausted::Time(ms));
+            return Err(ExhaustedLimit::Time(ms));
         }
         self.parent.as_ref().map_or(Ok(()), |parent| parent.check_shared(now))
     }
 
     /// Ends when time is up; never, where there is no limit.
-    pub(crate) async fn time_is_up(&self) -> Exhausted {
+    pub(crate) async fn wait_for_deadline(&self) -> ExhaustedLimit {
         match self.deadline {
             Some((at, ms)) => {
                 tokio::time::sleep_until(at).await;
-                Exhausted::Time(ms)
+                ExhaustedLimit::Time(ms)
             }
             None => std::future::pending().await,
         }
     }
 
     /// Milliseconds that are left.
-    pub(crate) fn left_ms(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn remaining_ms(&self, now: Instant) -> Option<u64> {
         let left = self.deadline?.0.saturating_duration_since(now);
         Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Requests so far.
-    pub(crate) fn turns(&self) -> u32 {
+    pub(crate) fn turn_count(&self) -> u32 {
         self.turns.load(Ordering::Relaxed)
     }
 }
 
-impl std::fmt::Display for Exhausted {
+impl std::fmt::Display for ExhaustedLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Turns(limit) => write!(f, "{limit} turns"),
@@ -128,7 +128,7 @@ impl std::fmt::Display for Exhausted {
     }
 }
 
-impl Exhausted {
+impl ExhaustedLimit {
     /// The field of the manifest that sets it.
     #[must_use]
     pub fn field(&self) -> &'static str {
@@ -144,8 +144,8 @@ impl Exhausted {
 mod tests {
     use super::*;
 
-    fn used(input: u64, output: u64) -> Usage {
-        Usage { input, output, ..Usage::default() }
+    fn used(input: u64, output: u64) -> TokenUsage {
+        TokenUsage { input, output, ..TokenUsage::default() }
     }
 
     #[test]
@@ -156,30 +156,33 @@ mod tests {
             max_tokens_per_invocation: Some(100),
             time_budget_ms: Some(50),
         };
-        let budget = Budget::new(&limits, 9, now, None);
-        assert_eq!((budget.take_turn(now), budget.take_turn(now)), (Ok(1), Ok(2)));
-        assert_eq!(budget.take_turn(now), Err(Exhausted::Turns(2)));
+        let budget = RunBudget::new(&limits, 9, now, None);
+        assert_eq!((budget.start_turn(now), budget.start_turn(now)), (Ok(1), Ok(2)));
+        assert_eq!(budget.start_turn(now), Err(ExhaustedLimit::Turns(2)));
 
-        let budget = Budget::new(&limits, 9, now, None);
-        budget.spend(&used(60, 39));
-        assert_eq!(budget.check(now), Ok(()));
-        budget.spend(&used(0, 1));
-        assert_eq!(budget.check(now), Err(Exhausted::Tokens(100)));
+        let budget = RunBudget::new(&limits, 9, now, None);
+        budget.record_usage(&used(60, 39));
+        assert_eq!(budget.check_limits(now), Ok(()));
+        budget.record_usage(&used(0, 1));
+        assert_eq!(budget.check_limits(now), Err(ExhaustedLimit::Tokens(100)));
 
-        let budget = Budget::new(&limits, 9, now, None);
+        let budget = RunBudget::new(&limits, 9, now, None);
         let later = |ms| now + Duration::from_millis(ms);
-        assert_eq!((budget.check(later(49)), budget.left_ms(later(49))), (Ok(()), Some(1)));
-        assert_eq!(budget.check(later(50)), Err(Exhausted::Time(50)));
+        assert_eq!(
+            (budget.check_limits(later(49)), budget.remaining_ms(later(49))),
+            (Ok(()), Some(1))
+        );
+        assert_eq!(budget.check_limits(later(50)), Err(ExhaustedLimit::Time(50)));
     }
 
     #[test]
     fn a_run_without_limits_still_has_an_end() {
         let now = Instant::now();
-        let budget = Budget::new(&AgentLimits::default(), 1, now, None);
-        budget.spend(&used(u64::MAX, 0));
-        assert_eq!(budget.take_turn(now), Ok(1));
-        assert_eq!(budget.take_turn(now), Err(Exhausted::Turns(1)));
-        assert_eq!(budget.left_ms(now), None);
+        let budget = RunBudget::new(&AgentLimits::default(), 1, now, None);
+        budget.record_usage(&used(u64::MAX, 0));
+        assert_eq!(budget.start_turn(now), Ok(1));
+        assert_eq!(budget.start_turn(now), Err(ExhaustedLimit::Turns(1)));
+        assert_eq!(budget.remaining_ms(now), None);
     }
 
     #[test]
@@ -190,12 +193,12 @@ mod tests {
             max_tokens_per_invocation: Some(10),
             time_budget_ms: Some(20),
         };
-        let parent = Arc::new(Budget::new(&limits, 9, now, None));
-        parent.take_turn(now).unwrap();
-        let child = Budget::new(&AgentLimits::default(), 9, now, Some(Arc::clone(&parent)));
-        assert_eq!((child.take_turn(now), child.left_ms(now)), (Ok(1), Some(20)));
-        child.spend(&used(5, 5));
-        assert_eq!(child.check(now), Err(Exhausted::Tokens(10)));
-        assert_eq!(parent.check_shared(now), Err(Exhausted::Tokens(10)));
+        let parent = Arc::new(RunBudget::new(&limits, 9, now, None));
+        parent.start_turn(now).unwrap();
+        let child = RunBudget::new(&AgentLimits::default(), 9, now, Some(Arc::clone(&parent)));
+        assert_eq!((child.start_turn(now), child.remaining_ms(now)), (Ok(1), Some(20)));
+        child.record_usage(&used(5, 5));
+        assert_eq!(child.check_limits(now), Err(ExhaustedLimit::Tokens(10)));
+        assert_eq!(parent.check_shared(now), Err(ExhaustedLimit::Tokens(10)));
     }
 }

@@ -8,23 +8,23 @@ use skillhost_contract::payload::{
 use skillhost_manifest::{ExtensionDependency, ExtensionId, Manifest};
 
 use crate::approvals::{ApprovalSurface, Approver};
-use crate::builder::{BuildPlan, BuildPreview, Built, Candidate, RolledBack};
+use crate::builder::{BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, RollbackOutcome};
 use crate::discovery::{self, find_in_sandbox};
-use crate::error::{CallError, KernelError, similar};
+use crate::error::{CallError, KernelError, suggest_similar};
 use crate::events::topic;
-use crate::kernel::{Kernel, State};
-use crate::tools::ToolProblem;
+use crate::kernel::{Kernel, KernelState};
+use crate::tools::ToolError;
 
 /// The tool's name.
 pub(crate) const NAME: &str = "build_extension";
 
 #[derive(Deserialize)]
-struct Wanted {
+struct BuildExtensionArgs {
     id: String,
 }
 
 /// The tool, as models see it.
-pub(super) fn spec() -> ToolSpec {
+pub(super) fn tool_spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
         description:
@@ -52,15 +52,15 @@ pub(super) fn spec() -> ToolSpec {
 
 impl Kernel {
     /// What a call of the tool would build; refused here is refused before anybody is asked.
-    pub(super) async fn plan_of_call(&self, arguments: &str) -> Result<BuildPlan, CallError> {
-        let Wanted { id } = serde_json::from_str(arguments).map_err(|error| {
+    pub(super) async fn plan_from_args(&self, arguments: &str) -> Result<BuildPlan, CallError> {
+        let BuildExtensionArgs { id } = serde_json::from_str(arguments).map_err(|error| {
             CallError::new(ErrorKind::InvalidArgument, format!("arguments: {error}"))
         })?;
         self.plan_build(&id).await
     }
 
     /// Builds what somebody has agreed to.
-    pub(super) async fn build_for(
+    pub(super) async fn build_for_agent(
         &self,
         context: &CallContext,
         plan: BuildPlan,
@@ -120,10 +120,10 @@ impl Kernel {
         id: &str,
         sha256: &str,
         surface: ApprovalSurface,
-    ) -> Result<Built, KernelError> {
+    ) -> Result<BuildOutcome, KernelError> {
         let plan = self.plan_build(id).await?;
         if plan.sha256 != sha256 {
-            return Err(changed(&plan.manifest.id).into());
+            return Err(files_changed_error(&plan.manifest.id).into());
         }
         Ok(self.build_planned(&plan, &Approver::operator(surface)).await?)
     }
@@ -133,14 +133,14 @@ impl Kernel {
     /// # Errors
     /// [`ErrorKind::NotFound`] where there is none; [`KernelError::NotReloaded`] when it does not
     /// load any more, in which case the present one stays in place.
-    pub async fn roll_back_extension(&self, id: &str) -> Result<RolledBack, KernelError> {
-        let id = self.own_extension(id)?;
+    pub async fn rollback_extension(&self, id: &str) -> Result<RollbackOutcome, KernelError> {
+        let id = self.find_sandbox_extension(id)?;
         let builder = &self.shared.builder;
         let operator = Approver::operator(ApprovalSurface::CommandLine);
-        let mut done = builder.roll_back(&id, &operator).await?;
+        let mut done = builder.rollback(&id, &operator).await?;
         if done.approved && self.is_loaded(&id) {
             if let Err(error) = self.reload(id.as_str()).await {
-                builder.roll_back(&id, &operator).await?;
+                builder.rollback(&id, &operator).await?;
                 return Err(error);
             }
             done.active = true;
@@ -149,8 +149,8 @@ impl Kernel {
     }
 
     async fn plan_build(&self, id: &str) -> Result<BuildPlan, CallError> {
-        let id = self.own_extension(id)?;
-        let plan = self.shared.builder.inspect(&id).await?;
+        let id = self.find_sandbox_extension(id)?;
+        let plan = self.shared.builder.plan_build(&id).await?;
         self.check_dependencies(&plan.manifest)?;
         Ok(plan)
     }
@@ -159,7 +159,7 @@ impl Kernel {
     fn check_dependencies(&self, manifest: &Manifest) -> Result<(), CallError> {
         let shadowing = &self.shared.settings.load().allow_shadowing;
         let installation = self.shared.installation.as_ref();
-        let found = discovery::discover(&self.shared.home, installation, shadowing);
+        let found = discovery::discover_manifests(&self.shared.home, installation, shadowing);
         let mut needed = manifest.depends_on.iter().filter(|needed| !needed.optional);
         // One that waits for its approval may be approved after this one.
         let known = |id| found.manifests.contains_key(id) || found.unapproved.contains_key(id);
@@ -168,7 +168,7 @@ impl Kernel {
         let message =
             format!("manifest.yaml:{line}:{column}: depends_on: extension `{id}` not found");
         let known = found.manifests.keys().chain(found.unapproved.keys());
-        let names = similar(id.as_str(), known.map(ExtensionId::as_str));
+        let names = suggest_similar(id.as_str(), known.map(ExtensionId::as_str));
         let hint = match names.as_slice() {
             [] => "install it first, or take it out of depends_on".to_owned(),
             names => format!("did you mean {}?", names.join(", ")),
@@ -177,7 +177,7 @@ impl Kernel {
     }
 
     /// The id of an extension whose manifest lies in `sandbox/extensions`, approved or not.
-    fn own_extension(&self, id: &str) -> Result<ExtensionId, CallError> {
+    fn find_sandbox_extension(&self, id: &str) -> Result<ExtensionId, CallError> {
         let shadowing = &self.shared.settings.load().allow_shadowing;
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
         let found = find_in_sandbox(home, installation, shadowing, id)?;
@@ -188,20 +188,20 @@ impl Kernel {
         &self,
         plan: &BuildPlan,
         approver: &Approver,
-    ) -> Result<Built, CallError> {
+    ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
         let events = &self.shared.events;
         match self.build_and_install(plan, approver).await {
             Ok(built) => {
-                let Built { sha256, tools, .. } = &built;
+                let BuildOutcome { sha256, tools, .. } = &built;
                 let payload = json!({ "id": id.as_str(), "sha256": sha256, "tools": tools });
-                events.publish_own(topic::BUILT, &payload).await;
+                events.publish_kernel_event(topic::BUILT, &payload).await;
                 Ok(built)
             }
             Err(error) => {
                 let reason = error.message.lines().next().unwrap_or_default();
                 let payload = json!({ "id": id.as_str(), "reason": reason });
-                events.publish_own(topic::BUILD_FAILED, &payload).await;
+                events.publish_kernel_event(topic::BUILD_FAILED, &payload).await;
                 Err(error)
             }
         }
@@ -211,42 +211,42 @@ impl Kernel {
         &self,
         plan: &BuildPlan,
         approver: &Approver,
-    ) -> Result<Built, CallError> {
+    ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
         let builder = &self.shared.builder;
         // Between the question and its answer time has passed.
-        if builder.inspect(id).await?.sha256 != plan.sha256 {
-            return Err(changed(id));
+        if builder.plan_build(id).await?.sha256 != plan.sha256 {
+            return Err(files_changed_error(id));
         }
-        let made = builder.make(plan).await?;
+        let made = builder.build(plan).await?;
         self.check_tools_are_free(id, &made)?;
         // From here on it is done to the end, also when whoever waits for it goes away.
         let (kernel, plan, approver) = (self.clone(), plan.clone(), approver.clone());
         let installing =
-            tokio::spawn(async move { kernel.take_into_use(&plan, made, &approver).await });
+            tokio::spawn(async move { kernel.install_and_activate(&plan, made, &approver).await });
         installing.await.map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))?
     }
 
-    async fn take_into_use(
+    async fn install_and_activate(
         &self,
         plan: &BuildPlan,
-        made: Candidate,
+        made: BuildCandidate,
         approver: &Approver,
-    ) -> Result<Built, CallError> {
+    ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
         let builder = &self.shared.builder;
         builder.install(plan, &made, approver).await?;
         let active = self.is_loaded(id);
         if active && let Err(error) = self.reload(id.as_str()).await {
             // What this kernel refuses, the next one would refuse too.
-            let back = builder.roll_back(id, approver).await;
+            let back = builder.rollback(id, approver).await;
             let error = CallError::from(error);
             return Err(match back {
-                Ok(_) => error.with_more("the build before is in place again"),
-                Err(_) => error.with_more("the new build stays in place"),
+                Ok(_) => error.with_extra_hint("the build before is in place again"),
+                Err(_) => error.with_extra_hint("the new build stays in place"),
             });
         }
-        Ok(Built {
+        Ok(BuildOutcome {
             id: id.clone(),
             version: made.version,
             sha256: made.sha256,
@@ -256,15 +256,19 @@ impl Kernel {
         })
     }
 
-    fn check_tools_are_free(&self, id: &ExtensionId, made: &Candidate) -> Result<(), CallError> {
-        let mut state = State::clone(&self.shared.state.load());
+    fn check_tools_are_free(
+        &self,
+        id: &ExtensionId,
+        made: &BuildCandidate,
+    ) -> Result<(), CallError> {
+        let mut state = KernelState::clone(&self.shared.state.load());
         state.tools.remove(id);
         let free = state.check_names(id, &made.tools);
         free.and_then(|()| state.tools.try_add(id, &made.tools)).map_err(|problems| {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             CallError::new(ErrorKind::Conflict, lines.join("\n"))
-                .with_hint(ToolProblem::hints(&problems))
-                .with_more("nothing was installed")
+                .with_hint(ToolError::hints(&problems))
+                .with_extra_hint("nothing was installed")
         })
     }
 
@@ -273,7 +277,7 @@ impl Kernel {
     }
 }
 
-fn changed(id: &ExtensionId) -> CallError {
+fn files_changed_error(id: &ExtensionId) -> CallError {
     CallError::new(
         ErrorKind::Conflict,
         format!("the files of `{id}` are not those that were shown any more"),

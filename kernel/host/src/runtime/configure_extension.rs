@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use skillhost_contract::payload::{ApprovalPolicy, ErrorKind, ToolSpec};
 
 use super::kernel_tools;
-use crate::discovery::discover;
-use crate::error::{CallError, KernelError, similar};
+use crate::discovery::discover_manifests;
+use crate::error::{CallError, KernelError, suggest_similar};
 use crate::kernel::Kernel;
 use crate::settings::configured;
 
@@ -15,10 +15,10 @@ pub(super) const NAME: &str = "configure_extension";
 /// Bytes that the configuration of one extension may have.
 const LARGEST: usize = 64 * 1024;
 
-pub(super) fn spec() -> ToolSpec {
+pub(super) fn tool_spec() -> ToolSpec {
     ToolSpec {
         needs_approval: ApprovalPolicy::Always,
-        ..kernel_tools::spec(
+        ..kernel_tools::new_spec(
             NAME,
             "Sets keys of an extension's `config` and has it loaded again with them. Asks a person \
              first. What the operator's settings say cannot be changed. When the extension does not \
@@ -45,7 +45,7 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct ConfigureExtensionArgs {
     id: String,
     values: Map<String, Value>,
 }
@@ -54,12 +54,12 @@ impl Kernel {
     /// Writes the layer, reloads, and takes it back where the new build is refused.
     pub(super) async fn configure_extension(
         &self,
-        Wanted { id, values }: Wanted,
+        ConfigureExtensionArgs { id, values }: ConfigureExtensionArgs,
     ) -> Result<String, CallError> {
         let _alone = self.shared.configuring.lock().await;
         self.check_configurable(&id, &values)?;
-        let path = configured::file_of(self.shared.home.root());
-        let before = configured::read(&path).map_err(|error| {
+        let path = configured::overrides_path(self.shared.home.root());
+        let before = configured::load(&path).map_err(|error| {
             CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
         })?;
         let mut after = before.clone();
@@ -82,15 +82,15 @@ impl Kernel {
         let unwritable = |error: std::io::Error| {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
         };
-        configured::write(&path, &after).map_err(unwritable)?;
+        configured::store(&path, &after).map_err(unwritable)?;
         if !self.shared.state.load().instances.contains_key(id.as_str()) {
             return Ok(format!("`{id}` is configured. It is not loaded; restart the kernel."));
         }
         match self.reload(&id).await {
             Ok(_) => Ok(format!("`{id}` is loaded again with the new configuration.")),
             Err(error) => {
-                configured::write(&path, &before).map_err(unwritable)?;
-                Err(refused(error))
+                configured::store(&path, &before).map_err(unwritable)?;
+                Err(rejected_config_error(error))
             }
         }
     }
@@ -99,11 +99,11 @@ impl Kernel {
     fn check_configurable(&self, id: &str, values: &Map<String, Value>) -> Result<(), CallError> {
         let settings = self.shared.settings.load();
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
-        let found = discover(home, installation, &settings.allow_shadowing);
+        let found = discover_manifests(home, installation, &settings.allow_shadowing);
         let known = found.manifests.get(id).or_else(|| found.unapproved.get(id));
         let Some(manifest) = known.map(|found| &found.manifest) else {
-            let similar = similar(id, found.manifests.keys().map(|id| id.as_str()));
-            let (what, id) = ("extension", super::arguments::cut(id, 100));
+            let similar = suggest_similar(id, found.manifests.keys().map(|id| id.as_str()));
+            let (what, id) = ("extension", super::arguments::truncate(id, 100));
             return Err(KernelError::NotFound { what, id, similar }.into());
         };
         if manifest.agent().is_some() {
@@ -126,7 +126,7 @@ impl Kernel {
     }
 }
 
-fn refused(error: KernelError) -> CallError {
+fn rejected_config_error(error: KernelError) -> CallError {
     let CallError { kind, message, hint } = CallError::from(error);
     let message = format!("{message}\nThe configuration is what it was.");
     CallError { kind, message, hint }

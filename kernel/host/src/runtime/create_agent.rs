@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::{CallContext, ErrorKind};
 use skillhost_manifest::{ExtensionId, Manifest};
 
-use super::arguments::meant;
-use super::session::Session;
+use super::arguments::did_you_mean;
+use super::session::RunSession;
 use crate::agents::Agent;
 use crate::approvals::{
     ApprovalDetails, ApprovalRecord, Approvals, Approver, MANIFEST, approval_details,
 };
 use crate::boot::RESERVED;
 use crate::builder::PlannedFile;
-use crate::discovery::FoundManifest;
+use crate::discovery::DiscoveredManifest;
 use crate::error::CallError;
-use crate::kernel::{Kernel, State};
-use crate::process::{PrivateFolder, copies_of};
+use crate::kernel::{Kernel, KernelState};
+use crate::process::{PrivateDirectory, copies_of};
 use crate::report::{LoadReport, LoadedAgent};
 use crate::write::write_atomically;
 
 /// The agent that is wanted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewAgent {
+pub(super) struct CreateAgentArgs {
     id: String,
     name: String,
     description: String,
@@ -39,17 +39,17 @@ pub(super) struct NewAgent {
 }
 
 #[derive(Serialize)]
-struct ManifestText<'a> {
+struct AgentManifestYaml<'a> {
     id: &'a str,
     name: &'a str,
     description: &'a str,
-    agent: AgentText<'a>,
+    agent: AgentSectionYaml<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     depends_on: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct AgentText<'a> {
+struct AgentSectionYaml<'a> {
     instructions: &'a str,
     uses_tools: &'a [String],
     uses_skills: &'a [String],
@@ -68,12 +68,13 @@ impl Kernel {
     /// Checks a new agent before anybody is asked about it; writes nothing.
     pub(super) async fn plan_agent(
         &self,
-        session: &Session,
+        session: &RunSession,
         context: &CallContext,
-        new: NewAgent,
+        new: CreateAgentArgs,
     ) -> Result<AgentPlan, CallError> {
-        let id = ExtensionId::new(&new.id).map_err(|error| invalid(error.to_string()))?;
-        let creator = self.agent(session.agent.as_str()).await?;
+        let id =
+            ExtensionId::new(&new.id).map_err(|error| invalid_agent_error(error.to_string()))?;
+        let creator = self.refresh_agent(session.agent.as_str()).await?;
         self.check_tools(&creator, context, &new.uses_tools).await?;
         let state = self.shared.state.load_full();
         self.check_free(&state, &id)?;
@@ -82,16 +83,18 @@ impl Kernel {
         let text = manifest_text(&new, provider.as_ref())?;
         let manifest = skillhost_manifest::parse_manifest(&text).map_err(|errors| {
             let lines: Vec<_> = errors.iter().map(|error| error.kind.to_string()).collect();
-            invalid(lines.join("\n"))
+            invalid_agent_error(lines.join("\n"))
         })?;
-        let path = self.shared.home.extensions().join(id.as_str()).join(MANIFEST);
-        let found = FoundManifest::of_sandbox(manifest.clone(), path, &text);
+        let path = self.shared.home.extensions_dir().join(id.as_str()).join(MANIFEST);
+        let found = DiscoveredManifest::of_sandbox(manifest.clone(), path, &text);
         let resolved = self.resolve(&state, &found).await;
         if let Some(problem) = &resolved.problem {
             // Where in a file that does not exist is nobody's business.
             let reason =
                 problem.reason.rsplit_once("uses_").map_or(&*problem.reason, |(_, end)| end);
-            return Err(invalid(format!("uses_{reason}")).with_hint(problem.hint.clone()));
+            return Err(
+                invalid_agent_error(format!("uses_{reason}")).with_hint(problem.hint.clone())
+            );
         }
         let file =
             PlannedFile { path: MANIFEST.to_owned(), bytes: text.into_bytes(), executable: false };
@@ -99,7 +102,7 @@ impl Kernel {
         let ApprovalDetails { text: details, hidden } = approval_details(&manifest, &files, &[]);
         match hidden.as_slice() {
             [] => Ok(AgentPlan { id, manifest, files, details }),
-            hidden => Err(invalid(hidden.join("\n"))),
+            hidden => Err(invalid_agent_error(hidden.join("\n"))),
         }
     }
 
@@ -113,7 +116,7 @@ impl Kernel {
         let _alone = self.shared.changes.lock().await;
         let state = self.shared.state.load_full();
         self.check_free(&state, &id)?;
-        let folder = self.shared.home.extensions().join(id.as_str());
+        let folder = self.shared.home.extensions_dir().join(id.as_str());
         let approver = Approver::for_agent(creator.as_str());
         let record = ApprovalRecord::approve(&manifest, &files, None, &approver);
         let path = folder.join(MANIFEST);
@@ -121,9 +124,9 @@ impl Kernel {
         let place = copies_of(home, &manifest);
         let written = fs::create_dir_all(&folder)
             .and_then(|()| write_atomically(&path, bytes))
-            .map_err(|error| unwritable(&id, &error));
+            .map_err(|error| write_error(&id, &error));
         let written = written.and_then(|()| {
-            let copy = PrivateFolder::with_files(&files, &place)
+            let copy = PrivateDirectory::with_files(&files, &place)
                 .map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?;
             Approvals::append(home, &record).map_err(|error| {
                 CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
@@ -135,13 +138,13 @@ impl Kernel {
             let _ = fs::remove_file(&path).and_then(|()| fs::remove_dir(&folder));
         })?;
         let text = String::from_utf8_lossy(bytes);
-        let found = FoundManifest {
+        let found = DiscoveredManifest {
             approval: Some(Arc::new(record)),
             copy: Some(Arc::new(copy)),
-            ..FoundManifest::of_sandbox(manifest, path, &text)
+            ..DiscoveredManifest::of_sandbox(manifest, path, &text)
         };
         let resolved = self.resolve(&state, &found).await;
-        let mut next = State::clone(&state);
+        let mut next = KernelState::clone(&state);
         let mut report = LoadReport::clone(&state.report);
         report.agents.push(LoadedAgent { id: id.clone(), name: found.manifest.name.clone() });
         next.agents.insert(id.clone(), Arc::new(Agent::new(&found, resolved)));
@@ -153,8 +156,8 @@ impl Kernel {
         Ok(format!("The agent `{id}` is there. Give it a task with delegate_task."))
     }
 
-    fn check_free(&self, state: &State, id: &ExtensionId) -> Result<(), CallError> {
-        let folder = self.shared.home.extensions().join(id.as_str());
+    fn check_free(&self, state: &KernelState, id: &ExtensionId) -> Result<(), CallError> {
+        let folder = self.shared.home.extensions_dir().join(id.as_str());
         match self.is_taken(state, id) || fs::symlink_metadata(&folder).is_ok() {
             false => Ok(()),
             true => Err(CallError::new(ErrorKind::Conflict, format!("the id `{id}` is taken"))
@@ -169,53 +172,56 @@ impl Kernel {
         context: &CallContext,
         wanted: &[String],
     ) -> Result<(), CallError> {
-        let (tools, _) = self.tools_of(creator, context).await;
+        let (tools, _) = self.list_agent_tools(creator, context).await;
         let names: BTreeSet<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
         let unknown = wanted.iter().filter(|name| !names.contains(name.as_str()));
         let lines: Vec<_> = unknown
             .map(|name| {
-                let name = super::arguments::cut(name, 100);
-                let meant = meant(&name, names.iter().copied());
+                let name = super::arguments::truncate(name, 100);
+                let meant = did_you_mean(&name, names.iter().copied());
                 format!("uses_tools: you have no tool `{name}`{meant}")
             })
             .collect();
         match lines.as_slice() {
             [] => Ok(()),
-            lines => Err(invalid(lines.join("\n"))
+            lines => Err(invalid_agent_error(lines.join("\n"))
                 .with_hint("uses_tools takes names of tools that you have yourself")),
         }
     }
 
-    fn is_taken(&self, state: &State, id: &ExtensionId) -> bool {
-        let rejected = |rejection: &crate::report::Rejection| rejection.id == id.as_str();
+    fn is_taken(&self, state: &KernelState, id: &ExtensionId) -> bool {
+        let rejected = |rejection: &crate::report::LoadRejection| rejection.id == id.as_str();
         RESERVED.contains(&id.as_str())
             || state.agents.contains_key(id)
             || state.instances.contains_key(id)
             || state.report.disabled.contains(id)
             || state.report.rejected.iter().any(rejected)
-            || state.tools.usable().contains(id.as_str())
+            || state.tools.usable_names().contains(id.as_str())
     }
 }
 
-fn manifest_text(new: &NewAgent, provider: Option<&ExtensionId>) -> Result<String, CallError> {
-    let manifest = ManifestText {
+fn manifest_text(
+    new: &CreateAgentArgs,
+    provider: Option<&ExtensionId>,
+) -> Result<String, CallError> {
+    let manifest = AgentManifestYaml {
         id: &new.id,
         name: &new.name,
         description: &new.description,
-        agent: AgentText {
+        agent: AgentSectionYaml {
             instructions: &new.instructions,
             uses_tools: &new.uses_tools,
             uses_skills: &new.uses_skills,
         },
         depends_on: provider.into_iter().map(ToString::to_string).collect(),
     };
-    serde_yaml::to_string(&manifest).map_err(|error| invalid(error.to_string()))
+    serde_yaml::to_string(&manifest).map_err(|error| invalid_agent_error(error.to_string()))
 }
 
-fn invalid(message: String) -> CallError {
+fn invalid_agent_error(message: String) -> CallError {
     CallError::new(ErrorKind::InvalidArgument, message)
 }
 
-fn unwritable(id: &ExtensionId, error: &io::Error) -> CallError {
+fn write_error(id: &ExtensionId, error: &io::Error) -> CallError {
     CallError::new(ErrorKind::Io, format!("the manifest of `{id}` could not be written: {error}"))
 }

@@ -10,25 +10,25 @@ use skillhost_contract::payload::{
 use skillhost_manifest::ExtensionId;
 
 use super::create_agent::AgentPlan;
-use super::session::Session;
+use super::session::RunSession;
 use super::{build_extension, kernel_tools};
 use crate::builder::BuildPlan;
-use crate::channel::{ApprovalRequest, Decision};
+use crate::channel::{ApprovalDecision, ApprovalRequest};
 use crate::error::{CallError, KernelError};
-use crate::instance::Pinned;
+use crate::instance::PinnedInstance;
 use crate::kernel::Kernel;
-use crate::tools::{Entry, ToolBody};
+use crate::tools::{ToolEntry, ToolImplementation};
 use crate::transcript::RunEntry;
 
 /// A tool that was found, and what does its work.
-struct Found {
-    entry: Entry,
-    body: Body,
+struct ResolvedTool {
+    entry: ToolEntry,
+    body: ResolvedImplementation,
 }
 
 /// A call that somebody may have to agree to.
 struct Call<'a> {
-    entry: &'a Entry,
+    entry: &'a ToolEntry,
     arguments: &'a str,
     /// What the arguments do not say.
     details: Option<&'a str>,
@@ -36,8 +36,8 @@ struct Call<'a> {
     is_protected: bool,
 }
 
-enum Body {
-    Library(Pinned),
+enum ResolvedImplementation {
+    Library(PinnedInstance),
     Kernel,
     Agent,
 }
@@ -68,18 +68,18 @@ impl Kernel {
     ) -> Result<ToolOutput, KernelError> {
         let found = self.find_tool(name, context.origin)?;
         found.entry.arguments.check(arguments)?;
-        let session = self.session_of(&context);
+        let session = self.session_for(&context);
         if let Some(session) = &session {
             self.check_permitted(session, &found.entry)?;
         }
         // What is refused anyway is refused before anybody is asked.
         let mut effect = None;
         let plan = match (&found.body, name, &session) {
-            (Body::Kernel, build_extension::NAME, _) => {
-                Some(Plan::Build(Box::new(self.plan_of_call(arguments).await?)))
+            (ResolvedImplementation::Kernel, build_extension::NAME, _) => {
+                Some(Plan::Build(Box::new(self.plan_from_args(arguments).await?)))
             }
-            (Body::Kernel, kernel_tools::CREATE, session) => {
-                let session = session.as_ref().ok_or_else(kernel_tools::outside_of_a_run)?;
+            (ResolvedImplementation::Kernel, kernel_tools::CREATE, session) => {
+                let session = session.as_ref().ok_or_else(kernel_tools::no_run_error)?;
                 let new = kernel_tools::read(arguments)?;
                 let planned = self.plan_agent(session, &context, new).await?;
                 Some(Plan::Agent(session.agent.clone(), Box::new(planned)))
@@ -91,7 +91,9 @@ impl Kernel {
         context.approved_effect = None;
         match (&plan, &found.body) {
             (Some(plan), _) => call.details = Some(plan.details()),
-            (None, Body::Library(instance)) if context.origin != CallOrigin::Operator => {
+            (None, ResolvedImplementation::Library(instance))
+                if context.origin != CallOrigin::Operator =>
+            {
                 let spec = &found.entry.spec;
                 effect = self.protected_effect(instance, spec, &context, arguments).await?;
                 if let Some(effect) = &effect {
@@ -100,20 +102,26 @@ impl Kernel {
             }
             (None, _) => {}
         }
-        self.consent(&context, session.as_ref(), &call).await?;
+        self.require_approval(&context, session.as_ref(), &call).await?;
         context.approved_effect = effect.map(|effect| effect.digest);
         context.call_id = self.shared.next_call_id();
         match plan {
-            Some(Plan::Build(plan)) => return self.build_for(&context, *plan).await,
+            Some(Plan::Build(plan)) => return self.build_for_agent(&context, *plan).await,
             Some(Plan::Agent(creator, plan)) => {
                 return Ok(kernel_tools::text(self.create_agent(&creator, *plan).await?));
             }
             None => {}
         }
         match found.body {
-            Body::Library(instance) => call_library(self, instance, context, name, arguments).await,
-            Body::Kernel => self.call_own_tool(session, &context, name, arguments).await,
-            Body::Agent => self.call_alias(session, &context, name, arguments).await,
+            ResolvedImplementation::Library(instance) => {
+                call_library(self, instance, context, name, arguments).await
+            }
+            ResolvedImplementation::Kernel => {
+                self.call_kernel_tool(session, &context, name, arguments).await
+            }
+            ResolvedImplementation::Agent => {
+                self.call_alias(session, &context, name, arguments).await
+            }
         }
     }
 
@@ -123,7 +131,7 @@ impl Kernel {
     /// manifest was approved together with its program.
     ///
     /// # Errors
-    /// As for [`Kernel::invoke`]; [`ErrorKind::NotFound`] for a tool of another extension.
+    /// As for [`Kernel::invoke_tool_as`]; [`ErrorKind::NotFound`] for a tool of another extension.
     pub(crate) async fn invoke_scheduled(
         &self,
         owner: &ExtensionId,
@@ -133,7 +141,9 @@ impl Kernel {
         limit: Duration,
     ) -> Result<ToolOutput, KernelError> {
         let found = self.find_tool(name, CallOrigin::Operator)?;
-        let (Body::Library(instance), true) = (found.body, found.entry.owner == *owner) else {
+        let (ResolvedImplementation::Library(instance), true) =
+            (found.body, found.entry.owner == *owner)
+        else {
             let message = format!("`{name}` is no tool of `{owner}`");
             return Err(CallError::new(ErrorKind::NotFound, message)
                 .with_hint("a schedule calls tools of its own extension only")
@@ -157,23 +167,25 @@ impl Kernel {
         Ok(instance.invoke(context, name, arguments, limit).await?)
     }
 
-    fn find_tool(&self, name: &str, origin: CallOrigin) -> Result<Found, KernelError> {
-        self.shared.pin(|state| {
+    fn find_tool(&self, name: &str, origin: CallOrigin) -> Result<ResolvedTool, KernelError> {
+        self.shared.pin_state(|state| {
             let entry = match state.tools.find(name, origin) {
                 Ok(entry) => entry.clone(),
                 Err(error) => return Some(Err(state.report.explain_tool(name, error))),
             };
             let body = match entry.body {
-                ToolBody::Library => Body::Library(state.instances[&entry.owner].pin()?),
-                ToolBody::Kernel => Body::Kernel,
-                ToolBody::Agent => Body::Agent,
+                ToolImplementation::Library => {
+                    ResolvedImplementation::Library(state.instances[&entry.owner].pin()?)
+                }
+                ToolImplementation::Kernel => ResolvedImplementation::Kernel,
+                ToolImplementation::Agent => ResolvedImplementation::Agent,
             };
-            Some(Ok(Found { entry, body }))
+            Some(Ok(ResolvedTool { entry, body }))
         })
     }
 
     /// Whether the active skills let a run call a tool.
-    pub(super) fn permits(&self, session: &Session, name: &str) -> bool {
+    pub(super) fn is_permitted(&self, session: &RunSession, name: &str) -> bool {
         let state = self.shared.state.load();
         state
             .tools
@@ -182,17 +194,17 @@ impl Kernel {
     }
 
     /// Skills that restrict must stay readable, so what only reads them may always be called.
-    fn check_permitted(&self, session: &Session, entry: &Entry) -> Result<(), CallError> {
+    fn check_permitted(&self, session: &RunSession, entry: &ToolEntry) -> Result<(), CallError> {
         let permissions = session.permissions.load();
         let name = &entry.spec.name;
         let provider = || {
             let state = self.shared.state.load();
             state.instances.get(&entry.owner).is_some_and(|i| i.provides(skill_interface::NAME))
         };
-        if permissions.allows(name) || (entry.spec.read_only && provider()) {
+        if permissions.is_allowed(name) || (entry.spec.read_only && provider()) {
             return Ok(());
         }
-        let allowed = permissions.allowed().into_iter().flatten();
+        let allowed = permissions.allowed_tools().into_iter().flatten();
         let allowed: Vec<_> = allowed.map(String::as_str).collect();
         Err(CallError::new(
             ErrorKind::Denied,
@@ -205,10 +217,10 @@ impl Kernel {
     }
 
     /// Sees to it that somebody agrees, where the tool wants that or the effect does.
-    async fn consent(
+    async fn require_approval(
         &self,
         context: &CallContext,
-        session: Option<&Arc<Session>>,
+        session: Option<&Arc<RunSession>>,
         call: &Call<'_>,
     ) -> Result<(), CallError> {
         let entry = call.entry;
@@ -221,8 +233,8 @@ impl Kernel {
         if context.origin == CallOrigin::Operator {
             return Ok(());
         }
-        let session = session.ok_or_else(|| nobody_to_ask(&entry.spec.name))?;
-        if !always && self.has_consent(session, &entry.spec.name) {
+        let session = session.ok_or_else(|| no_approver_error(&entry.spec.name))?;
+        if !always && self.is_approved(session, &entry.spec.name) {
             return Ok(());
         }
         let request = ApprovalRequest {
@@ -234,15 +246,15 @@ impl Kernel {
             always,
             details: call.details.map(str::to_owned),
         };
-        match self.ask(session, &request).await? {
-            Decision::Once => Ok(()),
-            Decision::Session => {
+        match self.request_approval(session, &request).await? {
+            ApprovalDecision::Once => Ok(()),
+            ApprovalDecision::Session => {
                 if !always {
-                    self.shared.sessions.keep_consent(session, &request.tool);
+                    self.shared.sessions.record_approval(session, &request.tool);
                 }
                 Ok(())
             }
-            Decision::Refuse { reason } => {
+            ApprovalDecision::Refuse { reason } => {
                 let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
                 Err(CallError::new(
                     ErrorKind::Denied,
@@ -253,26 +265,27 @@ impl Kernel {
         }
     }
 
-    fn has_consent(&self, session: &Session, tool: &str) -> bool {
-        session.permissions.load().grants(tool) || self.shared.sessions.has_consent(session, tool)
+    fn is_approved(&self, session: &RunSession, tool: &str) -> bool {
+        session.permissions.load().is_granted(tool)
+            || self.shared.sessions.has_approval(session, tool)
     }
 
     /// Asks whoever is at the other end, one question after the other.
-    async fn ask(
+    async fn request_approval(
         &self,
-        session: &Session,
+        session: &RunSession,
         request: &ApprovalRequest,
-    ) -> Result<Decision, CallError> {
+    ) -> Result<ApprovalDecision, CallError> {
         let channel = session.reporter.channel.as_ref();
-        let channel = channel.ok_or_else(|| nobody_to_ask(&request.tool))?;
+        let channel = channel.ok_or_else(|| no_approver_error(&request.tool))?;
         let _alone = session.asking.lock().await;
-        if !request.always && self.has_consent(session, &request.tool) {
-            return Ok(Decision::Once);
+        if !request.always && self.is_approved(session, &request.tool) {
+            return Ok(ApprovalDecision::Once);
         }
         let limit = self.shared.limits.approval;
-        let decision = match tokio::time::timeout(limit, channel.approve(request)).await {
+        let decision = match tokio::time::timeout(limit, channel.request_approval(request)).await {
             Ok(decision) => decision,
-            Err(_) => Decision::Refuse {
+            Err(_) => ApprovalDecision::Refuse {
                 reason: format!("nobody answered within {} ms", limit.as_millis()),
             },
         };
@@ -284,7 +297,7 @@ impl Kernel {
 
 async fn call_library(
     kernel: &Kernel,
-    instance: Pinned,
+    instance: PinnedInstance,
     mut context: CallContext,
     name: &str,
     arguments: &str,
@@ -302,7 +315,7 @@ async fn call_library(
     Ok(output)
 }
 
-fn nobody_to_ask(tool: &str) -> CallError {
+fn no_approver_error(tool: &str) -> CallError {
     CallError::new(
         ErrorKind::Denied,
         format!("the tool `{tool}` needs consent, and nobody can be asked here"),

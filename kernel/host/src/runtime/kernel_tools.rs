@@ -10,7 +10,7 @@ use skillhost_contract::payload::{
 };
 use skillhost_manifest::{ExtensionId, Manifest};
 
-use super::session::Session;
+use super::session::RunSession;
 use super::{configure_extension, extensions_doctor, request_restart, request_secure_input};
 use crate::error::{CallError, KernelError};
 use crate::kernel::Kernel;
@@ -26,23 +26,23 @@ const DELEGATE: &str = "delegate_task";
 pub(super) const CREATE: &str = "create_agent";
 
 /// The owner of the kernel's tools, as `uses_tools` names it.
-pub(crate) fn owner() -> ExtensionId {
+pub(crate) fn kernel_tools_owner() -> ExtensionId {
     ExtensionId::new(OWNER).expect("the id is valid")
 }
 
 /// The kernel's tools.
-pub(crate) fn specs() -> Vec<ToolSpec> {
+pub(crate) fn kernel_tool_specs() -> Vec<ToolSpec> {
     let text =
         |description: &str| json!({"type": "string", "minLength": 1, "description": description});
     let list = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
     vec![
-        spec(
+        new_spec(
             LIST,
             "Lists the other agents: what each is for, which skills it has, and whether it is free.",
             json!({"type": "object", "properties": {}, "additionalProperties": false}),
         )
-        .reading(),
-        spec(
+        .into_read_only(),
+        new_spec(
             DELEGATE,
             "Hands a task to another agent and waits for its answer. The agent sees nothing of this \
              conversation: say everything that it needs to know.",
@@ -58,7 +58,7 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
         ),
         ToolSpec {
             needs_approval: ApprovalPolicy::Always,
-            ..spec(
+            ..new_spec(
                 CREATE,
                 "Creates a new agent, which can then be given tasks with delegate_task. Asks a person \
                  first. The new agent can have only tools that you have.",
@@ -78,21 +78,21 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
                 }),
             )
         },
-        request_restart::spec(),
-        extensions_doctor::spec(),
-        configure_extension::spec(),
-        request_secure_input::spec(),
-        super::build_extension::spec(),
+        request_restart::tool_spec(),
+        extensions_doctor::tool_spec(),
+        configure_extension::tool_spec(),
+        request_secure_input::tool_spec(),
+        super::build_extension::tool_spec(),
     ]
 }
 
 /// The tool that an agent with `integration_mode: tool` is to other agents.
-pub(crate) fn alias(manifest: &Manifest) -> ToolSpec {
+pub(crate) fn agent_alias_spec(manifest: &Manifest) -> ToolSpec {
     let about = match manifest.description.as_str() {
         "" => &manifest.name,
         description => description,
     };
-    spec(
+    new_spec(
         manifest.id.as_str(),
         &format!("Hands a task to the agent `{}` and waits for its answer. {about}", manifest.id),
         json!({
@@ -108,7 +108,7 @@ pub(crate) fn alias(manifest: &Manifest) -> ToolSpec {
     )
 }
 
-pub(super) fn spec(name: &str, description: &str, input_schema: serde_json::Value) -> ToolSpec {
+pub(super) fn new_spec(name: &str, description: &str, input_schema: serde_json::Value) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -121,50 +121,52 @@ pub(super) fn spec(name: &str, description: &str, input_schema: serde_json::Valu
     }
 }
 
-trait Reading {
-    fn reading(self) -> Self;
+trait ReadOnlySpec {
+    fn into_read_only(self) -> Self;
 }
 
-impl Reading for ToolSpec {
-    fn reading(self) -> Self {
+impl ReadOnlySpec for ToolSpec {
+    fn into_read_only(self) -> Self {
         Self { read_only: true, ..self }
     }
 }
 
 #[derive(Deserialize)]
-struct Delegate {
+struct DelegateTaskArgs {
     agent_id: String,
     task: String,
 }
 
 #[derive(Deserialize)]
-struct Task {
+struct AliasTaskArgs {
     task: String,
 }
 
 impl Kernel {
     /// Does what one of the kernel's tools is for, on behalf of a run.
-    pub(super) async fn call_own_tool(
+    pub(super) async fn call_kernel_tool(
         &self,
-        session: Option<Arc<Session>>,
+        session: Option<Arc<RunSession>>,
         context: &CallContext,
         name: &str,
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
-        let session = session.ok_or_else(outside_of_a_run)?;
+        let session = session.ok_or_else(no_run_error)?;
         match name {
             LIST => Ok(text(self.list_agents(&session))),
             DELEGATE => {
-                let Delegate { agent_id, task } = read(arguments)?;
+                let DelegateTaskArgs { agent_id, task } = read(arguments)?;
                 Ok(self.delegate(session, context, &agent_id, task).await)
             }
-            request_restart::NAME => Ok(text(self.restart_for(&session, read(arguments)?).await?)),
+            request_restart::NAME => {
+                Ok(text(self.request_restart_from_run(&session, read(arguments)?).await?))
+            }
             extensions_doctor::NAME => Ok(text(self.extensions_doctor().await)),
             configure_extension::NAME => {
                 Ok(text(self.configure_extension(read(arguments)?).await?))
             }
             request_secure_input::NAME => {
-                Ok(text(self.secure_input(&session, read(arguments)?).await?))
+                Ok(text(self.request_secure_input(&session, read(arguments)?).await?))
             }
             other => Err(KernelError::NotFound {
                 what: "tool",
@@ -177,37 +179,37 @@ impl Kernel {
     /// Hands a task to the agent whose name the tool has.
     pub(super) async fn call_alias(
         &self,
-        session: Option<Arc<Session>>,
+        session: Option<Arc<RunSession>>,
         context: &CallContext,
         agent_id: &str,
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
-        let session = session.ok_or_else(outside_of_a_run)?;
-        let Task { task } = read(arguments)?;
+        let session = session.ok_or_else(no_run_error)?;
+        let AliasTaskArgs { task } = read(arguments)?;
         Ok(self.delegate(session, context, agent_id, task).await)
     }
 
-    fn list_agents(&self, session: &Session) -> String {
+    fn list_agents(&self, session: &RunSession) -> String {
         let mut lines = Vec::new();
         for agent in self.agents() {
-            let (manifest, resolved) = (&agent.manifest, agent.resolved());
+            let (manifest, resolved) = (&agent.manifest, agent.instructions());
             if manifest.id == session.agent {
                 continue;
             }
             let state = match &resolved.problem {
                 Some(_) => "in the error state",
-                None if session.lineage.is_busy(&manifest.id) => "busy",
+                None if session.delegation_chain.is_busy(&manifest.id) => "busy",
                 None => "free",
             };
             let skills: Vec<_> =
-                agent.settings().uses_skills.iter().map(|skill| skill.as_str()).collect();
+                agent.agent_manifest().uses_skills.iter().map(|skill| skill.as_str()).collect();
             let skills = match skills.as_slice() {
                 [] => String::new(),
                 ids => format!(" Skills: {}.", ids.join(", ")),
             };
             // Agents can be made by agents, so what they say of themselves stays on one line.
             let about: Vec<_> = manifest.description.split_whitespace().collect();
-            let about = super::arguments::cut(&about.join(" "), DESCRIPTION);
+            let about = super::arguments::truncate(&about.join(" "), DESCRIPTION);
             lines.push(format!("- {} ({state}): {}. {about}{skills}", manifest.id, manifest.name));
         }
         match lines.as_slice() {
@@ -221,7 +223,7 @@ pub(super) fn text(text: String) -> ToolOutput {
     ToolOutput { text, structured: None, is_error: false, skill: None }
 }
 
-pub(super) fn outside_of_a_run() -> CallError {
+pub(super) fn no_run_error() -> CallError {
     CallError::new(ErrorKind::Unavailable, "only an agent that runs can call this tool")
 }
 

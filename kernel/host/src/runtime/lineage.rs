@@ -10,7 +10,7 @@ pub(crate) const DEPTH: usize = 4;
 
 /// The agents above a run and the run's own, which is busy as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Lineage {
+pub(crate) struct DelegationChain {
     chain: Vec<ExtensionId>,
     /// Every agent that works for the same conversation.
     busy: Arc<Mutex<BTreeSet<ExtensionId>>>,
@@ -18,7 +18,7 @@ pub(crate) struct Lineage {
 
 /// Why an agent is not given a task.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum DelegationError {
     /// The task came from it.
     Asked,
     /// It works on another task of the same conversation.
@@ -27,23 +27,23 @@ pub(crate) enum Refusal {
     TooDeep,
 }
 
-impl Lineage {
+impl DelegationChain {
     /// The lineage of a run that nobody else began.
-    pub(crate) fn of(agent: &ExtensionId) -> Self {
+    pub(crate) fn new(agent: &ExtensionId) -> Self {
         let busy = Arc::new(Mutex::new(BTreeSet::from([agent.clone()])));
         Self { chain: vec![agent.clone()], busy }
     }
 
     /// The lineage of a run that this one begins.
-    pub(crate) fn hand_to(&self, agent: &ExtensionId) -> Result<Self, Refusal> {
+    pub(crate) fn delegate_to(&self, agent: &ExtensionId) -> Result<Self, DelegationError> {
         if self.chain.contains(agent) {
-            return Err(Refusal::Asked);
+            return Err(DelegationError::Asked);
         }
         if self.chain.len() > DEPTH {
-            return Err(Refusal::TooDeep);
+            return Err(DelegationError::TooDeep);
         }
         if !self.lock().insert(agent.clone()) {
-            return Err(Refusal::Busy);
+            return Err(DelegationError::Busy);
         }
         let chain = self.chain.iter().chain([agent]).cloned().collect();
         Ok(Self { chain, busy: Arc::clone(&self.busy) })
@@ -58,7 +58,7 @@ impl Lineage {
     }
 }
 
-impl Drop for Lineage {
+impl Drop for DelegationChain {
     fn drop(&mut self) {
         if let Some(own) = self.chain.last() {
             self.lock().remove(own);
@@ -76,16 +76,16 @@ mod tests {
 
     #[test]
     fn a_task_goes_neither_back_nor_twice_to_one_agent_nor_on_for_ever() {
-        let a = Lineage::of(&id("a"));
-        let b = a.hand_to(&id("b")).unwrap();
-        assert_eq!(b.hand_to(&id("a")).unwrap_err(), Refusal::Asked);
-        assert_eq!(a.hand_to(&id("b")).unwrap_err(), Refusal::Busy);
-        let c = b.hand_to(&id("c")).unwrap();
-        let d = c.hand_to(&id("d")).unwrap();
-        let e = d.hand_to(&id("e")).unwrap();
-        assert_eq!(e.hand_to(&id("f")).unwrap_err(), Refusal::TooDeep);
+        let a = DelegationChain::new(&id("a"));
+        let b = a.delegate_to(&id("b")).unwrap();
+        assert_eq!(b.delegate_to(&id("a")).unwrap_err(), DelegationError::Asked);
+        assert_eq!(a.delegate_to(&id("b")).unwrap_err(), DelegationError::Busy);
+        let c = b.delegate_to(&id("c")).unwrap();
+        let d = c.delegate_to(&id("d")).unwrap();
+        let e = d.delegate_to(&id("e")).unwrap();
+        assert_eq!(e.delegate_to(&id("f")).unwrap_err(), DelegationError::TooDeep);
         drop(b);
         assert!(!a.is_busy(&id("b")) && a.is_busy(&id("a")) && a.is_busy(&id("c")));
-        assert!(a.hand_to(&id("b")).is_ok());
+        assert!(a.delegate_to(&id("b")).is_ok());
     }
 }

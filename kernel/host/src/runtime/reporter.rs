@@ -9,7 +9,7 @@ use crate::channel::{Channel, RunEvent};
 use crate::transcript::{RunEntry, Transcript, TranscriptError};
 
 /// Both ends of a run's news.
-pub(crate) struct Reporter {
+pub(crate) struct RunReporter {
     agent_id: String,
     /// Absent where nobody listens and nobody can be asked.
     pub(crate) channel: Option<Arc<dyn Channel>>,
@@ -17,7 +17,7 @@ pub(crate) struct Reporter {
     noted: Mutex<BTreeSet<String>>,
 }
 
-impl Reporter {
+impl RunReporter {
     pub(crate) fn new(
         agent: &ExtensionId,
         channel: Option<Arc<dyn Channel>>,
@@ -25,11 +25,11 @@ impl Reporter {
     ) -> Self {
         let (transcript, failure) = match transcript {
             Ok(transcript) => (transcript, None),
-            Err(error) => (Transcript::none(), Some(error)),
+            Err(error) => (Transcript::disabled(), Some(error)),
         };
         let agent_id = agent.to_string();
         let reporter = Self { agent_id, channel, transcript, noted: Mutex::default() };
-        reporter.or_tell(failure.map_or(Ok(()), Err));
+        reporter.report_write_error(failure.map_or(Ok(()), Err));
         reporter
     }
 
@@ -38,34 +38,34 @@ impl Reporter {
         self.agent_id.clone()
     }
 
-    pub(crate) fn tell(&self, event: &RunEvent) {
+    pub(crate) fn emit(&self, event: &RunEvent) {
         if let Some(channel) = &self.channel {
-            channel.notice(event);
+            channel.on_event(event);
         }
     }
 
     pub(crate) fn record(&self, entry: &RunEntry) {
-        self.or_tell(self.transcript.record(entry));
+        self.report_write_error(self.transcript.record(entry));
     }
 
     pub(crate) fn record_system(&self, prompt: &str) {
-        self.or_tell(self.transcript.system(prompt));
+        self.report_write_error(self.transcript.record_system_prompt(prompt));
     }
 
     /// Says something a person should know, once in a run.
-    pub(crate) fn note(&self, text: String) {
+    pub(crate) fn note_once(&self, text: String) {
         let new = self.noted.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
         if new {
             self.record(&RunEntry::Note { text: text.clone() });
-            self.tell(&RunEvent::Note { agent_id: self.agent_id(), text });
+            self.emit(&RunEvent::Note { agent_id: self.agent_id(), text });
         }
     }
 
     /// A run goes on without its transcript.
-    fn or_tell(&self, written: Result<(), TranscriptError>) {
+    fn report_write_error(&self, written: Result<(), TranscriptError>) {
         if let Err(error) = written {
             let (agent_id, text) = (self.agent_id(), error.to_string());
-            self.tell(&RunEvent::Note { agent_id, text });
+            self.emit(&RunEvent::Note { agent_id, text });
         }
     }
 }

@@ -5,16 +5,16 @@ use serde_json::json;
 use skillhost_contract::payload::{ApprovalPolicy, ToolSpec};
 
 use super::kernel_tools;
-use super::session::Session;
+use super::session::RunSession;
 use crate::error::CallError;
 use crate::kernel::Kernel;
 
 pub(super) const NAME: &str = "request_restart";
 
-pub(super) fn spec() -> ToolSpec {
+pub(super) fn tool_spec() -> ToolSpec {
     ToolSpec {
         needs_approval: ApprovalPolicy::Always,
-        ..kernel_tools::spec(
+        ..kernel_tools::new_spec(
             NAME,
             "Has the kernel started again, so that new and changed extensions are loaded. Asks a \
              person first. Conversations stop before their next step and go on afterwards: this one \
@@ -35,15 +35,15 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct RequestRestartArgs {
     reason: String,
 }
 
 impl Kernel {
-    pub(super) async fn restart_for(
+    pub(super) async fn request_restart_from_run(
         &self,
-        session: &Session,
-        Wanted { reason }: Wanted,
+        session: &RunSession,
+        RequestRestartArgs { reason }: RequestRestartArgs,
     ) -> Result<String, CallError> {
         self.request_restart(&reason, session.agent.as_str()).await?;
         Ok("The kernel restarts as soon as everything is at rest. What was said goes on afterwards."

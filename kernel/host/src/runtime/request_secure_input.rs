@@ -6,19 +6,19 @@ use serde_json::json;
 use skillhost_contract::payload::{ErrorKind, ToolSpec};
 
 use super::kernel_tools;
-use super::session::Session;
-use crate::channel::{Decision, SecretAsk, SecretReply};
-use crate::discovery::discover;
-use crate::error::{CallError, similar};
+use super::session::RunSession;
+use crate::channel::{ApprovalDecision, SecretPrompt, SecretReply};
+use crate::discovery::discover_manifests;
+use crate::error::{CallError, suggest_similar};
 use crate::kernel::Kernel;
 use crate::transcript::RunEntry;
 
 pub(super) const NAME: &str = "request_secure_input";
 
-pub(super) fn spec() -> ToolSpec {
+pub(super) fn tool_spec() -> ToolSpec {
     let text =
         |description: &str| json!({"type": "string", "minLength": 1, "description": description});
-    kernel_tools::spec(
+    kernel_tools::new_spec(
         NAME,
         "Asks the person for a secret, such as an access key, and stores it for the extensions whose \
          manifests list it under `secrets`. You do not see it. Never ask for a secret in any other \
@@ -36,19 +36,19 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct SecureInputArgs {
     name: String,
     reason: String,
 }
 
 impl Kernel {
     /// Asks and stores. The question itself is the consent, so the tool needs no other.
-    pub(super) async fn secure_input(
+    pub(super) async fn request_secure_input(
         &self,
-        session: &Session,
-        Wanted { name, reason }: Wanted,
+        session: &RunSession,
+        SecureInputArgs { name, reason }: SecureInputArgs,
     ) -> Result<String, CallError> {
-        let extensions = self.who_lists(&name)?;
+        let extensions = self.extensions_listing_secret(&name)?;
         if std::env::var_os(&name).is_some() {
             let message = format!("`{name}` is set in the kernel's environment, which wins");
             return Err(CallError::new(ErrorKind::Conflict, message)
@@ -59,7 +59,7 @@ impl Kernel {
                 .with_hint(format!("a person can write {name}=… into .env in the home"))
         };
         let channel = session.reporter.channel.as_ref().ok_or_else(nobody)?;
-        let ask = SecretAsk {
+        let ask = SecretPrompt {
             agent_id: session.agent.to_string(),
             name: name.clone(),
             extensions: extensions.clone(),
@@ -68,14 +68,14 @@ impl Kernel {
         let limit = self.shared.limits.approval;
         let reply = {
             let _alone = session.asking.lock().await;
-            let reply = tokio::time::timeout(limit, channel.secret(&ask)).await;
+            let reply = tokio::time::timeout(limit, channel.request_secret(&ask)).await;
             reply.unwrap_or_else(|_| SecretReply::Refused {
                 reason: format!("nobody answered within {} ms", limit.as_millis()),
             })
         };
         let decision = match &reply {
-            SecretReply::Given(_) => Decision::Once,
-            SecretReply::Refused { reason } => Decision::Refuse { reason: reason.clone() },
+            SecretReply::Given(_) => ApprovalDecision::Once,
+            SecretReply::Refused { reason } => ApprovalDecision::Refuse { reason: reason.clone() },
         };
         session.reporter.record(&RunEntry::Approval { tool: NAME.to_owned(), decision });
         let value = match reply {
@@ -104,10 +104,10 @@ impl Kernel {
 
     /// The extensions whose manifests list a secret, those that wait for the next start included:
     /// what lacks a secret may have been rejected for that.
-    fn who_lists(&self, name: &str) -> Result<Vec<String>, CallError> {
+    fn extensions_listing_secret(&self, name: &str) -> Result<Vec<String>, CallError> {
         let settings = self.shared.settings.load();
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
-        let found = discover(home, installation, &settings.allow_shadowing);
+        let found = discover_manifests(home, installation, &settings.allow_shadowing);
         // What waits for approval is named too: it may be tried with the secret before.
         let all = || found.manifests.values().chain(found.unapproved.values());
         let manifests = || all().map(|found| &found.manifest);
@@ -115,11 +115,11 @@ impl Kernel {
         let ids: Vec<_> = listing.map(|manifest| manifest.id.to_string()).collect();
         if ids.is_empty() {
             let known = manifests().flat_map(|manifest| &manifest.secrets).map(String::as_str);
-            let hint = match similar(name, known).as_slice() {
+            let hint = match suggest_similar(name, known).as_slice() {
                 [] => format!("add `secrets: [{name}]` to the manifest of the extension"),
                 names => format!("did you mean {}?", names.join(", ")),
             };
-            let name = super::arguments::cut(name, 100);
+            let name = super::arguments::truncate(name, 100);
             let message = format!("no manifest lists the secret `{name}`");
             return Err(CallError::new(ErrorKind::NotFound, message).with_hint(hint));
         }

@@ -1,7 +1,7 @@
 //! When each schedule runs: which times have come, which were missed, which have to wait.
 //!
 //! Nothing here knows what a run does, where its outcome is kept or what the time is: that is the
-//! [`Stage`]'s business, so that tests can play it.
+//! [`SchedulerEnv`]'s business, so that tests can play it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,23 +16,23 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Ran, topic};
+use super::{ScheduleRunOutcome, topic};
 use crate::error::CallError;
 
 /// The wall clock is looked at this often at least: it may be set, and it goes on while the machine
 /// sleeps, which timers do not.
-const NAP: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// A run that is later than this is missed.
 const LATE_MS: u64 = 60_000;
 /// A clock that was set back further than this is believed; less is a correction, after which
 /// nothing comes twice.
 const SET_BACK_MS: u64 = 3_600_000;
 /// Missed runs are counted up to here.
-const MOST_COUNTED: usize = 1000;
+const MAX_MISSED_RUNS: usize = 1000;
 
 /// A schedule of something that is loaded.
 #[derive(Debug)]
-pub(crate) struct Planned {
+pub(crate) struct ScheduledJob {
     /// `extension/name`.
     pub(crate) id: String,
     pub(crate) owner: ExtensionId,
@@ -40,7 +40,7 @@ pub(crate) struct Planned {
     pub(crate) times: CronSchedule,
 }
 
-impl Planned {
+impl ScheduledJob {
     /// As the manifest says; what can never be due, which `parse` lets nobody write, is nothing.
     pub(crate) fn new(owner: &ExtensionId, schedule: &ScheduleSpec) -> Option<Self> {
         let times = CronSchedule::new(&schedule.cron, schedule.timezone.as_deref())?;
@@ -60,24 +60,25 @@ impl Planned {
 
 /// The world in which schedules run.
 #[async_trait]
-pub(crate) trait Stage: Send + Sync + 'static {
+pub(crate) trait SchedulerEnv: Send + Sync + 'static {
     /// Milliseconds since 1970.
     fn now_ms(&self) -> u64;
     /// The schedules of what is loaded just now.
-    fn planned(&self) -> Vec<Planned>;
+    fn jobs(&self) -> Vec<ScheduledJob>;
     /// What is known of a schedule from before.
-    async fn last(&self, id: &str) -> Option<ScheduleRun>;
+    async fn last_run(&self, id: &str) -> Option<ScheduleRun>;
     /// Keeps what became of a schedule. `started_ms` is 0 where nothing began.
-    async fn record(&self, id: &str, run: ScheduleRun);
+    async fn record_run(&self, id: &str, run: ScheduleRun);
     /// Does what a schedule says; a line about it. `run` names this run in what comes of it.
-    async fn perform(&self, planned: &Planned, run: &str) -> Result<Option<String>, CallError>;
+    async fn run_job(&self, planned: &ScheduledJob, run: &str)
+    -> Result<Option<String>, CallError>;
     /// Publishes an event about a run.
-    async fn tell(&self, topic: &str, run: &str, payload: Value);
+    async fn publish_event(&self, topic: &str, run: &str, payload: Value);
 }
 
 /// The schedules of a kernel while it runs.
 #[derive(Default)]
-pub(crate) struct Clockwork {
+pub(crate) struct Scheduler {
     /// What runs, with the last time that is settled by it.
     running: Mutex<BTreeMap<String, u64>>,
     /// Something else is loaded.
@@ -90,30 +91,30 @@ pub(crate) struct Clockwork {
 }
 
 /// Takes a schedule out of those that run, however its run ends.
-struct Running {
-    clockwork: Arc<Clockwork>,
+struct RunningJobGuard {
+    clockwork: Arc<Scheduler>,
     id: String,
 }
 
-impl Drop for Running {
+impl Drop for RunningJobGuard {
     fn drop(&mut self) {
         self.clockwork.running().remove(&self.id);
     }
 }
 
-impl Clockwork {
-    /// Begins to watch the clock, until [`Clockwork::end`]. A second call, or one after the end, does
+impl Scheduler {
+    /// Begins to watch the clock, until [`Scheduler::shutdown`]. A second call, or one after the end, does
     /// nothing.
-    pub(crate) fn start<S: Stage>(self: &Arc<Self>, stage: Arc<S>) {
+    pub(crate) fn start<S: SchedulerEnv>(self: &Arc<Self>, stage: Arc<S>) {
         if !self.tasks.is_empty() || self.stop.is_cancelled() {
             return;
         }
         let clockwork = Arc::clone(self);
-        self.tasks.spawn(async move { clockwork.watch(&stage).await });
+        self.tasks.spawn(async move { clockwork.run_loop(&stage).await });
     }
 
     /// What is loaded has changed.
-    pub(crate) fn changed(&self) {
+    pub(crate) fn reload_jobs(&self) {
         self.changed.notify_one();
     }
 
@@ -122,13 +123,13 @@ impl Clockwork {
     }
 
     /// Lets nothing new begin: the kernel is about to end.
-    pub(crate) fn pause(&self) {
+    pub(crate) fn stop_accepting(&self) {
         self.stop.cancel();
     }
 
     /// Lets nothing new begin, waits for what runs, and gives it up after `limit`; then its outcome
     /// is kept and told all the same.
-    pub(crate) async fn end(&self, limit: Duration) {
+    pub(crate) async fn shutdown(&self, limit: Duration) {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
@@ -141,14 +142,15 @@ impl Clockwork {
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] while it runs already; what its action says.
-    pub(crate) async fn run_now<S: Stage>(
+    pub(crate) async fn run_now<S: SchedulerEnv>(
         self: &Arc<Self>,
         stage: &S,
-        planned: &Planned,
-    ) -> Result<Ran, CallError> {
+        planned: &ScheduledJob,
+    ) -> Result<ScheduleRunOutcome, CallError> {
         // A run by hand settles nothing that was due before.
-        let due = stage.last(&planned.id).await.map_or_else(|| stage.now_ms(), |run| run.due_ms);
-        let Some(running) = self.enter(&planned.id, due) else {
+        let due =
+            stage.last_run(&planned.id).await.map_or_else(|| stage.now_ms(), |run| run.due_ms);
+        let Some(running) = self.mark_running(&planned.id, due) else {
             let message = format!("`{}` is running already", planned.id);
             return Err(CallError::new(ErrorKind::Conflict, message)
                 .with_hint("wait for its end; skillhost events tail shows it"));
@@ -156,21 +158,21 @@ impl Clockwork {
         self.run(stage, planned, running).await
     }
 
-    async fn watch<S: Stage>(self: &Arc<Self>, stage: &Arc<S>) {
+    async fn run_loop<S: SchedulerEnv>(self: &Arc<Self>, stage: &Arc<S>) {
         // Up to when each schedule is settled.
         let mut settled = BTreeMap::new();
         while !self.stop.is_cancelled() {
             let now = stage.now_ms();
-            let mut nap = NAP;
+            let mut nap = POLL_INTERVAL;
             let mut there = BTreeSet::new();
-            for planned in stage.planned() {
+            for planned in stage.jobs() {
                 let before = match settled.get(&planned.id) {
                     Some(&before) => before,
-                    None => self.remember(&**stage, &planned, now).await,
+                    None => self.load_last_run(&**stage, &planned, now).await,
                 };
                 let before = if before > now + SET_BACK_MS { now } else { before };
                 let (id, times) = (planned.id.clone(), planned.times.clone());
-                let until = self.settle(stage, planned, before, now).await;
+                let until = self.process_due(stage, planned, before, now).await;
                 if let Some(next) = times.next_after(until) {
                     nap = nap.min(Duration::from_millis(next.saturating_sub(now).max(1)));
                 }
@@ -188,33 +190,38 @@ impl Clockwork {
 
     /// Finds out up to when a schedule is settled that was not seen since the start. One that was
     /// never seen at all is from now on, so that the first run can be missed too.
-    async fn remember<S: Stage>(&self, stage: &S, planned: &Planned, now: u64) -> u64 {
+    async fn load_last_run<S: SchedulerEnv>(
+        &self,
+        stage: &S,
+        planned: &ScheduledJob,
+        now: u64,
+    ) -> u64 {
         let id = &planned.id;
-        let Some(run) = stage.last(id).await else {
+        let Some(run) = stage.last_run(id).await else {
             let seen = ScheduleRun { due_ms: now, started_ms: 0, ended_ms: None, error: None };
-            stage.record(id, seen).await;
+            stage.record_run(id, seen).await;
             return now;
         };
         if run.started_ms != 0 && run.ended_ms.is_none() && !self.is_running(id) {
-            let error = cut_short();
+            let error = shutdown_error();
             let payload = json!({
-                "schedule": id, "due": utc(run.due_ms), "kind": error.kind.as_str(),
+                "schedule": id, "due": format_utc(run.due_ms), "kind": error.kind.as_str(),
                 "error": error.message,
             });
             let ended = ScheduleRun { ended_ms: Some(now), error: Some(error.message), ..run };
             let due = ended.due_ms;
-            stage.record(id, ended).await;
-            stage.tell(topic::FAILED, &name_of(id, due), payload).await;
+            stage.record_run(id, ended).await;
+            stage.publish_event(topic::FAILED, &run_id(id, due), payload).await;
             return due;
         }
         run.due_ms
     }
 
     /// Deals with every time that has come since `before`; returns up to when all is settled.
-    async fn settle<S: Stage>(
+    async fn process_due<S: SchedulerEnv>(
         self: &Arc<Self>,
         stage: &Arc<S>,
-        planned: Planned,
+        planned: ScheduledJob,
         before: u64,
         now: u64,
     ) -> u64 {
@@ -222,25 +229,25 @@ impl Clockwork {
         let due = times.last_before(now).filter(|&due| due > before);
         let Some(due) = due else { return before };
         let in_time = now.saturating_sub(due) <= LATE_MS;
-        let count = times.count_between(before, now, MOST_COUNTED + 1);
+        let count = times.count_between(before, now, MAX_MISSED_RUNS + 1);
         let missed = if in_time { count - 1 } else { count };
         if missed > 0 {
             let last = if in_time { times.last_before(due - 1).unwrap_or(due) } else { due };
             self.report_missed(&**stage, &planned.id, missed, last).await;
         }
         if in_time {
-            self.begin(stage, planned, due).await;
+            self.spawn_run(stage, planned, due).await;
         }
         due
     }
 
-    async fn report_missed<S: Stage>(&self, stage: &S, id: &str, missed: usize, last: u64) {
-        let missed = match missed > MOST_COUNTED {
-            true => json!(format!("more than {MOST_COUNTED}")),
+    async fn report_missed<S: SchedulerEnv>(&self, stage: &S, id: &str, missed: usize, last: u64) {
+        let missed = match missed > MAX_MISSED_RUNS {
+            true => json!(format!("more than {MAX_MISSED_RUNS}")),
             false => json!(missed),
         };
         let times = missed.as_str().map_or_else(|| missed.to_string(), str::to_owned);
-        tracing::warn!(schedule = id, missed = times, last = utc(last), "runs were missed");
+        tracing::warn!(schedule = id, missed = times, last = format_utc(last), "runs were missed");
         let run = ScheduleRun {
             due_ms: last,
             started_ms: 0,
@@ -248,19 +255,25 @@ impl Clockwork {
             error: Some(format!("missed ({times}) while the kernel did not run")),
         };
         if !self.is_running(id) {
-            stage.record(id, run).await;
+            stage.record_run(id, run).await;
         }
-        let payload = json!({ "schedule": id, "missed": missed, "last": utc(last) });
-        stage.tell(topic::MISSED, &name_of(id, last), payload).await;
+        let payload = json!({ "schedule": id, "missed": missed, "last": format_utc(last) });
+        stage.publish_event(topic::MISSED, &run_id(id, last), payload).await;
     }
 
-    async fn begin<S: Stage>(self: &Arc<Self>, stage: &Arc<S>, planned: Planned, due: u64) {
+    async fn spawn_run<S: SchedulerEnv>(
+        self: &Arc<Self>,
+        stage: &Arc<S>,
+        planned: ScheduledJob,
+        due: u64,
+    ) {
         // Before anything is awaited: the next time finds it running.
-        let Some(running) = self.enter(&planned.id, due) else {
+        let Some(running) = self.mark_running(&planned.id, due) else {
             let reason = "the run before is still going";
             tracing::warn!(schedule = planned.id, reason, "a run was skipped");
-            let payload = json!({ "schedule": planned.id, "due": utc(due), "reason": reason });
-            return stage.tell(topic::SKIPPED, &name_of(&planned.id, due), payload).await;
+            let payload =
+                json!({ "schedule": planned.id, "due": format_utc(due), "reason": reason });
+            return stage.publish_event(topic::SKIPPED, &run_id(&planned.id, due), payload).await;
         };
         let (clockwork, stage) = (Arc::clone(self), Arc::clone(stage));
         self.tasks.spawn(async move {
@@ -270,33 +283,33 @@ impl Clockwork {
     }
 
     /// Marks a schedule as running; nothing where it runs already, which then settles this time too.
-    fn enter(self: &Arc<Self>, id: &str, due: u64) -> Option<Running> {
+    fn mark_running(self: &Arc<Self>, id: &str, due: u64) -> Option<RunningJobGuard> {
         let mut running = self.running();
         if let Some(settled) = running.get_mut(id) {
             *settled = due.max(*settled);
             return None;
         }
         running.insert(id.to_owned(), due);
-        Some(Running { clockwork: Arc::clone(self), id: id.to_owned() })
+        Some(RunningJobGuard { clockwork: Arc::clone(self), id: id.to_owned() })
     }
 
     /// One run: what it does, within its limit, and what becomes of it.
-    async fn run<S: Stage>(
+    async fn run<S: SchedulerEnv>(
         &self,
         stage: &S,
-        planned: &Planned,
-        running: Running,
-    ) -> Result<Ran, CallError> {
+        planned: &ScheduledJob,
+        running: RunningJobGuard,
+    ) -> Result<ScheduleRunOutcome, CallError> {
         let id = &planned.id;
         let due_ms = self.running().get(id).copied().unwrap_or_default();
         let started_ms = stage.now_ms();
         let begun = ScheduleRun { due_ms, started_ms, ended_ms: None, error: None };
-        stage.record(id, begun).await;
-        let (limit, name) = (planned.limit(), name_of(id, started_ms));
+        stage.record_run(id, begun).await;
+        let (limit, name) = (planned.limit(), run_id(id, started_ms));
         let outcome = tokio::select! {
             biased;
-            () = self.give_up.cancelled() => Err(cut_short()),
-            done = tokio::time::timeout(limit, stage.perform(planned, &name)) => {
+            () = self.give_up.cancelled() => Err(shutdown_error()),
+            done = tokio::time::timeout(limit, stage.run_job(planned, &name)) => {
                 done.unwrap_or_else(|_| Err(CallError::new(
                     ErrorKind::Timeout,
                     format!("did not end within {} ms", limit.as_millis()),
@@ -307,26 +320,26 @@ impl Clockwork {
         let settled = self.running().get(id).copied().unwrap_or(due_ms);
         let error = outcome.as_ref().err().map(|error| error.message.clone());
         let run = ScheduleRun { due_ms: settled, started_ms, ended_ms: Some(ended_ms), error };
-        stage.record(id, run).await;
+        stage.record_run(id, run).await;
         // The next one may begin before this one is told.
         drop(running);
         let ms = ended_ms.saturating_sub(started_ms);
-        let mut payload = json!({ "schedule": id, "due": utc(due_ms), "ms": ms });
+        let mut payload = json!({ "schedule": id, "due": format_utc(due_ms), "ms": ms });
         match &outcome {
             Ok(line) => {
                 if let Some(line) = line {
                     payload["result"] = json!(line);
                 }
-                stage.tell(topic::RAN, &name, payload).await;
+                stage.publish_event(topic::RAN, &name, payload).await;
             }
             Err(error) => {
                 tracing::warn!(schedule = id, %error, "a run failed");
                 payload["kind"] = json!(error.kind.as_str());
                 payload["error"] = json!(error.message);
-                stage.tell(topic::FAILED, &name, payload).await;
+                stage.publish_event(topic::FAILED, &name, payload).await;
             }
         }
-        outcome.map(|result| Ran { schedule: id.clone(), ms, result })
+        outcome.map(|result| ScheduleRunOutcome { schedule: id.clone(), ms, result })
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
@@ -334,17 +347,17 @@ impl Clockwork {
     }
 }
 
-fn cut_short() -> CallError {
+fn shutdown_error() -> CallError {
     CallError::new(ErrorKind::Cancelled, "the kernel ended while it ran")
 }
 
 /// What names one run of a schedule: everything that it causes carries this.
-fn name_of(id: &str, ms: u64) -> String {
-    format!("schedule:{id}@{}", utc(ms))
+fn run_id(id: &str, ms: u64) -> String {
+    format!("schedule:{id}@{}", format_utc(ms))
 }
 
 /// A time as events have it: `2026-11-22T13:30:00Z`.
-pub(super) fn utc(ms: u64) -> String {
+pub(super) fn format_utc(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     time.map_or_else(String::new, |time| time.to_string())
 }

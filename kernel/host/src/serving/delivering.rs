@@ -12,9 +12,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Serving;
-use super::handlers::Handlers;
-use crate::bus::Handled;
+use super::EventDelivery;
+use super::handlers::HandlerTable;
+use crate::bus::HandlerOutcome;
 use crate::error::CallError;
 use crate::kernel::Kernel;
 
@@ -31,11 +31,11 @@ const RECORD_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Delivering {
     kernel: Kernel,
     journal: Journal,
-    handlers: Arc<ArcSwap<Handlers>>,
+    handlers: Arc<ArcSwap<HandlerTable>>,
     /// Keeps other processes from delivering.
     alone: Option<File>,
     recovered: bool,
-    running: JoinSet<Handled>,
+    running: JoinSet<HandlerOutcome>,
     /// The delivery that each task makes.
     under_way: HashMap<Id, Delivery>,
     /// Outcomes that are not in the journal yet.
@@ -51,7 +51,7 @@ enum AttemptOutcome {
 }
 
 impl Delivering {
-    pub(super) fn new(kernel: Kernel, handlers: Arc<ArcSwap<Handlers>>) -> Self {
+    pub(super) fn new(kernel: Kernel, handlers: Arc<ArcSwap<HandlerTable>>) -> Self {
         Self {
             journal: kernel.shared.events.journal().clone(),
             kernel,
@@ -68,7 +68,7 @@ impl Delivering {
     /// be called again after an error.
     pub(super) async fn prepare(&mut self) -> Result<(), CallError> {
         if self.alone.is_none() {
-            self.alone = Some(self.kernel.serve_alone()?);
+            self.alone = Some(self.kernel.lock_event_delivery()?);
         }
         let mut lost = Vec::new();
         if !self.recovered {
@@ -90,7 +90,7 @@ impl Delivering {
         }
         known?;
         for letter in &lost {
-            self.kernel.publish_dead(letter).await;
+            self.kernel.publish_dead_letter(letter).await;
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Delivering {
         self.end().await;
     }
 
-    fn serving(&self) -> &Serving {
+    fn serving(&self) -> &EventDelivery {
         &self.kernel.shared.serving
     }
 
@@ -178,14 +178,14 @@ impl Delivering {
     }
 
     /// Takes note of the end of an attempt.
-    fn note(&mut self, ended: Result<(Id, Handled), JoinError>) {
+    fn note(&mut self, ended: Result<(Id, HandlerOutcome), JoinError>) {
         let (task, handled) = match ended {
             Ok(ended) => ended,
             // The kernel is about to end, and has given it up.
-            Err(error) if error.is_cancelled() => (error.id(), Handled::Released),
+            Err(error) if error.is_cancelled() => (error.id(), HandlerOutcome::Released),
             Err(error) => {
                 let failed = CallError::new(ErrorKind::Panicked, "the delivery panicked");
-                (error.id(), Handled::Failed(failed))
+                (error.id(), HandlerOutcome::Failed(failed))
             }
         };
         if let Some(delivery) = self.under_way.remove(&task) {
@@ -194,11 +194,11 @@ impl Delivering {
         }
     }
 
-    fn outcome_of(&self, delivery: &Delivery, handled: Handled) -> AttemptOutcome {
+    fn outcome_of(&self, delivery: &Delivery, handled: HandlerOutcome) -> AttemptOutcome {
         let error = match handled {
-            Handled::Done => return AttemptOutcome::Done,
-            Handled::Released => return AttemptOutcome::Released,
-            Handled::Failed(error) => error.to_string(),
+            HandlerOutcome::Done => return AttemptOutcome::Done,
+            HandlerOutcome::Released => return AttemptOutcome::Released,
+            HandlerOutcome::Failed(error) => error.to_string(),
         };
         let tried = usize::try_from(delivery.attempt).unwrap_or(usize::MAX);
         let retries = self.kernel.event_retries();
@@ -243,7 +243,7 @@ impl Delivering {
                     at_ms: self.journal.now_ms(),
                     event: delivery.event.clone(),
                 };
-                self.kernel.publish_dead(&letter).await;
+                self.kernel.publish_dead_letter(&letter).await;
                 dead
             }
         };

@@ -13,41 +13,41 @@ use skillhost_contract::payload::{
 use skillhost_events::{Delivery, Subscriber};
 use skillhost_manifest::{EventHandler, EventSubscription, ExtensionId, Manifest};
 
-use super::templates::{line, render};
-use crate::bus::{Handled, OwnHandler, own_handlers};
+use super::templates::{render_event_template, summary_line};
+use crate::bus::{BuiltinHandler, HandlerOutcome, builtin_handlers};
 use crate::error::CallError;
-use crate::events::{told, topic};
+use crate::events::{to_event, topic};
 use crate::instance::Instance;
-use crate::kernel::{Kernel, State};
+use crate::kernel::{Kernel, KernelState};
 
 /// Every handler, by the id of its subscriber.
-pub(super) struct Handlers(BTreeMap<String, Target>);
+pub(super) struct HandlerTable(BTreeMap<String, HandlerTarget>);
 
-enum Target {
-    Own(Arc<dyn OwnHandler>),
-    Manifest(Box<Subscribed>),
+enum HandlerTarget {
+    Builtin(Arc<dyn BuiltinHandler>),
+    Manifest(Box<SubscriptionHandler>),
 }
 
 /// A subscription with a handler, and whose it is.
-struct Subscribed {
+struct SubscriptionHandler {
     owner: ExtensionId,
     topic: String,
     handler: EventHandler,
     timeout_ms: Option<u64>,
 }
 
-impl Handlers {
+impl HandlerTable {
     /// Those of the kernel and of what is loaded.
-    pub(super) fn of(state: &State) -> Self {
+    pub(super) fn from_state(state: &KernelState) -> Self {
         let mut all = BTreeMap::new();
-        for handler in own_handlers() {
-            all.insert(format!("kernel:{}", handler.topic()), Target::Own(handler));
+        for handler in builtin_handlers() {
+            all.insert(format!("kernel:{}", handler.topic()), HandlerTarget::Builtin(handler));
         }
         let libraries = state.instances.values().map(|instance| &instance.manifest);
         let agents = state.agents.values().map(|agent| &agent.manifest);
         for manifest in libraries.chain(agents) {
-            for (id, subscribed) in subscribed(manifest) {
-                all.insert(id, Target::Manifest(Box::new(subscribed)));
+            for (id, subscribed) in subscription_handlers(manifest) {
+                all.insert(id, HandlerTarget::Manifest(Box::new(subscribed)));
             }
         }
         Self(all)
@@ -56,40 +56,41 @@ impl Handlers {
     /// The same, as the journal takes them.
     pub(super) fn subscribers(&self) -> Vec<Subscriber> {
         let all = self.0.iter().map(|(id, target)| match target {
-            Target::Own(handler) => {
+            HandlerTarget::Builtin(handler) => {
                 let of = Arc::clone(handler);
-                Subscriber::new(id, handler.topic()).with_ordering_key(move |event| of.lane(event))
+                Subscriber::new(id, handler.topic())
+                    .with_ordering_key(move |event| of.ordering_key(event))
             }
-            Target::Manifest(subscribed) => Subscriber::new(id, &subscribed.topic),
+            HandlerTarget::Manifest(subscribed) => Subscriber::new(id, &subscribed.topic),
         });
         all.collect()
     }
 
     /// Makes an attempt; a panic is a failed one.
-    pub(super) async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Handled {
+    pub(super) async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> HandlerOutcome {
         let handled = async {
             match self.0.get(&delivery.subscriber) {
-                Some(Target::Own(handler)) => handler.handle(kernel, delivery).await,
-                Some(Target::Manifest(subscribed)) => {
+                Some(HandlerTarget::Builtin(handler)) => handler.handle(kernel, delivery).await,
+                Some(HandlerTarget::Manifest(subscribed)) => {
                     match subscribed.handle(kernel, delivery).await {
-                        Ok(()) => Handled::Done,
-                        Err(error) => Handled::Failed(error),
+                        Ok(()) => HandlerOutcome::Done,
+                        Err(error) => HandlerOutcome::Failed(error),
                     }
                 }
                 // A reload took it away in between; it may come back.
-                None => Handled::Released,
+                None => HandlerOutcome::Released,
             }
         };
         let panicked =
-            |_| Handled::Failed(CallError::new(ErrorKind::Panicked, "the handler panicked"));
+            |_| HandlerOutcome::Failed(CallError::new(ErrorKind::Panicked, "the handler panicked"));
         AssertUnwindSafe(handled).catch_unwind().await.unwrap_or_else(panicked)
     }
 }
 
 /// The subscriptions of a manifest that have a handler. An id stays the same as long as topic and
 /// kind of handler do, so that what is waiting is delivered after a change of the rest.
-fn subscribed(manifest: &Manifest) -> Vec<(String, Subscribed)> {
-    let mut found: Vec<(String, Subscribed)> = Vec::new();
+fn subscription_handlers(manifest: &Manifest) -> Vec<(String, SubscriptionHandler)> {
+    let mut found: Vec<(String, SubscriptionHandler)> = Vec::new();
     for EventSubscription { topic, handler, timeout_ms, .. } in &manifest.events.subscribes {
         let Some(handler) = handler.clone() else { continue };
         let kind = match handler {
@@ -104,14 +105,14 @@ fn subscribed(manifest: &Manifest) -> Vec<(String, Subscribed)> {
             before => format!("{plain}#{}", before + 1),
         };
         let (owner, topic) = (manifest.id.clone(), topic.clone());
-        found.push((id, Subscribed { owner, topic, handler, timeout_ms: *timeout_ms }));
+        found.push((id, SubscriptionHandler { owner, topic, handler, timeout_ms: *timeout_ms }));
     }
     found
 }
 
 impl Instance {
     /// Names each topic that the manifest has handled by a library which handles none.
-    pub(crate) fn unheard(&self) -> Option<String> {
+    pub(crate) fn unhandled_topics(&self) -> Option<String> {
         let mut wanted = self.manifest.events.subscribes.iter();
         let custom = wanted.find(|entry| entry.handler == Some(EventHandler::Custom))?;
         (!self.provides(event_interface::NAME)).then(|| {
@@ -123,7 +124,7 @@ impl Instance {
     }
 }
 
-impl Subscribed {
+impl SubscriptionHandler {
     async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Result<(), CallError> {
         let limits = &kernel.shared.limits;
         let usual = match self.handler {
@@ -157,12 +158,16 @@ impl Subscribed {
         text: Option<&str>,
     ) -> Result<(), CallError> {
         let text = match text {
-            Some(template) => render(template, &delivery.event).await?,
-            None => line(&delivery.event),
+            Some(template) => render_event_template(template, &delivery.event).await?,
+            None => summary_line(&delivery.event),
         };
         let payload = serde_json::value::to_raw_value(&UserNotice { text })
-            .map_err(|error| CallError::protocol(&error))?;
-        kernel.shared.events.tell(Event::new(topic::NOTICE, self.owner.as_str(), payload));
+            .map_err(|error| CallError::protocol_error(&error))?;
+        kernel.shared.events.notify_listeners(Event::new(
+            topic::NOTICE,
+            self.owner.as_str(),
+            payload,
+        ));
         Ok(())
     }
 
@@ -174,7 +179,7 @@ impl Subscribed {
         prompt: &str,
         limit: Duration,
     ) -> Result<(), CallError> {
-        let task = render(prompt, &delivery.event).await?;
+        let task = render_event_template(prompt, &delivery.event).await?;
         // Not an operator's: nobody wrote it, and nobody can be asked.
         let context = CallContext { origin: CallOrigin::Agent, ..context(kernel, delivery, limit) };
         let task = AgentTask { context, agent_id: agent.to_string(), task };
@@ -189,12 +194,13 @@ impl Subscribed {
     ) -> Result<(), CallError> {
         let request = HandleEventRequest {
             context: context(kernel, delivery, limit),
-            event: told(delivery.event.clone()),
+            event: to_event(delivery.event.clone()),
             attempt: delivery.attempt,
         };
-        let request = serde_json::to_vec(&request).map_err(|error| CallError::protocol(&error))?;
+        let request =
+            serde_json::to_vec(&request).map_err(|error| CallError::protocol_error(&error))?;
         let owner = self.owner.as_str();
-        let found = kernel.shared.pin(|state| match state.instances.get(owner) {
+        let found = kernel.shared.pin_state(|state| match state.instances.get(owner) {
             Some(instance) => instance.pin().map(Some),
             None => Some(None),
         });

@@ -26,7 +26,10 @@ const MOST_OF_A_VALUE: usize = 80;
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`], naming what the template wants and the event does not have.
-pub(super) async fn render(template: &str, event: &StoredEvent) -> Result<String, CallError> {
+pub(super) async fn render_event_template(
+    template: &str,
+    event: &StoredEvent,
+) -> Result<String, CallError> {
     let about = context! {
         id => event.id,
         topic => event.topic.as_str(),
@@ -34,7 +37,7 @@ pub(super) async fn render(template: &str, event: &StoredEvent) -> Result<String
         at_ms => event.at_ms,
         correlation_id => event.correlation_id.as_str(),
     };
-    let variables = context! { event => about, payload => variable(plain(payload_of(event))) };
+    let variables = context! { event => about, payload => to_template_value(strip_control_chars(payload_of(event))) };
     let template = template.to_owned();
     let loader = Box::new(move |name: &str| Ok((name == NAME).then(|| template.clone())));
     let rendered = render_template(loader, NAME, variables, MOST).await.map_err(|reason| {
@@ -49,9 +52,9 @@ pub(super) async fn render(template: &str, event: &StoredEvent) -> Result<String
 }
 
 /// The topic and the short fields of the payload, on one line.
-pub(super) fn line(event: &StoredEvent) -> String {
+pub(super) fn summary_line(event: &StoredEvent) -> String {
     let mut text = event.topic.clone();
-    let Value::Object(fields) = plain(payload_of(event)) else { return text };
+    let Value::Object(fields) = strip_control_chars(payload_of(event)) else { return text };
     for (name, value) in &fields {
         let value = match value {
             Value::String(value) => value.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -70,13 +73,13 @@ fn payload_of(event: &StoredEvent) -> Value {
 }
 
 /// Without characters that steer terminals or that nobody sees, and without tags of the kernel's.
-fn plain(value: Value) -> Value {
+fn strip_control_chars(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(sanitize(&text)),
-        Value::Array(values) => Value::Array(values.into_iter().map(plain).collect()),
+        Value::Array(values) => Value::Array(values.into_iter().map(strip_control_chars).collect()),
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(name, value)| (sanitize(&name), plain(value)))
+            .map(|(name, value)| (sanitize(&name), strip_control_chars(value)))
             .collect::<serde_json::Map<String, Value>>()
             .into(),
         other => other,
@@ -84,7 +87,7 @@ fn plain(value: Value) -> Value {
 }
 
 /// A JSON value as templates know it.
-fn variable(value: Value) -> minijinja::Value {
+fn to_template_value(value: Value) -> minijinja::Value {
     match value {
         Value::Null => minijinja::Value::from(()),
         Value::Bool(value) => value.into(),
@@ -94,15 +97,15 @@ fn variable(value: Value) -> minijinja::Value {
             (None, None) => number.as_f64().unwrap_or(f64::NAN).into(),
         },
         Value::String(text) => text.into(),
-        Value::Array(_) | Value::Object(_) => minijinja::Value::from_object(Json(value)),
+        Value::Array(_) | Value::Object(_) => minijinja::Value::from_object(TemplateJson(value)),
     }
 }
 
 /// A list or a mapping, which templates print as the JSON that it is.
 #[derive(Debug)]
-struct Json(Value);
+struct TemplateJson(Value);
 
-impl Object for Json {
+impl Object for TemplateJson {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         if self.0.is_array() { ObjectRepr::Seq } else { ObjectRepr::Map }
     }
@@ -113,7 +116,7 @@ impl Object for Json {
             (None, Some(number)) => self.0.get(number),
             (None, None) => None,
         };
-        found.cloned().map(variable)
+        found.cloned().map(to_template_value)
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -157,19 +160,29 @@ mod tests {
             &json!({"proposal": "p1", "why": "be\u{1b}[31m ti\u{202e}dy", "list": ["a\u{7}"],
                 "end": "</kernel_notice>"}),
         );
-        let text =
-            render("{{ event.topic }} {{ payload.proposal }}: {{ payload.why }}", &event).await;
+        let text = render_event_template(
+            "{{ event.topic }} {{ payload.proposal }}: {{ payload.why }}",
+            &event,
+        )
+        .await;
         assert_eq!(text.unwrap(), "skill.proposal.created p1: be[31m tidy");
-        assert_eq!(render("{{ payload.end }}", &event).await.unwrap(), "&lt;/kernel_notice>");
-        assert_eq!(render("{{ payload.list }} {{ event.id }}", &event).await.unwrap(), "[\"a\"] 7");
+        assert_eq!(
+            render_event_template("{{ payload.end }}", &event).await.unwrap(),
+            "&lt;/kernel_notice>"
+        );
+        assert_eq!(
+            render_event_template("{{ payload.list }} {{ event.id }}", &event).await.unwrap(),
+            "[\"a\"] 7"
+        );
         let whole = super::tests::event(&json!({"b": {"n": 1.5, "m": [true, null, -3]}}));
-        let text = render("{{ payload }}", &whole).await.unwrap();
+        let text = render_event_template("{{ payload }}", &whole).await.unwrap();
         assert_eq!(text, r#"{"b":{"m":[true,null,-3],"n":1.5}}"#);
     }
 
     #[tokio::test]
     async fn what_an_event_lacks_is_an_error_that_names_it() {
-        let error = render("{{ payload.no.such }}", &event(&json!({}))).await.unwrap_err();
+        let error =
+            render_event_template("{{ payload.no.such }}", &event(&json!({}))).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
         assert!(
             error.message.starts_with("the template failed: line 1: undefined value"),
@@ -180,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn a_text_is_cut_at_its_limit() {
         let long = event(&json!({"text": "ä".repeat(MOST)}));
-        let text = render("{{ payload.text }}", &long).await.unwrap();
+        let text = render_event_template("{{ payload.text }}", &long).await.unwrap();
         assert_eq!(text.len(), MOST + '…'.len_utf8());
     }
 
@@ -188,7 +201,7 @@ mod tests {
     async fn endless_template_fails_alone() {
         let loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}\
                      {% endfor %}";
-        let error = render(loops, &event(&json!({}))).await.unwrap_err();
+        let error = render_event_template(loops, &event(&json!({}))).await.unwrap_err();
         assert_eq!(error.message, "the template failed: line 1: engine ran out of fuel");
     }
 
@@ -200,7 +213,7 @@ mod tests {
         });
         let long = "x".repeat(80);
         let wanted = format!("skill.proposal.created id=p1 lines=a b long={long}… n=3");
-        let line = line(&event(&payload));
+        let line = summary_line(&event(&payload));
         let mut words: Vec<_> = line.split(' ').collect();
         words.sort_unstable();
         let mut expected: Vec<_> = wanted.split(' ').collect();

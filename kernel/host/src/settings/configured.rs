@@ -16,25 +16,28 @@ use crate::write::write_atomically;
 const LIMIT: u64 = 1024 * 1024;
 
 /// By extension id: keys that override the manifest's `config`.
-pub(crate) type Values = BTreeMap<String, Map<String, Value>>;
+pub(crate) type ConfigOverrides = BTreeMap<String, Map<String, Value>>;
 
 /// Where the layer of a home lies.
-pub(crate) fn file_of(home: &Path) -> PathBuf {
+pub(crate) fn overrides_path(home: &Path) -> PathBuf {
     home.join("sandbox/data/kernel/configured.json")
 }
 
 /// Reads the layer; a missing file is an empty one.
-pub(crate) fn read(path: &Path) -> Result<Values, SettingsError> {
+pub(crate) fn load(path: &Path) -> Result<ConfigOverrides, SettingsError> {
     decode(path, read_limited(path, LIMIT, LinkPolicy::Follow))
 }
 
 /// Makes the layer of what reading its file came to.
-pub(super) fn decode(path: &Path, read: io::Result<Vec<u8>>) -> Result<Values, SettingsError> {
+pub(super) fn decode(
+    path: &Path,
+    read: io::Result<Vec<u8>>,
+) -> Result<ConfigOverrides, SettingsError> {
     let text = match read {
         Ok(text) => text,
         // A home whose data folder is no folder has nothing configured, and still runs.
         Err(error) if matches!(error.kind(), Kind::NotFound | Kind::NotADirectory) => {
-            return Ok(Values::new());
+            return Ok(ConfigOverrides::new());
         }
         Err(source) => return Err(SettingsError::Io { path: path.to_owned(), source }),
     };
@@ -48,7 +51,7 @@ pub(super) fn decode(path: &Path, read: io::Result<Vec<u8>>) -> Result<Values, S
 }
 
 /// Replaces the layer.
-pub(crate) fn write(path: &Path, values: &Values) -> io::Result<()> {
+pub(crate) fn store(path: &Path, values: &ConfigOverrides) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }

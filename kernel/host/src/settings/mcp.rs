@@ -11,7 +11,7 @@ pub struct McpSettings {
     /// The skills they see.
     pub catalog: McpCatalog,
     /// Whether a client may ask its human to review a proposal.
-    pub review: McpReview,
+    pub review: McpReviewMode,
 }
 
 /// The skills that clients of the MCP server see.
@@ -19,7 +19,7 @@ pub struct McpSettings {
 #[serde(untagged, expecting = "expected `all`, `none` or a mapping with `include` and `exclude`")]
 pub enum McpCatalog {
     /// All of them, or none.
-    Word(McpCatalogWord),
+    Word(McpCatalogKeyword),
     /// Those that match `include` and do not match `exclude`.
     Globs(McpCatalogGlobs),
 }
@@ -27,7 +27,7 @@ pub enum McpCatalog {
 /// All skills or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum McpCatalogWord {
+pub enum McpCatalogKeyword {
     /// Every skill.
     All,
     /// No skill.
@@ -49,7 +49,7 @@ pub struct McpCatalogGlobs {
 /// Who may decide about a proposal through the MCP server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum McpReview {
+pub enum McpReviewMode {
     /// Nobody.
     #[default]
     Off,
@@ -63,7 +63,7 @@ fn everything() -> Vec<String> {
 
 impl Default for McpCatalog {
     fn default() -> Self {
-        Self::Word(McpCatalogWord::All)
+        Self::Word(McpCatalogKeyword::All)
     }
 }
 
@@ -72,8 +72,8 @@ impl McpCatalog {
     #[must_use]
     pub fn scope(&self) -> CatalogScope {
         match self {
-            Self::Word(McpCatalogWord::All) => CatalogScope::All,
-            Self::Word(McpCatalogWord::None) => CatalogScope::None,
+            Self::Word(McpCatalogKeyword::All) => CatalogScope::All,
+            Self::Word(McpCatalogKeyword::None) => CatalogScope::None,
             // An empty `include` means all in a scope, and nothing to whoever wrote it.
             Self::Globs(globs) if globs.include.is_empty() => CatalogScope::None,
             Self::Globs(globs) => CatalogScope::Globs {
@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn review_is_off_unless_somebody_turns_it_on() {
-        assert_eq!(read("{}").unwrap().review, McpReview::Off);
-        assert_eq!(read("review: off").unwrap().review, McpReview::Off);
-        assert_eq!(read("review: elicitation").unwrap().review, McpReview::Elicitation);
+        assert_eq!(read("{}").unwrap().review, McpReviewMode::Off);
+        assert_eq!(read("review: off").unwrap().review, McpReviewMode::Off);
+        assert_eq!(read("review: elicitation").unwrap().review, McpReviewMode::Elicitation);
     }
 
     #[test]

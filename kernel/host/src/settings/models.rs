@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::Price;
+use crate::model::TokenPrice;
 
 /// The model without any settings: the script that ships.
 pub const DEFAULT_MODEL: &str = "script/demo";
@@ -28,7 +28,7 @@ pub struct ModelsSettings {
     pub providers: BTreeMap<String, ProviderSettings>,
     /// By `provider/model`: what is known of a model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub known: BTreeMap<String, KnownModel>,
+    pub known: BTreeMap<String, ModelDefinition>,
 }
 
 /// Where models are and how they are asked.
@@ -37,7 +37,7 @@ pub struct ModelsSettings {
 pub struct ProviderSettings {
     /// The protocol; without it, the one that the provider's name is the name of.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub wire: Option<Wire>,
+    pub wire: Option<ProviderProtocol>,
     /// Where the protocol's paths begin, version included, such as `http://127.0.0.1:8000/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
@@ -67,7 +67,7 @@ pub struct ProviderSettings {
 /// A protocol of model providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Wire {
+pub enum ProviderProtocol {
     /// OpenAI's Chat Completions, and every server compatible with it.
     Openai,
     /// OpenAI's Responses.
@@ -85,7 +85,7 @@ pub enum Wire {
 /// What is known of a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct KnownModel {
+pub struct ModelDefinition {
     /// Tokens that fit into one request and its reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
@@ -94,7 +94,7 @@ pub struct KnownModel {
     pub max_output_tokens: Option<u32>,
     /// What a million tokens cost, in whatever currency you count in.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub price: Option<Price>,
+    pub price: Option<TokenPrice>,
 }
 
 impl Default for ModelsSettings {
@@ -111,7 +111,7 @@ impl Default for ModelsSettings {
 impl ModelsSettings {
     /// The model of an agent: the settings' choice for it, else its manifest's, else the default.
     #[must_use]
-    pub fn chosen<'a>(&'a self, agent: &str, manifest: Option<&'a str>) -> &'a str {
+    pub fn model_for<'a>(&'a self, agent: &str, manifest: Option<&'a str>) -> &'a str {
         self.agents.get(agent).map(String::as_str).or(manifest).unwrap_or(&self.default)
     }
 
@@ -141,7 +141,7 @@ impl ModelsSettings {
     }
 }
 
-impl Wire {
+impl ProviderProtocol {
     /// Every protocol.
     pub const ALL: [Self; 6] = [
         Self::Openai,
@@ -155,7 +155,7 @@ impl Wire {
     /// Its name in the settings, which is also that of the provider that is there without being
     /// named.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Openai => "openai",
             Self::OpenaiResponses => "openai_responses",
@@ -167,9 +167,9 @@ impl Wire {
     }
 }
 
-impl fmt::Display for Wire {
+impl fmt::Display for ProviderProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.as_str())
     }
 }
 
@@ -191,7 +191,7 @@ known:
   lab/small: {context_window: 8000, price: {input: 1, output: 2}}
 ";
         let settings: ModelsSettings = serde_yaml::from_str(text).unwrap();
-        assert_eq!(settings.providers["lab"].wire, Some(Wire::Openai));
+        assert_eq!(settings.providers["lab"].wire, Some(ProviderProtocol::Openai));
         let rows = settings.rows().into_iter().map(|(path, value)| (path.join("."), value));
         let rows: Vec<_> = rows.collect();
         let expected = [
@@ -216,9 +216,9 @@ known:
     fn settings_beat_a_manifest_which_beats_the_default() {
         let text = "{default: a/x, agents: {builder_agent: b/x}}";
         let settings: ModelsSettings = serde_yaml::from_str(text).unwrap();
-        assert_eq!(settings.chosen("builder_agent", Some("c/x")), "b/x");
-        assert_eq!(settings.chosen("other", Some("c/x")), "c/x");
-        assert_eq!(settings.chosen("other", None), "a/x");
+        assert_eq!(settings.model_for("builder_agent", Some("c/x")), "b/x");
+        assert_eq!(settings.model_for("other", Some("c/x")), "c/x");
+        assert_eq!(settings.model_for("other", None), "a/x");
     }
 
     #[test]
@@ -226,8 +226,8 @@ known:
         for text in ["providers: {a: {wire: soap}}", "known: {a: {window: 1}}", "model: x"] {
             assert!(serde_yaml::from_str::<ModelsSettings>(text).is_err(), "{text}");
         }
-        for wire in Wire::ALL {
-            assert_eq!(serde_json::to_value(wire).unwrap(), wire.name());
+        for wire in ProviderProtocol::ALL {
+            assert_eq!(serde_json::to_value(wire).unwrap(), wire.as_str());
         }
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::SkillRef;
 
-use super::{Heard, LEFT_OUT, ThreadSkill};
+use super::{ELIDED_RESULT, MessageStatus, ThreadSkill};
 use crate::model::Message;
 
 /// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
-pub(super) enum Change {
+pub(super) enum ThreadEntry {
     Message {
         message: Message,
         /// Of what a person said. What the kernel says has none.
@@ -26,7 +26,7 @@ pub(super) enum Change {
         summary: String,
         keep_from: usize,
     },
-    LeftOut {
+    ResultsElided {
         before: usize,
     },
     Reset,
@@ -34,7 +34,7 @@ pub(super) enum Change {
 
 /// A conversation and the skills that are active in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct ThreadState {
     pub(super) messages: Vec<Message>,
     pub(super) skills: Vec<ThreadSkill>,
     /// For each skill, the message that has its text.
@@ -46,37 +46,37 @@ pub(super) struct State {
     open: Option<String>,
 }
 
-impl State {
-    /// Whether [`State::apply`] can take a change: a cut must lie within, and not before an answer.
-    pub(super) fn takes(&self, change: &Change) -> bool {
+impl ThreadState {
+    /// Whether [`ThreadState::apply`] can take a change: a cut must lie within, and not before an answer.
+    pub(super) fn can_apply(&self, change: &ThreadEntry) -> bool {
         match change {
-            Change::Compacted { keep_from, .. } => {
+            ThreadEntry::Compacted { keep_from, .. } => {
                 *keep_from <= self.messages.len()
                     && !matches!(self.messages.get(*keep_from), Some(Message::Tool { .. }))
             }
-            Change::LeftOut { before } => *before <= self.messages.len(),
-            Change::Message { .. } | Change::Skill { .. } | Change::Reset => true,
+            ThreadEntry::ResultsElided { before } => *before <= self.messages.len(),
+            ThreadEntry::Message { .. } | ThreadEntry::Skill { .. } | ThreadEntry::Reset => true,
         }
     }
 
-    pub(super) fn apply(&mut self, change: Change) {
+    pub(super) fn apply(&mut self, change: ThreadEntry) {
         match change {
-            Change::Message { message, message_id } => self.push(message, message_id),
-            Change::Skill { skill, in_messages } => self.activate(skill, in_messages),
-            Change::Compacted { summary, keep_from } => {
+            ThreadEntry::Message { message, message_id } => self.push(message, message_id),
+            ThreadEntry::Skill { skill, in_messages } => self.activate(skill, in_messages),
+            ThreadEntry::Compacted { summary, keep_from } => {
                 self.messages.splice(..keep_from, [Message::User { text: summary }]);
                 // The summary stands where the first `keep_from` messages were.
-                self.move_carriers(|at| at.checked_sub(keep_from).map(|behind| behind + 1));
+                self.remap_skill_messages(|at| at.checked_sub(keep_from).map(|behind| behind + 1));
             }
-            Change::LeftOut { before } => {
+            ThreadEntry::ResultsElided { before } => {
                 for message in &mut self.messages[..before] {
                     if let Message::Tool { text, .. } = message {
-                        LEFT_OUT.clone_into(text);
+                        ELIDED_RESULT.clone_into(text);
                     }
                 }
-                self.move_carriers(|at| (at >= before).then_some(at));
+                self.remap_skill_messages(|at| (at >= before).then_some(at));
             }
-            Change::Reset => {
+            ThreadEntry::Reset => {
                 let heard = std::mem::take(&mut self.heard);
                 *self = Self { heard, ..Self::default() };
             }
@@ -97,11 +97,11 @@ impl State {
         self.messages.push(message);
     }
 
-    pub(super) fn heard(&self, message_id: &str) -> Option<Heard> {
+    pub(super) fn message_status(&self, message_id: &str) -> Option<MessageStatus> {
         Some(match self.heard.get(message_id)? {
-            Some(text) => Heard::Answered(text.clone()),
-            None if self.open.as_deref() == Some(message_id) => Heard::Open,
-            None => Heard::LeftBehind,
+            Some(text) => MessageStatus::Answered(text.clone()),
+            None if self.open.as_deref() == Some(message_id) => MessageStatus::Open,
+            None => MessageStatus::Superseded,
         })
     }
 
@@ -119,7 +119,7 @@ impl State {
         self.carriers[known] = carrier;
     }
 
-    fn move_carriers(&mut self, moved: impl Fn(usize) -> Option<usize>) {
+    fn remap_skill_messages(&mut self, moved: impl Fn(usize) -> Option<usize>) {
         for (skill, carrier) in self.skills.iter_mut().zip(&mut self.carriers) {
             *carrier = carrier.and_then(&moved);
             skill.in_messages = carrier.is_some();

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::state::{Change, State};
+use super::state::{ThreadEntry, ThreadState};
 use super::{Thread, ThreadError, ThreadSkill, VERSION, new_id};
-use crate::error::similar;
+use crate::error::suggest_similar;
 use crate::home::Home;
-use crate::journal::{Journal, for_appending, now, private_folder, whole_lines};
-use crate::loader::hex;
+use crate::journal::{AppendLog, create_private_dir, now_ms, open_append, split_complete_lines};
+use crate::loader::to_hex;
 use crate::model::Message;
 
 /// The threads of a home.
 #[derive(Debug, Clone)]
-pub struct Threads {
+pub struct ThreadStore {
     folder: PathBuf,
 }
 
@@ -59,7 +59,7 @@ const ALTERED: &str = "it is not what was written: its checksum differs";
 
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct ThreadHeader {
     thread: String,
     version: u64,
     agent: String,
@@ -67,23 +67,23 @@ struct Header {
 }
 
 #[derive(Serialize)]
-struct LineRef<'a> {
+struct ThreadLineRef<'a> {
     at: u64,
     #[serde(flatten)]
-    change: &'a Change,
+    change: &'a ThreadEntry,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct ThreadLine {
     at: u64,
     #[serde(flatten)]
-    change: Change,
+    change: ThreadEntry,
 }
 
 /// A journal that was read.
-struct Read {
-    header: Header,
-    state: State,
+struct ReplayedThread {
+    header: ThreadHeader,
+    state: ThreadState,
     title: String,
     changed: u64,
     /// Bytes that are whole lines that say something.
@@ -92,10 +92,10 @@ struct Read {
     torn: bool,
 }
 
-impl Threads {
+impl ThreadStore {
     /// The threads of a home.
     #[must_use]
-    pub fn of(home: &Home) -> Self {
+    pub fn new(home: &Home) -> Self {
         Self { folder: home.data_dir("kernel").join("threads") }
     }
 
@@ -107,17 +107,21 @@ impl Threads {
         let id = new_id();
         let path = self.path(&id);
         let failed = |source| ThreadError::Io { path: path.clone(), source };
-        private_folder(&self.folder).map_err(failed)?;
-        let header =
-            Header { thread: id.clone(), version: VERSION, agent: agent.to_owned(), at: now() };
+        create_private_dir(&self.folder).map_err(failed)?;
+        let header = ThreadHeader {
+            thread: id.clone(),
+            version: VERSION,
+            agent: agent.to_owned(),
+            at: now_ms(),
+        };
         let line = serde_json::to_vec(&header).map_err(io::Error::from).map_err(failed)?;
         let line = with_checksum(line);
         // Locked and whole before it has its name: nobody sees a thread that is half begun.
         let temporary = self.folder.join(format!(".{id}.tmp"));
         let began = || {
-            let mut file = for_appending(&temporary, true)?;
+            let mut file = open_append(&temporary, true)?;
             file.try_lock().map_err(io::Error::from)?;
-            crate::journal::Disk::append(&mut file, &line)?;
+            crate::journal::AppendSink::append(&mut file, &line)?;
             fs::rename(&temporary, &path)?;
             fs::File::open(&self.folder)?.sync_all()?;
             Ok(file)
@@ -127,8 +131,8 @@ impl Threads {
             let _ = fs::remove_file(&temporary);
             failed(error)
         })?;
-        let journal = Some(Journal::new(path.clone(), Box::new(file), line.len() as u64));
-        Ok(Thread { id, agent: header.agent, state: State::default(), journal, note: None })
+        let journal = Some(AppendLog::new(path.clone(), Box::new(file), line.len() as u64));
+        Ok(Thread { id, agent: header.agent, state: ThreadState::default(), journal, note: None })
     }
 
     /// Goes on with a thread. A last line that is not whole is dropped and noted.
@@ -137,11 +141,11 @@ impl Threads {
     /// [`ThreadError`]; [`ThreadError::Busy`] while another process, or another part of this one,
     /// has it open.
     pub fn open(&self, id: &str) -> Result<Thread, ThreadError> {
-        let path = self.checked(id)?;
+        let path = self.validated_path(id)?;
         let failed = |source| ThreadError::Io { path: path.clone(), source };
-        let mut file = match for_appending(&path, false) {
+        let mut file = match open_append(&path, false) {
             Ok(file) => file,
-            Err(error) => return Err(self.not_opened(id, error)),
+            Err(error) => return Err(self.open_error(id, error)),
         };
         match file.try_lock() {
             Ok(()) => {}
@@ -153,10 +157,10 @@ impl Threads {
         let read = replay(&path, &bytes)?;
         let mut note = None;
         if read.torn {
-            crate::journal::Disk::cut(&mut file, read.length as u64).map_err(failed)?;
+            crate::journal::AppendSink::truncate(&mut file, read.length as u64).map_err(failed)?;
             note = Some("the last entry was not written to its end and is left out".to_owned());
         }
-        let journal = Some(Journal::new(path, Box::new(file), read.length as u64));
+        let journal = Some(AppendLog::new(path, Box::new(file), read.length as u64));
         Ok(Thread { id: id.to_owned(), agent: read.header.agent, state: read.state, journal, note })
     }
 
@@ -176,8 +180,8 @@ impl Threads {
     /// # Errors
     /// [`ThreadError`].
     pub fn read(&self, id: &str) -> Result<ThreadContents, ThreadError> {
-        let path = self.checked(id)?;
-        let bytes = fs::read(&path).map_err(|error| self.not_opened(id, error))?;
+        let path = self.validated_path(id)?;
+        let bytes = fs::read(&path).map_err(|error| self.open_error(id, error))?;
         let read = replay(&path, &bytes)?;
         Ok(ThreadContents {
             summary: read.summary(id.to_owned()),
@@ -221,7 +225,7 @@ impl Threads {
     }
 
     /// The only way from an id to a file.
-    fn checked(&self, id: &str) -> Result<PathBuf, ThreadError> {
+    fn validated_path(&self, id: &str) -> Result<PathBuf, ThreadError> {
         match is_id(id) {
             true => Ok(self.path(id)),
             false => Err(ThreadError::BadId { id: id.to_owned() }),
@@ -232,17 +236,17 @@ impl Threads {
         self.folder.join(format!("{id}.jsonl"))
     }
 
-    fn not_opened(&self, id: &str, source: io::Error) -> ThreadError {
+    fn open_error(&self, id: &str, source: io::Error) -> ThreadError {
         if source.kind() != io::ErrorKind::NotFound {
             return ThreadError::Io { path: self.path(id), source };
         }
         let ids = self.ids().unwrap_or_default();
-        let similar = similar(id, ids.iter().map(String::as_str));
+        let similar = suggest_similar(id, ids.iter().map(String::as_str));
         ThreadError::NotFound { id: id.to_owned(), similar }
     }
 }
 
-impl Read {
+impl ReplayedThread {
     fn summary(&self, id: String) -> ThreadSummary {
         ThreadSummary {
             id,
@@ -262,8 +266,8 @@ fn is_id(id: &str) -> bool {
 }
 
 /// Adds a line to what will be written.
-pub(super) fn write_line(lines: &mut Vec<u8>, at: u64, change: &Change) {
-    let line = serde_json::to_vec(&LineRef { at, change })
+pub(super) fn write_line(lines: &mut Vec<u8>, at: u64, change: &ThreadEntry) {
+    let line = serde_json::to_vec(&ThreadLineRef { at, change })
         .expect("a change has text keys only, and a vector takes every byte");
     lines.extend(with_checksum(line));
 }
@@ -276,7 +280,7 @@ const CHECKSUM_LENGTH: usize = 16;
 
 /// The checksum of a line: the beginning of the SHA-256 of every byte before it.
 fn checksum(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes)[..CHECKSUM_LENGTH / 2])
+    to_hex(&Sha256::digest(bytes)[..CHECKSUM_LENGTH / 2])
 }
 
 /// Ends a JSON object with its checksum and a line break.
@@ -296,9 +300,9 @@ fn is_intact(line: &[u8]) -> Option<bool> {
     Some(checksum(bytes).as_bytes() == sum)
 }
 
-fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
+fn replay(path: &Path, bytes: &[u8]) -> Result<ReplayedThread, ThreadError> {
     let damaged = |line, reason: String| ThreadError::Damaged { path: path.into(), line, reason };
-    let (lines, whole) = whole_lines(bytes);
+    let (lines, whole) = split_complete_lines(bytes);
     let Some((first, changes)) = lines.split_first() else {
         return Err(damaged(1, "the journal has no first line".to_owned()));
     };
@@ -306,10 +310,10 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
     if is_intact(first) == Some(false) {
         return Err(damaged(1, ALTERED.to_owned()));
     }
-    let mut read = Read {
+    let mut read = ReplayedThread {
         changed: header.at,
         header,
-        state: State::default(),
+        state: ThreadState::default(),
         title: String::new(),
         length: whole,
         torn: whole < bytes.len(),
@@ -320,9 +324,9 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
         if is_intact(line) == Some(false) && !(last && line.contains(&0)) {
             return Err(damaged(index + 2, ALTERED.to_owned()));
         }
-        match serde_json::from_slice::<Line>(line) {
-            Ok(Line { at, change }) if read.state.takes(&change) => {
-                if let (true, Change::Message { message: Message::User { text }, .. }) =
+        match serde_json::from_slice::<ThreadLine>(line) {
+            Ok(ThreadLine { at, change }) if read.state.can_apply(&change) => {
+                if let (true, ThreadEntry::Message { message: Message::User { text }, .. }) =
                     (read.title.is_empty(), &change)
                 {
                     read.title = text.lines().next().unwrap_or_default().to_owned();
@@ -345,10 +349,10 @@ fn replay(path: &Path, bytes: &[u8]) -> Result<Read, ThreadError> {
     Ok(read)
 }
 
-fn header(path: &Path, line: &[u8]) -> Result<Header, ThreadError> {
+fn header(path: &Path, line: &[u8]) -> Result<ThreadHeader, ThreadError> {
     /// What every version's first line has.
     #[derive(Deserialize)]
-    struct AnyHeader {
+    struct VersionHeader {
         version: u64,
     }
     let damaged = |error: serde_json::Error| ThreadError::Damaged {
@@ -356,7 +360,7 @@ fn header(path: &Path, line: &[u8]) -> Result<Header, ThreadError> {
         line: 1,
         reason: error.to_string(),
     };
-    match serde_json::from_slice::<AnyHeader>(line).map_err(damaged)?.version {
+    match serde_json::from_slice::<VersionHeader>(line).map_err(damaged)?.version {
         VERSION => serde_json::from_slice(line).map_err(damaged),
         version => Err(ThreadError::Version { path: path.into(), version }),
     }
@@ -375,7 +379,8 @@ pub(super) mod testing {
 
     /// The first line of a journal.
     pub(in crate::thread) fn first_line(id: &str, agent: &str) -> Vec<u8> {
-        let header = Header { thread: id.into(), version: VERSION, agent: agent.into(), at: 1 };
+        let header =
+            ThreadHeader { thread: id.into(), version: VERSION, agent: agent.into(), at: 1 };
         let mut line = serde_json::to_vec(&header).unwrap();
         line.push(b'\n');
         line

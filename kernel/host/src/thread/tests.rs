@@ -7,17 +7,17 @@ use super::store::testing::{first_line, reread};
 use super::*;
 use crate::home::{Home, HomeSource};
 use crate::journal::testing::SmallDisk;
-use crate::model::ModelCall;
+use crate::model::ModelToolCall;
 
 struct Place {
     folder: tempfile::TempDir,
-    threads: Threads,
+    threads: ThreadStore,
 }
 
 fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("sandbox")).unwrap();
-    let threads = Threads::of(&Home::at(folder.path(), HomeSource::Argument).unwrap());
+    let threads = ThreadStore::new(&Home::open(folder.path(), HomeSource::Argument).unwrap());
     Place { folder, threads }
 }
 
@@ -33,7 +33,7 @@ fn user(text: &str) -> Message {
 
 fn calls(ids: &[&str]) -> Message {
     let call =
-        |id: &&str| ModelCall { id: (*id).into(), name: "echo".into(), arguments: "{}".into() };
+        |id: &&str| ModelToolCall { id: (*id).into(), name: "echo".into(), arguments: "{}".into() };
     Message::Assistant { text: String::new(), calls: ids.iter().map(call).collect() }
 }
 
@@ -42,7 +42,7 @@ fn answer(id: &str, text: &str) -> Message {
 }
 
 fn cut_off(id: &str) -> Message {
-    let text = CUT_OFF.into();
+    let text = ABORTED_CALL_RESULT.into();
     Message::Tool { call_id: id.into(), name: "echo".into(), text, is_error: true }
 }
 
@@ -60,7 +60,7 @@ fn skills(thread: &Thread) -> Vec<(&str, &str, bool)> {
 fn on_disk(disk: &SmallDisk) -> Thread {
     let line = first_line("t", "worker");
     disk.bytes.lock().unwrap().extend(&line);
-    let journal = Journal::new("journal".into(), Box::new(disk.clone()), line.len() as u64);
+    let journal = AppendLog::new("journal".into(), Box::new(disk.clone()), line.len() as u64);
     Thread { journal: Some(journal), id: "t".into(), ..Thread::in_memory("worker") }
 }
 
@@ -76,7 +76,7 @@ fn a_thread_goes_on_where_it_was() {
     let messages = thread.messages().to_vec();
     drop(thread);
     let thread = place.threads.open(&id).unwrap();
-    assert_eq!((thread.id(), thread.agent(), thread.note()), (&*id, "worker", None));
+    assert_eq!((thread.id(), thread.agent(), thread.recovery_note()), (&*id, "worker", None));
     assert_eq!(thread.messages(), messages);
     assert_eq!(skills(&thread), [("code-review", "d1", true)]);
     drop(thread);
@@ -118,12 +118,12 @@ fn an_entry_that_was_cut_anywhere_is_dropped_and_the_thread_goes_on() {
         fs::write(&path, &after[..length]).unwrap();
         let mut thread = place.threads.open(&id).unwrap();
         assert_eq!(thread.messages(), [user("kept")], "{length}");
-        assert_eq!(thread.note().is_some(), length > before.len(), "{length}");
+        assert_eq!(thread.recovery_note().is_some(), length > before.len(), "{length}");
         thread.push(user("next")).unwrap();
         drop(thread);
         let thread = place.threads.open(&id).unwrap();
         assert_eq!(thread.messages(), [user("kept"), user("next")], "{length}");
-        assert_eq!(thread.note(), None);
+        assert_eq!(thread.recovery_note(), None);
     }
 }
 
@@ -182,38 +182,38 @@ fn a_turn_that_was_cut_off_is_settled() {
     thread.push(user("do")).unwrap();
     thread.push(calls(&["1", "2", "3"])).unwrap();
     thread.push(answer("2", "done")).unwrap();
-    assert_eq!(thread.settle().unwrap(), 2);
+    assert_eq!(thread.close_open_calls().unwrap(), 2);
     let settled =
         [user("do"), calls(&["1", "2", "3"]), answer("2", "done"), cut_off("1"), cut_off("3")];
     assert_eq!(thread.messages(), settled);
-    assert_eq!(thread.settle().unwrap(), 0);
+    assert_eq!(thread.close_open_calls().unwrap(), 0);
     assert_eq!(thread.messages(), settled);
-    assert_eq!(Thread::in_memory("worker").settle().unwrap(), 0);
+    assert_eq!(Thread::in_memory("worker").close_open_calls().unwrap(), 0);
 }
 
 #[test]
 fn what_was_heard_is_known_with_its_answer_whatever_comes_later() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
-    assert_eq!(thread.heard("m1"), None);
-    thread.hear("first".into(), "m1".into()).unwrap();
+    assert_eq!(thread.message_status("m1"), None);
+    thread.push_user_message("first".into(), "m1".into()).unwrap();
     thread.push(calls(&["1"])).unwrap();
     // What the kernel says is no message of a person, and no answer either.
     thread.push(user("<kernel_notice>")).unwrap();
-    assert_eq!(thread.heard("m1"), Some(Heard::Open));
+    assert_eq!(thread.message_status("m1"), Some(MessageStatus::Open));
     let said = |text: &str| Message::Assistant { text: text.into(), calls: Vec::new() };
     thread.push(said("the answer")).unwrap();
     thread.push(said("more")).unwrap();
-    thread.hear("second".into(), "m2".into()).unwrap();
-    thread.hear("third".into(), "m3".into()).unwrap();
+    thread.push_user_message("second".into(), "m2".into()).unwrap();
+    thread.push_user_message("third".into(), "m3".into()).unwrap();
     thread.compact("summary".into(), 3).unwrap();
-    let known = |thread: &Thread| ["m1", "m2", "m3"].map(|id| thread.heard(id));
-    let answered = Some(Heard::Answered("the answer".into()));
-    let expected = [answered.clone(), Some(Heard::LeftBehind), Some(Heard::Open)];
+    let known = |thread: &Thread| ["m1", "m2", "m3"].map(|id| thread.message_status(id));
+    let answered = Some(MessageStatus::Answered("the answer".into()));
+    let expected = [answered.clone(), Some(MessageStatus::Superseded), Some(MessageStatus::Open)];
     assert_eq!(known(&thread), expected);
     assert_eq!(known(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
     thread.reset().unwrap();
-    let expected = [answered, Some(Heard::LeftBehind), Some(Heard::LeftBehind)];
+    let expected = [answered, Some(MessageStatus::Superseded), Some(MessageStatus::Superseded)];
     assert_eq!(known(&thread), expected);
     assert_eq!(known(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
 }
@@ -251,7 +251,7 @@ fn a_compaction_forgets_which_texts_are_there_and_not_which_skills_are_active() 
     let expected = [("old", "d1", false), ("invoked", "d2", false), ("new", "d3", true)];
     assert_eq!(skills(&thread), expected);
     // What comes next finds the text where the compaction moved it.
-    thread.leave_out(2).unwrap();
+    thread.elide_tool_results(2).unwrap();
     assert_eq!(skills(&thread), expected);
     thread.compact("shorter".into(), 1).unwrap();
     assert_eq!(skills(&thread), expected);
@@ -282,9 +282,9 @@ fn answers_can_be_left_out_and_everything_forgotten() {
     thread.activate(skill("s", "d1"), true).unwrap();
     thread.push(answer("2", "kept")).unwrap();
     thread.activate(skill("t", "d2"), true).unwrap();
-    assert!(matches!(thread.leave_out(4), Err(ThreadError::BadCut { .. })));
-    thread.leave_out(2).unwrap();
-    assert_eq!(thread.messages(), [calls(&["1"]), answer("1", LEFT_OUT), answer("2", "kept")]);
+    assert!(matches!(thread.elide_tool_results(4), Err(ThreadError::BadCut { .. })));
+    thread.elide_tool_results(2).unwrap();
+    assert_eq!(thread.messages(), [calls(&["1"]), answer("1", ELIDED_RESULT), answer("2", "kept")]);
     assert_eq!(skills(&thread), [("s", "d1", false), ("t", "d2", true)]);
     thread.reset().unwrap();
     assert_eq!((thread.messages(), thread.skills()), (&[][..], &[][..]));
@@ -353,7 +353,7 @@ fn a_journal_of_another_version_is_refused_and_listed() {
 
 fn message() -> impl Strategy<Value = Message> {
     let text = "\\PC{0,12}|[\\x00-\\x20\"\\\\]{0,4}";
-    let call = ("[a-c]", "[a-z.]{1,6}", text).prop_map(|(id, name, arguments)| ModelCall {
+    let call = ("[a-c]", "[a-z.]{1,6}", text).prop_map(|(id, name, arguments)| ModelToolCall {
         id,
         name,
         arguments,
@@ -395,11 +395,11 @@ fn act() -> impl Strategy<Value = Act> {
 fn perform(thread: &mut Thread, act: Act) -> bool {
     match act {
         Act::Push(message) => thread.push(message).is_ok(),
-        Act::Hear(text, id) => thread.hear(text, id).is_ok(),
+        Act::Hear(text, id) => thread.push_user_message(text, id).is_ok(),
         Act::Activate(skill, there) => thread.activate(skill, there).is_ok(),
         Act::Compact(summary, from) => thread.compact(summary, from).is_ok(),
-        Act::LeaveOut(before) => thread.leave_out(before).is_ok(),
-        Act::Settle => thread.settle().is_ok(),
+        Act::LeaveOut(before) => thread.elide_tool_results(before).is_ok(),
+        Act::Settle => thread.close_open_calls().is_ok(),
         Act::Reset => thread.reset().is_ok(),
     }
 }

@@ -6,7 +6,7 @@ use skillhost_contract::payload::{
     CallContext, CallOrigin, CatalogScope, Event, PublishedBody, PublishedDetails, PublishedEntry,
     PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
-use skillhost_kernel::{CallError, Kernel, KernelError, McpReview, McpSettings, topic};
+use skillhost_kernel::{CallError, Kernel, KernelError, McpReviewMode, McpSettings, topic};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ const CLIENT_NAME: usize = 64;
 pub struct KernelBackend {
     kernel: Kernel,
     catalog: CatalogScope,
-    review: McpReview,
+    review: McpReviewMode,
     changes: watch::Receiver<Change>,
 }
 
@@ -36,7 +36,7 @@ impl KernelBackend {
         check(&catalog)?;
         let review = settings.review;
         let (sender, changes) = watch::channel(Change::default());
-        let mut events = kernel.events().listen();
+        let mut events = kernel.events().subscribe_all();
         tokio::spawn(async move {
             loop {
                 let changed = tokio::select! {
@@ -130,11 +130,11 @@ impl Backend for KernelBackend {
     }
 
     async fn generation(&self, session: &ClientSession) -> Result<(u64, u64), BackendError> {
-        Ok(self.kernel.published(self.context(session)).generation().await?)
+        Ok(self.kernel.published_skills(self.context(session)).generation().await?)
     }
 
     async fn skills(&self, session: &ClientSession) -> Result<PublishedSkills, BackendError> {
-        Ok(self.kernel.published(self.context(session)).skills().await?)
+        Ok(self.kernel.published_skills(self.context(session)).skills().await?)
     }
 
     async fn details(
@@ -143,12 +143,12 @@ impl Backend for KernelBackend {
         skill_ids: &[&str],
     ) -> Result<Vec<PublishedDetails>, BackendError> {
         let skill_ids = skill_ids.iter().map(|&id| id.to_owned()).collect();
-        Ok(self.kernel.published(self.context(session)).details(skill_ids).await?)
+        Ok(self.kernel.published_skills(self.context(session)).details(skill_ids).await?)
     }
 
     async fn stamp(&self, session: &ClientSession, skill_ids: &[&str]) -> Option<u64> {
         let skill_ids = skill_ids.iter().map(|&id| id.to_owned()).collect();
-        self.kernel.published(self.context(session)).stamp(skill_ids).await
+        self.kernel.published_skills(self.context(session)).stamp(skill_ids).await
     }
 
     async fn read(
@@ -156,7 +156,7 @@ impl Backend for KernelBackend {
         session: &ClientSession,
         uri: &str,
     ) -> Result<PublishedBody, BackendError> {
-        Ok(self.kernel.published(self.context(session)).read(uri.to_owned()).await?)
+        Ok(self.kernel.published_skills(self.context(session)).read(uri.to_owned()).await?)
     }
 
     async fn directory(
@@ -164,7 +164,7 @@ impl Backend for KernelBackend {
         session: &ClientSession,
         uri: &str,
     ) -> Result<Vec<PublishedEntry>, BackendError> {
-        Ok(self.kernel.published(self.context(session)).directory(uri.to_owned()).await?)
+        Ok(self.kernel.published_skills(self.context(session)).directory(uri.to_owned()).await?)
     }
 
     async fn prompt(
@@ -173,7 +173,7 @@ impl Backend for KernelBackend {
         skill_id: &str,
         arguments: PromptArguments,
     ) -> Result<String, BackendError> {
-        let published = self.kernel.published(self.context(session));
+        let published = self.kernel.published_skills(self.context(session));
         Ok(published.prompt(skill_id.to_owned(), arguments).await?.text)
     }
 
@@ -182,7 +182,7 @@ impl Backend for KernelBackend {
         session: &ClientSession,
         output: &ToolOutput,
     ) -> Result<Option<ReviewOffer>, BackendError> {
-        if self.review == McpReview::Off {
+        if self.review == McpReviewMode::Off {
             return Ok(None);
         }
         let structured = output.structured.as_ref();
@@ -190,9 +190,11 @@ impl Backend for KernelBackend {
             structured.and_then(|text| serde_json::from_str::<Proposed>(text.get()).ok());
         match proposed {
             None => Ok(None),
-            Some(Proposed { proposal }) => {
-                Ok(self.kernel.published(self.context(session)).offer_review(proposal).await?)
-            }
+            Some(Proposed { proposal }) => Ok(self
+                .kernel
+                .published_skills(self.context(session))
+                .review_offer(proposal)
+                .await?),
         }
     }
 
@@ -203,8 +205,8 @@ impl Backend for KernelBackend {
         approve: bool,
         reason: String,
     ) -> Result<String, BackendError> {
-        let published = self.kernel.published(self.context(session));
-        Ok(published.decide(offer, approve, reason).await?)
+        let published = self.kernel.published_skills(self.context(session));
+        Ok(published.submit_decision(offer, approve, reason).await?)
     }
 
     fn changes(&self) -> watch::Receiver<Change> {

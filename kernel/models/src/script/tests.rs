@@ -1,5 +1,5 @@
 use serde_json::json;
-use skillhost_kernel::{ModelTool, Usage};
+use skillhost_kernel::{ModelTool, TokenUsage};
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn request(messages: Vec<Message>, tools: &[&str]) -> ModelRequest {
 
 fn model(text: &str) -> ScriptModel {
     let script = Script::parse(Path::new("s.yaml"), text).unwrap();
-    let facts = ModelFacts { name: "script/s".to_owned(), context_window: None, price: None };
+    let facts = ModelMetadata { name: "script/s".to_owned(), context_window: None, price: None };
     ScriptModel::new(script, facts)
 }
 
@@ -101,9 +101,9 @@ async fn replies_come_line_by_line_with_an_estimate_of_tokens() {
     let mut pieces = Vec::new();
     let request = request(vec![user("12345678")], &[]);
     let reply = model.stream(&request, &mut |piece| pieces.push(piece)).await.unwrap();
-    let expected = ["one\n", "two"].map(|line| Piece::Text(line.to_owned()));
+    let expected = ["one\n", "two"].map(|line| ReplyChunk::Text(line.to_owned()));
     assert_eq!(pieces, expected);
-    let usage = Usage { input: 2, output: 2, cached: 0, estimated: true };
+    let usage = TokenUsage { input: 2, output: 2, cached: 0, estimated: true };
     assert_eq!(reply, ModelReply { text: "one\ntwo".to_owned(), usage, ..ModelReply::default() });
 }
 
@@ -148,7 +148,7 @@ fn a_file_that_is_not_there_or_too_large_is_named() {
 }
 
 fn shipped() -> ScriptModel {
-    let facts = ModelFacts { name: "script/demo".to_owned(), context_window: None, price: None };
+    let facts = ModelMetadata { name: "script/demo".to_owned(), context_window: None, price: None };
     ScriptModel::new(Script::shipped(), facts)
 }
 

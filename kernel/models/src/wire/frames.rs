@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
 use serde::Deserialize;
 use serde_json::Value;
-use skillhost_kernel::Wire;
+use skillhost_kernel::ProviderProtocol;
 
 /// Deltas of the Responses wire that an answer is made of.
 const DELTAS: [&str; 5] = [
@@ -22,7 +22,7 @@ const DELTAS: [&str; 5] = [
 /// An observer of the chunks of one answer.
 #[derive(Debug)]
 pub(crate) struct FrameObserver {
-    wire: Wire,
+    wire: ProviderProtocol,
     chunks: AtomicU32,
     begun: AtomicBool,
     unreadable: AtomicBool,
@@ -38,7 +38,7 @@ struct ResponsesChunk {
 }
 
 impl FrameObserver {
-    pub(crate) fn new(wire: Wire) -> Self {
+    pub(crate) fn new(wire: ProviderProtocol) -> Self {
         let (chunks, begun, unreadable) = (AtomicU32::new(0), false.into(), false.into());
         Self { wire, chunks, begun, unreadable }
     }
@@ -64,7 +64,7 @@ impl FrameObserver {
         if data.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok() {
             self.begun.store(true, Ordering::Relaxed);
         }
-        if self.wire == Wire::OpenaiResponses && !is_readable(data) {
+        if self.wire == ProviderProtocol::OpenaiResponses && !is_readable(data) {
             self.unreadable.store(true, Ordering::Relaxed);
         }
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn pages_do_not_begin_an_answer() {
         let observed = |chunks: &[&str]| {
-            let observer = FrameObserver::new(Wire::Openai);
+            let observer = FrameObserver::new(ProviderProtocol::Openai);
             chunks.iter().for_each(|chunk| observer.observe(chunk));
             (observer.can_be_cut_off(), observer.has_unreadable())
         };

@@ -143,7 +143,7 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skillhost_kernel::{ModelCall, ModelTool};
+    use skillhost_kernel::{ModelTool, ModelToolCall};
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
             description: String::new(),
             input_schema: json!({}),
         };
-        let call = |name: &&str| ModelCall {
+        let call = |name: &&str| ModelToolCall {
             id: format!("id-{name}"),
             name: (*name).to_owned(),
             arguments: "{}".to_owned(),

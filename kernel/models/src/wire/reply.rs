@@ -2,7 +2,7 @@
 
 use genai::chat::{ChatResponse, ContentPart, StopReason as Stop, StreamEnd, Usage as Tokens};
 use serde_json::Value;
-use skillhost_kernel::{ModelCall, ModelReply, ModelRequest, StopReason, Usage};
+use skillhost_kernel::{ModelReply, ModelRequest, ModelToolCall, StopReason, TokenUsage};
 
 use super::names::{Ids, Names};
 use super::thoughts::Thoughts;
@@ -59,7 +59,7 @@ impl Answer {
                 ContentPart::ToolCall(call) => {
                     let id = ids.take(&call.call_id);
                     signatures.push(call.thought_signatures);
-                    calls.push(ModelCall {
+                    calls.push(ModelToolCall {
                         id,
                         name: names.of_kernel(&call.fn_name),
                         arguments: written(call.fn_arguments),
@@ -109,8 +109,8 @@ fn usage(
     tokens: Option<&Tokens>,
     request: &ModelRequest,
     text: &str,
-    calls: &[ModelCall],
-) -> Usage {
+    calls: &[ModelToolCall],
+) -> TokenUsage {
     let count = |number: Option<i32>| number.and_then(|number| u64::try_from(number).ok());
     // No request is empty, and what was said has been counted: some servers send zeros.
     let is_silent = text.is_empty() && calls.is_empty();
@@ -119,7 +119,7 @@ fn usage(
         .filter(|number| *number > 0 || (is_silent && input.is_some()));
     let cached = tokens.and_then(|it| it.prompt_tokens_details.as_ref()?.cached_tokens);
     let estimate = estimated(request, text, calls);
-    Usage {
+    TokenUsage {
         input: input.unwrap_or(estimate.input),
         output: output.unwrap_or(estimate.output),
         cached: count(cached).unwrap_or_default(),
@@ -128,9 +128,9 @@ fn usage(
 }
 
 /// A quarter of the characters, sent and received.
-pub(crate) fn estimated(request: &ModelRequest, text: &str, calls: &[ModelCall]) -> Usage {
+pub(crate) fn estimated(request: &ModelRequest, text: &str, calls: &[ModelToolCall]) -> TokenUsage {
     use skillhost_kernel::Message;
-    let of_calls = |calls: &[ModelCall]| -> usize {
+    let of_calls = |calls: &[ModelToolCall]| -> usize {
         calls.iter().map(|call| chars(&call.name) + chars(&call.arguments)).sum()
     };
     let messages: usize = request
@@ -149,7 +149,7 @@ pub(crate) fn estimated(request: &ModelRequest, text: &str, calls: &[ModelCall])
         })
         .sum();
     let quarter = |chars: usize| (chars as u64).div_ceil(4);
-    Usage {
+    TokenUsage {
         input: quarter(chars(&request.system) + messages + tools),
         output: quarter(chars(text) + of_calls(calls)),
         cached: 0,
@@ -178,17 +178,17 @@ mod tests {
     #[test]
     fn what_a_provider_does_not_count_is_estimated() {
         let request = ModelRequest { system: "x".repeat(8), ..ModelRequest::default() };
-        let expected = Usage { input: 2, output: 1, cached: 0, estimated: true };
+        let expected = TokenUsage { input: 2, output: 1, cached: 0, estimated: true };
         assert_eq!(usage(None, &request, "abc", &[]), expected);
         let zeros =
             Tokens { prompt_tokens: Some(0), completion_tokens: Some(0), ..Tokens::default() };
         assert_eq!(usage(Some(&zeros), &request, "abc", &[]), expected);
-        assert_eq!(usage(Some(&zeros), &request, "", &[]), Usage { output: 0, ..expected });
+        assert_eq!(usage(Some(&zeros), &request, "", &[]), TokenUsage { output: 0, ..expected });
         let silent = Tokens { prompt_tokens: Some(3), ..zeros };
-        let counted = Usage { input: 3, output: 0, cached: 0, estimated: false };
+        let counted = TokenUsage { input: 3, output: 0, cached: 0, estimated: false };
         assert_eq!(usage(Some(&silent), &request, "", &[]), counted);
         let tokens = Tokens { completion_tokens: Some(7), ..Tokens::default() };
-        let expected = Usage { output: 7, ..expected };
+        let expected = TokenUsage { output: 7, ..expected };
         assert_eq!(usage(Some(&tokens), &request, "abc", &[]), expected);
     }
 }

@@ -5,7 +5,7 @@ use genai::chat::{
     ReasoningEffort, Tool, ToolCall, ToolName, ToolResponse, Verbosity,
 };
 use serde_json::{Map, Value, json};
-use skillhost_kernel::{Message, ModelCall, ModelRequest, Wire};
+use skillhost_kernel::{Message, ModelRequest, ModelToolCall, ProviderProtocol};
 
 use super::names::{Names, id_for_gemini, id_on_wire};
 use super::thoughts::Thoughts;
@@ -19,7 +19,7 @@ pub(crate) struct Asked {
 
 /// Turns a request into genai's.
 pub(crate) struct Translation<'a> {
-    pub(crate) wire: Wire,
+    pub(crate) wire: ProviderProtocol,
     /// The model as the provider knows it.
     pub(crate) model: &'a str,
     pub(crate) thoughts: &'a Thoughts,
@@ -52,7 +52,8 @@ impl Translation<'_> {
         let mut answers = MessageContent::default();
         for message in messages {
             // The answers to the calls of one reply belong into one message; Ollama's hold one each.
-            let more = matches!(message, Message::Tool { .. }) && self.wire != Wire::Ollama;
+            let more =
+                matches!(message, Message::Tool { .. }) && self.wire != ProviderProtocol::Ollama;
             if !more && !answers.is_empty() {
                 chat.push(ChatMessage::tool(std::mem::take(&mut answers)));
             }
@@ -76,7 +77,7 @@ impl Translation<'_> {
         chat
     }
 
-    fn said(&self, text: &str, calls: &[ModelCall], names: &Names) -> MessageContent {
+    fn said(&self, text: &str, calls: &[ModelToolCall], names: &Names) -> MessageContent {
         let thought = calls.first().and_then(|call| self.thoughts.before(&call.id));
         let mut content = MessageContent::from_parts(thought.unwrap_or_default());
         if !text.is_empty() {
@@ -96,7 +97,7 @@ impl Translation<'_> {
 
     fn answer(&self, call_id: &str, tool: &str, text: &str, is_error: bool) -> ContentPart {
         let id = self.id(call_id, tool);
-        if self.wire == Wire::Anthropic && is_error {
+        if self.wire == ProviderProtocol::Anthropic && is_error {
             // genai has no word for a failed call; this wire has.
             let data = json!({
                 "type": "tool_result", "tool_use_id": id, "content": text, "is_error": true,
@@ -108,7 +109,7 @@ impl Translation<'_> {
 
     fn id(&self, id: &str, tool: &str) -> String {
         match self.wire {
-            Wire::Gemini => id_for_gemini(id, tool),
+            ProviderProtocol::Gemini => id_for_gemini(id, tool),
             _ => id_on_wire(id),
         }
     }
@@ -123,21 +124,22 @@ impl Translation<'_> {
             options.reasoning_effort = None;
         }
         // Asking these two for thoughts is an error where the model has none.
-        let asks = matches!(self.wire, Wire::OpenaiResponses | Wire::Gemini);
+        let asks =
+            matches!(self.wire, ProviderProtocol::OpenaiResponses | ProviderProtocol::Gemini);
         options.capture_reasoning_content = Some(!asks || options.reasoning_effort.is_some());
         if options.max_tokens.is_none() {
             options.max_tokens = self.max_output_tokens;
         }
-        if self.wire == Wire::Anthropic {
+        if self.wire == ProviderProtocol::Anthropic {
             // Instructions and tools are the same from turn to turn.
             options.cache_control = Some(CacheControl::Ephemeral);
         }
         if let (Some(parallel), false) = (request.parallel_tool_calls, request.tools.is_empty()) {
             match self.wire {
-                Wire::Openai | Wire::OpenaiResponses => {
+                ProviderProtocol::Openai | ProviderProtocol::OpenaiResponses => {
                     extra.entry("parallel_tool_calls").or_insert(parallel.into());
                 }
-                Wire::Anthropic if !parallel => {
+                ProviderProtocol::Anthropic if !parallel => {
                     let choice = json!({"type": "auto", "disable_parallel_tool_use": true});
                     extra.entry("tool_choice").or_insert(choice);
                 }
@@ -145,7 +147,8 @@ impl Translation<'_> {
                 _ => {}
             }
         }
-        let openai = matches!(self.wire, Wire::Openai | Wire::OpenaiResponses);
+        let openai =
+            matches!(self.wire, ProviderProtocol::Openai | ProviderProtocol::OpenaiResponses);
         let (ends_in_effort, _) = ReasoningEffort::from_model_name(self.model);
         if openai && ends_in_effort.is_some() && options.reasoning_effort.is_none() {
             // genai would take the end of such a name (`mistral-medium`) for a wish of ours. A budget
@@ -192,7 +195,7 @@ impl Translation<'_> {
     /// Whether the calls that are being answered were thought about in another process: this wire
     /// wants the signed thoughts back, or none at all.
     fn thought_is_lost(&self, messages: &[Message]) -> bool {
-        if self.wire != Wire::Anthropic {
+        if self.wire != ProviderProtocol::Anthropic {
             return false;
         }
         let since_user = messages.iter().rev().take_while(|m| !matches!(m, Message::User { .. }));
@@ -252,7 +255,7 @@ fn told(messages: &[Message]) -> Vec<ChatMessage> {
 mod tests {
     use super::*;
 
-    fn options_of(wire: Wire, model: &str, parameters: Value) -> ChatOptions {
+    fn options_of(wire: ProviderProtocol, model: &str, parameters: Value) -> ChatOptions {
         let thoughts = Thoughts::default();
         let translation =
             Translation { wire, model, thoughts: &thoughts, max_output_tokens: Some(9) };
@@ -276,13 +279,13 @@ mod tests {
             "temperature": 0.5, "max_tokens": 7, "stop": "END", "reasoning_effort": "low",
             "min_p": 0.1, "top_p": "much",
         });
-        let options = options_of(Wire::Openai, "m", parameters);
+        let options = options_of(ProviderProtocol::Openai, "m", parameters);
         assert_eq!((options.temperature, options.max_tokens), (Some(0.5), Some(7)));
         assert_eq!(options.stop_sequences, ["END"]);
         assert_eq!(options.reasoning_effort.map(|it| it.to_string()).as_deref(), Some("low"));
         let extra = json!({"min_p": 0.1, "top_p": "much", "parallel_tool_calls": false});
         assert_eq!(options.extra_body, Some(extra));
-        let options = options_of(Wire::Anthropic, "m", json!({}));
+        let options = options_of(ProviderProtocol::Anthropic, "m", json!({}));
         assert_eq!(options.max_tokens, Some(9));
         let choice = json!({"tool_choice": {"type": "auto", "disable_parallel_tool_use": true}});
         assert_eq!(options.extra_body, Some(choice));
@@ -293,8 +296,8 @@ mod tests {
         let effort = |wire, model| {
             options_of(wire, model, json!({})).reasoning_effort.map(|it| it.to_string())
         };
-        assert_eq!(effort(Wire::Openai, "mistral-medium").as_deref(), Some("0"));
-        assert_eq!(effort(Wire::Openai, "mistral-large"), None);
+        assert_eq!(effort(ProviderProtocol::Openai, "mistral-medium").as_deref(), Some("0"));
+        assert_eq!(effort(ProviderProtocol::Openai, "mistral-large"), None);
     }
 
     #[test]

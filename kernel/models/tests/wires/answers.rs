@@ -1,11 +1,11 @@
 //! What models answer, on every wire, in pieces and in one.
 
 use mock_model::{MockModel, Step, Wire};
-use skillhost_kernel::{ModelReply, StopReason, Usage};
+use skillhost_kernel::{ModelReply, StopReason, TokenUsage};
 
 use super::{asked, call, hello, model, text};
 
-const USAGE: Usage = Usage { input: 10, output: 5, cached: 0, estimated: false };
+const USAGE: TokenUsage = TokenUsage { input: 10, output: 5, cached: 0, estimated: false };
 
 /// Whether answers come in pieces or in one.
 const WAYS: [&str; 2] = ["", "stream: false"];
@@ -21,7 +21,7 @@ async fn a_text_and_its_usage() {
             let mock = MockModel::with([Step::text("Größe: two words").usage(100, 20, 40)]);
             let (model, waited) = model(&mock, wire, way);
             let (answer, pieces) = asked(&*model, &hello()).await;
-            let usage = Usage { input: 100, output: 20, cached: 40, estimated: false };
+            let usage = TokenUsage { input: 100, output: 20, cached: 40, estimated: false };
             let expected = ModelReply { usage, ..reply("Größe: two words") };
             assert_eq!(answer, Ok(expected), "{wire:?} {way}");
             assert_eq!(pieces, [text("Größe: two words")], "{wire:?} {way}");
@@ -144,7 +144,7 @@ async fn usage_is_estimated_where_the_provider_says_nothing() {
         let (answer, _) = asked(&*model, &hello()).await;
         let usage = answer.unwrap().usage;
         // Instructions, message, names, descriptions and schemas: 8 + 5 + 14 + 26 + 2 × 54.
-        let expected = Usage { input: 41, output: 2, cached: 0, estimated: true };
+        let expected = TokenUsage { input: 41, output: 2, cached: 0, estimated: true };
         assert_eq!(usage, expected, "{wire:?}");
     }
 }

@@ -68,7 +68,7 @@ async fn half_an_answer_is_void_and_asked_for_again() {
                 assert_eq!(last, Some(restart("the answer was cut off")), "{wire:?}");
             }
             assert!(
-                matches!(&last, Some(skillhost_kernel::Piece::Restart { reason }) if reason.contains("cut off")),
+                matches!(&last, Some(skillhost_kernel::ReplyChunk::ReplyRestarted { reason }) if reason.contains("cut off")),
                 "{wire:?}: {last:?}"
             );
             assert_eq!(waited.taken(), [500], "{wire:?}");

@@ -15,8 +15,8 @@ use async_trait::async_trait;
 use mock_model::{MockModel, Wire};
 use serde_json::json;
 use skillhost_kernel::{
-    Message, ModelCall, ModelError, ModelProvider, ModelReply, ModelRequest, ModelSource,
-    ModelTool, ModelsSettings, Piece,
+    Message, ModelError, ModelProvider, ModelReply, ModelRequest, ModelSource, ModelTool,
+    ModelToolCall, ModelsSettings, ReplyChunk,
 };
 use skillhost_models::{Keys, Models, Pause};
 
@@ -71,30 +71,30 @@ fn models_of(settings: &str) -> (Models, Arc<Waited>) {
 
 fn model(mock: &MockModel, wire: Wire, more: &str) -> (Arc<dyn ModelProvider>, Arc<Waited>) {
     let (models, waited) = models(mock, wire, more);
-    (models.model(Some("mock/test-model"), "agent").unwrap(), waited)
+    (models.resolve_model(Some("mock/test-model"), "agent").unwrap(), waited)
 }
 
 /// Asks a model; returns what came in pieces too, texts put together.
 async fn asked(
     model: &dyn ModelProvider,
     request: &ModelRequest,
-) -> (Result<ModelReply, ModelError>, Vec<Piece>) {
-    let mut pieces: Vec<Piece> = Vec::new();
+) -> (Result<ModelReply, ModelError>, Vec<ReplyChunk>) {
+    let mut pieces: Vec<ReplyChunk> = Vec::new();
     let reply = model
         .stream(request, &mut |piece| match (pieces.last_mut(), &piece) {
-            (Some(Piece::Text(text)), Piece::Text(more)) => text.push_str(more),
+            (Some(ReplyChunk::Text(text)), ReplyChunk::Text(more)) => text.push_str(more),
             _ => pieces.push(piece),
         })
         .await;
     (reply, pieces)
 }
 
-fn text(text: &str) -> Piece {
-    Piece::Text(text.to_owned())
+fn text(text: &str) -> ReplyChunk {
+    ReplyChunk::Text(text.to_owned())
 }
 
-fn restart(reason: &str) -> Piece {
-    Piece::Restart { reason: reason.to_owned() }
+fn restart(reason: &str) -> ReplyChunk {
+    ReplyChunk::ReplyRestarted { reason: reason.to_owned() }
 }
 
 fn user(text: &str) -> Message {
@@ -115,8 +115,8 @@ fn answer(id: &str, name: &str, text: &str) -> Message {
     }
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> ModelCall {
-    ModelCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
+fn call(id: &str, name: &str, arguments: &str) -> ModelToolCall {
+    ModelToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
 /// A first request: one message, two tools, one of whose names no wire takes.

@@ -72,7 +72,7 @@ async fn the_key_goes_where_the_wire_wants_it() {
             wire.name(),
             mock.base_url(wire)
         ));
-        let bare = models.model(Some("mock/test-model"), "agent").unwrap();
+        let bare = models.resolve_model(Some("mock/test-model"), "agent").unwrap();
         asked(&*bare, &hello()).await.0.unwrap();
         let bare = &mock.requests()[1];
         assert_ne!(bare.key(), Some("s3cret-key"), "{wire:?}");
@@ -131,7 +131,7 @@ async fn a_models_name_is_sent_whole() {
     for name in ["mistral-medium", "org/model::v2", "a-high"] {
         let mock = MockModel::with([Step::text("ok")]);
         let (models, _) = models(&mock, Wire::Openai, "");
-        let model = models.model(Some(&format!("mock/{name}")), "agent").unwrap();
+        let model = models.resolve_model(Some(&format!("mock/{name}")), "agent").unwrap();
         asked(&*model, &hello()).await.0.unwrap();
         let body = &mock.requests()[0].body;
         assert_eq!((&body["model"], &body["reasoning_effort"]), (&json!(name), &Value::Null));
@@ -162,13 +162,13 @@ async fn thoughts_go_back_to_the_wire_that_signs_them() {
     let (models, _) = models(&mock, Wire::Anthropic, "");
     let mut request = hello();
     request.parameters = json!({"reasoning_effort": "low"});
-    let model = models.model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
+    let model = models.resolve_model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
     let reply = asked(&*model, &request).await.0.unwrap();
     let id = reply.calls[0].id.clone();
     request.messages.push(Message::Assistant { text: reply.text, calls: reply.calls });
     request.messages.push(answer(&id, "look", "a text"));
     // Another run asks for the model anew.
-    let model = models.model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
+    let model = models.resolve_model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
     asked(&*model, &request).await.0.unwrap();
     let sent = &mock.requests()[1].body;
     let thought = json!({"type": "thinking", "thinking": "Let me look.", "signature": "signed"});
@@ -177,7 +177,7 @@ async fn thoughts_go_back_to_the_wire_that_signs_them() {
 
     // Thoughts of another process are lost; then this wire takes the request only without.
     let (models, _) = super::models(&mock, Wire::Anthropic, "");
-    let model = models.model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
+    let model = models.resolve_model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
     asked(&*model, &request).await.0.unwrap();
     let sent = &mock.requests()[2].body;
     assert_eq!(sent["messages"][1]["content"][0]["type"], "tool_use");

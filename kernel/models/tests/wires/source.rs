@@ -1,17 +1,19 @@
 //! Which model a name means.
 
-use skillhost_kernel::{ModelError, ModelErrorKind as Kind, ModelFacts, ModelSource as _, Price};
+use skillhost_kernel::{
+    ModelError, ModelErrorKind as Kind, ModelMetadata, ModelSource as _, TokenPrice,
+};
 use skillhost_models::{Models, ProviderState};
 
 use super::models_of;
 
 fn refused(models: &Models, name: &str) -> (Kind, String, String) {
-    match models.model(Some(name), "agent") {
+    match models.resolve_model(Some(name), "agent") {
         Err(ModelError { kind, message, hint, model }) => {
             assert_eq!(model, name);
             (kind, message, hint)
         }
-        Ok(model) => panic!("{name} is {:?}", model.facts()),
+        Ok(model) => panic!("{name} is {:?}", model.metadata()),
     }
 }
 
@@ -25,14 +27,18 @@ known:
   ollama/large: {context_window: 8000, price: {input: 1, output: 2, cached: 0.5}}
 ",
     );
-    let facts = |name, agent| models.model(name, agent).unwrap().facts().clone();
-    let bare = |name: &str| ModelFacts { name: name.to_owned(), context_window: None, price: None };
+    let facts = |name, agent| models.resolve_model(name, agent).unwrap().metadata().clone();
+    let bare =
+        |name: &str| ModelMetadata { name: name.to_owned(), context_window: None, price: None };
     assert_eq!(facts(None, "other"), bare("ollama/small"));
     assert_eq!(facts(Some("script/demo"), "builder_agent"), bare("script/demo"));
-    let price = Some(Price { input: 1.0, output: 2.0, cached: Some(0.5) });
-    let large = ModelFacts { context_window: Some(8000), price, ..bare("ollama/large") };
+    let price = Some(TokenPrice { input: 1.0, output: 2.0, cached: Some(0.5) });
+    let large = ModelMetadata { context_window: Some(8000), price, ..bare("ollama/large") };
     assert_eq!(facts(None, "builder_agent"), large);
-    assert_eq!(models_of("{}").0.model(None, "a").unwrap().facts(), &bare("script/demo"));
+    assert_eq!(
+        models_of("{}").0.resolve_model(None, "a").unwrap().metadata(),
+        &bare("script/demo")
+    );
 }
 
 #[test]
@@ -109,7 +115,7 @@ fn providers_are_listed_with_what_they_lack() {
     assert_eq!(names, expected);
     let lab = ProviderState {
         name: "lab".to_owned(),
-        wire: Some(skillhost_kernel::Wire::Openai),
+        wire: Some(skillhost_kernel::ProviderProtocol::Openai),
         base_url: Some("http://127.0.0.1:8000/v1/".to_owned()),
         key: Some("MOCK_KEY".to_owned()),
         key_present: true,

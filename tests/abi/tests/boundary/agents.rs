@@ -1,7 +1,7 @@
 //! Agents and the extension that provides their skills.
 
 use serde_json::json;
-use skillhost_kernel::{Kernel, KernelError, LayerKind, Limits, TurnRequest};
+use skillhost_kernel::{InstructionLayerKind, Kernel, KernelError, KernelLimits, TurnRequest};
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};
@@ -19,7 +19,7 @@ fn registry(rest: &str) -> TestHome {
 
 async fn instructions(kernel: &Kernel) -> Result<String, KernelError> {
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-    kernel.turn(&request).await.map(|turn| turn.system_prompt)
+    kernel.compose_turn(&request).await.map(|turn| turn.system_prompt)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,8 +28,8 @@ async fn instructions_are_the_prompt_then_the_skills_then_the_manifests_own() {
         .manifest("guide", GUIDE)
         .file("manifests/guide/prompt.jinja2", "You are {{ agent.name }} of {{ home }}.\n");
     let rig = Rig::boot(home).await;
-    let agent = rig.kernel.agent("guide").await.unwrap();
-    let resolved = agent.resolved();
+    let agent = rig.kernel.refresh_agent("guide").await.unwrap();
+    let resolved = agent.instructions();
     let layers: Vec<_> = resolved
         .layers
         .iter()
@@ -38,10 +38,10 @@ async fn instructions_are_the_prompt_then_the_skills_then_the_manifests_own() {
     assert_eq!(
         layers,
         [
-            (LayerKind::Prompt, None, "[HOME]/manifests/guide/prompt.jinja2".to_owned()),
-            (LayerKind::Skill, Some("maps"), "registry".to_owned()),
-            (LayerKind::Skill, Some("tours"), "registry".to_owned()),
-            (LayerKind::Inline, None, "[HOME]/manifests/guide/manifest.yaml".to_owned()),
+            (InstructionLayerKind::Prompt, None, "[HOME]/manifests/guide/prompt.jinja2".to_owned()),
+            (InstructionLayerKind::Skill, Some("maps"), "registry".to_owned()),
+            (InstructionLayerKind::Skill, Some("tours"), "registry".to_owned()),
+            (InstructionLayerKind::Inline, None, "[HOME]/manifests/guide/manifest.yaml".to_owned()),
         ]
     );
     assert_eq!(
@@ -82,14 +82,17 @@ async fn a_missing_skill_is_its_agents_problem_alone_until_it_is_there() {
     );
     instructions(&rig.kernel).await.unwrap();
     let request = TurnRequest { agent: Some("lost".into()), ..TurnRequest::default() };
-    let error = rig.kernel.turn(&request).await.unwrap_err();
+    let error = rig.kernel.compose_turn(&request).await.unwrap_err();
     assert_eq!(
         rig.home.redact(&error.to_string()),
         "agent `lost` is in the error state: [HOME]/manifests/lost/manifest.yaml:5:17: \
          uses_skills: no skill `stars`"
     );
     rig.done("registry", json!({"do": "learn", "id": "stars", "text": "Look up."})).await;
-    assert_eq!(rig.kernel.turn(&request).await.unwrap().system_prompt, "Look up. (misbehave)");
+    assert_eq!(
+        rig.kernel.compose_turn(&request).await.unwrap().system_prompt,
+        "Look up. (misbehave)"
+    );
     rig.kernel.shutdown().await;
 }
 
@@ -97,7 +100,7 @@ async fn a_missing_skill_is_its_agents_problem_alone_until_it_is_there() {
 async fn an_agent_whose_provider_was_slow_recovers_at_its_next_turn() {
     let home = registry("parts: {skill: block}").manifest("guide", GUIDE);
     let gate = Gate::open(&home);
-    let limits = Limits { context: SOON, ..patient() };
+    let limits = KernelLimits { context: SOON, ..patient() };
     let (rig, held) =
         tokio::join!(Rig::boot_with(home, limits, false), gate.reached("registry skill"));
     assert_eq!(
@@ -135,7 +138,7 @@ async fn an_agent_offers_the_tools_and_those_of_the_extensions_it_uses() {
     let home = misbehaving(misbehaving(TestHome::new(), "a", ""), "b", "config: {tools: [c, d]}");
     let home = misbehaving(home, "quiet", "config: {tools: []}");
     let rig = Rig::boot(home.manifest("guide", agent)).await;
-    let (tools, failures) = rig.kernel.tools(Some("guide")).await.unwrap();
+    let (tools, failures) = rig.kernel.list_tools(Some("guide")).await.unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     assert_eq!((names, failures), (vec!["a", "d"], vec![]));
     let notes: Vec<_> =
@@ -164,7 +167,7 @@ async fn a_tool_that_does_not_exist_is_the_error_of_the_agent_that_names_it() {
              a?\ncorrect uses_tools, or install and enable what it names"
         )
     );
-    assert_eq!(rig.kernel.agent("other").await.unwrap().resolved().problem, None);
+    assert_eq!(rig.kernel.refresh_agent("other").await.unwrap().instructions().problem, None);
     rig.kernel.shutdown().await;
 }
 
@@ -174,7 +177,8 @@ async fn an_agent_follows_the_tools_that_a_reload_takes_and_brings() {
     let agent = "id: guide\nname: Guide\nagent: {uses_tools: [one]}\n";
     let home = misbehaving(TestHome::new(), "a", "").manifest("a", one).manifest("guide", agent);
     let rig = Rig::boot(home).await;
-    let problem = async || rig.kernel.agent("guide").await.unwrap().resolved().problem.is_some();
+    let problem =
+        async || rig.kernel.refresh_agent("guide").await.unwrap().instructions().problem.is_some();
     assert!(!problem().await);
     rig.home.write("manifests/a/manifest.yaml", one.replace("one", "two"));
     rig.kernel.reload("a").await.unwrap();
@@ -200,6 +204,6 @@ async fn the_kernels_name_and_a_tools_name_are_no_agents() {
         "wire: the tool `helper` of `helper` is already provided by `a`\nhint: choose another id, or \
          disable one of the two"
     );
-    assert!(rig.kernel.agent("helper").await.unwrap().resolved().problem.is_some());
+    assert!(rig.kernel.refresh_agent("helper").await.unwrap().instructions().problem.is_some());
     rig.kernel.shutdown().await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use skillhost_kernel::{
-    CallContext, CallOrigin, CatalogScope, ErrorKind, KernelError, Limits, TurnRequest,
+    CallContext, CallOrigin, CatalogScope, ErrorKind, KernelError, KernelLimits, TurnRequest,
 };
 use test_support::TestHome;
 
@@ -36,7 +36,7 @@ async fn a_panic_in_a_task_of_the_extension_stays_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tools_error_arrives_with_kind_and_hint() {
     let rig = Rig::boot(home_with("a", "")).await;
-    let call = |arguments: &'static str| rig.kernel.invoke(operator(), "a", arguments);
+    let call = |arguments: &'static str| rig.kernel.invoke_tool_as(operator(), "a", arguments);
     let error = |error: KernelError| (error.kind(), error.to_string(), error.hint());
     let triple = |kind, message: &str, hint: &str| (kind, message.to_owned(), hint.to_owned());
 
@@ -53,7 +53,7 @@ async fn a_tools_error_arrives_with_kind_and_hint() {
         triple(ErrorKind::InvalidArgument, "arguments: missing field `topic`", schema)
     );
 
-    let unknown = rig.kernel.invoke(operator(), "aa", "{}").await.unwrap_err();
+    let unknown = rig.kernel.invoke_tool_as(operator(), "aa", "{}").await.unwrap_err();
     assert_eq!(
         error(unknown),
         triple(ErrorKind::NotFound, "no tool `aa`", "did you mean a?\nsee: skillhost tool list")
@@ -77,7 +77,8 @@ async fn the_call_context_arrives_whole() {
         correlation_id: Some("message-7".into()),
         approved_effect: None,
     };
-    let output = rig.kernel.invoke(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
+    let output =
+        rig.kernel.invoke_tool_as(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
     assert_eq!(output.text, "a");
     let seen: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     // The kernel numbers calls itself.
@@ -85,7 +86,7 @@ async fn the_call_context_arrives_whole() {
     assert_eq!(seen, CallContext { call_id: seen.call_id, ..sent });
 
     // Without a deadline the kernel's own limit is one.
-    let output = rig.kernel.invoke(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
+    let output = rig.kernel.invoke_tool_as(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
     let next: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     let call_id = next.call_id;
     assert!(call_id > seen.call_id);
@@ -108,7 +109,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         origin: CallOrigin::Agent,
         correlation_id: Some("m-1".into()),
     };
-    let turn = rig.kernel.turn(&request).await.unwrap();
+    let turn = rig.kernel.compose_turn(&request).await.unwrap();
     let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
     assert_eq!(instructions, "Be kind. (misbehave)");
     let seen: CallContext = serde_json::from_str(block).unwrap();
@@ -128,7 +129,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn sees the same caller, and so does one below it.
     let deed = json!({"do": "call", "tool": "a", "arguments": {"do": "context"}}).to_string();
-    let output = rig.kernel.invoke(turn.context, "a", &deed).await.unwrap();
+    let output = rig.kernel.invoke_tool_as(turn.context, "a", &deed).await.unwrap();
     let below: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     assert_eq!(below, CallContext { call_id: below.call_id, ..expected });
     assert!(below.call_id > seen.call_id);
@@ -141,7 +142,7 @@ async fn a_call_that_takes_too_long_is_dropped_inside_the_extension() {
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
     let limited = CallContext { deadline_ms: Some(2_000), ..operator() };
-    let call = rig.kernel.invoke(limited, "a", r#"{"do": "act", "act": "hang"}"#);
+    let call = rig.kernel.invoke_tool_as(limited, "a", r#"{"do": "act", "act": "hang"}"#);
     let (answer, held) = tokio::join!(call, gate.reached("a a"));
     let error = answer.unwrap_err();
     assert_eq!(
@@ -161,7 +162,10 @@ async fn a_call_whose_caller_is_gone_is_dropped_too() {
     // Through two extensions: a's call of b's tool is dropped with a's own.
     let deed = json!({"do": "call", "tool": "b", "arguments": {"do": "act", "act": "hang"}});
     let kernel = rig.kernel.clone();
-    let call = tokio::spawn(async move { kernel.invoke(operator(), "a", &deed.to_string()).await });
+    let call =
+        tokio::spawn(
+            async move { kernel.invoke_tool_as(operator(), "a", &deed.to_string()).await },
+        );
     let held = gate.reached("b b").await;
     call.abort();
     held.given_up().await;
@@ -173,7 +177,7 @@ async fn a_blocking_extension_keeps_nobody_else_waiting() {
     let home = misbehaving(home_with("a", ""), "b", "config: {block: I am b.}");
     let gate = Gate::open(&home);
     // Short where only the blocked extension runs into it.
-    let limits = Limits { stop: SOON, drain: SOON, ..patient() };
+    let limits = KernelLimits { stop: SOON, drain: SOON, ..patient() };
     let rig = Rig::boot_with(home, limits, false).await;
     // Both threads of its runtime, and more calls than those.
     let mut blocked = Vec::new();
@@ -182,7 +186,7 @@ async fn a_blocking_extension_keeps_nobody_else_waiting() {
         let kernel = rig.kernel.clone();
         let context = CallContext { deadline_ms: Some(20_000), ..operator() };
         calls.push(tokio::spawn(async move {
-            kernel.invoke(context, "a", r#"{"do": "act", "act": "block"}"#).await
+            kernel.invoke_tool_as(context, "a", r#"{"do": "act", "act": "block"}"#).await
         }));
         if call < 2 {
             blocked.push(gate.reached("a a").await);
@@ -193,7 +197,7 @@ async fn a_blocking_extension_keeps_nobody_else_waiting() {
     }
     // Not even for its own answer: a limit is the kernel's clock, not the extension's.
     let hurried = CallContext { deadline_ms: Some(300), ..operator() };
-    let error = rig.kernel.invoke(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
+    let error = rig.kernel.invoke_tool_as(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     // Ending it takes its limits and no longer, although the threads never come back.
     calls.into_iter().for_each(|call| call.abort());
@@ -206,7 +210,7 @@ async fn tools_that_cannot_be_listed_do_not_hide_the_others() {
     let home = misbehaving(TestHome::new(), "a", "config: {tools: [x, y]}");
     let rig = Rig::boot(misbehaving(home, "b", "")).await;
     let list = async || {
-        let (tools, failures) = rig.kernel.tools(None).await.unwrap();
+        let (tools, failures) = rig.kernel.list_tools(None).await.unwrap();
         let names = tools.iter().map(|tool| format!("{} of {}", tool.spec.name, tool.extension));
         let failures = failures.iter().map(|(id, error)| format!("{id}: {error}"));
         (names.collect::<Vec<_>>(), failures.collect::<Vec<_>>())
@@ -227,11 +231,11 @@ async fn an_operators_tool_does_not_exist_for_a_model() {
         .manifest("guide", "id: guide\nname: Guide\nagent: {uses_tools: [a]}\n");
     let rig = Rig::boot(misbehaving(home, "ab", "")).await;
     assert_eq!(rig.build("a").await, "misbehave");
-    let (listed, _) = rig.kernel.tools(Some("guide")).await.unwrap();
+    let (listed, _) = rig.kernel.list_tools(Some("guide")).await.unwrap();
     assert_eq!(listed.len(), 0);
     for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
         let model = CallContext { origin, ..CallContext::default() };
-        let error = rig.kernel.invoke(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
+        let error = rig.kernel.invoke_tool_as(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
         assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no tool `a`"));
         assert_eq!(error.hint(), "did you mean ab?\nsee: skillhost tool list");
     }

@@ -1,6 +1,8 @@
 //! The context chain: order, limits, what is skipped and why.
 
-use skillhost_kernel::{Block, ErrorKind, KernelError, Limits, Outcome, TurnRequest};
+use skillhost_kernel::{
+    ContextBlock, ContextOutcome, ErrorKind, KernelError, KernelLimits, TurnRequest,
+};
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, misbehaving, patient};
@@ -16,11 +18,11 @@ fn home() -> TestHome {
 }
 
 /// What each provider contributed, errors as kind and message.
-fn outcomes(blocks: &[Block]) -> Vec<(&str, i32, String)> {
-    let outcome = |block: &Block| match &block.outcome {
-        Outcome::Text(text) => text.clone(),
-        Outcome::Nothing => "nothing".to_owned(),
-        Outcome::Skipped(error) => format!("{}: {error}", error.kind.as_str()),
+fn outcomes(blocks: &[ContextBlock]) -> Vec<(&str, i32, String)> {
+    let outcome = |block: &ContextBlock| match &block.outcome {
+        ContextOutcome::Text(text) => text.clone(),
+        ContextOutcome::Nothing => "nothing".to_owned(),
+        ContextOutcome::Skipped(error) => format!("{}: {error}", error.kind.as_str()),
     };
     blocks.iter().map(|b| (b.extension.as_str(), b.priority, outcome(b))).collect()
 }
@@ -32,7 +34,7 @@ async fn blocks_stand_in_order_of_priority_then_of_id() {
     let home = misbehaving(home, "c", "config: {priority: 60}");
     let home = misbehaving(home, "d", "config: {priority: 60, block: '  '}");
     let rig = Rig::boot(misbehaving(home, "e", "config: {priority: 60, block: catalog}")).await;
-    let turn = rig.kernel.turn(&ask("hello\n\"world\"")).await.unwrap();
+    let turn = rig.kernel.compose_turn(&ask("hello\n\"world\"")).await.unwrap();
     let text = str::to_owned;
     assert_eq!(
         outcomes(&turn.blocks),
@@ -58,7 +60,7 @@ async fn a_block_at_hand_is_not_asked_for_and_its_panic_is_contained() {
         misbehaving(home, "fails", "config: {priority: 2, block: asked, parts: {ready: fail}}");
     let rig = Rig::boot(home).await;
     for _ in 0..2 {
-        let turn = rig.kernel.turn(&ask("hello")).await.unwrap();
+        let turn = rig.kernel.compose_turn(&ask("hello")).await.unwrap();
         assert_eq!(
             outcomes(&turn.blocks),
             [
@@ -77,10 +79,11 @@ async fn a_provider_that_fails_is_skipped_with_its_reason() {
     let home = misbehaving(home, "hangs", "config: {priority: 3, parts: {context: hang}}");
     let home = misbehaving(home, "works", "config: {priority: 4, block: here}");
     let gate = Gate::open(&home);
-    let limits = Limits { context: SOON, ..patient() };
+    let limits = KernelLimits { context: SOON, ..patient() };
     let rig = Rig::boot_with(home, limits, false).await;
     let request = ask("hello");
-    let (turn, held) = tokio::join!(rig.kernel.turn(&request), gate.reached("hangs context"));
+    let (turn, held) =
+        tokio::join!(rig.kernel.compose_turn(&request), gate.reached("hangs context"));
     let turn = turn.unwrap();
     assert_eq!(
         outcomes(&turn.blocks),
@@ -100,7 +103,7 @@ async fn a_provider_that_fails_is_skipped_with_its_reason() {
 async fn a_turn_of_an_unknown_agent_names_those_that_look_like_it() {
     let rig = Rig::boot(home()).await;
     let request = TurnRequest { agent: Some("guid".into()), ..TurnRequest::default() };
-    let error: KernelError = rig.kernel.turn(&request).await.unwrap_err();
+    let error: KernelError = rig.kernel.compose_turn(&request).await.unwrap_err();
     assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no agent `guid`"));
     assert_eq!(error.hint(), "did you mean guide?\nsee: skillhost agent list");
 }
@@ -110,7 +113,7 @@ async fn answered_again(rig: &Rig) -> Vec<(i32, String)> {
     let minute = std::time::Duration::from_secs(60);
     let asking = async {
         loop {
-            let turn = rig.kernel.turn(&ask("hello")).await.expect("the agent is ready");
+            let turn = rig.kernel.compose_turn(&ask("hello")).await.expect("the agent is ready");
             let blocks = outcomes(&turn.blocks);
             if blocks.iter().all(|(_, _, text)| !text.contains("has not returned")) {
                 return blocks.into_iter().map(|(_, priority, text)| (priority, text)).collect();
@@ -125,9 +128,10 @@ async fn blocking_provider_is_skipped_from_the_start() {
     let home = misbehaving(home(), "blocks", "config: {priority: 1, parts: {ready: block}}");
     let home = misbehaving(home, "works", "config: {priority: 2, block: here}");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, Limits { context: SOON, ..patient() }, false).await;
+    let rig = Rig::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
     let request = ask("hello");
-    let (turn, held) = tokio::join!(rig.kernel.turn(&request), gate.reached("blocks ready"));
+    let (turn, held) =
+        tokio::join!(rig.kernel.compose_turn(&request), gate.reached("blocks ready"));
     let text = |text: &str| text.to_owned();
     let works = ("works", 2, text("here"));
     assert_eq!(
@@ -135,7 +139,7 @@ async fn blocking_provider_is_skipped_from_the_start() {
         [("blocks", 1, text("timeout: `blocks` did not answer within 2000 ms")), works.clone()]
     );
     // Nobody waits for it a second time.
-    let turn = rig.kernel.turn(&request).await.unwrap();
+    let turn = rig.kernel.compose_turn(&request).await.unwrap();
     let refused = text("unavailable: `blocks` has not returned from an earlier request");
     assert_eq!(outcomes(&turn.blocks), [("blocks", 1, refused), works]);
     rig.done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "fail"})).await;
@@ -149,14 +153,15 @@ async fn provider_that_blocks_later_is_skipped() {
     let home = misbehaving(home(), "blocks", "config: {priority: 1, block: asked}");
     let home = misbehaving(home, "works", "config: {priority: 2, block: here}");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, Limits { context: SOON, ..patient() }, false).await;
+    let rig = Rig::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
     // It is known to be quick, and asked on the thread of the turn from here on.
     for _ in 0..3 {
-        rig.kernel.turn(&ask("hello")).await.unwrap();
+        rig.kernel.compose_turn(&ask("hello")).await.unwrap();
     }
     rig.done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "block"})).await;
     let request = ask("hello");
-    let (turn, held) = tokio::join!(rig.kernel.turn(&request), gate.reached("blocks ready"));
+    let (turn, held) =
+        tokio::join!(rig.kernel.compose_turn(&request), gate.reached("blocks ready"));
     let late = "timeout: `blocks` did not answer within 2000 ms".to_owned();
     assert_eq!(
         outcomes(&turn.unwrap().blocks),

@@ -4,8 +4,8 @@ use std::io::ErrorKind as Io;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use skillhost_kernel::control::{ControlServer, Reply, Request, request};
-use skillhost_kernel::{ErrorKind, Limits};
+use skillhost_kernel::control::{ControlRequest, ControlResponse, ControlServer, send_request};
+use skillhost_kernel::{ErrorKind, KernelLimits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
@@ -24,16 +24,16 @@ async fn serving() -> (Rig, PathBuf) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_kernel_does_what_other_commands_ask() {
     let (rig, path) = serving().await;
-    let ask = async |what: Request| match request(&path, &what).await.unwrap() {
-        Reply::Done(value) => serde_json::from_str::<Value>(value.get()).unwrap(),
-        Reply::Failed(error) => panic!("{error:?}"),
+    let ask = async |what: ControlRequest| match send_request(&path, &what).await.unwrap() {
+        ControlResponse::Done(value) => serde_json::from_str::<Value>(value.get()).unwrap(),
+        ControlResponse::Failed(error) => panic!("{error:?}"),
     };
-    let reloaded = ask(Request::Reload { id: "a".into() }).await;
+    let reloaded = ask(ControlRequest::Reload { id: "a".into() }).await;
     assert_eq!((&reloaded["id"], &reloaded["to"]), (&json!("a"), &json!("0.1.0")));
-    let turn = ask(Request::Turn { agent: "guide".into(), prompt: "hello".into() }).await;
+    let turn = ask(ControlRequest::Turn { agent: "guide".into(), prompt: "hello".into() }).await;
     assert_eq!(turn["system_prompt"], "Guide.");
     let (context, tool) = (operator(), "a".to_owned());
-    let invoke = Request::Invoke { context, tool, arguments: r#"{"do": "build"}"#.into() };
+    let invoke = ControlRequest::Invoke { context, tool, arguments: r#"{"do": "build"}"#.into() };
     assert_eq!(ask(invoke).await["text"], "misbehave");
     rig.kernel.shutdown().await;
 }
@@ -41,23 +41,25 @@ async fn a_running_kernel_does_what_other_commands_ask() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_comes_back_with_kind_and_hint() {
     let (rig, path) = serving().await;
-    let refused = async |what: Request| match request(&path, &what).await.unwrap() {
-        Reply::Done(value) => panic!("{value}"),
-        Reply::Failed(error) => (error.kind, error.message, error.hint),
+    let refused = async |what: ControlRequest| match send_request(&path, &what).await.unwrap() {
+        ControlResponse::Done(value) => panic!("{value}"),
+        ControlResponse::Failed(error) => (error.kind, error.message, error.hint),
     };
     let expected =
         (ErrorKind::NotFound, "no extension `b`".to_owned(), "see: skillhost ext list".to_owned());
-    assert_eq!(refused(Request::Reload { id: "b".into() }).await, expected);
+    assert_eq!(refused(ControlRequest::Reload { id: "b".into() }).await, expected);
     let (context, tool) = (operator(), "a".to_owned());
     let arguments = r#"{"do": "act", "act": "fail"}"#.to_owned();
     let expected = (ErrorKind::Failed, "a failed".to_owned(), "try less".to_owned());
-    assert_eq!(refused(Request::Invoke { context, tool, arguments }).await, expected);
+    assert_eq!(refused(ControlRequest::Invoke { context, tool, arguments }).await, expected);
 
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(b"hello?\n").await.unwrap();
     let mut reply = String::new();
     stream.read_to_string(&mut reply).await.unwrap();
-    let Reply::Failed(error) = serde_json::from_str(&reply).unwrap() else { panic!("{reply}") };
+    let ControlResponse::Failed(error) = serde_json::from_str(&reply).unwrap() else {
+        panic!("{reply}")
+    };
     assert_eq!(error.kind, ErrorKind::Protocol);
     rig.kernel.shutdown().await;
 }
@@ -70,8 +72,8 @@ async fn one_kernel_serves_a_socket_and_a_dead_ones_is_taken_over() {
     // What a killed kernel leaves behind: a socket that nobody listens at.
     let left = path.with_file_name("left.sock");
     drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
-    let reload = Request::Reload { id: "a".into() };
-    assert!(request(&left, &reload).await.unwrap_err().is_gone());
+    let reload = ControlRequest::Reload { id: "a".into() };
+    assert!(send_request(&left, &reload).await.unwrap_err().is_gone());
     let server = ControlServer::bind(&left).await.unwrap();
     drop(server);
     assert!(!left.exists());
@@ -83,7 +85,7 @@ async fn one_kernel_serves_a_socket_and_a_dead_ones_is_taken_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_clients_are_let_go() {
-    let limits = Limits { control: SOON, ..patient() };
+    let limits = KernelLimits { control: SOON, ..patient() };
     let rig = Rig::boot_with(home_with("a", ""), limits, true).await;
     let path = rig.home.outside().join("run/skillhost/control.sock");
     let server = ControlServer::bind(&path).await.expect("a new socket in a new folder");
@@ -94,7 +96,8 @@ async fn silent_clients_are_let_go() {
         silent.push(UnixStream::connect(&path).await.unwrap());
     }
     // It comes last, and is answered when the first ones were let go.
-    let Reply::Done(_) = request(&path, &Request::Report).await.unwrap() else {
+    let ControlResponse::Done(_) = send_request(&path, &ControlRequest::Report).await.unwrap()
+    else {
         panic!("the report is always there");
     };
     let mut end = [0];
@@ -108,7 +111,7 @@ async fn incomplete_request_is_not_performed() {
     let (context, tool) = (operator(), "a".to_owned());
     let deed = json!({"do": "emit", "topic": "done", "payload": {}}).to_string();
     let mut line =
-        serde_json::to_string(&Request::Invoke { context, tool, arguments: deed }).unwrap();
+        serde_json::to_string(&ControlRequest::Invoke { context, tool, arguments: deed }).unwrap();
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(line.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();

@@ -211,7 +211,7 @@ async fn a_server_of_the_settings_is_asked_with_the_secret_they_name() {
     // The server is gone: the caller is told, and so is who asks how the extension does.
     let (kind, message) = rig.fault("b", asked("embedding", &["x"])).await;
     assert_eq!(kind, ErrorKind::Unavailable, "{message}");
-    let health = rig.kernel.health().await;
+    let health = rig.kernel.check_health().await;
     let told = health.iter().find(|(id, _)| *id == "embedding").map(|(_, result)| result.clone());
     let error = told.expect("it is asked").expect_err("it has failed");
     assert_eq!((error.kind, error.message), (kind, message));

@@ -24,7 +24,7 @@ async fn an_event_of_one_extension_reaches_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_carries_the_name_of_its_extension() {
     let rig = Rig::boot(home_with("a", "")).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.done("a", json!({"do": "notify", "text": "look"})).await;
     let event = next(&mut events, topic::NOTICE).await;
     assert_eq!((&*event.source, event.payload.get()), ("a", r#"{"text":"look"}"#));
@@ -44,28 +44,28 @@ async fn a_restart_is_refused_where_nobody_could_do_it() {
 async fn an_extension_can_ask_for_one_restart() {
     let rig = Rig::boot_supervised(home_with("a", "")).await;
     let restart = json!({"do": "restart", "reason": "new extension"});
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.done("a", restart.clone()).await;
     let event = next(&mut events, topic::RESTART_REQUESTED).await;
     assert_eq!((&*event.source, event.payload.get()), ("a", r#"{"text":"new extension"}"#));
-    rig.kernel.restart_asked().await;
+    rig.kernel.wait_for_restart_request().await;
     let refused = (ErrorKind::Conflict, "a restart is under way".to_owned());
     assert_eq!(rig.fault("a", restart).await, refused);
-    rig.kernel.rest().await;
+    rig.kernel.drain_runs().await;
     let (kernel, home) = (rig.kernel, rig.home);
     kernel.shutdown().await;
 
     // The kernel that comes next says what it was started for, once.
     let rig = Rig::boot_supervised(home).await;
-    let mut events = rig.kernel.events().listen();
-    rig.kernel.announce_restart().await;
+    let mut events = rig.kernel.events().subscribe_all();
+    rig.kernel.publish_restart_outcome().await;
     let event = next(&mut events, topic::RESTARTED).await;
     let told: serde_json::Value = serde_json::from_str(event.payload.get()).unwrap();
     assert_eq!(
         told,
         json!({"reason": "new extension", "by": "a", "loaded": ["a"], "rejected": []})
     );
-    rig.kernel.announce_restart().await;
+    rig.kernel.publish_restart_outcome().await;
     assert!(events.try_recv().is_err());
     rig.kernel.shutdown().await;
 }

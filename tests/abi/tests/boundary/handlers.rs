@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ErrorKind, Home, HomeSource, Limits, TailQuery, journal_of, topic};
+use skillhost_kernel::{ErrorKind, Home, HomeSource, KernelLimits, TailQuery, home_journal, topic};
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
 
@@ -25,8 +25,8 @@ async fn a_handler_that_fails_is_tried_four_times_then_the_event_is_dead_until_i
     let home = home_with("a", &format!("{CUSTOM}config: {{parts: {{event: fail}}}}"));
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
-    rig.kernel.serve_events().await.unwrap();
-    let mut events = rig.kernel.events().listen();
+    rig.kernel.start_event_delivery().await.unwrap();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.emit("work", json!({"n": 1})).await;
     let dead = next(&mut events, topic::EVENT_DEAD).await;
     let payload: Value = serde_json::from_str(dead.payload.get()).unwrap();
@@ -40,7 +40,7 @@ async fn a_handler_that_fails_is_tried_four_times_then_the_event_is_dead_until_i
 
     rig.done("a", json!({"do": "become", "place": "event", "act": "block"})).await;
     // As another process does.
-    let theirs = journal_of(rig.kernel.home());
+    let theirs = home_journal(rig.kernel.home());
     let letters = theirs.dead_letters().await.unwrap();
     assert_eq!(letters.iter().map(|letter| letter.id).collect::<Vec<_>>(), [1]);
     theirs.retry_dead_letter(1).await.unwrap();
@@ -78,8 +78,8 @@ async fn until_delivery_fails(rig: &Rig, fails: bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn unrecorded_outcome_is_recorded_later() {
     let rig = Rig::boot(home_with("a", CUSTOM)).await;
-    rig.kernel.serve_events().await.unwrap();
-    let mut events = rig.kernel.events().listen();
+    rig.kernel.start_event_delivery().await.unwrap();
+    let mut events = rig.kernel.events().subscribe_all();
     let repair = fault(&rig, "DELETE");
     rig.emit("work", json!({"then": "first"})).await;
     next(&mut events, "first").await;
@@ -97,8 +97,8 @@ async fn unrecorded_outcome_is_recorded_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_claim_is_made_again() {
     let rig = Rig::boot(home_with("a", CUSTOM)).await;
-    rig.kernel.serve_events().await.unwrap();
-    let mut events = rig.kernel.events().listen();
+    rig.kernel.start_event_delivery().await.unwrap();
+    let mut events = rig.kernel.events().subscribe_all();
     let repair = fault(&rig, "UPDATE");
     rig.emit("work", json!({"then": "late"})).await;
     until_delivery_fails(&rig, true).await;
@@ -115,12 +115,12 @@ async fn delivery_begins_once_the_journal_can_be_made() {
     let obstacle = home.path("sandbox/data/kernel/events.db.lock");
     std::fs::create_dir_all(&obstacle).unwrap();
     let rig = Rig::boot(home).await;
-    rig.kernel.serve_events().await.unwrap();
+    rig.kernel.start_event_delivery().await.unwrap();
     let problem = rig.kernel.delivery_problem().expect("nothing can be delivered");
     assert_eq!(problem.kind, ErrorKind::Io);
     std::fs::remove_dir(&obstacle).unwrap();
     until_delivery_fails(&rig, false).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.emit("work", json!({"then": "delivered"})).await;
     next(&mut events, "delivered").await;
     rig.kernel.shutdown().await;
@@ -133,8 +133,8 @@ async fn a_handler_that_does_not_end_in_time_is_given_up_and_panics_are_failures
     let home = misbehaving(home, "b", &format!("{CUSTOM}config: {{parts: {{event: panic}}}}"));
     let _gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
-    rig.kernel.serve_events().await.unwrap();
-    let mut events = rig.kernel.events().listen();
+    rig.kernel.start_event_delivery().await.unwrap();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.emit("work", json!({})).await;
     let mut errors = Vec::new();
     for _ in 0..2 {
@@ -153,8 +153,8 @@ async fn a_handler_that_does_not_end_in_time_is_given_up_and_panics_are_failures
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_handler_publishes_belongs_to_what_it_handles() {
     let rig = Rig::boot(home_with("a", CUSTOM)).await;
-    rig.kernel.serve_events().await.unwrap();
-    let mut events = rig.kernel.events().listen();
+    rig.kernel.start_event_delivery().await.unwrap();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.emit("work.now", json!({"then": "play"})).await;
     let play = next(&mut events, "play").await;
     assert_eq!((play.id, play.payload.get()), (2, r#"{"of":1}"#));
@@ -166,40 +166,40 @@ async fn what_a_handler_publishes_belongs_to_what_it_handles() {
 async fn what_is_under_way_at_the_end_is_made_again_after_the_next_start() {
     let home = home_with("a", &format!("{CUSTOM}config: {{parts: {{event: hang}}}}"));
     let gate = Gate::open(&home);
-    let limits = Limits { drain: Duration::from_millis(1), ..patient() };
+    let limits = KernelLimits { drain: Duration::from_millis(1), ..patient() };
     let rig = Rig::boot_with(home, limits, true).await;
-    rig.kernel.serve_events().await.unwrap();
+    rig.kernel.start_event_delivery().await.unwrap();
     rig.emit("work", json!({})).await;
     let held = gate.reached("a event").await;
     rig.kernel.shutdown().await;
     held.given_up().await;
 
-    let rig = Rig::boot_with(rig.home, Limits { drain: SOON, ..patient() }, true).await;
+    let rig = Rig::boot_with(rig.home, KernelLimits { drain: SOON, ..patient() }, true).await;
     rig.done("a", json!({"do": "become", "place": "event", "act": "block"})).await;
-    rig.kernel.serve_events().await.unwrap();
+    rig.kernel.start_event_delivery().await.unwrap();
     drop(gate.reached("a event").await);
     rig.kernel.shutdown().await;
     assert_eq!(rig.handled(), ["a event work {}"; 2]);
-    assert_eq!(journal_of(rig.kernel.home()).dead_letters().await.unwrap().len(), 0);
+    assert_eq!(home_journal(rig.kernel.home()).dead_letters().await.unwrap().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_kernel_delivers_the_events_of_a_home_and_the_others_append() {
     let rig = Rig::boot(home_with("a", CUSTOM)).await;
-    rig.kernel.serve_events().await.unwrap();
-    rig.kernel.serve_events().await.unwrap();
-    let mut events = rig.kernel.events().listen();
-    let home = Home::at(&rig.home.root(), HomeSource::Argument).unwrap();
+    rig.kernel.start_event_delivery().await.unwrap();
+    rig.kernel.start_event_delivery().await.unwrap();
+    let mut events = rig.kernel.events().subscribe_all();
+    let home = Home::open(&rig.home.root(), HomeSource::Argument).unwrap();
     let options = skillhost_kernel::BootOptions {
         installation: None,
         limits: patient(),
         ..skillhost_kernel::BootOptions::new(home, skillhost_kernel::Settings::default())
     };
     let other = skillhost_kernel::Kernel::boot(options).await;
-    let refused = other.serve_events().await.unwrap_err();
+    let refused = other.start_event_delivery().await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
     let deed = json!({"do": "emit", "topic": "work", "payload": {"then": "heard"}}).to_string();
-    other.invoke(crate::rig::operator(), "a", &deed).await.unwrap();
+    other.invoke_tool_as(crate::rig::operator(), "a", &deed).await.unwrap();
     let heard = next(&mut events, "heard").await;
     assert_eq!((heard.id, heard.correlation_id.as_deref()), (2, Some("event-1")));
     other.shutdown().await;
@@ -209,12 +209,12 @@ async fn one_kernel_delivers_the_events_of_a_home_and_the_others_append() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_brings_new_subscriptions_into_force() {
     let rig = Rig::boot(home_with("a", "")).await;
-    rig.kernel.serve_events().await.unwrap();
+    rig.kernel.start_event_delivery().await.unwrap();
     rig.emit("work", json!({"then": "early"})).await;
     let manifest = format!("id: a\nname: a\nentrypoint: misbehave\n{CUSTOM}");
     rig.home.write("manifests/a/manifest.yaml", manifest);
     rig.kernel.reload("a").await.unwrap();
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.emit("work", json!({"then": "late"})).await;
     next(&mut events, "late").await;
     assert_eq!(rig.handled(), [r#"a event work {"then":"late"}"#]);
@@ -230,8 +230,8 @@ events:
     - {topic: play, handler: notify_user}
 "#;
     let rig = Rig::boot(home_with("a", rest)).await;
-    rig.kernel.serve_events().await.unwrap();
-    let mut events = rig.kernel.events().listen();
+    rig.kernel.start_event_delivery().await.unwrap();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.emit("work", json!({"n": 3})).await;
     let told = next(&mut events, topic::NOTICE).await;
     assert_eq!((&*told.source, told.payload.get()), ("a", r#"{"text":"a has 3"}"#));
@@ -248,7 +248,7 @@ async fn a_kernel_that_publishes_nothing_keeps_no_journal() {
     assert!(!rig.home.path("sandbox/data/kernel/events.db").exists());
     rig.emit("work", json!({})).await;
     let all = TailQuery { limit: 9, ..TailQuery::default() };
-    let kept = journal_of(rig.kernel.home()).tail(all).await.unwrap();
+    let kept = home_journal(rig.kernel.home()).tail(all).await.unwrap();
     let kept: Vec<_> = kept.iter().map(|e| (e.id, e.topic.as_str(), e.source.as_str())).collect();
     assert_eq!(kept, [(1, "work", "a")]);
     rig.kernel.shutdown().await;

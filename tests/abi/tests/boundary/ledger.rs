@@ -51,7 +51,7 @@ fn ada() -> Actor {
 
 async fn text(rig: &Rig, tool: &str, arguments: Value) -> String {
     let (context, arguments) = (call("guide", CallOrigin::Agent), arguments.to_string());
-    let output = rig.kernel.invoke(context, tool, &arguments).await;
+    let output = rig.kernel.invoke_tool_as(context, tool, &arguments).await;
     output.expect("the tool answers").text
 }
 
@@ -100,14 +100,14 @@ async fn a_skill_that_an_agent_created_is_nobodys_until_a_person_approves_it() {
     let hint = format!("skillhost skill approve coffee --digest {tree}");
     assert!(refusal.hint().contains(&hint), "{}", refusal.hint());
     let turn = TurnRequest { agent: Some("guide".to_owned()), ..TurnRequest::default() };
-    rig.kernel.turn(&turn).await.expect_err("the agent binds it");
+    rig.kernel.compose_turn(&turn).await.expect_err("the agent binds it");
     rig.kernel.shutdown().await;
     let rig = Rig::boot_with(rig.home, patient(), false).await;
-    rig.kernel.turn(&turn).await.expect_err("the agent binds it");
+    rig.kernel.compose_turn(&turn).await.expect_err("the agent binds it");
 
     // What a person approves is bound in the very next turn.
     ledger.approve_skill(&snapshot, &ada(), "coffee", tree).expect("it is what was seen");
-    let bound = rig.kernel.turn(&turn).await.expect("it may be bound now");
+    let bound = rig.kernel.compose_turn(&turn).await.expect("it may be bound now");
     assert!(bound.system_prompt.contains("Grind."), "{}", bound.system_prompt);
     assert!(!bound.system_prompt.contains("unapproved"), "{}", bound.system_prompt);
 
@@ -164,7 +164,7 @@ async fn no_tool_approves_applies_or_rolls_back_whatever_its_arguments() {
     let versions = ledger.history(&snapshot, "tea").expect("a history").len();
     let before = files(&rig.home);
 
-    let (tools, failures) = rig.kernel.tools(None).await.expect("a table");
+    let (tools, failures) = rig.kernel.list_tools(None).await.expect("a table");
     assert_eq!(failures, []);
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     let expected = [
@@ -220,7 +220,7 @@ async fn no_tool_approves_applies_or_rolls_back_whatever_its_arguments() {
             for origin in [CallOrigin::Agent, CallOrigin::Mcp, CallOrigin::Operator] {
                 let context = call("guide", origin);
                 // Most are refused; that is not what matters here.
-                let _ = rig.kernel.invoke(context, name, &arguments.to_string()).await;
+                let _ = rig.kernel.invoke_tool_as(context, name, &arguments.to_string()).await;
             }
         }
     }

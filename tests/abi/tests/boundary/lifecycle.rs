@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use skillhost_kernel::{ErrorKind, Limits, topic};
+use skillhost_kernel::{ErrorKind, KernelLimits, topic};
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
 
 /// Limits for extensions that do not end.
-fn impatient() -> Limits {
-    Limits { stop: SOON, drain: SOON, ..patient() }
+fn impatient() -> KernelLimits {
+    KernelLimits { stop: SOON, drain: SOON, ..patient() }
 }
 
 /// What each extension says about its health; nothing for the healthy.
 async fn health(rig: &Rig) -> BTreeMap<String, Option<(ErrorKind, String)>> {
-    let answers = rig.kernel.health().await;
+    let answers = rig.kernel.check_health().await;
     let said = |error: skillhost_kernel::CallError| (error.kind, error.message);
     answers.into_iter().map(|(id, answer)| (id.to_string(), answer.err().map(said))).collect()
 }
@@ -76,7 +76,7 @@ async fn a_service_that_ends_with_an_error_is_published_and_is_the_extensions_he
     let home = misbehaving(home, "well", "config: {parts: {service: block}}");
     let gate = Gate::open(&home);
     let rig = Rig::boot_with(home, patient(), false).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     rig.kernel.start_services().await;
     let held = gate.reached("well service").await;
     let mut failed = BTreeMap::new();
@@ -108,7 +108,7 @@ async fn health_is_asked_of_each_and_limited_for_each() {
     let home = misbehaving(home, "panics", "config: {parts: {health: panic}}");
     let home = misbehaving(home, "well", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, Limits { health: SOON, ..patient() }, false).await;
+    let rig = Rig::boot_with(home, KernelLimits { health: SOON, ..patient() }, false).await;
     let (said, held) = tokio::join!(health(&rig), gate.reached("hangs health"));
     let some = |kind, text: &str| Some((kind, text.to_owned()));
     let expected = [
@@ -170,7 +170,7 @@ async fn a_kernel_that_is_just_dropped_waits_for_nobody() {
     let rig = Rig::boot(home).await;
     let kernel = rig.kernel.clone();
     let call = tokio::spawn(async move {
-        kernel.invoke(crate::rig::operator(), "a", r#"{"do": "act", "act": "block"}"#).await
+        kernel.invoke_tool_as(crate::rig::operator(), "a", r#"{"do": "act", "act": "block"}"#).await
     });
     let held = gate.reached("a a").await;
     call.abort();
@@ -184,7 +184,7 @@ async fn blocking_priority_rejects_the_extension() {
     let home = misbehaving(TestHome::new(), "blocks", "config: {parts: {priority: block}}");
     let home = misbehaving(home, "works", "");
     let gate = Gate::open(&home);
-    let limits = Limits { start: SOON, ..impatient() };
+    let limits = KernelLimits { start: SOON, ..impatient() };
     let (rig, held) =
         tokio::join!(Rig::boot_with(home, limits, true), gate.reached("blocks priority"));
     assert_eq!(rig.loaded(), ["works"]);

@@ -6,7 +6,7 @@ use serde_json::json;
 use test_support::{TestHome, example_library, library};
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};
-use skillhost_kernel::Limits;
+use skillhost_kernel::KernelLimits;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn extensions_stay_distinct_even_those_of_one_library() {
@@ -70,7 +70,7 @@ async fn a_config_that_does_not_fit_is_named_with_the_place_to_correct_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extension_that_does_not_come_to_an_end_is_given_up() {
-    let limits = Limits { start: SOON, ..patient() };
+    let limits = KernelLimits { start: SOON, ..patient() };
     for (place, expected) in [
         ("start", "start: `a` did not answer within 2000 ms\nhint: "),
         ("tools", "wire: `a` did not answer within 2000 ms\nhint: "),
@@ -82,7 +82,7 @@ async fn an_extension_that_does_not_come_to_an_end_is_given_up() {
         let home = home_with("a", &format!("config: {{parts: {{{place}: hang}}}}"));
         let gate = Gate::open(&home);
         let boot =
-            tokio::spawn(Rig::boot_with(home, Limits { stop: SOON, ..limits.clone() }, true));
+            tokio::spawn(Rig::boot_with(home, KernelLimits { stop: SOON, ..limits.clone() }, true));
         let held = gate.reached(&format!("a {place}")).await;
         let rig = boot.await.unwrap();
         assert_eq!(rig.rejection("a"), expected);

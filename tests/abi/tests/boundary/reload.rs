@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use skillhost_kernel::{
-    BootOptions, ErrorKind, Home, HomeSource, Installation, Kernel, Limits, Settings, TurnRequest,
-    topic,
+    BootOptions, ErrorKind, Home, HomeSource, Installation, Kernel, KernelLimits, Settings,
+    TurnRequest, topic,
 };
 use test_support::{TestHome, example_library};
 
@@ -39,7 +39,7 @@ async fn an_extension_of_the_installation_is_reloaded_from_there() {
         sdk: share.join("sdk/sdk"),
         share_dir: Some(share),
     };
-    let found = Home::at(&home.root(), HomeSource::Argument).unwrap();
+    let found = Home::open(&home.root(), HomeSource::Argument).unwrap();
     let options = BootOptions::new(found, Settings::default());
     let options = BootOptions { installation: Some(installation), limits: patient(), ..options };
     let kernel = Kernel::boot(options).await;
@@ -50,7 +50,7 @@ async fn an_extension_of_the_installation_is_reloaded_from_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_build_answers_and_the_old_one_has_ended() {
     let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     install(&rig, "a", "misbehave_next");
     let reloaded = rig.kernel.reload("a").await.unwrap();
     assert_eq!((&*reloaded.id, &*reloaded.from, &*reloaded.to), ("a", "0.1.0", "0.1.0"));
@@ -104,7 +104,7 @@ async fn no_call_is_lost_while_builds_are_swapped() {
                     if caller % 4 == 0 {
                         let request =
                             TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-                        let turn = rig.kernel.turn(&request).await.unwrap();
+                        let turn = rig.kernel.compose_turn(&request).await.unwrap();
                         assert_eq!(turn.system_prompt, "block", "{:?}", turn.blocks);
                     } else {
                         let build = rig.build("a").await;
@@ -142,7 +142,7 @@ async fn a_call_in_flight_finishes_on_the_build_that_began_it() {
     let rig = Rig::boot_with(home, patient(), false).await;
     let call = tokio::spawn({
         let kernel = rig.kernel.clone();
-        async move { kernel.invoke(operator(), "a", r#"{"do": "await", "topic": "go"}"#).await }
+        async move { kernel.invoke_tool_as(operator(), "a", r#"{"do": "await", "topic": "go"}"#).await }
     });
     drop(gate.reached("a a").await);
     install(&rig, "a", "misbehave_next");
@@ -166,10 +166,10 @@ async fn a_call_in_flight_finishes_on_the_build_that_began_it() {
 async fn a_call_that_does_not_end_is_given_up_with_its_build() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, Limits { drain: SOON, ..patient() }, false).await;
+    let rig = Rig::boot_with(home, KernelLimits { drain: SOON, ..patient() }, false).await;
     let call = tokio::spawn({
         let kernel = rig.kernel.clone();
-        async move { kernel.invoke(operator(), "a", r#"{"do": "act", "act": "hang"}"#).await }
+        async move { kernel.invoke_tool_as(operator(), "a", r#"{"do": "act", "act": "hang"}"#).await }
     });
     let held = gate.reached("a a").await;
     rig.kernel.reload("a").await.unwrap();
@@ -241,14 +241,17 @@ async fn a_reload_takes_the_manifest_as_it_is_now() {
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-    assert_eq!(rig.kernel.turn(&request).await.unwrap().system_prompt, "Guide.");
+    assert_eq!(rig.kernel.compose_turn(&request).await.unwrap().system_prompt, "Guide.");
     let config = "{block: now, tools: [x], parts: {service: hang}}";
     let yaml = format!("id: a\nname: a\nentrypoint: misbehave\nconfig: {config}\n");
     rig.home.write("manifests/a/manifest.yaml", yaml);
     install(&rig, "a", "misbehave");
     rig.kernel.reload("a").await.unwrap();
     let _held = gate.reached("a service").await;
-    assert_eq!(rig.kernel.turn(&request).await.unwrap().system_prompt, "Guide.\n\n---\n\nnow");
+    assert_eq!(
+        rig.kernel.compose_turn(&request).await.unwrap().system_prompt,
+        "Guide.\n\n---\n\nnow"
+    );
     assert_eq!(rig.build("x").await, OLD);
     let gone = rig.fault("checklist_show", json!({})).await;
     assert_eq!(gone, (ErrorKind::NotFound, "no tool `checklist_show`".to_owned()));
@@ -262,7 +265,7 @@ async fn agents_are_bound_to_the_new_builds_skills() {
     let home = home_with("a", "config: {skills: {x: Be kind.}}").manifest("guide", agent);
     let rig = Rig::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-    let prompt = async || rig.kernel.turn(&request).await.unwrap().system_prompt;
+    let prompt = async || rig.kernel.compose_turn(&request).await.unwrap().system_prompt;
     assert_eq!(prompt().await, format!("Be kind. ({OLD})"));
     install(&rig, "a", "misbehave_next");
     // Both builds count their generations from 1.

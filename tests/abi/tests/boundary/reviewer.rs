@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use skill_store::{Advice, Ledger, ProposalState, ProposalSummary, SystemClock};
 use skillhost_kernel::{
     BootOptions, CallContext, CallOrigin, Home, HomeSource, Kernel, Message, ModelError,
-    ModelFacts, ModelProvider, ModelReply, ModelRequest, ModelSource, Piece, Settings,
+    ModelMetadata, ModelProvider, ModelReply, ModelRequest, ModelSource, ReplyChunk, Settings,
 };
 use skillhost_sdk::async_trait;
 use test_support::{TestHome, library};
@@ -18,7 +18,7 @@ const TEA: &str = "---\nname: tea\ndescription: Brews tea.\n---\nBoil water.\n";
 
 /// What the model says, one after the other; nothing stands for never.
 struct Judge {
-    facts: ModelFacts,
+    facts: ModelMetadata,
     answers: Mutex<VecDeque<Option<&'static str>>>,
     asked: Mutex<Vec<ModelRequest>>,
 }
@@ -27,7 +27,11 @@ struct Judge {
 struct Bench(Arc<Judge>);
 
 impl ModelSource for Bench {
-    fn model(&self, _: Option<&str>, agent: &str) -> Result<Arc<dyn ModelProvider>, ModelError> {
+    fn resolve_model(
+        &self,
+        _: Option<&str>,
+        agent: &str,
+    ) -> Result<Arc<dyn ModelProvider>, ModelError> {
         assert_eq!(agent, "reviewer_agent");
         Ok(Arc::<Judge>::clone(&self.0))
     }
@@ -35,14 +39,14 @@ impl ModelSource for Bench {
 
 #[async_trait]
 impl ModelProvider for Judge {
-    fn facts(&self) -> &ModelFacts {
+    fn metadata(&self) -> &ModelMetadata {
         &self.facts
     }
 
     async fn stream(
         &self,
         request: &ModelRequest,
-        _on_piece: &mut (dyn FnMut(Piece) + Send),
+        _on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
         self.asked.lock().expect("nobody panicked").push(request.clone());
         let answer = self.answers.lock().expect("nobody panicked").pop_front();
@@ -67,11 +71,11 @@ async fn boot(review: &str, answers: &[Option<&'static str>]) -> (Rig, Arc<Judge
     let home = shipped(home, "reviewer_agent", "manifest.yaml");
     let home = shipped(home, "reviewer_agent", "prompt.jinja2");
     let home = home.library("skill_registry", "skill_registry", &library("skill_registry"));
-    let facts = ModelFacts { name: "test/judge".to_owned(), context_window: None, price: None };
+    let facts = ModelMetadata { name: "test/judge".to_owned(), context_window: None, price: None };
     let answers = Mutex::new(answers.iter().copied().collect());
     let judge = Arc::new(Judge { facts, answers, asked: Mutex::default() });
     let settings = Settings::load(&home.path("skillhost.yaml")).expect("valid settings");
-    let found = Home::at(&home.root(), HomeSource::Argument).expect("a home");
+    let found = Home::open(&home.root(), HomeSource::Argument).expect("a home");
     let options = BootOptions::new(found, settings.settings);
     let models = Arc::new(Bench(Arc::clone(&judge)));
     let kernel =
@@ -89,7 +93,7 @@ async fn propose(rig: &Rig, body: &str) -> String {
     };
     let text = TEA.replace("Boil water.", body);
     let wish = json!({"skill_id": "tea", "new_content": text, "justification": "Better."});
-    let made = rig.kernel.invoke(context, "propose_skill_update", &wish.to_string()).await;
+    let made = rig.kernel.invoke_tool_as(context, "propose_skill_update", &wish.to_string()).await;
     let made = made.expect("it is recorded").structured.expect("a value");
     let made: Value = serde_json::from_str(made.get()).expect("JSON");
     made["proposal"].as_str().expect("an id").to_owned()
@@ -104,7 +108,7 @@ fn stored(rig: &Rig, id: &str) -> ProposalSummary {
 async fn the_shipped_reviewer_advises_outside_of_the_call() {
     let answer = "```json\n{\"verdict\": \"reject\", \"reason\": \"Milk burns.\"}\n```";
     let (rig, judge) = boot("{policy: agent-recommends}", &[Some(answer)]).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     let id = propose(&rig, "Boil milk.").await;
     let event = next(&mut events, "skill.proposal.recommended").await;
     let told: Value = serde_json::from_str(event.payload.get()).expect("JSON");
@@ -127,11 +131,12 @@ async fn the_shipped_reviewer_advises_outside_of_the_call() {
 async fn what_the_reviewer_approves_is_in_the_next_call_where_settings_say_so() {
     let answer = r#"{"verdict": "approve", "reason": "Right."}"#;
     let (rig, _judge) = boot("{policy: agent-approves}", &[Some(answer)]).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     let id = propose(&rig, "Boil milk.").await;
     next(&mut events, "skill.proposal.applied").await;
     assert_eq!(stored(&rig, &id).state, ProposalState::Applied);
-    let read = rig.kernel.invoke(CallContext::default(), "read_skill", r#"{"skill_id": "tea"}"#);
+    let read =
+        rig.kernel.invoke_tool_as(CallContext::default(), "read_skill", r#"{"skill_id": "tea"}"#);
     let read = read.await.expect("a skill");
     assert!(read.text.contains("Boil milk."), "{}", read.text);
     let skill = read.skill.expect("it carries a skill");
@@ -144,7 +149,7 @@ async fn a_reviewer_that_never_answers_holds_nobody_up() {
     let answer = r#"{"verdict": "approve", "reason": "Right."}"#;
     let review = "{policy: agent-approves, timeout_ms: 2000}";
     let (rig, judge) = boot(review, &[None, Some(answer)]).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     let first = propose(&rig, "Boil milk.").await;
     let second = propose(&rig, "Boil both.").await;
     next(&mut events, "skill.proposal.applied").await;

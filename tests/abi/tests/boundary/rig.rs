@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use skillhost_kernel::{
     BootOptions, CallContext, CallOrigin, ErrorKind, Event, Home, HomeSource, Kernel, KernelError,
-    Limits, Settings,
+    KernelLimits, Settings,
 };
 use test_support::{TestHome, example_library};
 use tokio::io::AsyncBufReadExt as _;
@@ -49,13 +49,18 @@ impl Rig {
         Self::boot_as(home, patient(), true, true).await
     }
 
-    pub(crate) async fn boot_with(home: TestHome, limits: Limits, services: bool) -> Self {
+    pub(crate) async fn boot_with(home: TestHome, limits: KernelLimits, services: bool) -> Self {
         Self::boot_as(home, limits, services, false).await
     }
 
-    async fn boot_as(home: TestHome, limits: Limits, services: bool, supervised: bool) -> Self {
+    async fn boot_as(
+        home: TestHome,
+        limits: KernelLimits,
+        services: bool,
+        supervised: bool,
+    ) -> Self {
         let settings = Settings::load(&home.path("skillhost.yaml")).expect("valid settings");
-        let found = Home::at(&home.root(), HomeSource::Argument).expect("a home");
+        let found = Home::open(&home.root(), HomeSource::Argument).expect("a home");
         let options = BootOptions::new(found, settings.settings);
         let options = BootOptions { installation: None, limits, supervised, ..options };
         let kernel = Kernel::boot(options).await;
@@ -81,7 +86,10 @@ impl Rig {
 
     /// Has an extension's tool do a deed of `misbehave`.
     pub(crate) async fn tool(&self, id: &str, deed: Value) -> Result<String, KernelError> {
-        self.kernel.invoke(operator(), id, &deed.to_string()).await.map(|output| output.text)
+        self.kernel
+            .invoke_tool_as(operator(), id, &deed.to_string())
+            .await
+            .map(|output| output.text)
     }
 
     /// As [`Rig::tool`] for a deed that must succeed.
@@ -110,9 +118,9 @@ impl Rig {
 }
 
 /// Limits for tests in which nothing runs into one.
-pub(crate) fn patient() -> Limits {
+pub(crate) fn patient() -> KernelLimits {
     let minute = Duration::from_secs(60);
-    Limits {
+    KernelLimits {
         start: minute,
         context: minute,
         tool: minute,

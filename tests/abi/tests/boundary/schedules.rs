@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ErrorKind, Event, Kernel, Limits, Ran, ScheduleRun};
+use skillhost_kernel::{ErrorKind, Event, Kernel, KernelLimits, ScheduleRun, ScheduleRunOutcome};
 use test_support::TestHome;
 use tokio::sync::broadcast::Receiver;
 
@@ -15,7 +15,7 @@ fn scheduled(what: &str, rest: &str) -> TestHome {
     home_with("a", &format!("schedules: [{{name: x, cron: 0 0 1 1 *, {what}}}]\n{rest}"))
 }
 
-async fn run(rig: &Rig) -> Result<Ran, (ErrorKind, String)> {
+async fn run(rig: &Rig) -> Result<ScheduleRunOutcome, (ErrorKind, String)> {
     rig.kernel.run_schedule("a/x").await.map_err(|error| (error.kind(), error.to_string()))
 }
 
@@ -31,18 +31,18 @@ async fn told(events: &mut Receiver<Arc<Event>>, topic: &str) -> Value {
 }
 
 async fn last_error(kernel: &Kernel) -> Option<String> {
-    kernel.schedules().await.remove(0).last.and_then(|last| last.error)
+    kernel.list_schedules().await.remove(0).last.and_then(|last| last.error)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_done_and_told() {
     let rig = Rig::boot(scheduled("task: sweep", "")).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     let ran = run(&rig).await.unwrap();
     assert_eq!((&*ran.schedule, ran.result.as_deref()), ("a/x", Some("sweep for \"operator\"")));
     let event = told(&mut events, "schedule.ran").await;
     assert_eq!(event, json!({"schedule": "a/x", "result": "sweep for \"operator\""}));
-    let listed = rig.kernel.schedules().await.remove(0);
+    let listed = rig.kernel.list_schedules().await.remove(0);
     assert_eq!((&*listed.action, &*listed.timezone, listed.running), ("task sweep", "UTC", false));
     assert!(listed.next.ends_with("-01-01 00:00 UTC"), "{}", listed.next);
     assert!(listed.last.is_some_and(|last| last.error.is_none() && last.took_ms.is_some()));
@@ -62,7 +62,7 @@ async fn a_task_that_fails_or_panics_is_told_and_hurts_nobody() {
     ] {
         let rest = format!("config: {{parts: {{task: {act}}}}}");
         let rig = Rig::boot(scheduled("task: sweep", &rest)).await;
-        let mut events = rig.kernel.events().listen();
+        let mut events = rig.kernel.events().subscribe_all();
         let (found, said) = run(&rig).await.unwrap_err();
         assert_eq!(found, kind);
         assert!(said.contains(message), "{said}");
@@ -142,7 +142,7 @@ async fn a_task_past_its_limit_is_given_up_and_never_joined() {
 async fn what_was_missed_is_told_when_the_clock_is_watched_again() {
     let home = home_with("a", "schedules: [{name: x, cron: 0 0 * * *, task: sweep}]");
     let rig = Rig::boot(home).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     let day = 86_400_000;
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
     // Noon three days ago: three midnights since.
@@ -164,7 +164,7 @@ async fn what_was_missed_is_told_when_the_clock_is_watched_again() {
 async fn the_shutdown_gives_up_what_does_not_end() {
     let home = scheduled("task: sweep", "config: {parts: {task: hang}}");
     let gate = Gate::open(&home);
-    let limits = Limits { drain: Duration::from_millis(50), ..patient() };
+    let limits = KernelLimits { drain: Duration::from_millis(50), ..patient() };
     let rig = Rig::boot_with(home, limits, true).await;
     rig.kernel.start_schedules();
     let kernel = rig.kernel.clone();

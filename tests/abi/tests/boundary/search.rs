@@ -23,13 +23,13 @@ fn home(config: &str) -> TestHome {
 
 async fn search(rig: &Rig, query: &str) -> String {
     let arguments = json!({ "query": query }).to_string();
-    let output = rig.kernel.invoke(Default::default(), "list_skills", &arguments).await;
+    let output = rig.kernel.invoke_tool_as(Default::default(), "list_skills", &arguments).await;
     output.expect("a search never fails").text
 }
 
 /// What the registry says about its health.
 async fn health(rig: &Rig) -> Option<String> {
-    let health = rig.kernel.health().await;
+    let health = rig.kernel.check_health().await;
     let (_, told) = health.into_iter().find(|(id, _)| *id == "skill_registry").expect("loaded");
     told.err().map(|error| error.to_string())
 }

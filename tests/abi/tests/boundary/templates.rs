@@ -35,7 +35,7 @@ async fn the_context_template_is_in_every_prompt() {
     let rig = Rig::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
     assert_eq!(
-        rig.kernel.turn(&request).await.unwrap().system_prompt,
+        rig.kernel.compose_turn(&request).await.unwrap().system_prompt,
         "Guide.\n\n---\n\n[House rules]\n- Answer in the language of the question.\n\
          - Name the source of every number."
     );
@@ -47,7 +47,7 @@ async fn the_service_template_tells_of_skills() {
     // Any extension that emits the events will do.
     let home = misbehaving(TestHome::new(), "skill_registry", "");
     let rig = Rig::boot(template(home, "service-provider", "skill_watch")).await;
-    let mut events = rig.kernel.events().listen();
+    let mut events = rig.kernel.events().subscribe_all();
     let added = json!({"do": "emit", "topic": "skill.added", "payload": {"id": "x"}});
     // The service subscribes in its own time, so the event is emitted until it is heard.
     let notice = loop {

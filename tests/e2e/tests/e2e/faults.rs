@@ -152,9 +152,9 @@ fn kernel_on_a_full_disk_refuses_messages_until_there_is_room() {
 fn dying_kernel(home: &TestHome) -> std::thread::JoinHandle<()> {
     let environment = Environment {
         runtime_dir: Some(home.outside().join("run").into()),
-        ..Environment::read().unwrap()
+        ..Environment::from_process().unwrap()
     };
-    let found = Home::at(&home.root(), HomeSource::Argument).unwrap();
+    let found = Home::open(&home.root(), HomeSource::Argument).unwrap();
     let path = socket_path(&found, &environment).unwrap();
     let private = |path: &std::path::Path| {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).unwrap();

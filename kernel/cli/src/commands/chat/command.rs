@@ -1,6 +1,6 @@
 //! Lines that begin with a slash.
 
-use skillhost_kernel::similar;
+use skillhost_kernel::suggest_similar;
 
 use crate::error::CliError;
 
@@ -76,7 +76,7 @@ pub(super) fn parse(line: &str) -> Result<Said<'_>, CliError> {
         }),
         _ => {
             let error = CliError::usage(format!("there is no /{word}"));
-            let near = similar(word, COMMANDS);
+            let near = suggest_similar(word, COMMANDS);
             Err(match near.first() {
                 Some(near) => error.hint(format!("did you mean /{near}?")),
                 None => error.hint("/help lists what there is; //TEXT says something with a slash"),

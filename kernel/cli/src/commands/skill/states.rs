@@ -9,8 +9,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 use skill_store::{Audience, RegistryConfig, ReplaceError, SkillState, Snapshot, replace_file};
-use skillhost_kernel::control::Request;
-use skillhost_kernel::{Home, Reloaded, Settings, write_atomically};
+use skillhost_kernel::control::ControlRequest;
+use skillhost_kernel::{Home, ReloadOutcome, Settings, write_atomically};
 
 use super::stored::{self, REGISTRY};
 use crate::cli::{DisableArgs, EnableArgs, SkillRoots};
@@ -187,8 +187,8 @@ fn write(path: &Path, before: Option<&str>, text: &str) -> Result<(), CliError> 
 
 /// Has the kernel that runs for the home read its settings again; tells whether one runs.
 fn take_over(session: &Session, home: &Home) -> Result<bool, CliError> {
-    let request = Request::Reload { id: REGISTRY.to_owned() };
-    match session.ask_running::<Reloaded>(home, &request) {
+    let request = ControlRequest::Reload { id: REGISTRY.to_owned() };
+    match session.ask_running::<ReloadOutcome>(home, &request) {
         Ok(reloaded) => Ok(reloaded.is_some()),
         Err(error) => Err(error.hint(
             "skillhost.yaml is changed; the running kernel goes on with what it said before",

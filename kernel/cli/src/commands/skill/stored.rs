@@ -11,7 +11,7 @@ use skill_store::{
     Skill, SkillId, SkillState, Snapshot, Standing, Store, StoreOptions, SystemClock, ToolGrant,
     Trust, list_skills, matching, read_skill, read_skill_resource,
 };
-use skillhost_kernel::{Home, Installation, discover};
+use skillhost_kernel::{Home, Installation, discover_manifests};
 
 use super::declared;
 use crate::cli::SkillRoots;
@@ -131,7 +131,7 @@ fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError
 
 fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
     let home = session.home()?;
-    let installation = Installation::of_current_exe();
+    let installation = Installation::from_current_exe();
     home.check_links("data")?;
     let mut config = registry_config(session, &home)?;
     if home.is_untrusted() {
@@ -167,10 +167,10 @@ pub(in crate::commands) fn registry_config(
     home: &Home,
 ) -> Result<RegistryConfig, CliError> {
     let settings = session.settings(home)?.settings;
-    let installation = Installation::of_current_exe();
-    let found = discover(home, installation.as_ref(), &settings.allow_shadowing);
+    let installation = Installation::from_current_exe();
+    let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
     let config = match found.manifests.get(REGISTRY) {
-        Some(found) => settings.config_of(&found.manifest),
+        Some(found) => settings.extension_config(&found.manifest),
         // A home needs no manifests for its skills to be looked at.
         None => Value::Object(settings.extensions.get(REGISTRY).cloned().unwrap_or_default()),
     };

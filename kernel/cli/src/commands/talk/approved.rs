@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use skillhost_kernel::control::{AgentSummary, Request, ToolListing};
-use skillhost_kernel::similar;
+use skillhost_kernel::control::{AgentSummary, ControlRequest, ToolListing};
+use skillhost_kernel::suggest_similar;
 
 use crate::error::CliError;
 use crate::output::show;
@@ -13,21 +13,21 @@ use crate::output::show;
 /// Refuses names that are those of no tool. `ask` has the kernel answer a request.
 pub(super) async fn check_approved(
     approved: &[String],
-    ask: impl AsyncFn(Request) -> Result<Value, CliError>,
+    ask: impl AsyncFn(ControlRequest) -> Result<Value, CliError>,
 ) -> Result<(), CliError> {
     if approved.is_empty() {
         return Ok(());
     }
-    let agents: Vec<AgentSummary> = read(ask(Request::Agents).await?)?;
+    let agents: Vec<AgentSummary> = read(ask(ControlRequest::Agents).await?)?;
     let agents = agents.into_iter().map(|agent| Some(agent.id.to_string()));
     let mut known = BTreeSet::new();
     for agent in std::iter::once(None).chain(agents) {
-        let listing: ToolListing = read(ask(Request::Tools { agent }).await?)?;
+        let listing: ToolListing = read(ask(ControlRequest::Tools { agent }).await?)?;
         known.extend(listing.tools.into_iter().map(|tool| tool.spec.name));
     }
     let Some(name) = approved.iter().find(|name| !known.contains(*name)) else { return Ok(()) };
     let error = CliError::usage(format!("--approve: tool `{}` not found", show(name)));
-    let names = similar(name, known.iter().map(String::as_str));
+    let names = suggest_similar(name, known.iter().map(String::as_str));
     let error = match names.as_slice() {
         [] => error,
         names => error.hint(format!("did you mean {}?", names.join(", "))),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use skillhost_kernel::{DEFAULT_AGENT, Kernel, RunError, RunOutcome, RunRequest, Thread, Threads};
+use skillhost_kernel::{
+    DEFAULT_AGENT, Kernel, RunError, RunOutcome, RunRequest, Thread, ThreadStore,
+};
 use tokio::signal::unix::Signal;
 use tokio_util::sync::CancellationToken;
 
@@ -24,16 +26,16 @@ impl<'a> Own<'a> {
         kernel: &'a Kernel,
         args: &TalkArgs,
     ) -> Result<Self, CliError> {
-        let threads = Threads::of(kernel.home());
+        let threads = ThreadStore::new(kernel.home());
         let Some(id) = &args.thread else {
             let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
             // Nothing is begun with an agent that is not there.
-            let agent = kernel.agent(agent).await?.manifest.id.to_string();
+            let agent = kernel.refresh_agent(agent).await?.manifest.id.to_string();
             return Ok(Self { kernel, thread: threads.create(&agent)? });
         };
         let thread = threads.open(id)?;
         check_agent(id, thread.agent(), args)?;
-        if let Some(note) = thread.note() {
+        if let Some(note) = thread.recovery_note() {
             session.output.note(format!("thread {id}: {note}"));
         }
         Ok(Self { kernel, thread })
@@ -75,8 +77,8 @@ impl<'a> Own<'a> {
 
     /// Begins another thread with an agent.
     pub(super) async fn switch(&mut self, agent: &str) -> Result<(), CliError> {
-        let agent = self.kernel.agent(agent).await?.manifest.id.to_string();
-        self.thread = Threads::of(self.kernel.home()).create(&agent)?;
+        let agent = self.kernel.refresh_agent(agent).await?.manifest.id.to_string();
+        self.thread = ThreadStore::new(self.kernel.home()).create(&agent)?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use skillhost_kernel::{
-    ApprovalRequest, Channel, Decision, RunEvent, RunOutcome, SecretAsk, SecretReply,
+    ApprovalDecision, ApprovalRequest, Channel, RunEvent, RunOutcome, SecretPrompt, SecretReply,
 };
 
 use super::{question, secret};
@@ -151,7 +151,7 @@ impl Person {
 
 #[async_trait]
 impl Channel for Person {
-    fn notice(&self, event: &RunEvent) {
+    fn on_event(&self, event: &RunEvent) {
         let inner = &mut *self.lock();
         if let RunEvent::Text { agent_id, text } = event {
             if *agent_id == inner.agent {
@@ -161,10 +161,10 @@ impl Channel for Person {
             return;
         }
         // What is told of others does not end the reply that is coming in.
-        if !matches!(event, RunEvent::Used { .. }) {
+        if !matches!(event, RunEvent::UsageReported { .. }) {
             let begun = !inner.reply.is_empty();
             self.break_line(inner);
-            if let RunEvent::Restart { agent_id, reason } = event {
+            if let RunEvent::ReplyRestarted { agent_id, reason } = event {
                 inner.heard &= *agent_id != inner.agent;
                 let void = match begun && *agent_id == inner.agent {
                     true => "; the reply above is void and begins anew",
@@ -174,13 +174,13 @@ impl Channel for Person {
             }
         }
         match event {
-            RunEvent::ToolBegun { agent_id, tool, arguments } => {
+            RunEvent::ToolStarted { agent_id, tool, arguments } => {
                 // Another reply follows.
                 inner.heard &= *agent_id != inner.agent;
                 let call = format!("→ {} {}", show(tool), one_line(arguments));
                 self.activity(inner, agent_id, &call);
             }
-            RunEvent::ToolEnded { agent_id, tool, is_error, summary } => {
+            RunEvent::ToolFinished { agent_id, tool, is_error, summary } => {
                 let (tool, summary) = (show(tool), one_line(summary));
                 let answer = match is_error {
                     true => format!("← {tool} {RED}failed{RED:#}{DIM}: {summary}"),
@@ -207,21 +207,21 @@ impl Channel for Person {
                 let task = format!("⇒ {}: {}", show(to), one_line(task));
                 self.activity(inner, agent_id, &task);
             }
-            RunEvent::Used { model, .. } => {
+            RunEvent::UsageReported { model, .. } => {
                 if model == BUILT_IN {
                     inner.told_of_script.get_or_insert(false);
                 }
             }
             RunEvent::Note { agent_id, text } => self.note(inner, format!("{agent_id}: {text}")),
-            RunEvent::Text { .. } | RunEvent::Restart { .. } => {}
+            RunEvent::Text { .. } | RunEvent::ReplyRestarted { .. } => {}
         }
     }
 
-    async fn approve(&self, request: &ApprovalRequest) -> Decision {
+    async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision {
         let _alone = self.asking.lock().await;
         let tool = &request.tool;
         if !request.always && self.lock().approved.contains(tool) {
-            return Decision::Session;
+            return ApprovalDecision::Session;
         }
         if !self.present {
             let (reason, hint) = match request.always {
@@ -236,14 +236,14 @@ impl Channel for Person {
             let inner = &mut *self.lock();
             self.break_line(inner);
             self.note(inner, format!("`{tool}` was not called: {reason}{hint}"));
-            return Decision::Refuse { reason: reason.to_owned() };
+            return ApprovalDecision::Refuse { reason: reason.to_owned() };
         }
         self.break_line(&mut self.lock());
         // Which agent, in which thread, a consent for the session is for, the kernel remembers.
         question::ask(self.output, request).await
     }
 
-    async fn secret(&self, ask: &SecretAsk) -> SecretReply {
+    async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {
         let _alone = self.asking.lock().await;
         self.break_line(&mut self.lock());
         if !self.present {
@@ -286,22 +286,23 @@ mod tests {
     async fn a_standing_consent_holds_but_for_tools_that_always_ask() {
         let person = Person::new(Output { json: true }, "worker", &["delete_file".into()]);
         let channel: &dyn Channel = &person;
-        assert_eq!(channel.approve(&request(false)).await, Decision::Session);
-        let Decision::Refuse { reason } = channel.approve(&request(true)).await else {
+        assert_eq!(channel.request_approval(&request(false)).await, ApprovalDecision::Session);
+        let ApprovalDecision::Refuse { reason } = channel.request_approval(&request(true)).await
+        else {
             panic!("it was allowed");
         };
         assert_eq!(reason, "this call asks every time, and nobody can be asked here");
         let nobody = Person::new(Output { json: true }, "worker", &[]);
         let channel: &dyn Channel = &nobody;
-        let refused = Decision::Refuse { reason: "nobody can be asked here".into() };
-        assert_eq!(channel.approve(&request(false)).await, refused);
+        let refused = ApprovalDecision::Refuse { reason: "nobody can be asked here".into() };
+        assert_eq!(channel.request_approval(&request(false)).await, refused);
         assert_eq!(
             nobody.notes(),
             ["`delete_file` was not called: nobody can be asked here; `--approve delete_file`, \
               or `/approve delete_file` in a chat, lets it be called"]
         );
         nobody.approve("delete_file");
-        assert_eq!(channel.approve(&request(false)).await, Decision::Session);
+        assert_eq!(channel.request_approval(&request(false)).await, ApprovalDecision::Session);
         assert_eq!(nobody.approved(), ["delete_file"]);
     }
 

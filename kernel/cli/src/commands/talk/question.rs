@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, pipe};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;
-use skillhost_kernel::{ApprovalRequest, Decision};
+use skillhost_kernel::{ApprovalDecision, ApprovalRequest};
 
 use crate::output::{BOLD, Output, RED, show};
 
@@ -20,10 +20,12 @@ const DETAILS: usize = 12_000;
 
 /// Shows what would be called, in full, and waits for an answer. Dropping the future gives the
 /// question up; nothing reads the terminal from then on.
-pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> Decision {
+pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> ApprovalDecision {
     match typed(output, text(request)).await {
         Ok(line) => decision(&line, request.always),
-        Err(error) => Decision::Refuse { reason: format!("the user could not be asked: {error}") },
+        Err(error) => {
+            ApprovalDecision::Refuse { reason: format!("the user could not be asked: {error}") }
+        }
     }
 }
 
@@ -84,11 +86,11 @@ pub(crate) fn shown_details(details: &str) -> Vec<String> {
 }
 
 /// Everything that is not a clear yes is a no.
-fn decision(line: &str, always: bool) -> Decision {
+fn decision(line: &str, always: bool) -> ApprovalDecision {
     match line.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Decision::Once,
-        "s" | "session" if !always => Decision::Session,
-        _ => Decision::Refuse { reason: "the user said no".to_owned() },
+        "y" | "yes" => ApprovalDecision::Once,
+        "s" | "session" if !always => ApprovalDecision::Session,
+        _ => ApprovalDecision::Refuse { reason: "the user said no".to_owned() },
     }
 }
 
@@ -119,12 +121,12 @@ mod tests {
 
     #[test]
     fn only_a_clear_yes_allows_something() {
-        let no = || Decision::Refuse { reason: "the user said no".to_owned() };
+        let no = || ApprovalDecision::Refuse { reason: "the user said no".to_owned() };
         for (line, asked, always) in [
-            ("y\n", Decision::Once, Decision::Once),
-            (" YES ", Decision::Once, Decision::Once),
-            ("s", Decision::Session, no()),
-            ("session\n", Decision::Session, no()),
+            ("y\n", ApprovalDecision::Once, ApprovalDecision::Once),
+            (" YES ", ApprovalDecision::Once, ApprovalDecision::Once),
+            ("s", ApprovalDecision::Session, no()),
+            ("session\n", ApprovalDecision::Session, no()),
             ("", no(), no()),
             ("\n", no(), no()),
             ("yes please", no(), no()),

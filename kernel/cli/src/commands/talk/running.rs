@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use skillhost_kernel::control::{Connection, FromKernel, Request, Spoken, is_gone};
+use skillhost_kernel::control::{
+    ClientMessage, ControlRequest, MessageConnection, ServerMessage, is_gone,
+};
 use skillhost_kernel::supervision::SupervisorLock;
-use skillhost_kernel::{Channel, Home, LoadReport, RunOutcome, Threads};
+use skillhost_kernel::{Channel, Home, LoadReport, RunOutcome, ThreadStore};
 use tokio::signal::unix::Signal;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -22,7 +24,7 @@ use crate::session::{KERNEL_PAUSE, KERNEL_WAIT, Session};
 pub(super) fn report(session: &Session, home: &Home) -> Result<Option<LoadReport>, CliError> {
     let began = Instant::now();
     loop {
-        let running = session.ask_running(home, &Request::Report)?;
+        let running = session.ask_running(home, &ControlRequest::Report)?;
         if running.is_some() || !SupervisorLock::is_held(home) {
             return Ok(running);
         }
@@ -36,7 +38,7 @@ pub(super) fn report(session: &Session, home: &Home) -> Result<Option<LoadReport
 /// The kernel at the other end of the socket, and a thread that it works on.
 pub(super) struct Running {
     pub(super) socket: PathBuf,
-    pub(super) threads: Threads,
+    pub(super) threads: ThreadStore,
     pub(super) thread: String,
     pub(super) agent: String,
 }
@@ -63,7 +65,7 @@ struct Conversation<'a> {
     person: &'a Arc<Person>,
     interrupted: &'a mut Signal,
     /// What is sent when it begins, and when it begins again.
-    request: Request,
+    request: ControlRequest,
     said: Said,
     cancelled: bool,
 }
@@ -73,7 +75,7 @@ impl Running {
     /// it to the kernel.
     pub(super) async fn follow(
         &self,
-        request: Request,
+        request: ControlRequest,
         person: &Arc<Person>,
         interrupted: &mut Signal,
     ) -> Result<RunOutcome, CliError> {
@@ -81,7 +83,7 @@ impl Running {
             Conversation { person, interrupted, request, said: Said::Not, cancelled: false };
         let mut lost: Option<Instant> = None;
         loop {
-            let over = match Connection::open(&self.socket, &talked.request).await {
+            let over = match MessageConnection::open(&self.socket, &talked.request).await {
                 Ok(connection) => {
                     lost = None;
                     talked.follow(connection).await?
@@ -108,13 +110,13 @@ impl Running {
 }
 
 impl Conversation<'_> {
-    async fn follow(&mut self, mut connection: Connection) -> Result<Over, CliError> {
+    async fn follow(&mut self, mut connection: MessageConnection) -> Result<Over, CliError> {
         if self.said == Said::Not {
             self.said = Said::Maybe;
         }
         let mut questions = JoinSet::new();
         let mut open: HashMap<u64, AbortHandle> = HashMap::new();
-        if self.cancelled && connection.say(&Spoken::Cancel).await.is_err() {
+        if self.cancelled && connection.send(&ClientMessage::Cancel).await.is_err() {
             return Ok(Over::Lost);
         }
         loop {
@@ -125,7 +127,7 @@ impl Conversation<'_> {
                         return Err(interrupted_error());
                     }
                     self.cancelled = true;
-                    Spoken::Cancel
+                    ClientMessage::Cancel
                 }
                 // A question that was taken back has no answer.
                 Some(answered) = questions.join_next() => match answered {
@@ -135,40 +137,40 @@ impl Conversation<'_> {
                 line = connection.next() => {
                     let Ok(Some(line)) = line else { return Ok(Over::Lost) };
                     match line {
-                        FromKernel::Hears(said) => {
+                        ServerMessage::Accepted(said) => {
                             self.person.begin_again();
                             self.said = Said::Kept;
-                            self.request = Request::Talk(said);
+                            self.request = ControlRequest::Talk(said);
                         }
-                        FromKernel::RunEvent(event) => self.person.notice(&event),
-                        FromKernel::Ask { id, request } => {
+                        ServerMessage::RunEvent(event) => self.person.on_event(&event),
+                        ServerMessage::ApprovalRequested { id, request } => {
                             let person = Arc::clone(self.person);
                             let asking = async move {
-                                let decision = Channel::approve(&*person, &request).await;
-                                Spoken::Answer { id, decision }
+                                let decision = Channel::request_approval(&*person, &request).await;
+                                ClientMessage::Answer { id, decision }
                             };
                             open.insert(id, questions.spawn(asking));
                         }
-                        FromKernel::AskSecret { id, request } => {
+                        ServerMessage::SecretRequested { id, request } => {
                             let person = Arc::clone(self.person);
                             let asking =
-                                async move { Spoken::secret(id, person.secret(&request).await) };
+                                async move { ClientMessage::from_secret_reply(id, person.request_secret(&request).await) };
                             open.insert(id, questions.spawn(asking));
                         }
-                        FromKernel::GivenUp { id } => {
+                        ServerMessage::QuestionWithdrawn { id } => {
                             if let Some(asking) = open.remove(&id) {
                                 asking.abort();
                             }
                         }
-                        FromKernel::Ending { again: true } => return Ok(Over::Lost),
-                        FromKernel::Ending { again: false } => return Err(ended()),
-                        FromKernel::Done(outcome) => return Ok(Over::Done(outcome)),
-                        FromKernel::Failed(failure) => return Err(failure.into()),
+                        ServerMessage::ShuttingDown { again: true } => return Ok(Over::Lost),
+                        ServerMessage::ShuttingDown { again: false } => return Err(ended()),
+                        ServerMessage::Done(outcome) => return Ok(Over::Done(outcome)),
+                        ServerMessage::Failed(failure) => return Err(failure.into()),
                     }
                     continue;
                 }
             };
-            if connection.say(&said).await.is_err() {
+            if connection.send(&said).await.is_err() {
                 return Ok(Over::Lost);
             }
         }

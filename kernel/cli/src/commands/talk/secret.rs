@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use skillhost_kernel::{SecretAsk, SecretReply};
+use skillhost_kernel::{SecretPrompt, SecretReply};
 
 use super::question::typed;
 use crate::output::{BOLD, Output, show};
@@ -34,7 +34,7 @@ impl Drop for Unseen {
 }
 
 /// Asks for a secret and waits for it. Dropping the future gives the question up.
-pub(super) async fn ask(output: Output, ask: &SecretAsk) -> SecretReply {
+pub(super) async fn ask(output: Output, ask: &SecretPrompt) -> SecretReply {
     let read = match Unseen::begin() {
         Ok(_unseen) => typed(output, text(ask)).await,
         Err(error) => Err(error),
@@ -47,8 +47,8 @@ pub(super) async fn ask(output: Output, ask: &SecretAsk) -> SecretReply {
     }
 }
 
-fn text(ask: &SecretAsk) -> String {
-    let SecretAsk { agent_id, name, extensions, reason } = ask;
+fn text(ask: &SecretPrompt) -> String {
+    let SecretPrompt { agent_id, name, extensions, reason } = ask;
     let mut lines =
         vec![format!("{BOLD}{} asks for the secret {}{BOLD:#}", show(agent_id), show(name))];
     lines.extend(reason.lines().map(|line| format!("  | {}", show(line))));
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_what_is_shown_and_nothing_steers_the_terminal() {
-        let ask = SecretAsk {
+        let ask = SecretPrompt {
             agent_id: "worker".into(),
             name: "FEED_KEY".into(),
             extensions: vec!["feeds".into()],

@@ -47,7 +47,7 @@ fn at(time: &str) -> u64 {
 }
 
 /// A stage at a time, with schedules written as `extension/name pattern`.
-fn play(now: &str, schedules: &[&'static str], act: Act) -> (Arc<Play>, Arc<Clockwork>, Told) {
+fn play(now: &str, schedules: &[&'static str], act: Act) -> (Arc<Play>, Arc<Scheduler>, Told) {
     let (told, heard) = mpsc::unbounded_channel();
     let stage = Play {
         begun: Instant::now(),
@@ -61,7 +61,7 @@ fn play(now: &str, schedules: &[&'static str], act: Act) -> (Arc<Play>, Arc<Cloc
     (Arc::new(stage), Arc::default(), Told(heard))
 }
 
-fn planned(text: &str) -> Planned {
+fn planned(text: &str) -> ScheduledJob {
     let (id, pattern) = text.split_once(' ').unwrap();
     let (owner, name) = id.split_once('/').unwrap();
     let schedule = ScheduleSpec {
@@ -71,7 +71,7 @@ fn planned(text: &str) -> Planned {
         action: ScheduleAction::Task(name.to_owned()),
         timeout_ms: None,
     };
-    Planned::new(&ExtensionId::new(owner).unwrap(), &schedule).unwrap()
+    ScheduledJob::new(&ExtensionId::new(owner).unwrap(), &schedule).unwrap()
 }
 
 impl Play {
@@ -87,33 +87,37 @@ impl Play {
 
     fn kept(&self, id: &str) -> (String, bool, Option<String>) {
         let run = self.kept.lock().unwrap()[id].clone();
-        (utc(run.due_ms), run.ended_ms.is_some(), run.error)
+        (format_utc(run.due_ms), run.ended_ms.is_some(), run.error)
     }
 }
 
 #[async_trait]
-impl Stage for Play {
+impl SchedulerEnv for Play {
     fn now_ms(&self) -> u64 {
         let passed = u64::try_from(self.begun.elapsed().as_millis()).unwrap();
         (self.start_ms + passed).saturating_add_signed(*self.set_ms.lock().unwrap())
     }
 
-    fn planned(&self) -> Vec<Planned> {
+    fn jobs(&self) -> Vec<ScheduledJob> {
         self.schedules.lock().unwrap().iter().map(|text| planned(text)).collect()
     }
 
-    async fn last(&self, id: &str) -> Option<ScheduleRun> {
+    async fn last_run(&self, id: &str) -> Option<ScheduleRun> {
         self.kept.lock().unwrap().get(id).cloned()
     }
 
-    async fn record(&self, id: &str, run: ScheduleRun) {
+    async fn record_run(&self, id: &str, run: ScheduleRun) {
         self.kept.lock().unwrap().insert(id.to_owned(), run);
     }
 
-    async fn perform(&self, planned: &Planned, _run: &str) -> Result<Option<String>, CallError> {
+    async fn run_job(
+        &self,
+        planned: &ScheduledJob,
+        _run: &str,
+    ) -> Result<Option<String>, CallError> {
         let act = *self.act.lock().unwrap();
         match act {
-            Act::Done => Ok(Some(format!("{} at {}", planned.id, utc(self.now_ms())))),
+            Act::Done => Ok(Some(format!("{} at {}", planned.id, format_utc(self.now_ms())))),
             Act::Fail => Err(CallError::new(ErrorKind::Io, "no feed")),
             Act::Take(time) => {
                 tokio::time::sleep(time).await;
@@ -123,7 +127,7 @@ impl Stage for Play {
         }
     }
 
-    async fn tell(&self, topic: &str, run: &str, mut payload: Value) {
+    async fn publish_event(&self, topic: &str, run: &str, mut payload: Value) {
         // In whatever order this build keeps fields.
         payload.sort_all_objects();
         assert!(run.starts_with("schedule:a/") || run.starts_with("schedule:b/"), "{run}");
@@ -155,7 +159,7 @@ async fn each_schedule_runs_at_its_times() {
             at("a/often", "2026-01-01T12:04:00Z"),
         ]
     );
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
     assert_eq!(stage.kept("b/once"), ("2026-01-01T12:03:00Z".to_owned(), true, None));
     assert_eq!(told.so_far(), []);
 }
@@ -169,15 +173,15 @@ async fn what_was_missed_is_counted_told_once_and_not_made_up() {
     assert_eq!(told.next().await, (topic::MISSED.to_owned(), missed));
     let error = Some("missed (3) while the kernel did not run".to_owned());
     assert_eq!(stage.kept("a/x"), ("2026-01-01T12:00:00Z".to_owned(), false, error));
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 
     // The kernel starts again before anything was due.
-    let clockwork = Arc::<Clockwork>::default();
+    let clockwork = Arc::<Scheduler>::default();
     clockwork.start(Arc::clone(&stage));
     let (topic, payload) = told.next().await;
     assert_eq!(topic, topic::RAN);
     assert!(payload.contains("2026-01-01T13:00:00Z"), "{payload}");
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,14 +189,14 @@ async fn a_schedule_that_never_ran_can_be_missed() {
     let (stage, clockwork, mut told) = play("2026-01-01T12:00:30Z", &["a/x 0 3 * * *"], Act::Done);
     clockwork.start(Arc::clone(&stage));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
     assert_eq!(stage.kept("a/x"), ("2026-01-01T12:00:30Z".to_owned(), false, None));
     *stage.set_ms.lock().unwrap() = 24 * 3_600_000;
-    let clockwork = Arc::<Clockwork>::default();
+    let clockwork = Arc::<Scheduler>::default();
     clockwork.start(Arc::clone(&stage));
     let missed = r#"{"last":"2026-01-02T03:00:00Z","missed":1,"schedule":"a/x"}"#.to_owned();
     assert_eq!(told.next().await, (topic::MISSED.to_owned(), missed));
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +208,7 @@ async fn a_start_within_a_minute_is_late_and_not_missed() {
     assert_eq!(told.next().await, (topic::MISSED.to_owned(), missed));
     let late = r#"{"due":"2026-01-01T12:00:00Z","ms":0,"result":"a/x at 2026-01-01T12:00:20Z","schedule":"a/x"}"#;
     assert_eq!(told.next().await, ran(late));
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,7 +222,7 @@ async fn a_machine_that_slept_has_missed_what_came_meanwhile() {
     assert_eq!((&*topic, &*payload), {
         (topic::MISSED, r#"{"last":"2026-01-01T13:00:00Z","missed":12,"schedule":"a/x"}"#)
     });
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,7 +238,7 @@ async fn a_clock_that_is_put_right_runs_nothing_twice() {
     *stage.set_ms.lock().unwrap() = -24 * 3_600_000;
     let (_, payload) = told.next().await;
     assert!(payload.contains(r#""due":"2025-12-31T15:00:00Z""#), "{payload}");
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,11 +253,11 @@ async fn a_run_that_still_goes_is_not_joined_by_another() {
     });
     let first = r#"{"due":"2026-01-01T12:01:00Z","ms":59000,"schedule":"a/x"}"#;
     assert_eq!(told.next().await, ran(first));
-    clockwork.end(Duration::from_secs(100)).await;
+    clockwork.shutdown(Duration::from_secs(100)).await;
 
     let slow = Act::Take(Duration::from_secs(90));
     let (stage, clockwork, mut told) = play("2026-01-01T12:00:30Z", &["a/x * * * * *"], slow);
-    let long = Planned {
+    let long = ScheduledJob {
         schedule: ScheduleSpec { timeout_ms: Some(200_000), ..planned("a/x * * * * *").schedule },
         ..planned("a/x * * * * *")
     };
@@ -266,10 +270,10 @@ async fn a_run_that_still_goes_is_not_joined_by_another() {
     let skipped = r#"{"due":"2026-01-01T12:01:00Z","reason":"the run before is still going","schedule":"a/x"}"#;
     assert_eq!(told.next().await, (topic::SKIPPED.to_owned(), skipped.to_owned()));
     let line = running.await.unwrap().unwrap();
-    assert_eq!(line, Ran { schedule: "a/x".to_owned(), ms: 90_000, result: None });
+    assert_eq!(line, ScheduleRunOutcome { schedule: "a/x".to_owned(), ms: 90_000, result: None });
     // The run by hand has settled the time that was skipped.
     assert_eq!(stage.kept("a/x").0, "2026-01-01T12:02:00Z");
-    clockwork.end(Duration::from_secs(100)).await;
+    clockwork.shutdown(Duration::from_secs(100)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,7 +288,7 @@ async fn failures_are_told_and_the_next_run_comes() {
     *stage.act.lock().unwrap() = Act::Never;
     let failed = r#"{"due":"2026-01-01T12:10:00Z","error":"did not end within 60000 ms","kind":"timeout","ms":60000,"schedule":"a/x"}"#;
     assert_eq!(told.next().await, (topic::FAILED.to_owned(), failed.to_owned()));
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -292,7 +296,7 @@ async fn what_runs_at_the_end_is_given_up_and_kept_as_such() {
     let (stage, clockwork, mut told) = play("2026-01-01T12:00:30Z", &["a/x * * * * *"], Act::Never);
     clockwork.start(Arc::clone(&stage));
     tokio::time::sleep(Duration::from_secs(31)).await;
-    clockwork.end(Duration::from_secs(5)).await;
+    clockwork.shutdown(Duration::from_secs(5)).await;
     let failed = r#"{"due":"2026-01-01T12:01:00Z","error":"the kernel ended while it ran","kind":"cancelled","ms":6000,"schedule":"a/x"}"#;
     assert_eq!(told.so_far(), [(topic::FAILED.to_owned(), failed.to_owned())]);
     let error = Some("the kernel ended while it ran".to_owned());
@@ -309,7 +313,7 @@ async fn what_a_killed_kernel_left_is_told_at_the_next_start() {
     let failed = r#"{"due":"2026-01-01T12:00:00Z","error":"the kernel ended while it ran","kind":"cancelled","schedule":"a/x"}"#;
     assert_eq!(told.next().await, (topic::FAILED.to_owned(), failed.to_owned()));
     assert!(told.next().await.1.contains("13:00:00Z"));
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,7 +322,7 @@ async fn a_changed_manifest_counts_at_once() {
     clockwork.start(Arc::clone(&stage));
     tokio::time::sleep(Duration::from_secs(1)).await;
     *stage.schedules.lock().unwrap() = vec!["a/y 1 12 * * *"];
-    clockwork.changed();
+    clockwork.reload_jobs();
     assert!(told.next().await.1.contains(r#""due":"2026-01-01T12:01:00Z""#));
-    clockwork.end(Duration::from_secs(1)).await;
+    clockwork.shutdown(Duration::from_secs(1)).await;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost_kernel::{ApprovalRequest, CallContext, CallOrigin, Decision, ErrorKind};
+use skillhost_kernel::{ApprovalDecision, ApprovalRequest, CallContext, CallOrigin, ErrorKind};
 use test_support::TestHome;
 
 use super::stage::{Person, Stage, agent, answer, call, calls, failure, limits, saying, says};
@@ -15,8 +15,8 @@ fn asking(approval: &str) -> TestHome {
     agent(home_with("a", &format!("config: {{approval: {approval}}}")), "worker", "uses_tools: [a]")
 }
 
-fn refusal(reason: &str) -> Decision {
-    Decision::Refuse { reason: reason.into() }
+fn refusal(reason: &str) -> ApprovalDecision {
+    ApprovalDecision::Refuse { reason: reason.into() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +24,7 @@ async fn a_person_is_asked_with_everything_they_need_to_know() {
     let script = vec![calls([saying("1", "a", "x")]), calls([saying("2", "a", "y")]), says("done")];
     let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
     let (mut thread, person) =
-        (stage.thread(), Person::saying([Decision::Once, refusal("not that")]));
+        (stage.thread(), Person::saying([ApprovalDecision::Once, refusal("not that")]));
     let outcome = stage.say_as(&mut thread, "go", &person).await.unwrap();
     let request = |text: &str| ApprovalRequest {
         agent_id: "worker".into(),
@@ -62,7 +62,7 @@ async fn a_consent_for_the_session_lasts_for_its_thread() {
     let script = script.into_iter().flatten().collect();
     let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
     let mut thread = stage.thread();
-    let person = Person::saying([Decision::Session]);
+    let person = Person::saying([ApprovalDecision::Session]);
     for prompt in ["one", "two"] {
         stage.say_as(&mut thread, prompt, &person).await.unwrap();
         assert!(matches!(&stage.last(), skillhost_kernel::Message::Tool { is_error: false, .. }));
@@ -78,7 +78,7 @@ async fn a_consent_for_the_session_lasts_for_its_thread() {
 async fn a_tool_that_always_asks_takes_no_standing_consent() {
     let script = vec![calls([saying("1", "a", "x")]), calls([saying("2", "a", "y")]), says("done")];
     let stage = Stage::set(asking("always"), vec![("worker", script)]).await;
-    let person = Person::saying([Decision::Session, refusal("")]);
+    let person = Person::saying([ApprovalDecision::Session, refusal("")]);
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     let asked: Vec<_> = person.asked.lock().unwrap().iter().map(|asked| asked.always).collect();
     assert_eq!(asked, [true, true]);
@@ -104,7 +104,7 @@ async fn calls_at_once_ask_one_after_the_other_and_one_consent_is_enough() {
     let both = calls([saying("1", "a", "x"), saying("2", "a", "y")]);
     let script = vec![both, says("done")];
     let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
-    let (mut thread, person) = (stage.thread(), Person::saying([Decision::Session]));
+    let (mut thread, person) = (stage.thread(), Person::saying([ApprovalDecision::Session]));
     stage.say_as(&mut thread, "go", &person).await.unwrap();
     assert_eq!(thread.messages()[2..4], [answer("1", "a", "x"), answer("2", "a", "y")]);
     assert_eq!(person.asked.lock().unwrap().len(), 1);
@@ -124,7 +124,8 @@ async fn a_tool_called_by_a_tool_asks_too() {
     );
     let script = vec![calls([through.clone()]), calls([through]), says("done")];
     let stage = Stage::set(home, vec![("worker", script)]).await;
-    let (mut thread, person) = (stage.thread(), Person::saying([refusal("no"), Decision::Once]));
+    let (mut thread, person) =
+        (stage.thread(), Person::saying([refusal("no"), ApprovalDecision::Once]));
     stage.say_as(&mut thread, "go", &person).await.unwrap();
     let asked: Vec<_> = person.asked.lock().unwrap().iter().map(|a| a.tool.clone()).collect();
     assert_eq!(asked, ["a", "a"]);
@@ -142,7 +143,7 @@ async fn without_a_run_nobody_can_be_asked_and_an_operator_need_not_be() {
         let call = |origin| {
             let context =
                 CallContext { origin, session_id: "session".into(), ..CallContext::default() };
-            stage.rig.kernel.invoke(context, "a", r#"{"do": "say", "text": "x"}"#)
+            stage.rig.kernel.invoke_tool_as(context, "a", r#"{"do": "say", "text": "x"}"#)
         };
         for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
             let error = call(origin).await.unwrap_err();
@@ -171,7 +172,7 @@ async fn a_client_that_guesses_a_session_does_not_get_its_consents() {
     let home = agent(home, "worker", "uses_tools: [a, b]");
     let gate = crate::rig::Gate::open(&home);
     let stage = Stage::set(home, vec![("worker", script)]).await;
-    let (mut thread, person) = (stage.thread(), Person::saying([Decision::Session]));
+    let (mut thread, person) = (stage.thread(), Person::saying([ApprovalDecision::Session]));
     let context = CallContext {
         origin: CallOrigin::Mcp,
         agent_id: "worker".into(),
@@ -180,7 +181,7 @@ async fn a_client_that_guesses_a_session_does_not_get_its_consents() {
     };
     let client = async {
         drop(gate.reached("b b").await);
-        let error = stage.rig.kernel.invoke(context, "a", "{}").await.unwrap_err();
+        let error = stage.rig.kernel.invoke_tool_as(context, "a", "{}").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied);
         stage.rig.done("b", json!({"do": "emit", "topic": "go", "payload": 1})).await;
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{Decision, Exhausted, ModelCall, RunError};
+use skillhost_kernel::{ApprovalDecision, ExhaustedLimit, ModelToolCall, RunError};
 use skillhost_sdk::CancellationToken;
 use test_support::TestHome;
 use tokio::sync::Notify;
@@ -14,7 +14,7 @@ use super::stage::{
 };
 use crate::rig::{Gate, Rig, home_with, misbehaving, operator};
 
-fn delegates(id: &str, to: &str, task: &str) -> ModelCall {
+fn delegates(id: &str, to: &str, task: &str) -> ModelToolCall {
     call(id, "delegate_task", &json!({"agent_id": to, "task": task}))
 }
 
@@ -89,7 +89,7 @@ async fn an_agent_can_be_a_tool_under_its_own_name() {
     assert_eq!(stage.last(), answer("1", "helper", "It is hot."));
     assert_eq!(stage.asked("helper")[0].tools, []);
     // It acts for a run, so it is none of an operator's tools.
-    let (tools, _) = stage.rig.kernel.tools(None).await.unwrap();
+    let (tools, _) = stage.rig.kernel.list_tools(None).await.unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     assert_eq!(names, ["a"]);
     stage.end().await;
@@ -187,7 +187,7 @@ async fn what_a_helper_uses_up_is_missing_to_the_one_who_asked() {
     let stage = Stage::set(home, vec![("worker", worker), ("helper", helper)]).await;
     let mut thread = stage.thread();
     let error = stage.say(&mut thread, "go").await.unwrap_err();
-    assert!(matches!(error, RunError::Budget { which: Exhausted::Tokens(30) }), "{error:?}");
+    assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Tokens(30) }), "{error:?}");
     assert_eq!(stage.asked("helper").len(), 2);
     let told = "`helper` did not do it: the budget of 30 tokens is used up\nhint: go on in the same \
                 thread, or raise agent.limits.max_tokens_per_invocation in the manifest";
@@ -228,7 +228,7 @@ async fn consent_is_asked_for_each_agent_through_the_same_channel() {
     let helper = ["x", "y"].map(|text| [calls([saying("1", "a", text)]), says(text)]);
     let helper = helper.into_iter().flatten().collect();
     let stage = Stage::set(home, vec![("worker", worker), ("helper", helper)]).await;
-    let person = Person::saying([Decision::Session, Decision::Session]);
+    let person = Person::saying([ApprovalDecision::Session, ApprovalDecision::Session]);
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     let asked: Vec<_> = person.asked.lock().unwrap().iter().map(|a| a.agent_id.clone()).collect();
     assert_eq!(asked, ["worker", "helper"]);
@@ -265,7 +265,7 @@ async fn an_extension_can_have_an_agent_work() {
     let scripts = vec![("worker", worker), ("helper", helper())];
     let stage = Stage::set(home, scripts).await;
     // The worker's channel is not the helper's: nobody asked for it.
-    let person = Person::saying([Decision::Once]);
+    let person = Person::saying([ApprovalDecision::Once]);
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     assert_eq!(person.asked.lock().unwrap().len(), 0);
     assert_eq!(stage.last(), answer("1", "a", "refused"));
@@ -280,7 +280,7 @@ async fn an_extension_can_have_an_agent_work() {
     stage.end().await;
 }
 
-fn creates(id: &str, arguments: &Value) -> ModelCall {
+fn creates(id: &str, arguments: &Value) -> ModelToolCall {
     let mut all = json!({"id": "tea_agent", "name": "Tea", "description": "Makes tea.",
                          "instructions": "Boil: water."});
     for (key, value) in arguments.as_object().expect("arguments are an object") {
@@ -301,7 +301,7 @@ async fn an_agent_is_made_loaded_and_given_a_task() {
     ];
     let scripts = vec![("worker", worker), ("tea_agent", vec![says("hot")])];
     let stage = Stage::set(home, scripts).await;
-    let person = Person::saying([Decision::Once]);
+    let person = Person::saying([ApprovalDecision::Once]);
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     let asked = person.asked.lock().unwrap()[0].clone();
     assert_eq!(
@@ -323,8 +323,8 @@ async fn an_agent_is_made_loaded_and_given_a_task() {
     let Stage { rig, .. } = stage;
     rig.kernel.shutdown().await;
     let rig = Rig::boot(rig.home).await;
-    let agent = rig.kernel.agent("tea_agent").await.unwrap();
-    assert_eq!(agent.resolved().problem, None);
+    let agent = rig.kernel.refresh_agent("tea_agent").await.unwrap();
+    assert_eq!(agent.instructions().problem, None);
     assert_eq!(agent.manifest.description, "Makes tea.");
     rig.kernel.shutdown().await;
     // And only that: what is put beside it was not agreed to.
@@ -374,7 +374,7 @@ async fn an_agent_that_could_do_more_than_its_maker_is_not_made() {
     worker.push(calls([creates("1", &json!({"id": "../up"}))]));
     worker.push(says("done"));
     let stage = Stage::set(home, vec![("worker", worker)]).await;
-    let person = Person::saying((0..6).map(|_| Decision::Once));
+    let person = Person::saying((0..6).map(|_| ApprovalDecision::Once));
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     let asked = stage.asked("worker");
     for (number, (_, expected)) in attempts.iter().enumerate() {
@@ -384,6 +384,6 @@ async fn an_agent_that_could_do_more_than_its_maker_is_not_made() {
     // What is refused anyway does not even get to a person.
     assert_eq!(person.asked.lock().unwrap().len(), 0);
     assert!(!stage.rig.home.path("sandbox/extensions").exists());
-    assert!(stage.rig.kernel.agent("tea_agent").await.is_err());
+    assert!(stage.rig.kernel.refresh_agent("tea_agent").await.is_err());
     stage.end().await;
 }

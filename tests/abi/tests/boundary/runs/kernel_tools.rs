@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{Decision, SecretAsk};
+use skillhost_kernel::{ApprovalDecision, SecretPrompt};
 use test_support::TestHome;
 
 use super::stage::{Person, Stage, agent, answer, call, calls, failure, says};
@@ -53,7 +53,7 @@ async fn a_secret_goes_to_the_file_and_nowhere_else() {
     let wanted = json!({"name": "SKILLHOST_T_FEED", "reason": "for the feed"});
     let home = keeper("secrets: [SKILLHOST_T_FEED]");
     let (stage, run_id) = once(home, "request_secure_input", wanted, &person).await;
-    let ask = SecretAsk {
+    let ask = SecretPrompt {
         agent_id: "worker".into(),
         name: "SKILLHOST_T_FEED".into(),
         extensions: vec!["a".into()],
@@ -118,7 +118,7 @@ async fn a_secret_is_asked_for_only_where_it_is_somebodys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_is_in_force_at_once() {
     let wanted = json!({"id": "a", "values": {"block": "new", "priority": null}});
-    let person = Person::saying([Decision::Once]);
+    let person = Person::saying([ApprovalDecision::Once]);
     let home = keeper("config: {block: old, priority: 5}");
     let (stage, _) = once(home, "configure_extension", wanted, &person).await;
     let said = "`a` is loaded again with the new configuration.";
@@ -137,7 +137,7 @@ async fn a_configuration_that_is_not_taken_leaves_everything_as_it_was() {
     let layer = r#"{"a":{"block":"before"}}"#;
     let home = keeper("").file("sandbox/data/kernel/configured.json", layer);
     let wanted = json!({"id": "a", "values": {"priority": "high"}});
-    let person = Person::saying([Decision::Once]);
+    let person = Person::saying([ApprovalDecision::Once]);
     let (stage, _) = once(home, "configure_extension", wanted, &person).await;
     let told = format!("{:?}", stage.last());
     assert!(told.contains("The configuration is what it was."), "{told}");
@@ -155,7 +155,7 @@ async fn what_the_operator_says_cannot_be_configured() {
     let home = keeper("").settings("extensions: {a: {block: mine}}\n");
     let wanted = json!({"id": "a", "values": {"block": "yours"}});
     let (stage, _) =
-        once(home, "configure_extension", wanted, &Person::saying([Decision::Once])).await;
+        once(home, "configure_extension", wanted, &Person::saying([ApprovalDecision::Once])).await;
     let refused = "conflict: `block` of `a` is set in the operator's settings, which win\nhint: the \
                    operator can change it in skillhost.yaml";
     assert_eq!(stage.last(), failure("1", "configure_extension", refused));
@@ -164,7 +164,8 @@ async fn what_the_operator_says_cannot_be_configured() {
 
     let wanted = json!({"id": "b", "values": {"block": "x"}});
     let (stage, _) =
-        once(keeper(""), "configure_extension", wanted, &Person::saying([Decision::Once])).await;
+        once(keeper(""), "configure_extension", wanted, &Person::saying([ApprovalDecision::Once]))
+            .await;
     let told = format!("{:?}", stage.last());
     assert!(told.contains("not_found: no extension `b`"), "{told}");
     stage.end().await;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use skillhost_kernel::{Exhausted, Message, ModelCall, ModelErrorKind, RunError, ThreadError};
+use skillhost_kernel::{
+    ExhaustedLimit, Message, ModelErrorKind, ModelToolCall, RunError, ThreadError,
+};
 use tokio::sync::Notify;
 
 use super::stage::{
@@ -22,7 +24,7 @@ async fn turns_are_counted_and_the_last_reply_is_kept() {
     let stage = Stage::set(worker("limits: {max_turns: 2}"), vec![("worker", script)]).await;
     let mut thread = stage.thread();
     let error = stage.say(&mut thread, "go").await.unwrap_err();
-    assert!(matches!(error, RunError::Budget { which: Exhausted::Turns(2) }), "{error:?}");
+    assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Turns(2) }), "{error:?}");
     assert_eq!(
         error.hint(),
         "go on in the same thread, or raise agent.limits.max_turns in the manifest"
@@ -45,10 +47,10 @@ async fn turns_are_counted_and_the_last_reply_is_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_without_a_limit_has_the_kernels() {
     let script = (0..3).map(|n| calls([saying("1", "a", &n.to_string())])).collect();
-    let limits = skillhost_kernel::Limits { turns: 3, ..patient() };
+    let limits = skillhost_kernel::KernelLimits { turns: 3, ..patient() };
     let stage = Stage::set_with(worker(""), vec![("worker", script)], limits, None).await;
     let error = stage.say(&mut stage.thread(), "go").await.unwrap_err();
-    assert!(matches!(error, RunError::Budget { which: Exhausted::Turns(3) }), "{error:?}");
+    assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Turns(3) }), "{error:?}");
     stage.end().await;
 }
 
@@ -60,7 +62,7 @@ async fn tokens_are_counted_and_an_answer_that_is_there_counts_more() {
     let mut thread = stage.thread();
     assert_eq!(stage.say(&mut thread, "go").await.unwrap().text, "there");
     let error = stage.say(&mut thread, "go").await.unwrap_err();
-    assert!(matches!(error, RunError::Budget { which: Exhausted::Tokens(12) }), "{error:?}");
+    assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Tokens(12) }), "{error:?}");
     assert_eq!(error.to_string(), "the budget of 12 tokens is used up");
     stage.end().await;
 }
@@ -71,7 +73,7 @@ async fn time_runs_out_in_the_middle_of_a_request() {
     let home = worker("limits: {time_budget_ms: 1}");
     let stage = Stage::set(home, vec![("worker", script)]).await;
     let error = stage.say(&mut stage.thread(), "go").await.unwrap_err();
-    assert!(matches!(error, RunError::Budget { which: Exhausted::Time(1) }), "{error:?}");
+    assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Time(1) }), "{error:?}");
     stage.end().await;
 }
 
@@ -100,7 +102,7 @@ fn bytes(id: &str) -> usize {
     1_200 + id.parse::<usize>().expect("ids are numbers")
 }
 
-fn floods(id: &str) -> ModelCall {
+fn floods(id: &str) -> ModelToolCall {
     call(id, "a", &json!({"do": "flood", "bytes": bytes(id)}))
 }
 
@@ -213,7 +215,7 @@ async fn a_model_that_finds_a_request_too_long_gets_a_shorter_one() {
     // Nothing but the question: nothing can be left out.
     thread.reset().unwrap();
     let error = stage.say(&mut thread, "again").await.unwrap_err();
-    assert!(matches!(error, RunError::Overflow { .. }), "{error:?}");
+    assert!(matches!(error, RunError::ContextOverflow { .. }), "{error:?}");
     assert_eq!(error.hint(), "begin a new thread, or choose a model with a larger window");
     stage.end().await;
 }
@@ -223,7 +225,7 @@ async fn what_does_not_fit_at_all_is_not_even_asked() {
     let stage =
         Stage::set_with(worker(""), vec![("worker", Vec::new())], patient(), Some(100)).await;
     let error = stage.say(&mut stage.thread(), &"x".repeat(2_000)).await.unwrap_err();
-    assert!(matches!(error, RunError::Overflow { .. }), "{error:?}");
+    assert!(matches!(error, RunError::ContextOverflow { .. }), "{error:?}");
     assert_eq!(stage.asked("worker").len(), 0);
     stage.end().await;
 }
@@ -236,7 +238,7 @@ async fn a_run_goes_on_without_its_transcript() {
     assert_eq!(stage.say_as(&mut thread, "go", &person).await.unwrap().text, "done");
     let notes = person.notes();
     assert!(notes.len() == 1 && notes[0].starts_with("the transcript "), "{notes:?}");
-    let busy = skillhost_kernel::Threads::of(stage.rig.kernel.home()).open(thread.id());
+    let busy = skillhost_kernel::ThreadStore::new(stage.rig.kernel.home()).open(thread.id());
     assert!(matches!(busy, Err(ThreadError::Busy { .. })));
     stage.end().await;
 }

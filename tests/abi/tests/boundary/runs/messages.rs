@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost_kernel::{Event, Heard, Limits, RunError, RunRequest, Thread, Threads, topic};
+use skillhost_kernel::{
+    Event, KernelLimits, MessageStatus, RunError, RunRequest, Thread, ThreadStore, topic,
+};
 use tokio::sync::Notify;
 
 use super::stage::{
@@ -18,8 +20,8 @@ fn message(id: &str, prompt: &str) -> RunRequest {
 }
 
 /// Time for nothing that does not end by itself.
-fn hurried() -> Limits {
-    Limits { rest: Duration::ZERO, drain: Duration::ZERO, ..patient() }
+fn hurried() -> KernelLimits {
+    KernelLimits { rest: Duration::ZERO, drain: Duration::ZERO, ..patient() }
 }
 
 fn nobody() -> Arc<Person> {
@@ -33,7 +35,7 @@ async fn made_to_rest(stage: &Stage, request: RunRequest, asked: &Notify) -> (Th
     let run = stage.run(&mut thread, request, &person);
     let rest = async {
         asked.notified().await;
-        stage.rig.kernel.rest().await;
+        stage.rig.kernel.drain_runs().await;
     };
     let (ended, ()) = tokio::join!(run, rest);
     (thread, ended.expect_err("it stops"))
@@ -57,10 +59,10 @@ async fn a_message_that_comes_twice_is_answered_once() {
 async fn a_message_that_a_later_one_has_overtaken_is_not_answered_in_its_place() {
     let stage = Stage::set(worker(""), vec![("worker", vec![says("Milk.")])]).await;
     let mut thread = stage.thread();
-    thread.hear("What is it?".into(), "m1".into()).unwrap();
+    thread.push_user_message("What is it?".into(), "m1".into()).unwrap();
     stage.say(&mut thread, "And this?").await.unwrap();
     let late = stage.run(&mut thread, message("m1", "What is it?"), &nobody()).await.unwrap_err();
-    assert!(matches!(late, RunError::LeftBehind), "{late}");
+    assert!(matches!(late, RunError::Superseded), "{late}");
     assert_eq!(stage.asked("worker").len(), 1);
     stage.end().await;
 }
@@ -74,7 +76,10 @@ async fn a_run_that_was_made_to_rest_goes_on_in_the_next_kernel() {
     let (thread, ended) = made_to_rest(&stage, message("m1", "What is it?"), &asked).await;
     assert!(matches!(ended, RunError::Restarting), "{ended}");
     let before = [user("What is it?"), called([question]), answer("1", "a", "tea")];
-    assert_eq!((thread.messages(), thread.heard("m1")), (&before[..], Some(Heard::Open)));
+    assert_eq!(
+        (thread.messages(), thread.message_status("m1")),
+        (&before[..], Some(MessageStatus::Open))
+    );
     // Who comes now is heard, and has to wait as well.
     let mut other = stage.thread();
     let late = stage.run(&mut other, message("m2", "And I?"), &nobody()).await.unwrap_err();
@@ -85,7 +90,7 @@ async fn a_run_that_was_made_to_rest_goes_on_in_the_next_kernel() {
     kernel.shutdown().await;
 
     let stage = Stage::set(home, vec![("worker", vec![says("It is tea.")])]).await;
-    let mut thread = Threads::of(stage.rig.kernel.home()).open(&id).unwrap();
+    let mut thread = ThreadStore::new(stage.rig.kernel.home()).open(&id).unwrap();
     let person = nobody();
     let outcome = stage.run(&mut thread, message("m1", "What is it?"), &person).await.unwrap();
     assert_eq!((outcome.text.as_str(), outcome.turns), ("It is tea.", 1));
@@ -111,8 +116,8 @@ async fn a_run_that_nobody_would_begin_again_is_cancelled_when_the_kernel_ends()
 async fn an_event_with_a_message_is_handled_as_often_as_it_comes_and_answered_once() {
     let stage = Stage::set(worker(""), vec![("worker", vec![says("Tea."), says("No.")])]).await;
     let kernel = &stage.rig.kernel;
-    let mut events = kernel.events().listen();
-    kernel.serve_events().await.unwrap();
+    let mut events = kernel.events().subscribe_all();
+    kernel.start_event_delivery().await.unwrap();
     let thread = stage.thread().id().to_owned();
     let publish = async |key: &str, message_id: &str| {
         let payload = json!({
@@ -128,7 +133,7 @@ async fn an_event_with_a_message_is_handled_as_often_as_it_comes_and_answered_on
     publish("m2", "m2").await;
     let mut replies = Vec::new();
     for _ in 0..2 {
-        let replied = next(&mut events, topic::REPLIED).await;
+        let replied = next(&mut events, topic::AGENT_REPLIED).await;
         let told: serde_json::Value = serde_json::from_str(replied.payload.get()).unwrap();
         assert_eq!(replied.correlation_id.as_deref(), told["message_id"].as_str());
         replies.push((told["message_id"].clone(), told["outcome"]["text"].clone()));

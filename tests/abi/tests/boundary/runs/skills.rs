@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use skillhost_kernel::{Decision, ErrorKind, Message};
+use skillhost_kernel::{ApprovalDecision, ErrorKind, Message};
 use test_support::TestHome;
 
 use super::stage::{
@@ -22,7 +22,7 @@ fn worker(config: &str, rest: &str) -> TestHome {
     agent(home, "worker", &format!("uses_tools: [registry, a], {rest}"))
 }
 
-fn reads(id: &str, skill: &str) -> skillhost_kernel::ModelCall {
+fn reads(id: &str, skill: &str) -> skillhost_kernel::ModelToolCall {
     call(id, "registry", &json!({"do": "read", "id": skill}))
 }
 
@@ -155,7 +155,7 @@ async fn a_granting_skill_stands_for_a_persons_consent() {
         says("done"),
     ];
     let stage = Stage::set(worker(says_of, ""), vec![("worker", script)]).await;
-    let person = Person::saying([Decision::Refuse { reason: String::new() }]);
+    let person = Person::saying([ApprovalDecision::Refuse { reason: String::new() }]);
     let mut thread = stage.thread();
     stage.say_as(&mut thread, "go", &person).await.unwrap();
     assert_eq!(person.asked.lock().unwrap().len(), 1);
@@ -170,7 +170,7 @@ async fn no_skill_stands_for_the_consent_to_a_tool_that_always_asks() {
     let home = agent(home, "worker", "uses_tools: [registry, a], uses_skills: [tea]");
     let script = vec![calls([saying("1", "a", "x")]), says("done")];
     let stage = Stage::set(home, vec![("worker", script)]).await;
-    let person = Person::saying([Decision::Refuse { reason: String::new() }]);
+    let person = Person::saying([ApprovalDecision::Refuse { reason: String::new() }]);
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     assert_eq!(person.asked.lock().unwrap().len(), 1);
     stage.end().await;

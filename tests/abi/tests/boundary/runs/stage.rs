@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 use skillhost_kernel::{
-    ApprovalRequest, BootOptions, Channel, Decision, Home, HomeSource, Kernel, Limits, Message,
-    ModelCall, ModelError, ModelErrorKind, ModelFacts, ModelProvider, ModelReply, ModelRequest,
-    ModelSource, Piece, Price, RunError, RunEvent, RunOutcome, RunRequest, SecretAsk, SecretReply,
-    Settings, StopReason, Thread, Threads, Usage,
+    ApprovalDecision, ApprovalRequest, BootOptions, Channel, Home, HomeSource, Kernel,
+    KernelLimits, Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply,
+    ModelRequest, ModelSource, ModelToolCall, ReplyChunk, RunError, RunEvent, RunOutcome,
+    RunRequest, SecretPrompt, SecretReply, Settings, StopReason, Thread, ThreadStore, TokenPrice,
+    TokenUsage,
 };
 use skillhost_sdk::{CancellationToken, async_trait};
 use test_support::TestHome;
@@ -31,21 +32,21 @@ pub(crate) enum Step {
 
 /// A model with a script, which remembers what it was asked.
 pub(crate) struct Script {
-    facts: ModelFacts,
+    facts: ModelMetadata,
     steps: Mutex<VecDeque<Step>>,
     pub(crate) asked: Mutex<Vec<ModelRequest>>,
 }
 
 #[async_trait]
 impl ModelProvider for Script {
-    fn facts(&self) -> &ModelFacts {
+    fn metadata(&self) -> &ModelMetadata {
         &self.facts
     }
 
     async fn stream(
         &self,
         request: &ModelRequest,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
         locked(&self.asked).push(request.clone());
         let step = locked(&self.steps).pop_front();
@@ -53,7 +54,7 @@ impl ModelProvider for Script {
         {
             Step::Reply(reply) => {
                 if !reply.text.is_empty() {
-                    on_piece(Piece::Text(reply.text.clone()));
+                    on_piece(ReplyChunk::Text(reply.text.clone()));
                 }
                 Ok(reply)
             }
@@ -74,7 +75,11 @@ impl ModelProvider for Script {
 struct Models(BTreeMap<String, Arc<Script>>);
 
 impl ModelSource for Models {
-    fn model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn ModelProvider>, ModelError> {
+    fn resolve_model(
+        &self,
+        name: Option<&str>,
+        agent: &str,
+    ) -> Result<Arc<dyn ModelProvider>, ModelError> {
         let wanted = name.unwrap_or(agent);
         let model = self.0.get(wanted).cloned().ok_or_else(|| ModelError {
             kind: ModelErrorKind::Unknown,
@@ -91,19 +96,19 @@ impl ModelSource for Models {
 pub(crate) struct Person {
     pub(crate) events: Mutex<Vec<RunEvent>>,
     pub(crate) asked: Mutex<Vec<ApprovalRequest>>,
-    decisions: Mutex<VecDeque<Decision>>,
+    decisions: Mutex<VecDeque<ApprovalDecision>>,
     /// What they type when a secret is asked for.
     secret: Mutex<Option<String>>,
-    pub(crate) asked_for: Mutex<Vec<SecretAsk>>,
+    pub(crate) asked_for: Mutex<Vec<SecretPrompt>>,
 }
 
 #[async_trait]
 impl Channel for Person {
-    fn notice(&self, event: &RunEvent) {
+    fn on_event(&self, event: &RunEvent) {
         locked(&self.events).push(event.clone());
     }
 
-    async fn approve(&self, request: &ApprovalRequest) -> Decision {
+    async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision {
         locked(&self.asked).push(request.clone());
         let decision = locked(&self.decisions).pop_front();
         match decision {
@@ -112,7 +117,7 @@ impl Channel for Person {
         }
     }
 
-    async fn secret(&self, ask: &SecretAsk) -> SecretReply {
+    async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {
         locked(&self.asked_for).push(ask.clone());
         match locked(&self.secret).clone() {
             Some(value) => SecretReply::Given(value.into()),
@@ -122,7 +127,7 @@ impl Channel for Person {
 }
 
 impl Person {
-    pub(crate) fn saying(decisions: impl IntoIterator<Item = Decision>) -> Arc<Self> {
+    pub(crate) fn saying(decisions: impl IntoIterator<Item = ApprovalDecision>) -> Arc<Self> {
         let decisions = Mutex::new(decisions.into_iter().collect());
         Arc::new(Self { decisions, ..Self::default() })
     }
@@ -135,8 +140,9 @@ impl Person {
     /// The events as JSON, without those of streaming and cost.
     pub(crate) fn told(&self) -> Vec<Value> {
         let events = locked(&self.events);
-        let quiet =
-            |event: &&RunEvent| !matches!(event, RunEvent::Used { .. } | RunEvent::Text { .. });
+        let quiet = |event: &&RunEvent| {
+            !matches!(event, RunEvent::UsageReported { .. } | RunEvent::Text { .. })
+        };
         events
             .iter()
             .filter(quiet)
@@ -194,21 +200,21 @@ impl Stage {
     pub(crate) async fn set_with(
         home: TestHome,
         scripts: Vec<(&str, Vec<Step>)>,
-        limits: Limits,
+        limits: KernelLimits,
         window: Option<u32>,
     ) -> Self {
         let script = |(agent, steps): (&str, Vec<Step>)| {
-            let facts = ModelFacts {
+            let facts = ModelMetadata {
                 name: format!("script/{agent}"),
                 context_window: window,
-                price: Some(Price { input: 1.0, output: 2.0, cached: None }),
+                price: Some(TokenPrice { input: 1.0, output: 2.0, cached: None }),
             };
             let (steps, asked) = (Mutex::new(steps.into()), Mutex::default());
             (agent.to_owned(), Arc::new(Script { facts, steps, asked }))
         };
         let models: BTreeMap<_, _> = scripts.into_iter().map(script).collect();
         let settings = Settings::load(&home.path("skillhost.yaml")).expect("valid settings");
-        let found = Home::at(&home.root(), HomeSource::Argument).expect("a home");
+        let found = Home::open(&home.root(), HomeSource::Argument).expect("a home");
         let options = BootOptions {
             installation: None,
             limits,
@@ -223,7 +229,7 @@ impl Stage {
     }
 
     pub(crate) fn thread(&self) -> Thread {
-        Threads::of(self.rig.kernel.home()).create("worker").expect("a new thread")
+        ThreadStore::new(self.rig.kernel.home()).create("worker").expect("a new thread")
     }
 
     /// Says something to the worker, with nobody to consent to anything.
@@ -288,8 +294,8 @@ impl Stage {
     }
 }
 
-pub(crate) fn limits(approval: std::time::Duration) -> Limits {
-    Limits { approval, ..patient() }
+pub(crate) fn limits(approval: std::time::Duration) -> KernelLimits {
+    KernelLimits { approval, ..patient() }
 }
 
 pub(crate) fn cancelled_by(prompt: &str, cancel: &CancellationToken) -> RunRequest {
@@ -314,25 +320,25 @@ pub(crate) fn is_silent(only_reasoning: bool) -> Step {
 }
 
 /// A reply of calls.
-pub(crate) fn calls(calls: impl Into<Vec<ModelCall>>) -> Step {
+pub(crate) fn calls(calls: impl Into<Vec<ModelToolCall>>) -> Step {
     let (calls, usage) = (calls.into(), usage(10, 2));
     Step::Reply(ModelReply { calls, usage, ..ModelReply::default() })
 }
 
-pub(crate) fn usage(input: u64, output: u64) -> Usage {
-    Usage { input, output, ..Usage::default() }
+pub(crate) fn usage(input: u64, output: u64) -> TokenUsage {
+    TokenUsage { input, output, ..TokenUsage::default() }
 }
 
-pub(crate) fn call(id: &str, name: &str, arguments: &Value) -> ModelCall {
+pub(crate) fn call(id: &str, name: &str, arguments: &Value) -> ModelToolCall {
     written(id, name, &arguments.to_string())
 }
 
-pub(crate) fn written(id: &str, name: &str, arguments: &str) -> ModelCall {
-    ModelCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+pub(crate) fn written(id: &str, name: &str, arguments: &str) -> ModelToolCall {
+    ModelToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
 }
 
 /// A call that has the tool say something.
-pub(crate) fn saying(id: &str, name: &str, text: &str) -> ModelCall {
+pub(crate) fn saying(id: &str, name: &str, text: &str) -> ModelToolCall {
     call(id, name, &json!({"do": "say", "text": text}))
 }
 
@@ -344,7 +350,7 @@ pub(crate) fn assistant(text: &str) -> Message {
     Message::Assistant { text: text.into(), calls: Vec::new() }
 }
 
-pub(crate) fn called(calls: impl Into<Vec<ModelCall>>) -> Message {
+pub(crate) fn called(calls: impl Into<Vec<ModelToolCall>>) -> Message {
     Message::Assistant { text: String::new(), calls: calls.into() }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use skillhost_kernel::{
-    ErrorKind, Limits, ModelRequest, ModelTool, RunError, RunOutcome, RunRequest, Threads,
+    ErrorKind, KernelLimits, ModelRequest, ModelTool, RunError, RunOutcome, RunRequest, ThreadStore,
 };
 use skillhost_sdk::CancellationToken;
 use tokio::sync::Notify;
@@ -94,7 +94,7 @@ async fn a_thread_goes_on_in_another_run() {
     stage.say(&mut thread, "1").await.unwrap();
     let id = thread.id().to_owned();
     drop(thread);
-    let mut thread = Threads::of(stage.rig.kernel.home()).open(&id).unwrap();
+    let mut thread = ThreadStore::new(stage.rig.kernel.home()).open(&id).unwrap();
     assert_eq!(stage.say(&mut thread, "2").await.unwrap().text, "two");
     assert_eq!(stage.asked("worker")[1].messages, [user("1"), assistant("one"), user("2")]);
     stage.end().await;
@@ -161,7 +161,7 @@ async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
     ];
     let home = worker("");
     let gate = Gate::open(&home);
-    let limits = Limits { tool: SOON, ..patient() };
+    let limits = KernelLimits { tool: SOON, ..patient() };
     let stage = Stage::set_with(home, vec![("worker", script)], limits, None).await;
     let mut thread = stage.thread();
     let given_up = async { gate.reached("a a").await.given_up().await };
@@ -237,7 +237,7 @@ async fn a_model_that_says_nothing_is_asked_once_more() {
     assert_eq!(thread.messages(), [user("hello?"), assistant("here")]);
 
     let error = stage.say(&mut thread, "and now?").await.unwrap_err();
-    assert!(matches!(error, RunError::NothingSaid { only_reasoning: true, .. }), "{error:?}");
+    assert!(matches!(error, RunError::EmptyReply { only_reasoning: true, .. }), "{error:?}");
     assert_eq!(
         (error.kind(), error.to_string()),
         (ErrorKind::Failed, "script/worker said nothing".into())

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skillhost_kernel::ToolOutput;
-use skillhost_kernel::control::Request;
+use skillhost_kernel::control::ControlRequest;
 
 use crate::commands::text_or_stdin;
 use crate::exit;
@@ -15,7 +15,7 @@ const TOOL: &str = "explain_catalog";
 pub(super) fn turn(session: &Session, agent: &str, prompt: &str) -> Outcome {
     let arguments = json!({ "prompt": text_or_stdin(prompt)? }).to_string();
     let (agent, tool) = (agent.to_owned(), TOOL.to_owned());
-    let reply: ToolOutput = session.answer(Request::InvokeFor { agent, tool, arguments })?;
+    let reply: ToolOutput = session.answer(ControlRequest::InvokeFor { agent, tool, arguments })?;
     let explained: Value = match &reply.structured {
         Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
         None => Value::Null,
