@@ -9,11 +9,11 @@ use skillhost_kernel::{
 };
 use skillhost_manifest::{ExtensionId, Manifest};
 
-use crate::builder::{Builder, asked, blocking, remove_older};
+use crate::builder::{CargoExtensionBuilder, asked, blocking, remove_older};
 use crate::details::write_details;
-use crate::error::{BuildError, Refusal};
+use crate::error::{BuildError, PolicyViolation};
 use crate::files;
-use crate::place::{Alone, Place, library_name, write_all};
+use crate::place::{BuildLock, BuildPaths, library_name, write_all};
 use crate::trial;
 
 /// An extension that may be approved.
@@ -28,7 +28,7 @@ pub struct ApprovalPlan {
     files: Vec<PlannedFile>,
 }
 
-impl Builder {
+impl CargoExtensionBuilder {
     /// Reads an extension that a person may approve. Changes nothing.
     ///
     /// # Errors
@@ -50,8 +50,8 @@ impl Builder {
         approver: &Approver,
     ) -> Result<ApprovalRecord, CallError> {
         let _turn = self.turn.lock().await;
-        let _alone = Alone::in_home(&self.home)?;
-        let place = Place::new(&self.home, plan.manifest.id.as_str());
+        let _alone = BuildLock::acquire(&self.home)?;
+        let place = BuildPaths::new(&self.home, plan.manifest.id.as_str());
         check_unchanged(&place, plan)?;
         let tools = match plan.manifest.agent() {
             Some(_) => None,
@@ -63,7 +63,7 @@ impl Builder {
                     (folder.join("manifest.yaml"), self.settings.memory_limit());
                 let process = self.process_trial(&plan.manifest);
                 let tried =
-                    trial::attempt(&self.program, &place, &manifest, process.as_ref(), memory)
+                    trial::run_trial(&self.program, &place, &manifest, process.as_ref(), memory)
                         .await?;
                 let tried = asked(&plan.manifest, tried)?;
                 tried.unasked.is_none().then_some(tried.tools)
@@ -80,8 +80,8 @@ impl Builder {
     }
 }
 
-fn check_unchanged(place: &Place, plan: &ApprovalPlan) -> Result<(), BuildError> {
-    match read_tree(&place.folder())? == plan.files {
+fn check_unchanged(place: &BuildPaths, plan: &ApprovalPlan) -> Result<(), BuildError> {
+    match read_tree(&place.source_dir())? == plan.files {
         true => Ok(()),
         false => Err(BuildError::Changed { id: place.id.clone() }),
     }
@@ -90,10 +90,15 @@ fn check_unchanged(place: &Place, plan: &ApprovalPlan) -> Result<(), BuildError>
 fn plan(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildError> {
     let refused = |what: String, remedy: &str| {
         let file = "manifest.yaml".to_owned();
-        BuildError::Refused(vec![Refusal { file, line: None, what, remedy: remedy.to_owned() }])
+        BuildError::PolicyViolations(vec![PolicyViolation {
+            file,
+            line: None,
+            what,
+            remedy: remedy.to_owned(),
+        }])
     };
-    let files = read_tree(&Place::new(home, id.as_str()).folder())?;
-    let text = files::text(&files, "manifest.yaml")
+    let files = read_tree(&BuildPaths::new(home, id.as_str()).source_dir())?;
+    let text = files::file_text(&files, "manifest.yaml")
         .ok_or_else(|| refused("not there, or not text".to_owned(), "write one"))?;
     let manifest = skillhost_manifest::parse_manifest(text).map_err(|errors| {
         refused(errors.to_string(), "skillhost schema manifest prints its schema")
@@ -104,7 +109,7 @@ fn plan(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildError> {
     }
     let (what, actual) = match manifest.entrypoint().map(library_name) {
         Some(name) => match files.iter().find(|file| file.path == name) {
-            Some(library) => (format!("`{name}`"), files::sha256(&library.bytes)),
+            Some(library) => (format!("`{name}`"), files::sha256_hex(&library.bytes)),
             None => return Err(BuildError::NoLibrary { id: id.to_string(), name }),
         },
         None => ("what is there".to_owned(), pin_digest(&files)),

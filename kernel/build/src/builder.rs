@@ -13,18 +13,18 @@ use skillhost_kernel::{
 };
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 
-use crate::compile::compile;
+use crate::compile::compile_crate;
 use crate::details::write_details;
-use crate::error::{BuildError, Refusal};
+use crate::error::{BuildError, PolicyViolation};
 use crate::files;
-use crate::install::{self, New, Recovered};
-use crate::pin::pinned;
-use crate::place::{Alone, Place, built_ids, library_name, remove_folder, write_all};
+use crate::install::{self, NewBuild, Recovered};
+use crate::pin::set_pin;
+use crate::place::{BuildLock, BuildPaths, built_ids, library_name, remove_folder, write_all};
 use crate::policy;
 use crate::trial::{self, ProcessTrial};
 
 /// Builds the extensions of one home with cargo, against the SDK of the installation.
-pub struct Builder {
+pub struct CargoExtensionBuilder {
     pub(crate) home: Home,
     pub(crate) settings: BuildSettings,
     sdk: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub struct Builder {
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
-impl Builder {
+impl CargoExtensionBuilder {
     /// A builder for a home. What is built is tried with the program that runs now, which has to
     /// know `ext probe`.
     #[must_use]
@@ -61,14 +61,18 @@ impl Builder {
     }
 
     /// Builds the code and puts it where it is tried: the library, or the files.
-    async fn built(&self, place: &Place, plan: &BuildPlan) -> Result<Made, BuildError> {
+    async fn build_artifact(
+        &self,
+        place: &BuildPaths,
+        plan: &BuildPlan,
+    ) -> Result<BuiltArtifact, BuildError> {
         remove_older(place, &plan.sha256)?;
         let folder = place.sources(&plan.sha256);
         let Some(entrypoint) = plan.manifest.entrypoint() else {
             write_all(&folder, &plan.files)?;
             // As it will be once it is installed: the pin's line is there, its value counts not.
-            let pinned = pinned(manifest_text(plan), &files::sha256(b""))?;
-            return Ok(Made {
+            let pinned = set_pin(manifest_text(plan), &files::sha256_hex(b""))?;
+            return Ok(BuiltArtifact {
                 sha256: pin_digest(&with_manifest(&plan.files, pinned)),
                 warnings: String::new(),
                 folder,
@@ -77,15 +81,15 @@ impl Builder {
         };
         let sdk = self.sdk.as_deref().and_then(|sdk| fs::canonicalize(sdk).ok());
         let sdk = sdk.ok_or(BuildError::NoSdk)?;
-        let recipe = policy::check(&plan.files, entrypoint, &self.settings.allow)?;
+        let recipe = policy::check_crate(&plan.files, entrypoint, &self.settings.allow)?;
         let (files, settings) = ((&*plan.files, &*plan.sha256), &self.settings);
-        let compiled = compile(place, files, &recipe, &sdk, settings).await?;
+        let compiled = compile_crate(place, files, &recipe, &sdk, settings).await?;
         let staged = folder.join(library_name(entrypoint));
         // The folder that cargo builds into is shared by all extensions of the home.
         let bytes = fs::read(&compiled.library).map_err(BuildError::io(&compiled.library))?;
         write(&staged, &bytes)?;
-        let (sha256, warnings) = (files::sha256(&bytes), compiled.warnings);
-        Ok(Made { sha256, warnings, folder, staged: Some(staged) })
+        let (sha256, warnings) = (files::sha256_hex(&bytes), compiled.warnings);
+        Ok(BuiltArtifact { sha256, warnings, folder, staged: Some(staged) })
     }
 }
 
@@ -94,7 +98,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
 }
 
 /// What was built, before it is tried.
-struct Made {
+struct BuiltArtifact {
     sha256: String,
     warnings: String,
     folder: PathBuf,
@@ -102,7 +106,7 @@ struct Made {
 }
 
 #[async_trait]
-impl ExtensionBuilder for Builder {
+impl ExtensionBuilder for CargoExtensionBuilder {
     fn recover(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let ids = built_ids(&self.home);
@@ -110,9 +114,9 @@ impl ExtensionBuilder for Builder {
             return notes;
         }
         // Who holds it is about to finish what this would.
-        let Ok(_alone) = Alone::in_home(&self.home) else { return notes };
+        let Ok(_alone) = BuildLock::acquire(&self.home) else { return notes };
         for id in ids.iter().filter(|id| ExtensionId::new(id).is_ok()) {
-            match install::recover(&Place::new(&self.home, id)) {
+            match install::recover_install(&BuildPaths::new(&self.home, id)) {
                 Ok(None) => {}
                 Ok(Some(Recovered::Finished)) => notes.push(format!(
                     "the installation of `{id}`, which was interrupted, was finished"
@@ -130,7 +134,7 @@ impl ExtensionBuilder for Builder {
 
     async fn plan_build(&self, id: &ExtensionId) -> Result<BuildPlan, CallError> {
         let (home, id, allow) = (self.home.clone(), id.clone(), self.settings.allow.clone());
-        blocking(move || inspect(&home, &id, &allow)).await
+        blocking(move || plan_build(&home, &id, &allow)).await
     }
 
     async fn build(&self, plan: &BuildPlan) -> Result<BuildCandidate, CallError> {
@@ -146,17 +150,17 @@ impl ExtensionBuilder for Builder {
             });
         }
         let _turn = self.turn.lock().await;
-        let _alone = Alone::in_home(&self.home)?;
-        let place = Place::new(&self.home, plan.manifest.id.as_str());
-        let made = self.built(&place, plan).await?;
+        let _alone = BuildLock::acquire(&self.home)?;
+        let place = BuildPaths::new(&self.home, plan.manifest.id.as_str());
+        let made = self.build_artifact(&place, plan).await?;
         // What is tried is what would be installed, with its pin.
         let manifest = made.folder.join("manifest.yaml");
-        let text = pinned(manifest_text(plan), &made.sha256)?;
+        let text = set_pin(manifest_text(plan), &made.sha256)?;
         write(&manifest, text.as_bytes())?;
         let process = self.process_trial(&plan.manifest);
         let memory = self.settings.memory_limit();
         let tried =
-            trial::attempt(&self.program, &place, &manifest, process.as_ref(), memory).await?;
+            trial::run_trial(&self.program, &place, &manifest, process.as_ref(), memory).await?;
         let tried = asked(&plan.manifest, tried)?;
         let mut warnings = made.warnings;
         let unasked = tried.unasked.is_some();
@@ -185,9 +189,9 @@ impl ExtensionBuilder for Builder {
         let home = self.home.clone();
         let (plan, made, approver) = (plan.clone(), made.clone(), approver.clone());
         blocking(move || {
-            let _alone = Alone::in_home(&home)?;
+            let _alone = BuildLock::acquire(&home)?;
             let id = plan.manifest.id.as_str();
-            let place = Place::new(&home, id);
+            let place = BuildPaths::new(&home, id);
             if read_files(&home, &plan.manifest)? != plan.files {
                 return Err(BuildError::Changed { id: id.to_owned() });
             }
@@ -199,16 +203,16 @@ impl ExtensionBuilder for Builder {
                 Some(_) => fs::read(&made.staged).map_err(BuildError::io(&made.staged))?,
                 None => Vec::new(),
             };
-            if plan.manifest.entrypoint().is_some() && files::sha256(&bytes) != made.sha256 {
+            if plan.manifest.entrypoint().is_some() && files::sha256_hex(&bytes) != made.sha256 {
                 return Err(BuildError::Changed { id: id.to_owned() });
             }
             let library = plan.manifest.entrypoint().map(|entrypoint| (entrypoint, &*bytes));
-            let text = pinned(manifest_text(&plan), &made.sha256)?;
+            let text = set_pin(manifest_text(&plan), &made.sha256)?;
             let files = installed_files(&plan.files, text, library);
             let tools = (!made.unasked).then(|| made.tools.clone());
             let record = ApprovalRecord::approve(&plan.manifest, &files, tools, &approver);
-            let new = New { library, sha256: &made.sha256, record: Some(record) };
-            install::install(&place, manifest_text(&plan), &new)
+            let new = NewBuild { library, sha256: &made.sha256, record: Some(record) };
+            install::install_build(&place, manifest_text(&plan), &new)
         })
         .await
     }
@@ -221,8 +225,8 @@ impl ExtensionBuilder for Builder {
         let _turn = self.turn.lock().await;
         let (home, id, approver) = (self.home.clone(), id.clone(), approver.clone());
         blocking(move || {
-            let _alone = Alone::in_home(&home)?;
-            let done = install::roll_back(&Place::new(&home, id.as_str()), &approver)?;
+            let _alone = BuildLock::acquire(&home)?;
+            let done = install::rollback(&BuildPaths::new(&home, id.as_str()), &approver)?;
             let install::Swapped { from, to, approved } = done;
             Ok(RollbackOutcome { id, from, to, approved, active: false })
         })
@@ -282,16 +286,16 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Reads and checks everything that would be built.
-fn inspect(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan, BuildError> {
+fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan, BuildError> {
     let refused = |what: String, remedy: &str| {
-        BuildError::Refused(vec![Refusal {
+        BuildError::PolicyViolations(vec![PolicyViolation {
             file: "manifest.yaml".to_owned(),
             line: None,
             what,
             remedy: remedy.to_owned(),
         }])
     };
-    let path = Place::new(home, id.as_str()).manifest();
+    let path = BuildPaths::new(home, id.as_str()).manifest();
     let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
     let manifest = skillhost_manifest::parse_manifest(&text).map_err(|errors| {
         refused(errors.to_string(), "skillhost schema manifest prints its schema")
@@ -301,18 +305,20 @@ fn inspect(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan,
         return Err(refused(what, "give both the same name"));
     }
     let files = read_files(home, &manifest)?;
-    if files::text(&files, "manifest.yaml") != Some(&text) {
+    if files::file_text(&files, "manifest.yaml") != Some(&text) {
         return Err(BuildError::Changed { id: id.to_string() });
     }
     if manifest.agent().is_none() {
-        pinned(&text, &files::sha256(b""))?;
+        set_pin(&text, &files::sha256_hex(b""))?;
     }
     let recipe = match &manifest.kind {
-        ExtensionKind::Library { entrypoint } => Some(policy::check(&files, entrypoint, allow)?),
+        ExtensionKind::Library { entrypoint } => {
+            Some(policy::check_crate(&files, entrypoint, allow)?)
+        }
         ExtensionKind::Process { .. } | ExtensionKind::Agent(_) => None,
     };
     let details = write_details(&manifest, &files, recipe.as_ref())?;
-    let sha256 = files::digest(&files);
+    let sha256 = files::digest_files(&files);
     Ok(BuildPlan { manifest: Arc::new(manifest), sha256, files, details })
 }
 
@@ -323,18 +329,18 @@ fn read_files(home: &Home, manifest: &Manifest) -> Result<Vec<PlannedFile>, Buil
         Some(library) => name == library.as_str() || name == "Cargo.lock",
         None => false,
     };
-    files::read(&home.extensions_dir(), manifest.id.as_str(), made)
+    files::read_source_tree(&home.extensions_dir(), manifest.id.as_str(), made)
 }
 
 fn manifest_text(plan: &BuildPlan) -> &str {
-    files::text(&plan.files, "manifest.yaml").unwrap_or_default()
+    files::file_text(&plan.files, "manifest.yaml").unwrap_or_default()
 }
 
 /// Removes the copies that earlier plans were built from.
-pub(crate) fn remove_older(place: &Place, digest: &str) -> Result<(), BuildError> {
+pub(crate) fn remove_older(place: &BuildPaths, digest: &str) -> Result<(), BuildError> {
     place.make()?;
     let current = place.sources(digest);
-    let own = place.own();
+    let own = place.private_dir();
     let entries = fs::read_dir(&own).map_err(BuildError::io(&own))?;
     let is_copy = |path: &Path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("src-"))

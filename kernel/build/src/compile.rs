@@ -9,10 +9,10 @@ use skillhost_kernel::{BuildSettings, PlannedFile};
 use tokio::process::Command;
 
 use crate::error::BuildError;
-use crate::group::{self, Limits};
-use crate::messages::{Said, cut};
-use crate::place::{Place, write_all};
-use crate::policy::Recipe;
+use crate::group::{self, ProcessLimits};
+use crate::messages::{CargoOutput, truncate};
+use crate::place::{BuildPaths, write_all};
+use crate::policy::CrateRecipe;
 
 /// What cargo and the compiler need of the environment; everything else could steer them.
 const KEPT: [&str; 8] = [
@@ -33,7 +33,7 @@ const WORDS: usize = 2 * 1024;
 
 /// A library that was built.
 #[derive(Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledLibrary {
     pub(crate) library: PathBuf,
     /// The compiler's warnings about the crate; may be empty.
     pub(crate) warnings: String,
@@ -43,13 +43,13 @@ pub(crate) struct Compiled {
 ///
 /// # Errors
 /// [`BuildError::Compile`] with the compiler's messages, and how cargo ended otherwise.
-pub(crate) async fn compile(
-    place: &Place,
+pub(crate) async fn compile_crate(
+    place: &BuildPaths,
     (files, digest): (&[PlannedFile], &str),
-    recipe: &Recipe,
+    recipe: &CrateRecipe,
     sdk: &Path,
     settings: &BuildSettings,
-) -> Result<Compiled, BuildError> {
+) -> Result<CompiledLibrary, BuildError> {
     let folder = place.sources(digest);
     let steering = |file: &&PlannedFile| !["Cargo.toml", "Cargo.lock"].contains(&&*file.path);
     let mut copied: Vec<_> = files.iter().filter(steering).cloned().collect();
@@ -59,7 +59,7 @@ pub(crate) async fn compile(
         copied.push(own("Cargo.lock", lock));
     }
     write_all(&folder, &copied)?;
-    let target = Place::target(&place.home);
+    let target = BuildPaths::target(&place.home);
     let manifest = folder.join("Cargo.toml");
     let cargo = |sources: &[OsString]| {
         let mut command = Command::new("cargo");
@@ -74,14 +74,14 @@ pub(crate) async fn compile(
             // rustup a choice of toolchain.
             .current_dir("/")
             .env_clear()
-            .envs(kept())
+            .envs(inherited_environment())
             .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_TERM_COLOR", "never")]);
         let (time, memory) = (settings.time_limit(), settings.memory_limit());
         let what =
             ("the build", "make it smaller; build.time_limit_ms in skillhost.yaml is the limit");
-        group::run(command, Limits { time, memory, stdout: MESSAGES }, what)
+        group::run_limited(command, ProcessLimits { time, memory, stdout: MESSAGES }, what)
     };
-    let vendored = vendored(sdk);
+    let vendored = vendored_source_args(sdk);
     let mut ended = cargo(&vendored).await?;
     // What is vendored is what the SDK needs; a source of crates is replaced as a whole, so that
     // allowed crates beside it are looked for, with all others, where cargo keeps them.
@@ -89,23 +89,28 @@ pub(crate) async fn compile(
     if wants_more && !ended.status.success() && lacks_crates(&ended.stderr) {
         ended = cargo(&[]).await?;
     }
-    let said = Said::read(&ended.stdout, &manifest);
+    let said = CargoOutput::read(&ended.stdout, &manifest);
     if let Some(signal) = ended.signal() {
         return Err(BuildError::Killed { program: "cargo".to_owned(), signal });
     }
     if !ended.status.success() {
         let words = ended.stderr.replace(&format!("{}/", folder.display()), "");
-        return Err(failed(&said, words.trim(), &manifest, settings));
+        return Err(compile_error(&said, words.trim(), &manifest, settings));
     }
     let library = said.library.clone().ok_or_else(|| BuildError::Compile {
         messages: "cargo names no library".to_owned(),
         hint: String::new(),
     })?;
-    check_seen(&library, &folder, sdk)?;
-    Ok(Compiled { library, warnings: said.text() })
+    check_reviewed_sources(&library, &folder, sdk)?;
+    Ok(CompiledLibrary { library, warnings: said.text() })
 }
 
-fn failed(said: &Said, words: &str, manifest: &Path, settings: &BuildSettings) -> BuildError {
+fn compile_error(
+    said: &CargoOutput,
+    words: &str,
+    manifest: &Path,
+    settings: &BuildSettings,
+) -> BuildError {
     let out_of_memory = ["memory allocation of", "Cannot allocate memory", "SIGABRT", "SIGKILL"];
     if said.has_errors() {
         return BuildError::Compile { messages: said.text(), hint: String::new() };
@@ -125,7 +130,7 @@ fn failed(said: &Said, words: &str, manifest: &Path, settings: &BuildSettings) -
     // The end of what cargo says is why it gave up.
     let start = words.len().saturating_sub(WORDS);
     let start = (start..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(start);
-    BuildError::Compile { messages: cut(&words[start..], WORDS), hint }
+    BuildError::Compile { messages: truncate(&words[start..], WORDS), hint }
 }
 
 /// Whether cargo gave up because it may not ask a registry.
@@ -149,7 +154,7 @@ fn lock_of(sdk: &Path) -> Option<Vec<u8>> {
 }
 
 /// Has crates taken from the installation's vendored sources, where there are any.
-fn vendored(sdk: &Path) -> Vec<OsString> {
+fn vendored_source_args(sdk: &Path) -> Vec<OsString> {
     let Some(vendor) = sdk.parent().map(|folder| folder.join("vendor")).filter(|v| v.is_dir())
     else {
         return Vec::new();
@@ -164,12 +169,12 @@ fn vendored(sdk: &Path) -> Vec<OsString> {
     ]
 }
 
-fn kept() -> impl Iterator<Item = (&'static str, OsString)> {
+fn inherited_environment() -> impl Iterator<Item = (&'static str, OsString)> {
     KEPT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)))
 }
 
 /// Looks at the list of files that the compiler has read: those of the copy, and the SDK's.
-fn check_seen(library: &Path, folder: &Path, sdk: &Path) -> Result<(), BuildError> {
+fn check_reviewed_sources(library: &Path, folder: &Path, sdk: &Path) -> Result<(), BuildError> {
     let list = library.with_extension("d");
     let text = fs::read_to_string(&list).map_err(BuildError::io(&list))?;
     let shown = [folder, sdk.parent().unwrap_or(sdk)];
@@ -183,7 +188,7 @@ fn check_seen(library: &Path, folder: &Path, sdk: &Path) -> Result<(), BuildErro
         .collect();
     match unseen.is_empty() {
         true => Ok(()),
-        false => Err(BuildError::Unseen { files: unseen.into_iter().collect() }),
+        false => Err(BuildError::UnreviewedFiles { files: unseen.into_iter().collect() }),
     }
 }
 
@@ -209,19 +214,24 @@ mod tests {
         let library = list.with_extension("so");
         let check = |text: &str| {
             fs::write(&list, text).unwrap();
-            check_seen(&library, Path::new("/h/a home/src-1"), Path::new("/opt/sdk/sdk"))
+            check_reviewed_sources(
+                &library,
+                Path::new("/h/a home/src-1"),
+                Path::new("/opt/sdk/sdk"),
+            )
         };
         let fine = "/t/libtea.so: /h/a\\ home/src-1/src/lib.rs /opt/sdk/contract/src/lib.rs\n";
         check(fine).unwrap();
         for path in ["/etc/passwd", "/h/a\\ home/src-2/src/lib.rs", "/h/a\\ home/src-1/../x.rs"] {
-            let Err(BuildError::Unseen { files }) = check(&format!("{} {path}\n", fine.trim()))
+            let Err(BuildError::UnreviewedFiles { files }) =
+                check(&format!("{} {path}\n", fine.trim()))
             else {
                 panic!("{path}");
             };
             assert_eq!(files, [path.replace("\\ ", " ")]);
         }
         fs::remove_file(&list).unwrap();
-        let missing = check_seen(&library, Path::new("/a"), Path::new("/b/c"));
+        let missing = check_reviewed_sources(&library, Path::new("/a"), Path::new("/b/c"));
         assert!(matches!(missing, Err(BuildError::Io { .. })));
     }
 
@@ -229,7 +239,8 @@ mod tests {
     fn what_cargo_says_beside_its_messages_is_told_with_what_to_do() {
         let settings = BuildSettings { memory_limit_mib: 64, ..BuildSettings::default() };
         let manifest = Path::new("/h/a home/src-1/Cargo.toml");
-        let failed = |words: &str| super::failed(&Said::default(), words, manifest, &settings);
+        let failed =
+            |words: &str| super::compile_error(&CargoOutput::default(), words, manifest, &settings);
         let BuildError::Compile { messages, hint } =
             failed("error: no matching package named `feed-rs` found")
         else {

@@ -3,24 +3,24 @@
 use skillhost_kernel::{ApprovalDetails, PlannedFile, approval_details};
 use skillhost_manifest::Manifest;
 
-use crate::error::{BuildError, Refusal};
-use crate::policy::Recipe;
+use crate::error::{BuildError, PolicyViolation};
+use crate::policy::CrateRecipe;
 
 /// Writes what an extension will be able to do, and every file.
 ///
 /// # Errors
-/// [`BuildError::Refused`] where a person cannot be shown everything.
+/// [`BuildError::PolicyViolations`] where a person cannot be shown everything.
 pub(crate) fn write_details(
     manifest: &Manifest,
     files: &[PlannedFile],
-    recipe: Option<&Recipe>,
+    recipe: Option<&CrateRecipe>,
 ) -> Result<String, BuildError> {
     let notes: Vec<_> = recipe.map(dependencies).into_iter().collect();
     let ApprovalDetails { text, hidden } = approval_details(manifest, files, &notes);
     if hidden.is_empty() {
         return Ok(text);
     }
-    let refusal = |what| Refusal {
+    let refusal = |what| PolicyViolation {
         file: format!("sandbox/extensions/{}", manifest.id),
         line: None,
         what,
@@ -29,10 +29,10 @@ pub(crate) fn write_details(
                  data directory"
                 .to_owned(),
     };
-    Err(BuildError::Refused(hidden.into_iter().map(refusal).collect()))
+    Err(BuildError::PolicyViolations(hidden.into_iter().map(refusal).collect()))
 }
 
-fn dependencies(recipe: &Recipe) -> String {
+fn dependencies(recipe: &CrateRecipe) -> String {
     let mut names = vec!["skillhost-sdk".to_owned()];
     let others = recipe.dependencies.iter();
     names.extend(others.map(|other| format!("{} {}", other.name, other.version)));

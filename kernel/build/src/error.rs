@@ -9,7 +9,7 @@ use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, LoadPhase, TreeErro
 
 /// One thing that the policy does not let pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PolicyViolation {
     /// The file, relative to the extension's folder.
     pub file: String,
     /// The line, from 1, where there is one.
@@ -20,7 +20,7 @@ pub struct Refusal {
     pub remedy: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PolicyViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "{}:{line}: {}", self.file, self.what),
@@ -34,7 +34,7 @@ impl fmt::Display for Refusal {
 pub enum BuildError {
     /// The policy does not let it pass; never empty.
     #[error("{}", lines(.0))]
-    Refused(Vec<Refusal>),
+    PolicyViolations(Vec<PolicyViolation>),
     /// The files are others by now.
     #[error("the files of `{id}` have changed while it was built")]
     Changed {
@@ -67,7 +67,7 @@ pub enum BuildError {
     },
     /// It took too long, and was ended.
     #[error("{what} took longer than {} ms and was ended", limit.as_millis())]
-    TooLong {
+    TimedOut {
         /// What took too long.
         what: &'static str,
         /// How long it may take.
@@ -80,7 +80,7 @@ pub enum BuildError {
     NoSdk,
     /// The compiler has read files that nobody was shown.
     #[error("it was built from files that were not shown: {}", files.join(", "))]
-    Unseen {
+    UnreviewedFiles {
         /// The files.
         files: Vec<String>,
     },
@@ -107,7 +107,7 @@ pub enum BuildError {
     Unpinnable,
     /// There is no build to go back to.
     #[error("there is no earlier build of `{id}`")]
-    NothingBefore {
+    NoPreviousBuild {
         /// The extension.
         id: String,
         /// What to do instead.
@@ -115,7 +115,7 @@ pub enum BuildError {
     },
     /// The kept build does not fit any more.
     #[error("the earlier build of `{id}` is {was}, and the manifest names {is}")]
-    OtherLibrary {
+    PreviousBuildMismatch {
         /// The extension.
         id: String,
         /// The kept build's file name.
@@ -168,7 +168,7 @@ pub enum BuildError {
     },
 }
 
-fn lines(refusals: &[Refusal]) -> String {
+fn lines(refusals: &[PolicyViolation]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -181,13 +181,13 @@ impl BuildError {
 
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Refused(_) | Self::Unseen { .. } => ErrorKind::Denied,
-            Self::Changed { .. } | Self::OtherLibrary { .. } => ErrorKind::Conflict,
-            Self::TooLong { .. } => ErrorKind::Timeout,
+            Self::PolicyViolations(_) | Self::UnreviewedFiles { .. } => ErrorKind::Denied,
+            Self::Changed { .. } | Self::PreviousBuildMismatch { .. } => ErrorKind::Conflict,
+            Self::TimedOut { .. } => ErrorKind::Timeout,
             Self::Start { .. } | Self::Killed { .. } | Self::NoSdk | Self::Busy => {
                 ErrorKind::Unavailable
             }
-            Self::NothingBefore { .. } | Self::NoLibrary { .. } => ErrorKind::NotFound,
+            Self::NoPreviousBuild { .. } | Self::NoLibrary { .. } => ErrorKind::NotFound,
             Self::OtherPin { .. } => ErrorKind::Conflict,
             Self::Tree(TreeError::Io { .. }) | Self::Approvals(_) | Self::Io { .. } => {
                 ErrorKind::Io
@@ -205,24 +205,24 @@ impl BuildError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Refused(refusals) => {
+            Self::PolicyViolations(refusals) => {
                 let mut remedies: Vec<_> = refusals.iter().map(|r| r.remedy.as_str()).collect();
                 remedies.dedup();
                 remedies.join("\n")
             }
             Self::Compile { hint, .. }
             | Self::Rejected { hint, .. }
-            | Self::NothingBefore { hint, .. } => hint.clone(),
+            | Self::NoPreviousBuild { hint, .. } => hint.clone(),
             Self::Changed { .. } => "leave the files as they are until it is built".to_owned(),
             Self::Start { .. } => {
                 "a Rust toolchain has to be installed, with cargo in PATH".to_owned()
             }
             Self::Killed { .. } => "build it again".to_owned(),
-            Self::TooLong { hint, .. } => (*hint).to_owned(),
+            Self::TimedOut { hint, .. } => (*hint).to_owned(),
             Self::NoSdk => {
                 "name them: build.sdk in skillhost.yaml (kernel/sdk in the source tree)".to_owned()
             }
-            Self::Unseen { .. } => {
+            Self::UnreviewedFiles { .. } => {
                 "put what it needs into its own files, in src/, as Rust".to_owned()
             }
             Self::Trial { printed, .. } if printed.is_empty() => String::new(),
@@ -230,7 +230,9 @@ impl BuildError {
             Self::Unpinnable => {
                 "write the manifest as plain lines `field: value`, without `sha256`".to_owned()
             }
-            Self::OtherLibrary { .. } => "put the entrypoint back, then roll back".to_owned(),
+            Self::PreviousBuildMismatch { .. } => {
+                "put the entrypoint back, then roll back".to_owned()
+            }
             Self::Busy => "wait until it is done".to_owned(),
             Self::Unsettled { source, .. } => source.hint(),
             Self::NoLibrary { id, name } => format!(

@@ -9,7 +9,7 @@ use cap_std::fs::{Dir, OpenOptions, PermissionsExt as _};
 use sha2::{Digest as _, Sha256};
 use skillhost_kernel::PlannedFile;
 
-use crate::error::{BuildError, Refusal};
+use crate::error::{BuildError, PolicyViolation};
 
 /// Files that an extension may consist of.
 const MOST_FILES: usize = 200;
@@ -34,8 +34,8 @@ const STEERING: [(&str, &str); 3] = [
 /// directly in the folder that it is made from the rest.
 ///
 /// # Errors
-/// [`BuildError::Refused`] with everything that an extension may not consist of.
-pub(crate) fn read(
+/// [`BuildError::PolicyViolations`] with everything that an extension may not consist of.
+pub(crate) fn read_source_tree(
     extensions: &Path,
     id: &str,
     made: impl Fn(&str) -> bool,
@@ -45,18 +45,23 @@ pub(crate) fn read(
         .map_err(BuildError::io(extensions))?;
     let metadata = all.symlink_metadata(id).map_err(BuildError::io(&at()))?;
     if !metadata.is_dir() {
-        return Err(BuildError::Refused(vec![refused(
+        return Err(BuildError::PolicyViolations(vec![violation(
             ".",
             format!("sandbox/extensions/{id} is not a folder"),
             "put the files themselves into a folder there",
         )]));
     }
     let folder = all.open_dir_nofollow(id).map_err(BuildError::io(&at()))?;
-    let mut reader =
-        Reader { made: &made, files: Vec::new(), refusals: Vec::new(), bytes: 0, over: false };
+    let mut reader = DirectoryReader {
+        made: &made,
+        files: Vec::new(),
+        refusals: Vec::new(),
+        bytes: 0,
+        over: false,
+    };
     reader.folder(&folder, "", 0).map_err(BuildError::io(&at()))?;
     if reader.over {
-        reader.refusals.push(refused(
+        reader.refusals.push(violation(
             ".",
             format!(
                 "more than {MOST_FILES} files, {} MiB or {DEEPEST} folders one in the other",
@@ -66,7 +71,7 @@ pub(crate) fn read(
         ));
     }
     if !reader.refusals.is_empty() {
-        return Err(BuildError::Refused(reader.refusals));
+        return Err(BuildError::PolicyViolations(reader.refusals));
     }
     let mut files = reader.files;
     files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -74,7 +79,7 @@ pub(crate) fn read(
 }
 
 /// sha256 over names, lengths and contents; hexadecimal.
-pub(crate) fn digest(files: &[PlannedFile]) -> String {
+pub(crate) fn digest_files(files: &[PlannedFile]) -> String {
     let mut hasher = Sha256::new();
     for file in files {
         hasher.update((file.path.len() as u64).to_le_bytes());
@@ -87,7 +92,7 @@ pub(crate) fn digest(files: &[PlannedFile]) -> String {
 }
 
 /// sha256 of some bytes; hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
@@ -96,35 +101,35 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// The text of a file of a plan, where it is there and is text.
-pub(crate) fn text<'f>(files: &'f [PlannedFile], path: &str) -> Option<&'f str> {
+pub(crate) fn file_text<'f>(files: &'f [PlannedFile], path: &str) -> Option<&'f str> {
     let file = files.iter().find(|file| file.path == path)?;
     std::str::from_utf8(&file.bytes).ok()
 }
 
-fn refused(file: impl Into<String>, what: impl Into<String>, remedy: &str) -> Refusal {
-    Refusal { file: file.into(), line: None, what: what.into(), remedy: remedy.to_owned() }
+fn violation(file: impl Into<String>, what: impl Into<String>, remedy: &str) -> PolicyViolation {
+    PolicyViolation { file: file.into(), line: None, what: what.into(), remedy: remedy.to_owned() }
 }
 
-struct Reader<'m, M> {
+struct DirectoryReader<'m, M> {
     made: &'m M,
     files: Vec<PlannedFile>,
-    refusals: Vec<Refusal>,
+    refusals: Vec<PolicyViolation>,
     bytes: u64,
     over: bool,
 }
 
-impl<M: Fn(&str) -> bool> Reader<'_, M> {
+impl<M: Fn(&str) -> bool> DirectoryReader<'_, M> {
     fn folder(&mut self, folder: &Dir, prefix: &str, depth: usize) -> io::Result<()> {
         for entry in folder.entries()? {
             let name = entry?.file_name();
             let Some(name) = name.to_str() else {
                 let shown = format!("{prefix}{}", name.to_string_lossy());
-                self.refusals.push(refused(shown, "the name is not UTF-8", "rename it"));
+                self.refusals.push(violation(shown, "the name is not UTF-8", "rename it"));
                 continue;
             };
             let path = format!("{prefix}{name}");
             if name.contains(|c: char| c.is_control() || c == '\\') {
-                self.refusals.push(refused(
+                self.refusals.push(violation(
                     path.escape_debug().to_string(),
                     "the name has a character that a name should not have",
                     "rename it",
@@ -132,7 +137,7 @@ impl<M: Fn(&str) -> bool> Reader<'_, M> {
                 continue;
             }
             if let Some((_, what)) = STEERING.iter().find(|(steering, _)| *steering == name) {
-                self.refusals.push(refused(
+                self.refusals.push(violation(
                     path,
                     format!("{what} is not taken from an extension"),
                     "remove it: extensions are built with the toolchain of the installation",
@@ -179,7 +184,7 @@ impl<M: Fn(&str) -> bool> Reader<'_, M> {
             file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
         }
         if metadata.len() > MOST_BYTES || bytes.len() as u64 > MOST_BYTES {
-            self.refusals.push(refused(
+            self.refusals.push(violation(
                 path,
                 format!(
                     "{} bytes, more than the {MOST_BYTES} that one file may have",
@@ -196,7 +201,7 @@ impl<M: Fn(&str) -> bool> Reader<'_, M> {
     }
 }
 
-fn not_a_file(path: String, is_link: bool) -> Refusal {
+fn not_a_file(path: String, is_link: bool) -> PolicyViolation {
     let kind = if is_link { "a symbolic link" } else { "a special file" };
-    refused(path, format!("it is {kind}, not a regular file"), "replace it with a regular file")
+    violation(path, format!("it is {kind}, not a regular file"), "replace it with a regular file")
 }

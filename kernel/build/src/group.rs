@@ -12,7 +12,7 @@ use crate::error::BuildError;
 
 /// What a program may use up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct ProcessLimits {
     pub(crate) time: Duration,
     /// Bytes of memory of each of its processes.
     pub(crate) memory: u64,
@@ -25,7 +25,7 @@ const STDERR: usize = 16 * 1024;
 
 /// How a program ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessExit {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     /// The end of it.
@@ -33,12 +33,12 @@ pub(crate) struct Ended {
 }
 
 /// Every process of a group; ended when dropped.
-struct Group {
+struct ProcessGroup {
     leader: Option<Pid>,
 }
 
-impl Group {
-    fn end(&self) {
+impl ProcessGroup {
+    fn kill_all(&self) {
         if let Some(leader) = self.leader {
             // There may be none left.
             let _ = kill_process_group(leader, Signal::KILL);
@@ -46,21 +46,21 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.end();
+        self.kill_all();
     }
 }
 
 /// Runs a program to its end. Nothing of it is left afterwards, also when the future is dropped.
 ///
 /// # Errors
-/// [`BuildError::Start`]; [`BuildError::TooLong`] with `what` and `hint`.
-pub(crate) async fn run(
+/// [`BuildError::Start`]; [`BuildError::TimedOut`] with `what` and `hint`.
+pub(crate) async fn run_limited(
     mut command: Command,
-    limits: Limits,
+    limits: ProcessLimits,
     (what, hint): (&'static str, &'static str),
-) -> Result<Ended, BuildError> {
+) -> Result<ProcessExit, BuildError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     let started = |source| BuildError::Start { program: program.clone(), source };
     let mut child = command
@@ -72,11 +72,11 @@ pub(crate) async fn run(
         .spawn()
         .map_err(started)?;
     let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let group = Group { leader };
+    let group = ProcessGroup { leader };
     limit_memory(leader, limits.memory).map_err(|error| started(error.into()))?;
     match tokio::time::timeout(limits.time, finish(&mut child, &group, limits.stdout)).await {
         Ok(ended) => ended.map_err(started),
-        Err(_) => Err(BuildError::TooLong { what, limit: limits.time, hint }),
+        Err(_) => Err(BuildError::TimedOut { what, limit: limits.time, hint }),
     }
 }
 
@@ -98,20 +98,28 @@ fn limit_memory(_: Option<Pid>, _: u64) -> rustix::io::Result<()> {
     Ok(())
 }
 
-async fn finish(child: &mut Child, group: &Group, most: usize) -> std::io::Result<Ended> {
+async fn finish(
+    child: &mut Child,
+    group: &ProcessGroup,
+    most: usize,
+) -> std::io::Result<ProcessExit> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let ended = async {
         let status = child.wait().await;
         // What it has left behind holds the pipes: a killed cargo its compilers.
-        group.end();
+        group.kill_all();
         status
     };
-    let (stdout, stderr, status) = tokio::try_join!(beginning(stdout, most), end(stderr), ended)?;
-    Ok(Ended { status, stdout, stderr })
+    let (stdout, stderr, status) =
+        tokio::try_join!(read_prefix(stdout, most), read_suffix(stderr), ended)?;
+    Ok(ProcessExit { status, stdout, stderr })
 }
 
 /// Reads to the end and keeps the beginning.
-async fn beginning(from: Option<impl AsyncRead + Unpin>, most: usize) -> std::io::Result<Vec<u8>> {
+async fn read_prefix(
+    from: Option<impl AsyncRead + Unpin>,
+    most: usize,
+) -> std::io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     each_piece(from, |piece| {
         let room = most.saturating_sub(kept.len());
@@ -122,7 +130,7 @@ async fn beginning(from: Option<impl AsyncRead + Unpin>, most: usize) -> std::io
 }
 
 /// Reads to the end and keeps that.
-async fn end(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+async fn read_suffix(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
     let mut kept = Vec::new();
     each_piece(from, |piece| {
         kept.extend_from_slice(piece);
@@ -148,7 +156,7 @@ async fn each_piece(
     }
 }
 
-impl Ended {
+impl ProcessExit {
     /// The signal that ended it, if one did.
     pub(crate) fn signal(&self) -> Option<i32> {
         self.status.signal()
@@ -159,7 +167,8 @@ impl Ended {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { time: Duration::from_secs(100), memory: 1 << 30, stdout: 100 };
+    const LIMITS: ProcessLimits =
+        ProcessLimits { time: Duration::from_secs(100), memory: 1 << 30, stdout: 100 };
 
     fn sh(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -169,17 +178,18 @@ mod tests {
 
     #[tokio::test]
     async fn output_is_kept_within_limits_and_a_signal_is_told() {
-        let ended = run(sh("printf '%0500d' 7; echo last >&2; kill -9 $$"), LIMITS, ("it", ""));
+        let ended =
+            run_limited(sh("printf '%0500d' 7; echo last >&2; kill -9 $$"), LIMITS, ("it", ""));
         let ended = ended.await.unwrap();
         assert_eq!(ended.stdout, [b'0'; 100]);
         assert_eq!((ended.stderr.as_str(), ended.signal()), ("last\n", Some(9)));
-        let missing = run(Command::new("/no/such/program"), LIMITS, ("it", "")).await;
+        let missing = run_limited(Command::new("/no/such/program"), LIMITS, ("it", "")).await;
         assert!(matches!(missing, Err(BuildError::Start { .. })), "{missing:?}");
     }
 
     #[tokio::test]
     async fn what_a_program_leaves_behind_is_not_waited_for() {
-        let ended = run(sh("sleep 1000 & echo said; kill -9 $$"), LIMITS, ("it", "")).await;
+        let ended = run_limited(sh("sleep 1000 & echo said; kill -9 $$"), LIMITS, ("it", "")).await;
         let ended = ended.unwrap();
         assert_eq!((&*ended.stdout, ended.signal()), (&b"said\n"[..], Some(9)));
     }
@@ -197,9 +207,9 @@ mod tests {
             let pipe = pipe.clone();
             move || std::fs::read(pipe)
         });
-        let limits = Limits { time: Duration::from_millis(300), ..LIMITS };
-        let ended = run(sh(&script), limits, ("the build", "make it smaller")).await;
-        let Err(BuildError::TooLong { what: "the build", hint: "make it smaller", .. }) = ended
+        let limits = ProcessLimits { time: Duration::from_millis(300), ..LIMITS };
+        let ended = run_limited(sh(&script), limits, ("the build", "make it smaller")).await;
+        let Err(BuildError::TimedOut { what: "the build", hint: "make it smaller", .. }) = ended
         else {
             panic!("{ended:?}");
         };
@@ -210,10 +220,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn memory_is_limited_for_every_process() {
-        let limits = Limits { memory: 256 << 20, ..LIMITS };
+        let limits = ProcessLimits { memory: 256 << 20, ..LIMITS };
         // The first process runs already when it is limited; what it starts is limited from birth.
         let script = "until [ \"$(ulimit -v)\" = 262144 ]; do :; done; sh -c 'ulimit -v'";
-        let ended = run(sh(script), limits, ("it", "")).await.unwrap();
+        let ended = run_limited(sh(script), limits, ("it", "")).await.unwrap();
         assert_eq!(String::from_utf8_lossy(&ended.stdout), "262144\n");
     }
 }

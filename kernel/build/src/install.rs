@@ -14,14 +14,14 @@ use skillhost_kernel::{ApprovalRecord, Approvals, Approver, PlannedFile, read_tr
 
 use crate::builder::installed_files;
 use crate::error::BuildError;
-use crate::files::{sha256, text};
-use crate::pin::pinned;
-use crate::place::{Place, library_name};
+use crate::files::{file_text, sha256_hex};
+use crate::pin::set_pin;
+use crate::place::{BuildPaths, library_name};
 use steps::{FORWARD, Step, UNDO, is_executable, perform, read, remove, write, write_json};
 
 /// An installation under way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Intent {
+struct InstallIntent {
     /// The library's file name; `None` for a process extension, whose code is its files.
     library: Option<String>,
     /// Of the library, or of the files; hexadecimal.
@@ -31,7 +31,7 @@ struct Intent {
     /// The manifest as it is to be.
     manifest: String,
     /// The library in place, which is kept.
-    before: Option<Kept>,
+    before: Option<PreviousBuild>,
     /// The approval that belongs to it. Without one the extension waits for a person.
     #[serde(default)]
     record: Option<ApprovalRecord>,
@@ -48,13 +48,13 @@ struct Intent {
 
 /// A build that can be taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct PreviousBuild {
     pub(crate) library: String,
     pub(crate) sha256: String,
 }
 
 /// What is installed.
-pub(crate) struct New<'n> {
+pub(crate) struct NewBuild<'n> {
     /// The library, for the base name in the manifest; `None` for a process extension.
     pub(crate) library: Option<(&'n str, &'n [u8])>,
     pub(crate) sha256: &'n str,
@@ -86,9 +86,13 @@ pub(crate) struct Swapped {
 /// [`BuildError::Changed`] and [`BuildError::Unpinnable`] before anything is touched. Where a step
 /// fails, everything is put back; where that fails too, [`BuildError::Unsettled`] says what the next
 /// start does.
-pub(crate) fn install(place: &Place, manifest: &str, new: &New<'_>) -> Result<(), BuildError> {
-    let intent = intend(place, manifest, new)?;
-    if let Err(error) = decide(place, &intent, new) {
+pub(crate) fn install_build(
+    place: &BuildPaths,
+    manifest: &str,
+    new: &NewBuild<'_>,
+) -> Result<(), BuildError> {
+    let intent = plan_install(place, manifest, new)?;
+    if let Err(error) = write_intent(place, &intent, new) {
         // Nothing was touched, and without an intent nothing will be.
         return Err(match perform(place, &intent, Step::Done) {
             Ok(()) => error,
@@ -112,12 +116,12 @@ const FINISHES: &str = "finishes it";
 const UNDOES: &str = "undoes it";
 
 /// Undoes the steps of a failed installation; returns what is to be reported.
-fn put_back(place: &Place, intent: Intent, error: BuildError) -> BuildError {
-    let undo = Intent { undo: true, ..intent };
+fn put_back(place: &BuildPaths, intent: InstallIntent, error: BuildError) -> BuildError {
+    let undo = InstallIntent { undo: true, ..intent };
     if write_json(&place.intent(), &undo).is_err() {
         // Whichever of the two is there will be done.
         let kept = read(&place.intent()).ok().flatten();
-        let kept = kept.and_then(|bytes| serde_json::from_slice::<Intent>(&bytes).ok());
+        let kept = kept.and_then(|bytes| serde_json::from_slice::<InstallIntent>(&bytes).ok());
         if !kept.is_some_and(|intent| intent.undo) {
             return unsettled(error, FINISHES);
         }
@@ -141,68 +145,71 @@ fn is_there(path: &Path) -> bool {
 /// and everything else is as it was approved last.
 ///
 /// # Errors
-/// As for [`install`]; [`BuildError::NothingBefore`] and [`BuildError::OtherLibrary`].
-pub(crate) fn roll_back(place: &Place, approver: &Approver) -> Result<Swapped, BuildError> {
+/// As for [`install_build`]; [`BuildError::NoPreviousBuild`] and [`BuildError::PreviousBuildMismatch`].
+pub(crate) fn rollback(place: &BuildPaths, approver: &Approver) -> Result<Swapped, BuildError> {
     let path = place.manifest();
     let manifest = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
     let entrypoint = skillhost_manifest::parse_manifest(&manifest)
         .ok()
         .and_then(|manifest| manifest.entrypoint().map(str::to_owned));
     let nothing =
-        |hint: &str| BuildError::NothingBefore { id: place.id.clone(), hint: hint.to_owned() };
+        |hint: &str| BuildError::NoPreviousBuild { id: place.id.clone(), hint: hint.to_owned() };
     let Some(entrypoint) = entrypoint else {
         return Err(nothing(
             "only of libraries the build before is kept; write the files as they were, then build",
         ));
     };
     let (library, facts) = place.previous();
-    let kept: Option<Kept> =
+    let kept: Option<PreviousBuild> =
         fs::read(&facts).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let kept = kept.ok_or_else(|| nothing("it was built once, or by other means"))?;
     let name = library_name(&entrypoint);
     if kept.library != name {
         let (id, was) = (place.id.clone(), kept.library);
-        return Err(BuildError::OtherLibrary { id, was, is: name });
+        return Err(BuildError::PreviousBuildMismatch { id, was, is: name });
     }
     let bytes = fs::read(&library).map_err(BuildError::io(&library))?;
-    if sha256(&bytes) != kept.sha256 {
+    if sha256_hex(&bytes) != kept.sha256 {
         return Err(nothing("what was kept of it is damaged"));
     }
     let approvals = Approvals::load(&place.home)?;
     let known = approvals.approval_of_library(&place.id, &kept.sha256);
     let known = known.ok_or_else(|| nothing("the library before was never approved"))?;
     let record = rolled_back(place, &approvals, known, (&entrypoint, &bytes), approver)?;
-    let from = read(&place.folder().join(&name))?.map(|bytes| sha256(&bytes)).unwrap_or_default();
+    let from =
+        read(&place.source_dir().join(&name))?.map(|bytes| sha256_hex(&bytes)).unwrap_or_default();
     let approved = record.is_some();
-    let new = New { library: Some((&entrypoint, &bytes)), sha256: &kept.sha256, record };
-    install(place, &manifest, &new)?;
+    let new = NewBuild { library: Some((&entrypoint, &bytes)), sha256: &kept.sha256, record };
+    install_build(place, &manifest, &new)?;
     Ok(Swapped { from, to: kept.sha256, approved })
 }
 
 /// The approval of the folder with an earlier library in it: none where the rest of the folder is not
 /// what the approval in force covers.
 fn rolled_back(
-    place: &Place,
+    place: &BuildPaths,
     approvals: &Approvals,
     known: &ApprovalRecord,
     (entrypoint, bytes): (&str, &[u8]),
     approver: &Approver,
 ) -> Result<Option<ApprovalRecord>, BuildError> {
     let Some(current) = approvals.approval(&place.id) else { return Ok(None) };
-    let files = read_tree(&place.folder())?;
-    let Some(manifest) = text(&files, "manifest.yaml") else { return Ok(None) };
+    let files = read_tree(&place.source_dir())?;
+    let Some(manifest) = file_text(&files, "manifest.yaml") else { return Ok(None) };
     let name = library_name(entrypoint);
     let covered = |file: &PlannedFile| {
         let mode = if file.executable { "755" } else { "644" };
         let mut approved = current.files.iter().filter(|approved| approved.path == file.path);
-        approved.any(|approved| approved.sha256 == sha256(&file.bytes) && approved.mode == mode)
+        approved.any(|approved| approved.sha256 == sha256_hex(&file.bytes) && approved.mode == mode)
     };
     // The pin belongs to the library; the rest of the manifest has to be what was approved.
     let as_approved = current
         .library_sha256
         .as_ref()
-        .and_then(|sha256| pinned(manifest, sha256).ok())
-        .is_some_and(|text| current.file_sha256("manifest.yaml") == Some(&sha256(text.as_bytes())));
+        .and_then(|sha256| set_pin(manifest, sha256).ok())
+        .is_some_and(|text| {
+            current.file_sha256("manifest.yaml") == Some(&sha256_hex(text.as_bytes()))
+        });
     let others = files.iter().filter(|file| file.path != name && file.path != "manifest.yaml");
     let (others, all_covered) =
         others.fold((0, true), |(number, all), file| (number + 1, all && covered(file)));
@@ -211,7 +218,7 @@ fn rolled_back(
     if !as_approved || !all_covered || others != expected {
         return Ok(None);
     }
-    let text = pinned(manifest, &sha256(bytes))?;
+    let text = set_pin(manifest, &sha256_hex(bytes))?;
     let parsed = skillhost_manifest::parse_manifest(&text).map_err(|_| BuildError::Unpinnable)?;
     let files = installed_files(&files, text, Some((entrypoint, bytes)));
     Ok(Some(ApprovalRecord::approve(&parsed, &files, known.tools.clone(), approver)))
@@ -222,13 +229,13 @@ fn rolled_back(
 ///
 /// # Errors
 /// [`BuildError::Io`]; the intent stays, and the next start tries again.
-pub(crate) fn recover(place: &Place) -> Result<Option<Recovered>, BuildError> {
+pub(crate) fn recover_install(place: &BuildPaths) -> Result<Option<Recovered>, BuildError> {
     let path = place.intent();
     let Some(bytes) = read(&path)? else {
         // Written, and not decided on.
         return place.leftovers().iter().try_for_each(|path| remove(path)).map(|()| None);
     };
-    let intent: Intent = match serde_json::from_slice(&bytes) {
+    let intent: InstallIntent = match serde_json::from_slice(&bytes) {
         Ok(intent) => intent,
         // It is written whole or not at all, so this is none of ours.
         Err(error) => return Err(BuildError::io(&path)(error.into())),
@@ -243,8 +250,12 @@ pub(crate) fn recover(place: &Place) -> Result<Option<Recovered>, BuildError> {
 }
 
 /// Says what is to be done, after every check.
-fn intend(place: &Place, manifest: &str, new: &New<'_>) -> Result<Intent, BuildError> {
-    let folder = place.folder();
+fn plan_install(
+    place: &BuildPaths,
+    manifest: &str,
+    new: &NewBuild<'_>,
+) -> Result<InstallIntent, BuildError> {
+    let folder = place.source_dir();
     let metadata = fs::symlink_metadata(&folder).map_err(BuildError::io(&folder))?;
     let text = read(&place.manifest())?;
     if !metadata.is_dir() || text.as_deref() != Some(manifest.as_bytes()) {
@@ -252,7 +263,7 @@ fn intend(place: &Place, manifest: &str, new: &New<'_>) -> Result<Intent, BuildE
     }
     let library = new.library.map(|(entrypoint, _)| library_name(entrypoint));
     let before = match &library {
-        Some(name) => read(&folder.join(name))?.map(|bytes| sha256(&bytes)),
+        Some(name) => read(&folder.join(name))?.map(|bytes| sha256_hex(&bytes)),
         None => None,
     };
     let executable = (
@@ -262,12 +273,12 @@ fn intend(place: &Place, manifest: &str, new: &New<'_>) -> Result<Intent, BuildE
     let before = before
         .filter(|before| before != new.sha256)
         .zip(library.clone())
-        .map(|(sha256, library)| Kept { library, sha256 });
-    Ok(Intent {
+        .map(|(sha256, library)| PreviousBuild { library, sha256 });
+    Ok(InstallIntent {
         library,
         sha256: new.sha256.to_owned(),
         manifest_before: manifest.to_owned(),
-        manifest: pinned(manifest, new.sha256)?,
+        manifest: set_pin(manifest, new.sha256)?,
         before,
         record: new.record.clone(),
         record_before: Approvals::load(&place.home)?.latest(&place.id).cloned(),
@@ -278,12 +289,16 @@ fn intend(place: &Place, manifest: &str, new: &New<'_>) -> Result<Intent, BuildE
 
 /// Writes down what is to be done, the new library and what is replaced first. After this it will be
 /// done.
-fn decide(place: &Place, intent: &Intent, new: &New<'_>) -> Result<(), BuildError> {
+fn write_intent(
+    place: &BuildPaths,
+    intent: &InstallIntent,
+    new: &NewBuild<'_>,
+) -> Result<(), BuildError> {
     place.make()?;
     if let Some((_, bytes)) = new.library {
         write(&place.staged(), bytes)?;
     }
-    let library = intent.library.as_ref().map(|name| place.folder().join(name));
+    let library = intent.library.as_ref().map(|name| place.source_dir().join(name));
     let (kept, facts) = place.previous();
     let [replaced, kept_before, facts_before] = place.replaced();
     for (from, to) in [(library, replaced), (Some(kept), kept_before), (Some(facts), facts_before)]

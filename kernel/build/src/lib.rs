@@ -22,6 +22,6 @@ mod policy;
 mod trial;
 
 pub use approve::ApprovalPlan;
-pub use builder::Builder;
-pub use error::{BuildError, Refusal};
+pub use builder::CargoExtensionBuilder;
+pub use error::{BuildError, PolicyViolation};
 pub use trial::TrialReport;

@@ -14,46 +14,46 @@ const LINE: usize = 200;
 
 /// What cargo said.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct CargoOutput {
     /// Errors and warnings about the crate itself, and errors about others.
-    messages: Vec<Message>,
+    messages: Vec<CompilerMessage>,
     /// The library that was made.
     pub(crate) library: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct CargoLine {
     reason: String,
     manifest_path: Option<PathBuf>,
-    message: Option<Message>,
-    target: Option<Target>,
+    message: Option<CompilerMessage>,
+    target: Option<CargoTarget>,
     #[serde(default)]
     filenames: Vec<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct CargoTarget {
     kind: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Message {
+struct CompilerMessage {
     message: String,
     level: String,
-    code: Option<Code>,
+    code: Option<CompilerErrorCode>,
     #[serde(default)]
-    spans: Vec<Span>,
+    spans: Vec<CompilerSpan>,
     #[serde(default)]
-    children: Vec<Message>,
+    children: Vec<CompilerMessage>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Code {
+struct CompilerErrorCode {
     code: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Span {
+struct CompilerSpan {
     file_name: String,
     line_start: usize,
     column_start: usize,
@@ -61,23 +61,23 @@ struct Span {
     label: Option<String>,
     suggested_replacement: Option<String>,
     #[serde(default)]
-    text: Vec<Text>,
+    text: Vec<CompilerSpanText>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Text {
+struct CompilerSpanText {
     text: String,
     highlight_start: usize,
     highlight_end: usize,
 }
 
-impl Said {
+impl CargoOutput {
     /// Reads cargo's standard output; `manifest` is that of the crate.
     pub(crate) fn read(stdout: &[u8], manifest: &Path) -> Self {
         let mut said = Self::default();
         for line in stdout.split(|byte| *byte == b'\n') {
             // Whatever is not one of its messages comes from a build script, which may print.
-            let Ok(line) = serde_json::from_slice::<Line>(line) else { continue };
+            let Ok(line) = serde_json::from_slice::<CargoLine>(line) else { continue };
             let own = line.manifest_path.as_deref() == Some(manifest);
             match (line.reason.as_str(), line.message) {
                 ("compiler-message", Some(message)) => {
@@ -89,7 +89,8 @@ impl Said {
                     }
                 }
                 ("compiler-artifact", _) if own => {
-                    let cdylib = |target: Target| target.kind.iter().any(|kind| kind == "cdylib");
+                    let cdylib =
+                        |target: CargoTarget| target.kind.iter().any(|kind| kind == "cdylib");
                     if line.target.is_some_and(cdylib) {
                         let suffix = std::env::consts::DLL_SUFFIX;
                         let is_library = |path: &PathBuf| path.to_string_lossy().ends_with(suffix);
@@ -106,7 +107,7 @@ impl Said {
 
     /// Whether there is an error.
     pub(crate) fn has_errors(&self) -> bool {
-        self.messages.iter().any(Message::is_error)
+        self.messages.iter().any(CompilerMessage::is_error)
     }
 
     /// The messages, errors first, with what they point at; what was left out is counted.
@@ -118,7 +119,7 @@ impl Said {
             if text.len() + one.len() > BYTES && told > 0 {
                 break;
             }
-            text.push_str(&cut(&one, BYTES));
+            text.push_str(&truncate(&one, BYTES));
             told += 1;
         }
         if told < self.messages.len() {
@@ -129,7 +130,7 @@ impl Said {
     }
 }
 
-impl Message {
+impl CompilerMessage {
     fn is_error(&self) -> bool {
         self.level.starts_with("error")
     }
@@ -137,7 +138,7 @@ impl Message {
     fn text(&self) -> String {
         let mut text = String::new();
         let place = self.spans.iter().find(|span| span.is_primary);
-        if let Some(Span { file_name, line_start, column_start, .. }) = place {
+        if let Some(CompilerSpan { file_name, line_start, column_start, .. }) = place {
             let _ = write!(text, "{file_name}:{line_start}:{column_start}: ");
         }
         let code = self.code.as_ref().map(|code| format!("[{}]", code.code)).unwrap_or_default();
@@ -147,7 +148,7 @@ impl Message {
         }
         for other in self.spans.iter().filter(|span| !span.is_primary) {
             if let Some(label) = &other.label {
-                let Span { file_name, line_start, .. } = other;
+                let CompilerSpan { file_name, line_start, .. } = other;
                 let _ = writeln!(text, "  {file_name}:{line_start}: {label}");
             }
         }
@@ -168,11 +169,11 @@ impl Message {
     }
 }
 
-impl Span {
+impl CompilerSpan {
     /// The first line that it points at, with what is meant marked below.
     fn point(&self, text: &mut String) {
         let Some(line) = self.text.first() else { return };
-        let shown = cut(&line.text.replace('\t', " "), LINE);
+        let shown = truncate(&line.text.replace('\t', " "), LINE);
         let number = self.line_start.to_string();
         let _ = writeln!(text, "  {number} | {shown}");
         let start = line.highlight_start.saturating_sub(1);
@@ -191,7 +192,7 @@ impl Span {
 }
 
 /// The beginning of a text, with a mark where it is shortened.
-pub(crate) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn truncate(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
@@ -233,9 +234,12 @@ mod tests {
         })
     }
 
-    fn read(lines: &[serde_json::Value]) -> Said {
+    fn read(lines: &[serde_json::Value]) -> CargoOutput {
         let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
-        Said::read(format!("not JSON\n{}\n", lines.join("\n")).as_bytes(), Path::new(MANIFEST))
+        CargoOutput::read(
+            format!("not JSON\n{}\n", lines.join("\n")).as_bytes(),
+            Path::new(MANIFEST),
+        )
     }
 
     #[test]

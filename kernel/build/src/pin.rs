@@ -9,7 +9,7 @@ use crate::error::BuildError;
 ///
 /// # Errors
 /// [`BuildError::Unpinnable`] where the result would say anything else than before.
-pub(crate) fn pinned(text: &str, sha256: &str) -> Result<String, BuildError> {
+pub(crate) fn set_pin(text: &str, sha256: &str) -> Result<String, BuildError> {
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let field = |line: &str, name: &str| line.starts_with(&format!("{name}:"));
     let has_pin = text.lines().any(|line| field(line, "sha256"));
@@ -19,7 +19,7 @@ pub(crate) fn pinned(text: &str, sha256: &str) -> Result<String, BuildError> {
     if let Some((before, after)) = text.split_once('{').filter(|_| is_flow && !has_pin) {
         // One mapping in braces, as JSON is written.
         let pin = format!("{before}{{{line_end}sha256: {sha256}{line_end},{after}");
-        return checked(text, pin, sha256);
+        return verify_pin(text, pin, sha256);
     }
     for line in text.split_inclusive('\n') {
         if has_pin && field(line, "sha256") && !done {
@@ -34,11 +34,11 @@ pub(crate) fn pinned(text: &str, sha256: &str) -> Result<String, BuildError> {
         }
         written.push_str(line);
     }
-    checked(text, written, sha256)
+    verify_pin(text, written, sha256)
 }
 
 /// The text as it was written, if it says what the one before said, and the pin.
-fn checked(text: &str, written: String, sha256: &str) -> Result<String, BuildError> {
+fn verify_pin(text: &str, written: String, sha256: &str) -> Result<String, BuildError> {
     let (Ok(before), Ok(mut after)) =
         (skillhost_manifest::parse_manifest(text), skillhost_manifest::parse_manifest(&written))
     else {
@@ -116,7 +116,7 @@ mod tests {
                 format!("id: a\nname: A\nsha256: {new}\nentrypoint: a\n"),
             ),
         ] {
-            assert_eq!(pinned(&before, &new).unwrap(), after);
+            assert_eq!(set_pin(&before, &new).unwrap(), after);
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
             // A line of a block, not a field.
             "name: A\nid: a\n'entrypoint': a\ndescription: |\n entrypoint: x\n".to_owned(),
         ] {
-            let refused = pinned(&text, &sha(NEW));
+            let refused = set_pin(&text, &sha(NEW));
             assert!(matches!(refused, Err(BuildError::Unpinnable)), "{text}: {refused:?}");
         }
     }

@@ -14,12 +14,12 @@ use crate::error::BuildError;
 
 /// The folders of one extension's builds.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct BuildPaths {
     pub(crate) home: Home,
     pub(crate) id: String,
 }
 
-impl Place {
+impl BuildPaths {
     pub(crate) fn new(home: &Home, id: &str) -> Self {
         Self { home: home.clone(), id: id.to_owned() }
     }
@@ -31,47 +31,47 @@ impl Place {
     }
 
     /// The folder that the extension's author writes to.
-    pub(crate) fn folder(&self) -> PathBuf {
+    pub(crate) fn source_dir(&self) -> PathBuf {
         self.home.extensions_dir().join(&self.id)
     }
 
     pub(crate) fn manifest(&self) -> PathBuf {
-        self.folder().join("manifest.yaml")
+        self.source_dir().join("manifest.yaml")
     }
 
-    pub(crate) fn own(&self) -> PathBuf {
+    pub(crate) fn private_dir(&self) -> PathBuf {
         all(&self.home).join(&self.id)
     }
 
     /// The copy that a plan is built from.
     pub(crate) fn sources(&self, digest: &str) -> PathBuf {
-        self.own().join(format!("src-{}", &digest[..16]))
+        self.private_dir().join(format!("src-{}", &digest[..16]))
     }
 
     /// The home of a trial.
     pub(crate) fn trial(&self) -> PathBuf {
-        self.own().join("trial")
+        self.private_dir().join("trial")
     }
 
     /// What is to be installed.
     pub(crate) fn staged(&self) -> PathBuf {
-        self.own().join("staged")
+        self.private_dir().join("staged")
     }
 
     /// What an installation under way is to do.
     pub(crate) fn intent(&self) -> PathBuf {
-        self.own().join("install.json")
+        self.private_dir().join("install.json")
     }
 
     /// The library before the present one, and what is known of it.
     pub(crate) fn previous(&self) -> (PathBuf, PathBuf) {
-        (self.own().join("previous"), self.own().join("previous.json"))
+        (self.private_dir().join("previous"), self.private_dir().join("previous.json"))
     }
 
     /// What an installation under way replaces: library, library before it, what is known of that.
     pub(crate) fn replaced(&self) -> [PathBuf; 3] {
         ["replaced", "replaced-previous", "replaced-previous.json"]
-            .map(|name| self.own().join(name))
+            .map(|name| self.private_dir().join(name))
     }
 
     /// What is of no use without an installation under way.
@@ -81,7 +81,7 @@ impl Place {
 
     /// Makes the private folder.
     pub(crate) fn make(&self) -> Result<(), BuildError> {
-        private_folder(&self.own())
+        private_folder(&self.private_dir())
     }
 }
 
@@ -92,14 +92,14 @@ pub(crate) fn built_ids(home: &Home) -> Vec<String> {
 }
 
 /// Held while something is built for a home.
-pub(crate) struct Alone {
+pub(crate) struct BuildLock {
     _file: File,
 }
 
-impl Alone {
+impl BuildLock {
     /// # Errors
     /// [`BuildError::Busy`] while another process builds for the home.
-    pub(crate) fn in_home(home: &Home) -> Result<Self, BuildError> {
+    pub(crate) fn acquire(home: &Home) -> Result<Self, BuildError> {
         private_folder(&all(home))?;
         let path = all(home).join(".lock");
         let failed = BuildError::io(&path);

@@ -1,8 +1,8 @@
 //! What a crate may say about its own build: its `Cargo.toml`, and how its sources name files.
 //!
 //! A build may run no code but the toolchain's and that of crates an operator has allowed. So a
-//! `Cargo.toml` is not passed on but read: what is allowed becomes a [`Recipe`], and cargo is given
-//! the text that [`Recipe::manifest`] writes.
+//! `Cargo.toml` is not passed on but read: what is allowed becomes a [`CrateRecipe`], and cargo is given
+//! the text that [`CrateRecipe::manifest`] writes.
 
 mod cargo_toml;
 mod sources;
@@ -12,12 +12,12 @@ use std::path::Path;
 use serde_json::json;
 use skillhost_kernel::PlannedFile;
 
-use crate::error::{BuildError, Refusal};
+use crate::error::{BuildError, PolicyViolation};
 use crate::files;
 
 /// A crate that may be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Recipe {
+pub(crate) struct CrateRecipe {
     /// The package's name.
     pub(crate) name: String,
     pub(crate) version: String,
@@ -25,14 +25,14 @@ pub(crate) struct Recipe {
     /// The library's name.
     pub(crate) library: String,
     /// Crates of the allow-list.
-    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) dependencies: Vec<AllowedDependency>,
     /// Keys of `[profile.release]` and their values, as TOML.
     pub(crate) profile: Vec<(String, String)>,
 }
 
 /// One crate of the allow-list, as the extension wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Dependency {
+pub(crate) struct AllowedDependency {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) features: Vec<String>,
@@ -42,17 +42,17 @@ pub(crate) struct Dependency {
 /// Reads a crate's files.
 ///
 /// # Errors
-/// [`BuildError::Refused`] with everything that may not be there.
-pub(crate) fn check(
+/// [`BuildError::PolicyViolations`] with everything that may not be there.
+pub(crate) fn check_crate(
     files: &[PlannedFile],
     entrypoint: &str,
     allow: &[String],
-) -> Result<Recipe, BuildError> {
+) -> Result<CrateRecipe, BuildError> {
     let mut refusals = Vec::new();
-    let recipe = match files::text(files, "Cargo.toml") {
-        Some(text) => cargo_toml::read(text, entrypoint, allow, &mut refusals),
+    let recipe = match files::file_text(files, "Cargo.toml") {
+        Some(text) => cargo_toml::read_cargo_toml(text, entrypoint, allow, &mut refusals),
         None => {
-            refusals.push(Refusal {
+            refusals.push(PolicyViolation {
                 file: "Cargo.toml".into(),
                 line: None,
                 what: "is not there, or is not text".into(),
@@ -61,14 +61,14 @@ pub(crate) fn check(
             None
         }
     };
-    sources::check(files, &mut refusals);
+    sources::check_sources(files, &mut refusals);
     match recipe {
         Some(recipe) if refusals.is_empty() => Ok(recipe),
-        _ => Err(BuildError::Refused(refusals)),
+        _ => Err(BuildError::PolicyViolations(refusals)),
     }
 }
 
-impl Recipe {
+impl CrateRecipe {
     /// The `Cargo.toml` that is built from. Nothing is found out by cargo itself: no build script,
     /// no program, no workspace around it.
     pub(crate) fn manifest(&self, sdk: &Path) -> String {

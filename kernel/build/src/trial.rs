@@ -8,9 +8,9 @@ use skillhost_kernel::{ProbeError, ProbeReport};
 use tokio::process::Command;
 
 use crate::error::BuildError;
-use crate::group::{self, Ended, Limits};
-use crate::messages::cut;
-use crate::place::{Place, private_folder, remove_folder};
+use crate::group::{self, ProcessExit, ProcessLimits};
+use crate::messages::truncate;
+use crate::place::{BuildPaths, private_folder, remove_folder};
 
 /// A trial may take this long, beside what a process may take to start. The kernel's own limits,
 /// which say more, come first.
@@ -46,9 +46,9 @@ pub(crate) struct ProcessTrial {
 /// # Errors
 /// [`BuildError::Rejected`] with the phase, [`BuildError::Trial`] where the process did not come so
 /// far as to say anything.
-pub(crate) async fn attempt(
+pub(crate) async fn run_trial(
     program: &Path,
-    place: &Place,
+    place: &BuildPaths,
     manifest: &Path,
     process: Option<&ProcessTrial>,
     memory: u64,
@@ -59,7 +59,7 @@ pub(crate) async fn attempt(
     let tried = run(program, &home, manifest, process, memory).await;
     // What it left behind there is of no use to anybody.
     let removed = remove_folder(&home);
-    let probed = verdict(&tried?)?;
+    let probed = parse_report(&tried?)?;
     removed?;
     Ok(probed)
 }
@@ -70,7 +70,7 @@ async fn run(
     manifest: &Path,
     process: Option<&ProcessTrial>,
     memory: u64,
-) -> Result<Ended, BuildError> {
+) -> Result<ProcessExit, BuildError> {
     let mut command = Command::new(program);
     command
         .arg("--home")
@@ -90,9 +90,9 @@ async fn run(
     command
         .envs(["PATH", "LANG"].into_iter().filter_map(|n| Some((n, std::env::var_os(n)?))))
         .env("HOME", home);
-    let limits = Limits { time, memory, stdout: REPORT };
+    let limits = ProcessLimits { time, memory, stdout: REPORT };
     let hint = "it may not wait or loop while it is loaded; long work belongs into the service";
-    group::run(command, limits, ("loading it", hint)).await
+    group::run_limited(command, limits, ("loading it", hint)).await
 }
 
 /// Whether the system's loader obeys a variable: no secret changes what the trial's own program is.
@@ -101,8 +101,8 @@ fn is_loaders(name: &str) -> bool {
 }
 
 /// What a trial says about the extension.
-fn verdict(ended: &Ended) -> Result<ProbeReport, BuildError> {
-    let printed = || cut(ended.stderr.trim(), PRINTED).trim().to_owned();
+fn parse_report(ended: &ProcessExit) -> Result<ProbeReport, BuildError> {
+    let printed = || truncate(ended.stderr.trim(), PRINTED).trim().to_owned();
     if let Some(signal) = ended.signal() {
         let what = match signal {
             6 => "it ends its process with abort".to_owned(),
@@ -122,7 +122,7 @@ fn verdict(ended: &Ended) -> Result<ProbeReport, BuildError> {
         Err(_) if !stdout.trim().is_empty() => Err(BuildError::Trial {
             what: "it prints to standard output, which belongs to the program; log with tracing"
                 .to_owned(),
-            printed: cut(stdout.trim(), PRINTED).trim().to_owned(),
+            printed: truncate(stdout.trim(), PRINTED).trim().to_owned(),
         }),
         Err(_) => Err(BuildError::Trial {
             what: match ended.status.code() {
@@ -148,20 +148,20 @@ mod tests {
 
     use skillhost_kernel::LoadPhase;
 
-    fn ended(status: i32, stdout: &str) -> Ended {
+    fn ended(status: i32, stdout: &str) -> ProcessExit {
         let status = ExitStatus::from_raw(status);
-        Ended { status, stdout: stdout.into(), stderr: "last words\n".to_owned() }
+        ProcessExit { status, stdout: stdout.into(), stderr: "last words\n".to_owned() }
     }
 
     fn refused(status: i32, stdout: &str) -> String {
-        let error = verdict(&ended(status, stdout)).unwrap_err();
+        let error = parse_report(&ended(status, stdout)).unwrap_err();
         format!("{error} / {}", error.hint())
     }
 
     #[test]
     fn only_a_report_and_nothing_else_counts() {
         let loaded = r#"{"loaded":{"version":"1.0.0","tools":[]}}"#;
-        assert_eq!(verdict(&ended(0, loaded)).unwrap().version, "1.0.0");
+        assert_eq!(parse_report(&ended(0, loaded)).unwrap().version, "1.0.0");
         let rejected = serde_json::to_string(&TrialReport::Rejected(ProbeError {
             phase: LoadPhase::New,
             reason: "panicked: no".into(),

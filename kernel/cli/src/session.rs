@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use skillhost_build::Builder;
+use skillhost_build::CargoExtensionBuilder;
 use skillhost_kernel::control::{self, ControlRequest, ControlResponse, RequestError, socket_path};
 use skillhost_kernel::supervision::SupervisorLock;
 use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
 };
 use skillhost_models::{Models, keys_of, keys_of_environment};
-use skillhost_process::Processes;
+use skillhost_process::ProcessSupervisor;
 
 use crate::cli::Global;
 use crate::commands::{SupervisorLink, is_supervised};
@@ -131,10 +131,11 @@ impl Session {
         if let Some(supervisor) = supervisor {
             supervisor.alive();
         }
-        let processes = Arc::new(Processes::default());
+        let processes = Arc::new(ProcessSupervisor::default());
         let build = settings.build.clone();
         let options = BootOptions::new(home, settings);
-        let builder = Builder::new(&options.home, build, options.installation.as_ref());
+        let builder =
+            CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
         let builder = Arc::new(builder);
         let options =
             BootOptions { settings_file, models, processes, supervised, builder, ..options };

@@ -26,7 +26,7 @@ const KEPT_LENGTH: usize = 300;
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// A process and everything it has started. Killed when dropped.
-pub(crate) struct Child {
+pub(crate) struct ChildProcess {
     child: tokio::process::Child,
     /// The group has the number of its first process.
     group: Option<Pid>,
@@ -34,7 +34,7 @@ pub(crate) struct Child {
     reader: JoinHandle<()>,
 }
 
-impl Child {
+impl ChildProcess {
     /// Starts a process in a group of its own, with nothing but the environment that it is given.
     pub(crate) fn spawn(start: &ProcessSpec) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut child = Command::new(&start.program)
@@ -65,13 +65,13 @@ impl Child {
     }
 
     /// Waits until the process has ended. May be given up and called again.
-    pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
     }
 
     /// Says how the process ended, if it does so soon, and what it said last.
-    pub(crate) async fn obituary(&mut self, soon: Duration) -> String {
-        let how = match timeout(soon, self.ended()).await {
+    pub(crate) async fn describe_exit(&mut self, soon: Duration) -> String {
+        let how = match timeout(soon, self.wait()).await {
             Ok(Ok(status)) => describe(status),
             Ok(Err(error)) => format!("is lost: {error}"),
             Err(_) => "closed its standard output".to_owned(),
@@ -90,11 +90,11 @@ impl Child {
 
     /// Waits for an end that was asked for by closing the input; what takes longer is told, then
     /// killed. Whatever the process has started ends with it. Takes at most `limit`.
-    pub(crate) async fn end(&mut self, limit: Duration) {
+    pub(crate) async fn shutdown(&mut self, limit: Duration) {
         let part = limit / 4;
-        if timeout(part, self.ended()).await.is_err() {
+        if timeout(part, self.wait()).await.is_err() {
             self.signal(Signal::TERM);
-            if timeout(part, self.ended()).await.is_err() {
+            if timeout(part, self.wait()).await.is_err() {
                 tracing::warn!("a process did not end in time and is killed");
             }
         }
@@ -104,7 +104,7 @@ impl Child {
     /// Kills the process and everything in its group, and waits until it is gone, at most `limit`.
     pub(crate) async fn kill(&mut self, limit: Duration) {
         self.signal(Signal::KILL);
-        let _ = timeout(limit, self.ended()).await;
+        let _ = timeout(limit, self.wait()).await;
         // From here on the number may be somebody else's.
         self.group = None;
     }
@@ -117,7 +117,7 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
         self.reader.abort();
@@ -150,19 +150,19 @@ fn describe(status: ExitStatus) -> String {
 
 /// Writes what a process says on standard error to the log, and keeps the last of it.
 async fn listen(id: String, mut stderr: ChildStderr, said: Arc<Mutex<VecDeque<String>>>) {
-    let mut lines = Cut::default();
+    let mut lines = LineSplitter::default();
     let mut chunk = vec![0; 8 * 1024];
     while let Ok(read @ 1..) = read(&mut stderr, &mut chunk).await {
-        lines.take(&chunk[..read], &mut |line| keep(&id, line, &said));
+        lines.take(&chunk[..read], &mut |line| push_log_line(&id, line, &said));
     }
-    lines.finish(&mut |line| keep(&id, line, &said));
+    lines.finish(&mut |line| push_log_line(&id, line, &said));
 }
 
 async fn read(from: &mut (impl AsyncRead + Unpin), chunk: &mut [u8]) -> io::Result<usize> {
     from.read(chunk).await
 }
 
-fn keep(id: &str, line: &[u8], said: &Mutex<VecDeque<String>>) {
+fn push_log_line(id: &str, line: &[u8], said: &Mutex<VecDeque<String>>) {
     let line = printable(&String::from_utf8_lossy(line), LOGGED);
     if line.is_empty() {
         return;
@@ -177,11 +177,11 @@ fn keep(id: &str, line: &[u8], said: &Mutex<VecDeque<String>>) {
 
 /// Cuts a stream into lines, and each line where it gets too long.
 #[derive(Default)]
-struct Cut {
+struct LineSplitter {
     line: Vec<u8>,
 }
 
-impl Cut {
+impl LineSplitter {
     fn take(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8])) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = part.strip_suffix(b"\n").unwrap_or(part);
@@ -209,7 +209,7 @@ mod tests {
     fn standard_error_is_cut_into_lines_of_limited_length() {
         let mut lines = Vec::new();
         let mut each = |line: &[u8]| lines.push(String::from_utf8_lossy(line).into_owned());
-        let mut cut = Cut::default();
+        let mut cut = LineSplitter::default();
         cut.take(b"on", &mut each);
         cut.take(b"e\ntwo\n\nth", &mut each);
         cut.take(&[b'x'; 2 * LOGGED], &mut each);

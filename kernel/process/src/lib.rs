@@ -2,7 +2,7 @@
 //!
 //! The kernel says what to start (a [`ProcessSpec`] with a folder that it has checked); here it is
 //! started, spoken to through its standard input and output, watched, started again when it crashes,
-//! and ended. [`Processes`] is the whole surface. One concern per file: `wire` turns lines into
+//! and ended. [`ProcessSupervisor`] is the whole surface. One concern per file: `wire` turns lines into
 //! messages and mistrusts them, `skim` reads what is too long for that, `child` is the operating system's side, `running` one process from
 //! its handshake to its end, `supervised` what lives on when that end was unasked for, `tools` the
 //! two shapes that a tool has.
@@ -21,17 +21,17 @@ use async_trait::async_trait;
 use skillhost_kernel::supervision::{RestartBackoff, SupervisorSettings};
 use skillhost_kernel::{CallError, ErrorKind, ProcessExtension, ProcessLauncher, ProcessSpec};
 
-use crate::supervised::Supervised;
+use crate::supervised::SupervisedProcess;
 
 /// Starts process extensions and keeps them running: after a crash one is started again, after five
 /// in five minutes it is given up.
 #[derive(Debug, Clone, Default)]
-pub struct Processes {
+pub struct ProcessSupervisor {
     restarts: SupervisorSettings,
 }
 
-impl Processes {
-    /// As [`Processes::default`], with another wait after the first crash; each further one doubles
+impl ProcessSupervisor {
+    /// As [`ProcessSupervisor::default`], with another wait after the first crash; each further one doubles
     /// it.
     #[must_use]
     pub fn with_delay(delay: Duration) -> Self {
@@ -41,9 +41,9 @@ impl Processes {
 }
 
 #[async_trait]
-impl ProcessLauncher for Processes {
+impl ProcessLauncher for ProcessSupervisor {
     async fn start(&self, start: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError> {
-        Ok(Arc::new(Supervised::start(start, RestartBackoff::new(self.restarts)).await?))
+        Ok(Arc::new(SupervisedProcess::start(start, RestartBackoff::new(self.restarts)).await?))
     }
 }
 

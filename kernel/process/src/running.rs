@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::child::Child;
-use crate::wire::{Line, Wire};
+use crate::child::ChildProcess;
+use crate::wire::{ConnectionStatus, LineTransport};
 use crate::{error, printable, tools};
 
 /// The most tools that one process may have, and the most pages they may come on.
@@ -30,17 +30,17 @@ const SOON: Duration = Duration::from_secs(1);
 const REASON: Duration = Duration::from_secs(3);
 
 /// A process that has answered the handshake.
-pub(crate) struct Running {
-    pub(crate) connection: Arc<Connection>,
-    child: Child,
-    line: Line,
+pub(crate) struct RunningProcess {
+    pub(crate) connection: Arc<ProcessConnection>,
+    child: ChildProcess,
+    line: ConnectionStatus,
     /// Ends with the connection; dropped, it ends it.
-    _service: RunningService<RoleClient, Client>,
+    _service: RunningService<RoleClient, KernelMcpClient>,
     over: watch::Sender<Option<String>>,
 }
 
 /// The way to a running process.
-pub(crate) struct Connection {
+pub(crate) struct ProcessConnection {
     peer: Peer<RoleClient>,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) version: String,
@@ -48,54 +48,55 @@ pub(crate) struct Connection {
     over: watch::Receiver<Option<String>>,
     /// It did not answer anything after a call was given up.
     stuck: CancellationToken,
-    flights: Mutex<Flights>,
+    flights: Mutex<InFlightCalls>,
     grace: Duration,
 }
 
 /// The calls that the process works on, in the order in which they were made.
 #[derive(Default)]
-struct Flights {
+struct InFlightCalls {
     next: u64,
     open: BTreeSet<u64>,
 }
 
 /// One call that the process works on; dropped before its answer it is given up.
-struct Flight {
+struct InFlightCall {
     number: u64,
-    connection: Arc<Connection>,
+    connection: Arc<ProcessConnection>,
     answered: bool,
 }
 
-impl Running {
+impl RunningProcess {
     /// Starts a process, greets it and asks for its tools.
     ///
     /// # Errors
     /// What went wrong, with what the process said last; nothing of it runs any more then.
     pub(crate) async fn start(start: &ProcessSpec) -> Result<Self, CallError> {
-        let (mut child, stdin, stdout) = Child::spawn(start).map_err(|e| CallError {
+        let (mut child, stdin, stdout) = ChildProcess::spawn(start).map_err(|e| CallError {
             kind: ErrorKind::Io,
             message: format!("{}: {e}", start.program.display()),
             hint: "check that it is a program, and that what it needs is installed".to_owned(),
         })?;
-        let line = Line::default();
-        let client = Client { id: start.id.to_string() };
-        let wire = Wire::new(stdout, stdin, line.clone());
+        let line = ConnectionStatus::default();
+        let client = KernelMcpClient { id: start.id.to_string() };
+        let wire = LineTransport::new(stdout, stdin, line.clone());
         let greeting = async {
-            let service = client.serve(wire).await.map_err(|e| Unmet::Greeting(Box::new(e)))?;
+            let service =
+                client.serve(wire).await.map_err(|e| HandshakeError::Greeting(Box::new(e)))?;
             let tools = list_tools(service.peer()).await?;
-            Ok::<_, Unmet>((service, tools))
+            Ok::<_, HandshakeError>((service, tools))
         };
         let (service, tools) = match timeout(start.handshake, greeting).await {
             Ok(Ok(greeted)) => greeted,
             Ok(Err(unmet)) => {
-                let failed = unmet.explain(&line, &mut child).await;
+                let failed = unmet.into_call_error(&line, &mut child).await;
                 child.kill(SOON).await;
                 return Err(failed);
             }
             Err(_) => {
                 let limit = start.handshake.as_millis();
                 child.kill(SOON).await;
-                let end = child.obituary(Duration::ZERO).await;
+                let end = child.describe_exit(Duration::ZERO).await;
                 let said = end.split_once('\n').map(|(_, said)| format!("\n{said}"));
                 return Err(CallError {
                     kind: ErrorKind::Timeout,
@@ -112,7 +113,7 @@ impl Running {
         let named = peer.peer_info().and_then(|info| info.server_info.clone());
         let version = named.map(|named| printable(&named.version, 64)).unwrap_or_default();
         let (sender, over) = watch::channel(None);
-        let connection = Connection {
+        let connection = ProcessConnection {
             peer,
             tools,
             version,
@@ -127,10 +128,10 @@ impl Running {
 
     /// Waits until the process is over, whyever, and makes sure that it is. Its calls then fail with
     /// what is returned.
-    pub(crate) async fn over(&mut self) -> String {
+    pub(crate) async fn wait_until_exited(&mut self) -> String {
         tokio::select! {
             // Its last words and its fault say more when they are waited for below.
-            _ = self.child.ended() => {}
+            _ = self.child.wait() => {}
             () = self.line.over.cancelled() => {}
             () = self.connection.stuck.cancelled() => {}
         }
@@ -140,9 +141,9 @@ impl Running {
         } else {
             // Lines that came before the end are still to be read.
             let _ = timeout(SOON, self.line.over.cancelled()).await;
-            match self.line.fault() {
+            match self.line.protocol_error() {
                 Some(fault) => fault.to_owned(),
-                None => self.child.obituary(SOON).await,
+                None => self.child.describe_exit(SOON).await,
             }
         };
         self.child.kill(SOON).await;
@@ -151,14 +152,14 @@ impl Running {
     }
 
     /// Ends the process in order, within a limit.
-    pub(crate) async fn end(mut self, limit: Duration) {
+    pub(crate) async fn shutdown(mut self, limit: Duration) {
         self.over.send_replace(Some("was stopped".to_owned()));
         self.line.end.cancel();
-        self.child.end(limit).await;
+        self.child.shutdown(limit).await;
     }
 }
 
-impl Connection {
+impl ProcessConnection {
     /// Calls a tool.
     ///
     /// # Errors
@@ -168,17 +169,17 @@ impl Connection {
         name: &str,
         arguments: JsonObject,
     ) -> Result<ToolOutput, CallError> {
-        let mut flight = Flight::begin(self);
+        let mut flight = InFlightCall::register(self);
         let request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         // Dropped, this tells the process that the call is given up.
         let answer = self.peer.call_tool_once(request).await;
         flight.answered = true;
         match answer {
-            Ok(CallToolResponse::Complete(result)) => tools::output(result),
+            Ok(CallToolResponse::Complete(result)) => tools::to_tool_output(result),
             Ok(_) => Err(error(ErrorKind::Protocol, "it asks for what this kernel does not give")),
-            Err(ServiceError::McpError(refused)) => Err(tools::refusal(&refused)),
+            Err(ServiceError::McpError(refused)) => Err(tools::to_call_error(&refused)),
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
-                Err(self.ended().await)
+                Err(self.exit_error().await)
             }
             Err(other) => Err(error(ErrorKind::Protocol, other.to_string())),
         }
@@ -195,7 +196,7 @@ impl Connection {
         }
         match self.ping().await {
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
-                Err(self.ended().await)
+                Err(self.exit_error().await)
             }
             // That it cannot be pinged is an answer.
             _ => Ok(()),
@@ -208,7 +209,7 @@ impl Connection {
     }
 
     /// The error of a call whose process ended.
-    async fn ended(&self) -> CallError {
+    async fn exit_error(&self) -> CallError {
         let mut over = self.over.clone();
         let why = timeout(REASON, over.wait_for(Option::is_some)).await;
         let why = why.ok().and_then(Result::ok).and_then(|why| why.clone());
@@ -237,13 +238,13 @@ impl Connection {
         }
     }
 
-    fn flights(&self) -> std::sync::MutexGuard<'_, Flights> {
+    fn flights(&self) -> std::sync::MutexGuard<'_, InFlightCalls> {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Flight {
-    fn begin(connection: &Arc<Connection>) -> Self {
+impl InFlightCall {
+    fn register(connection: &Arc<ProcessConnection>) -> Self {
         let mut flights = connection.flights();
         let number = flights.next;
         flights.next += 1;
@@ -253,7 +254,7 @@ impl Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlightCall {
     fn drop(&mut self) {
         self.connection.flights().open.remove(&self.number);
         if let (false, Ok(runtime)) = (self.answered, tokio::runtime::Handle::try_current()) {
@@ -263,29 +264,29 @@ impl Drop for Flight {
 }
 
 /// What became of a handshake.
-enum Unmet {
+enum HandshakeError {
     Greeting(Box<ClientInitializeError>),
     Listing(ServiceError),
     Tools(CallError),
 }
 
-impl Unmet {
+impl HandshakeError {
     /// The best explanation there is: what it wrote, how it ended, what it answered.
-    async fn explain(self, line: &Line, child: &mut Child) -> CallError {
+    async fn into_call_error(self, line: &ConnectionStatus, child: &mut ChildProcess) -> CallError {
         let hint = "nothing but messages of the protocol goes to standard output, one a line; \
                     everything else belongs on standard error";
-        if let Some(fault) = line.fault() {
+        if let Some(fault) = line.protocol_error() {
             let (message, hint) = (fault.to_owned(), hint.to_owned());
             return CallError { kind: ErrorKind::Protocol, message, hint };
         }
         match self {
             Self::Listing(ServiceError::McpError(refused)) => CallError {
                 message: format!("refuses `tools/list`: {}", printable(&refused.message, 300)),
-                ..tools::refusal(&refused)
+                ..tools::to_call_error(&refused)
             },
             Self::Tools(error) => error,
             _ if line.over.is_cancelled() => {
-                let end = child.obituary(SOON).await;
+                let end = child.describe_exit(SOON).await;
                 let (how, said) =
                     end.split_once('\n').map_or((&*end, ""), |(how, said)| (how, said));
                 let message = format!("{how} before it answered the handshake\n{said}");
@@ -294,7 +295,7 @@ impl Unmet {
             Self::Greeting(unmet) => match *unmet {
                 ClientInitializeError::JsonRpcError(refused) => CallError {
                     message: format!("refuses `initialize`: {}", printable(&refused.message, 300)),
-                    ..tools::refusal(&refused)
+                    ..tools::to_call_error(&refused)
                 },
                 other => error(ErrorKind::Protocol, printable(&other.to_string(), 300)),
             },
@@ -303,14 +304,14 @@ impl Unmet {
     }
 }
 
-async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolSpec>, Unmet> {
+async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolSpec>, HandshakeError> {
     let mut specs = Vec::new();
     let mut cursor = None;
     for _ in 0..MOST_PAGES {
         let request = PaginatedRequestParams::default().with_cursor(cursor.take());
-        let page = peer.list_tools(Some(request)).await.map_err(Unmet::Listing)?;
+        let page = peer.list_tools(Some(request)).await.map_err(HandshakeError::Listing)?;
         for tool in page.tools {
-            specs.push(tools::spec(tool).map_err(Unmet::Tools)?);
+            specs.push(tools::to_tool_spec(tool).map_err(HandshakeError::Tools)?);
         }
         cursor = page.next_cursor;
         if cursor.is_none() || specs.len() > MOST_TOOLS {
@@ -321,17 +322,17 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolSpec>, Unmet> {
         let many = format!(
             "has more than {MOST_TOOLS} tools, or lists them on more than {MOST_PAGES} pages"
         );
-        return Err(Unmet::Tools(error(ErrorKind::TooLarge, many)));
+        return Err(HandshakeError::Tools(error(ErrorKind::TooLarge, many)));
     }
     Ok(specs)
 }
 
 /// The kernel as a client of the process: it offers nothing that the process could call.
-struct Client {
+struct KernelMcpClient {
     id: String,
 }
 
-impl ClientHandler for Client {
+impl ClientHandler for KernelMcpClient {
     fn get_info(&self) -> ClientConfig {
         let kernel = Implementation::new("skillhost", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), kernel)

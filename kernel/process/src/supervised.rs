@@ -12,15 +12,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::error;
-use crate::running::{Connection, Running};
+use crate::running::{ProcessConnection, RunningProcess};
 
 /// A process extension: one process after the other.
-pub(crate) struct Supervised {
+pub(crate) struct SupervisedProcess {
     id: String,
     /// What the first process said: the kernel's tables were made from it.
     tools: Vec<ToolSpec>,
     version: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ProcessState>>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
     /// Who drops the extension without ending it ends it.
@@ -29,8 +29,8 @@ pub(crate) struct Supervised {
 
 /// Whether there is a process, and if not why.
 #[derive(Clone)]
-enum State {
-    Up(Arc<Connection>),
+enum ProcessState {
+    Up(Arc<ProcessConnection>),
     /// It ended and is started again after a while.
     Down {
         why: String,
@@ -44,7 +44,7 @@ enum State {
     Stopped,
 }
 
-impl Supervised {
+impl SupervisedProcess {
     /// Starts the first process.
     ///
     /// # Errors
@@ -53,13 +53,14 @@ impl Supervised {
         start: ProcessSpec,
         backoff: RestartBackoff,
     ) -> Result<Self, CallError> {
-        let running = Running::start(&start).await?;
+        let running = RunningProcess::start(&start).await?;
         let connection = Arc::clone(&running.connection);
-        let state = Arc::new(Mutex::new(State::Up(Arc::clone(&connection))));
+        let state = Arc::new(Mutex::new(ProcessState::Up(Arc::clone(&connection))));
         let stop = CancellationToken::new();
         let id = start.id.to_string();
-        let keeper = Keeper { start, state: Arc::clone(&state), stop: stop.clone(), backoff };
-        let task = tokio::spawn(keeper.keep(running));
+        let keeper =
+            SupervisionLoop { start, state: Arc::clone(&state), stop: stop.clone(), backoff };
+        let task = tokio::spawn(keeper.run(running));
         Ok(Self {
             id,
             tools: connection.tools.clone(),
@@ -71,30 +72,30 @@ impl Supervised {
         })
     }
 
-    fn connection(&self) -> Result<Arc<Connection>, CallError> {
+    fn connection(&self) -> Result<Arc<ProcessConnection>, CallError> {
         let id = &self.id;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (message, hint) = match state {
-            State::Up(connection) => return Ok(connection),
-            State::Down { why, wait } => (
+            ProcessState::Up(connection) => return Ok(connection),
+            ProcessState::Down { why, wait } => (
                 format!("the process of `{id}` {why}"),
                 format!("it is started again {} ms after that; try later", wait.as_millis()),
             ),
-            State::GivenUp { why, crashes } => (
+            ProcessState::GivenUp { why, crashes } => (
                 format!(
                     "the process of `{id}` crashed {crashes} times in a short while and is not \
                      started again; the last time it {why}"
                 ),
                 format!("correct it, then: skillhost ext build {id} and skillhost ext reload {id}"),
             ),
-            State::Stopped => (format!("`{id}` has ended"), String::new()),
+            ProcessState::Stopped => (format!("`{id}` has ended"), String::new()),
         };
         Err(CallError { kind: ErrorKind::Unavailable, message, hint })
     }
 }
 
 #[async_trait]
-impl ProcessExtension for Supervised {
+impl ProcessExtension for SupervisedProcess {
     fn version(&self) -> String {
         self.version.clone()
     }
@@ -129,61 +130,61 @@ impl ProcessExtension for Supervised {
 }
 
 /// Keeps a process running until it is told to stop, or it crashes too often.
-struct Keeper {
+struct SupervisionLoop {
     start: ProcessSpec,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ProcessState>>,
     stop: CancellationToken,
     backoff: RestartBackoff,
 }
 
-impl Keeper {
-    async fn keep(mut self, mut running: Running) {
+impl SupervisionLoop {
+    async fn run(mut self, mut running: RunningProcess) {
         let began = Instant::now();
         loop {
             let over = tokio::select! {
-                why = running.over() => Some(why),
+                why = running.wait_until_exited() => Some(why),
                 () = self.stop.cancelled() => None,
             };
             let Some(why) = over else {
-                self.set(State::Stopped);
-                running.end(self.start.stop).await;
+                self.set(ProcessState::Stopped);
+                running.shutdown(self.start.stop).await;
                 return;
             };
             drop(running);
-            running = match self.again(why, began).await {
+            running = match self.restart(why, began).await {
                 Some(next) => next,
                 None => return,
             };
             tracing::info!(id = %self.start.id, "its process runs again");
-            self.set(State::Up(Arc::clone(&running.connection)));
+            self.set(ProcessState::Up(Arc::clone(&running.connection)));
         }
     }
 
     /// Starts the next process, as often as the rules allow; nothing when that is over.
-    async fn again(&mut self, mut why: String, began: Instant) -> Option<Running> {
+    async fn restart(&mut self, mut why: String, began: Instant) -> Option<RunningProcess> {
         let stop = self.stop.clone();
         loop {
             let id = &self.start.id;
             match self.backoff.record_exit(ExitCause::Crashed, began.elapsed()) {
                 RestartDecision::Stop(crashes) => {
                     tracing::error!(%id, why, crashes, "its process crashed too often; given up");
-                    self.set(State::GivenUp { why, crashes });
+                    self.set(ProcessState::GivenUp { why, crashes });
                     stop.cancelled().await;
-                    self.set(State::Stopped);
+                    self.set(ProcessState::Stopped);
                     return None;
                 }
                 RestartDecision::Restart(wait) => {
                     tracing::warn!(%id, why, ?wait, "its process is over and is started again");
-                    self.set(State::Down { why, wait });
+                    self.set(ProcessState::Down { why, wait });
                     let next = async {
                         tokio::time::sleep(wait).await;
-                        Running::start(&self.start).await
+                        RunningProcess::start(&self.start).await
                     };
                     // Dropped in the middle of its start, a process is killed.
                     let next = tokio::select! {
                         next = next => next,
                         () = stop.cancelled() => {
-                            self.set(State::Stopped);
+                            self.set(ProcessState::Stopped);
                             return None;
                         }
                     };
@@ -196,7 +197,7 @@ impl Keeper {
         }
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: ProcessState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }

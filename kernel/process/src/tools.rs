@@ -16,7 +16,7 @@ const NEEDS_APPROVAL: &str = "skillhost/needs_approval";
 ///
 /// # Errors
 /// Where the tool says something about itself that has no meaning.
-pub(crate) fn spec(tool: Tool) -> Result<ToolSpec, CallError> {
+pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
     let hints = tool.annotations.unwrap_or_default();
     let read_only = hints.read_only_hint.unwrap_or(false);
     let needs_approval = match tool.meta.as_ref().and_then(|meta| meta.get(NEEDS_APPROVAL)) {
@@ -49,7 +49,7 @@ pub(crate) fn spec(tool: Tool) -> Result<ToolSpec, CallError> {
 ///
 /// # Errors
 /// Where the structured part cannot be passed on.
-pub(crate) fn output(result: CallToolResult) -> Result<ToolOutput, CallError> {
+pub(crate) fn to_tool_output(result: CallToolResult) -> Result<ToolOutput, CallError> {
     let structured = match result.structured_content.as_ref().map(serde_json::value::to_raw_value) {
         Some(Ok(value)) => Some(value),
         Some(Err(e)) => return Err(error(ErrorKind::Protocol, format!("its result: {e}"))),
@@ -83,7 +83,7 @@ fn text(part: ContentBlock) -> String {
 }
 
 /// Takes an error of the protocol over.
-pub(crate) fn refusal(refused: &ErrorData) -> CallError {
+pub(crate) fn to_call_error(refused: &ErrorData) -> CallError {
     let kind = match refused.code {
         ErrorCode::INVALID_PARAMS => ErrorKind::InvalidArgument,
         ErrorCode::METHOD_NOT_FOUND => ErrorKind::NotFound,
@@ -108,7 +108,7 @@ mod tests {
         let mut tool = json!({"name": "t", "inputSchema": {"type": "object"}});
         let more = more.as_object().cloned().unwrap_or_default();
         tool.as_object_mut().unwrap().extend(more);
-        spec(serde_json::from_value(tool).unwrap())
+        to_tool_spec(serde_json::from_value(tool).unwrap())
     }
 
     #[test]
@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_result_is_text_and_names_what_is_none() {
-        let result = |value| output(serde_json::from_value::<CallToolResult>(value).unwrap());
+        let result =
+            |value| to_tool_output(serde_json::from_value::<CallToolResult>(value).unwrap());
         let mixed = result(json!({"content": [
             {"type": "text", "text": "one"},
             {"type": "image", "data": "eA==", "mimeType": "image/png"},

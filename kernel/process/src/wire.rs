@@ -33,7 +33,7 @@ const QUEUE: usize = 64;
 
 /// Whether a connection is over, and what was wrong if something was.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionStatus {
     /// Nothing more is read: the process closed its output, or wrote what it must not.
     pub(crate) over: CancellationToken,
     /// The process's standard input is to be closed.
@@ -41,17 +41,17 @@ pub(crate) struct Line {
     fault: Arc<OnceLock<String>>,
 }
 
-impl Line {
+impl ConnectionStatus {
     /// What the process wrote that it must not.
-    pub(crate) fn fault(&self) -> Option<&str> {
+    pub(crate) fn protocol_error(&self) -> Option<&str> {
         self.fault.get().map(String::as_str)
     }
 }
 
 /// The transport of one connection.
-pub(crate) struct Wire<R> {
+pub(crate) struct LineTransport<R> {
     read: BufReader<R>,
-    line: Line,
+    line: ConnectionStatus,
     /// What was read of the line so far; a read that is given up goes on here.
     buffer: Vec<u8>,
     /// The line is longer than that: what is known of it, and its bytes.
@@ -63,12 +63,12 @@ pub(crate) struct Wire<R> {
 /// Nothing can be written any more.
 #[derive(Debug, thiserror::Error)]
 #[error("its standard input is closed")]
-pub(crate) struct Closed;
+pub(crate) struct ClosedInputError;
 
-impl<R: AsyncRead + Send + Unpin> Wire<R> {
+impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     /// Connects the two ends. The task that writes holds the only handle to the input: it is closed
-    /// when [`Line::end`] says so, or the connection is dropped.
-    pub(crate) fn new<W>(read: R, mut write: W, line: Line) -> Self
+    /// when [`ConnectionStatus::end`] says so, or the connection is dropped.
+    pub(crate) fn new<W>(read: R, mut write: W, line: ConnectionStatus) -> Self
     where
         W: AsyncWrite + Send + Unpin + 'static,
     {
@@ -212,19 +212,19 @@ fn is_unknown_notification(line: &[u8]) -> bool {
         && !message.contains_key("id")
 }
 
-impl<R: AsyncRead + Send + Unpin> Transport<RoleClient> for Wire<R> {
-    type Error = Closed;
+impl<R: AsyncRead + Send + Unpin> Transport<RoleClient> for LineTransport<R> {
+    type Error = ClosedInputError;
 
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
-    ) -> impl Future<Output = Result<(), Closed>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), ClosedInputError>> + Send + 'static {
         let sender = self.sender.clone();
         async move {
             // A message is made of JSON values, so it can always be written.
-            let mut line = serde_json::to_vec(&message).map_err(|_| Closed)?;
+            let mut line = serde_json::to_vec(&message).map_err(|_| ClosedInputError)?;
             line.push(b'\n');
-            sender.send(line).await.map_err(|_| Closed)
+            sender.send(line).await.map_err(|_| ClosedInputError)
         }
     }
 
@@ -244,7 +244,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleClient> for Wire<R> {
         None
     }
 
-    async fn close(&mut self) -> Result<(), Closed> {
+    async fn close(&mut self) -> Result<(), ClosedInputError> {
         self.line.end.cancel();
         Ok(())
     }
@@ -256,14 +256,14 @@ mod tests {
 
     /// How many messages a process's output has, and what ends it.
     async fn read(output: &[u8]) -> (usize, Option<String>) {
-        let line = Line::default();
-        let mut wire = Wire::new(output, tokio::io::sink(), line.clone());
+        let line = ConnectionStatus::default();
+        let mut wire = LineTransport::new(output, tokio::io::sink(), line.clone());
         let mut messages = 0;
         while wire.receive().await.is_some() {
             messages += 1;
         }
         assert!(line.over.is_cancelled());
-        (messages, line.fault().map(str::to_owned))
+        (messages, line.protocol_error().map(str::to_owned))
     }
 
     const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
@@ -311,7 +311,8 @@ mod tests {
         let news = format!(r#"{{"jsonrpc":"2.0","method":"notifications/m","params":"{text}"}}"#);
         let answer = format!(r#"{{"result":{{"a":"{text}"}},"jsonrpc":"2.0","id":9}}"#);
         let output = format!("{news}\n{answer}\n{ANSWER}\n");
-        let mut wire = Wire::new(output.as_bytes(), tokio::io::sink(), Line::default());
+        let mut wire =
+            LineTransport::new(output.as_bytes(), tokio::io::sink(), ConnectionStatus::default());
         let refused = serde_json::to_value(wire.receive().await.unwrap()).unwrap();
         let message =
             format!("its answer has {} bytes, more than the 4194304 that are read", answer.len());
@@ -329,8 +330,8 @@ mod tests {
     async fn closing_gives_the_input_back_though_nobody_reads_it() {
         use tokio::io::AsyncReadExt as _;
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let line = Line::default();
-        let mut wire = Wire::new(tokio::io::empty(), ours, line.clone());
+        let line = ConnectionStatus::default();
+        let mut wire = LineTransport::new(tokio::io::empty(), ours, line.clone());
         let message: TxJsonRpcMessage<RoleClient> =
             serde_json::from_str(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#).unwrap();
         wire.send(message).await.unwrap();

@@ -12,7 +12,7 @@ use skillhost_kernel::{
     ProcessSpec,
 };
 use skillhost_manifest::ExtensionId;
-use skillhost_process::Processes;
+use skillhost_process::ProcessSupervisor;
 
 /// Nothing is meant to come near it, however slow the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ impl Rig {
 }
 
 async fn start(plan: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError> {
-    Processes::with_delay(Duration::from_millis(10)).start(plan).await
+    ProcessSupervisor::with_delay(Duration::from_millis(10)).start(plan).await
 }
 
 async fn call(

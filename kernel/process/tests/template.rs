@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use skillhost_kernel::{ApprovalPolicy, CallContext, ProcessLauncher as _, ProcessSpec};
 use skillhost_manifest::ExtensionId;
-use skillhost_process::Processes;
+use skillhost_process::ProcessSupervisor;
 
 /// The interpreter, or nothing, said aloud: these tests alone need more than Rust.
 fn python() -> Option<PathBuf> {
@@ -125,7 +125,7 @@ async fn the_kernel_starts_it_and_has_its_tool() {
         stop: Duration::from_secs(60),
         memory: 512 * 1024 * 1024,
     };
-    let process = Processes::default().start(start).await.unwrap();
+    let process = ProcessSupervisor::default().start(start).await.unwrap();
     let tools = process.tools().await.unwrap();
     let shown: Vec<_> = tools.iter().map(|tool| (&*tool.name, tool.needs_approval)).collect();
     assert_eq!(shown, [("count_words", ApprovalPolicy::Never)]);

@@ -8,11 +8,11 @@ use std::path::Path;
 use serde::Serialize;
 use skillhost_kernel::{ApprovalSurface, Approvals, Approver, write_atomically};
 
-use super::Intent;
+use super::InstallIntent;
 use crate::error::BuildError;
-use crate::files::sha256;
-use crate::pin::pinned;
-use crate::place::Place;
+use crate::files::sha256_hex;
+use crate::pin::set_pin;
+use crate::place::BuildPaths;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -35,15 +35,19 @@ pub(super) const FORWARD: [Step; 4] = [Step::Keep, Step::Library, Step::Manifest
 pub(super) const UNDO: [Step; 5] =
     [Step::UndoRecord, Step::UndoManifest, Step::UndoLibrary, Step::UndoKeep, Step::Done];
 
-pub(super) fn perform(place: &Place, intent: &Intent, step: Step) -> Result<(), BuildError> {
-    let library = intent.library.as_ref().map(|name| place.folder().join(name));
+pub(super) fn perform(
+    place: &BuildPaths,
+    intent: &InstallIntent,
+    step: Step,
+) -> Result<(), BuildError> {
+    let library = intent.library.as_ref().map(|name| place.source_dir().join(name));
     let [replaced, kept_before, facts_before] = place.replaced();
     match (step, &library) {
         (Step::Keep, Some(library)) => {
             let Some(before) = &intent.before else { return Ok(()) };
             // Once the new one is there, the old one was kept.
             match read(library)? {
-                Some(bytes) if sha256(&bytes) == before.sha256 => {
+                Some(bytes) if sha256_hex(&bytes) == before.sha256 => {
                     let (kept, facts) = place.previous();
                     write(&kept, &bytes)?;
                     write_json(&facts, before)
@@ -52,11 +56,11 @@ pub(super) fn perform(place: &Place, intent: &Intent, step: Step) -> Result<(), 
             }
         }
         (Step::Library, Some(library)) => match read(library)? {
-            Some(bytes) if sha256(&bytes) == intent.sha256 && !is_executable(library) => Ok(()),
+            Some(bytes) if sha256_hex(&bytes) == intent.sha256 && !is_executable(library) => Ok(()),
             _ => {
                 let staged = place.staged();
                 let bytes = fs::read(&staged).map_err(BuildError::io(&staged))?;
-                if sha256(&bytes) != intent.sha256 {
+                if sha256_hex(&bytes) != intent.sha256 {
                     let damaged = io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
                     return Err(BuildError::io(&staged)(damaged));
                 }
@@ -88,7 +92,7 @@ pub(super) fn perform(place: &Place, intent: &Intent, step: Step) -> Result<(), 
             }
         }
         (Step::UndoLibrary, Some(library)) => match read(library)? {
-            Some(bytes) if sha256(&bytes) == intent.sha256 => {
+            Some(bytes) if sha256_hex(&bytes) == intent.sha256 => {
                 restore(&replaced, library, intent.executable_before.0)
             }
             _ => Ok(()),
@@ -102,13 +106,13 @@ pub(super) fn perform(place: &Place, intent: &Intent, step: Step) -> Result<(), 
         (Step::Done, _) => {
             remove(&place.intent())?;
             // Otherwise the installation would be made again after a power cut.
-            flush_folder(&place.own())?;
+            flush_folder(&place.private_dir())?;
             place.leftovers().iter().try_for_each(|path| remove(path))
         }
     }
 }
 
-fn install_manifest(place: &Place, intent: &Intent) -> Result<(), BuildError> {
+fn install_manifest(place: &BuildPaths, intent: &InstallIntent) -> Result<(), BuildError> {
     let path = place.manifest();
     let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
     match text {
@@ -117,7 +121,7 @@ fn install_manifest(place: &Place, intent: &Intent) -> Result<(), BuildError> {
             write(&path, intent.manifest.as_bytes())
         }
         // Somebody wrote to it since the process died; the pin belongs to the library.
-        text => match pinned(&text, &intent.sha256) {
+        text => match set_pin(&text, &intent.sha256) {
             Ok(text) => write(&path, text.as_bytes()),
             // It is no manifest any more; that is reported when it is read.
             Err(_) => Ok(()),
@@ -125,11 +129,11 @@ fn install_manifest(place: &Place, intent: &Intent) -> Result<(), BuildError> {
     }
 }
 
-fn latest(place: &Place) -> Result<Option<skillhost_kernel::ApprovalRecord>, BuildError> {
+fn latest(place: &BuildPaths) -> Result<Option<skillhost_kernel::ApprovalRecord>, BuildError> {
     Ok(Approvals::load(&place.home)?.latest(&place.id).cloned())
 }
 
-fn append(place: &Place, record: &skillhost_kernel::ApprovalRecord) -> Result<(), BuildError> {
+fn append(place: &BuildPaths, record: &skillhost_kernel::ApprovalRecord) -> Result<(), BuildError> {
     effect(|| Ok(Approvals::append(&place.home, record)?))
 }
 

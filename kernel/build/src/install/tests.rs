@@ -8,7 +8,7 @@ const MANIFEST: &str = "id: tea\nname: Tea\nentrypoint: tea\n# the end\n";
 
 struct Scene {
     _folder: tempfile::TempDir,
-    place: Place,
+    place: BuildPaths,
 }
 
 /// A home with the extension `tea` and no build of it.
@@ -16,7 +16,7 @@ fn scene() -> Scene {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("sandbox/extensions/tea")).unwrap();
     let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
-    let place = Place::new(&home, "tea");
+    let place = BuildPaths::new(&home, "tea");
     fs::write(place.manifest(), MANIFEST).unwrap();
     Scene { _folder: folder, place }
 }
@@ -26,8 +26,8 @@ fn operator() -> Approver {
 }
 
 /// What is in place, by the bytes of the library: all of it, or a description of the mess.
-fn in_place(place: &Place) -> String {
-    let library = read(&place.folder().join(library_name("tea"))).unwrap();
+fn in_place(place: &BuildPaths) -> String {
+    let library = read(&place.source_dir().join(library_name("tea"))).unwrap();
     let manifest = fs::read_to_string(place.manifest()).unwrap();
     let parsed = skillhost_manifest::parse_manifest(&manifest).unwrap();
     let pin = parsed.sha256.map(|bytes| bytes.map(|byte| format!("{byte:02x}")).concat());
@@ -36,16 +36,20 @@ fn in_place(place: &Place) -> String {
     assert!(manifest.ends_with("entrypoint: tea\n# the end\n"), "{manifest}");
     let (kept, facts) = place.previous();
     let kept = read(&kept).unwrap();
-    let facts: Option<Kept> = read(&facts).unwrap().map(|b| serde_json::from_slice(&b).unwrap());
+    let facts: Option<PreviousBuild> =
+        read(&facts).unwrap().map(|b| serde_json::from_slice(&b).unwrap());
     let Some(library) = library else {
         assert_eq!((pin, approval, kept, facts), (None, None, None, None));
         return "nothing".to_owned();
     };
-    let sha = sha256(&library);
-    let kept_sha = kept.as_deref().map(sha256);
+    let sha = sha256_hex(&library);
+    let kept_sha = kept.as_deref().map(sha256_hex);
     assert_eq!(pin.as_deref(), Some(&*sha), "half installed");
     let approval = approval.expect("it is approved");
-    assert!(approval.covers(&read_tree(&place.folder()).unwrap()), "approved is something else");
+    assert!(
+        approval.covers(&read_tree(&place.source_dir()).unwrap()),
+        "approved is something else"
+    );
     assert_eq!(approval.library_sha256.as_deref(), Some(&*sha));
     assert_eq!(facts.map(|kept| kept.sha256), kept_sha, "half kept");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -53,48 +57,48 @@ fn in_place(place: &Place) -> String {
 }
 
 /// The approval of the folder with a library.
-fn record(place: &Place, bytes: &[u8]) -> ApprovalRecord {
-    let text = pinned(&manifest(place), &sha256(bytes)).unwrap();
+fn record(place: &BuildPaths, bytes: &[u8]) -> ApprovalRecord {
+    let text = set_pin(&manifest(place), &sha256_hex(bytes)).unwrap();
     let parsed = skillhost_manifest::parse_manifest(&text).unwrap();
-    let files = read_tree(&place.folder()).unwrap();
+    let files = read_tree(&place.source_dir()).unwrap();
     let files = installed_files(&files, text, Some(("tea", bytes)));
     ApprovalRecord::approve(&parsed, &files, Some(Vec::new()), &operator())
 }
 
-fn new<'n>(place: &Place, bytes: &'n [u8], sha: &'n str) -> New<'n> {
-    New { library: Some(("tea", bytes)), sha256: sha, record: Some(record(place, bytes)) }
+fn new<'n>(place: &BuildPaths, bytes: &'n [u8], sha: &'n str) -> NewBuild<'n> {
+    NewBuild { library: Some(("tea", bytes)), sha256: sha, record: Some(record(place, bytes)) }
 }
 
-fn manifest(place: &Place) -> String {
+fn manifest(place: &BuildPaths) -> String {
     fs::read_to_string(place.manifest()).unwrap()
 }
 
-fn put(place: &Place, bytes: &str) {
-    let sha = sha256(bytes.as_bytes());
-    install(place, &manifest(place), &new(place, bytes.as_bytes(), &sha)).unwrap();
+fn put(place: &BuildPaths, bytes: &str) {
+    let sha = sha256_hex(bytes.as_bytes());
+    install_build(place, &manifest(place), &new(place, bytes.as_bytes(), &sha)).unwrap();
 }
 
 #[test]
 fn a_build_replaces_the_one_before_and_can_be_taken_back_again_and_again() {
     let Scene { place, _folder } = scene();
     assert_eq!(in_place(&place), "nothing");
-    assert!(matches!(roll_back(&place, &operator()), Err(BuildError::NothingBefore { .. })));
+    assert!(matches!(rollback(&place, &operator()), Err(BuildError::NoPreviousBuild { .. })));
     put(&place, "one");
     assert_eq!(in_place(&place), "one before nothing");
-    assert!(matches!(roll_back(&place, &operator()), Err(BuildError::NothingBefore { .. })));
+    assert!(matches!(rollback(&place, &operator()), Err(BuildError::NoPreviousBuild { .. })));
     put(&place, "two");
     assert_eq!(in_place(&place), "two before one");
     // The same once more is not the one before.
     put(&place, "two");
     assert_eq!(in_place(&place), "two before one");
-    let done = roll_back(&place, &operator()).unwrap();
-    let (from, to) = (sha256(b"two"), sha256(b"one"));
+    let done = rollback(&place, &operator()).unwrap();
+    let (from, to) = (sha256_hex(b"two"), sha256_hex(b"one"));
     assert_eq!(done, Swapped { from, to, approved: true });
     assert_eq!(in_place(&place), "one before two");
-    roll_back(&place, &operator()).unwrap();
+    rollback(&place, &operator()).unwrap();
     assert_eq!(in_place(&place), "two before one");
     let mut left: Vec<_> =
-        fs::read_dir(place.own()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        fs::read_dir(place.private_dir()).unwrap().map(|e| e.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["previous", "previous.json"]);
 }
@@ -111,20 +115,20 @@ fn a_process_that_dies_at_any_step_leaves_the_old_build_or_the_new_one() {
                 if let Some(old) = old {
                     put(&place, old);
                 }
-                let sha = sha256(b"new");
+                let sha = sha256_hex(b"new");
                 let new = new(&place, b"new", &sha);
-                let intent = intend(&place, &manifest(&place), &new).unwrap();
+                let intent = plan_install(&place, &manifest(&place), &new).unwrap();
                 // Everything before the decision.
                 place.make().unwrap();
                 write(&place.staged(), b"new").unwrap();
                 assert_eq!(in_place(&place), untouched);
-                assert_eq!(recover(&place).unwrap(), None, "nothing was decided");
+                assert_eq!(recover_install(&place).unwrap(), None, "nothing was decided");
                 assert_eq!(in_place(&place), untouched);
 
-                decide(&place, &intent, &new).unwrap();
+                write_intent(&place, &intent, &new).unwrap();
                 for died in [died_after, died_again_after] {
                     // What a killed write leaves beside the file.
-                    fs::write(place.folder().join(".libtea.so.7-0.tmp"), "half").unwrap();
+                    fs::write(place.source_dir().join(".libtea.so.7-0.tmp"), "half").unwrap();
                     for step in &steps[..died] {
                         if !matches!(step, Step::Done) || read(&place.intent()).unwrap().is_some() {
                             perform(&place, &intent, *step).unwrap();
@@ -134,9 +138,9 @@ fn a_process_that_dies_at_any_step_leaves_the_old_build_or_the_new_one() {
                         break;
                     }
                 }
-                recover(&place).unwrap();
+                recover_install(&place).unwrap();
                 assert_eq!(in_place(&place), expected, "{died_after}, {died_again_after}");
-                assert_eq!(recover(&place).unwrap(), None, "it is done");
+                assert_eq!(recover_install(&place).unwrap(), None, "it is done");
             }
         }
     }
@@ -155,11 +159,11 @@ fn failed_writes_end_in_one_reported_state() {
             }
             scene
         };
-        let work = |place: &Place| match roll_back_too {
-            true => roll_back(place, &operator()).map(drop),
+        let work = |place: &BuildPaths| match roll_back_too {
+            true => rollback(place, &operator()).map(drop),
             false => {
-                let sha = sha256(b"two");
-                install(place, &manifest(place), &new(place, b"two", &sha))
+                let sha = sha256_hex(b"two");
+                install_build(place, &manifest(place), &new(place, b"two", &sha))
             }
         };
         let (old, changed) = match roll_back_too {
@@ -187,13 +191,13 @@ fn failed_writes_end_in_one_reported_state() {
                     let expected = if done.is_ok() { changed } else { old };
                     assert_eq!(in_place(&place), expected, "{fault:?} {done:?}");
                 }
-                recover(&place).unwrap();
+                recover_install(&place).unwrap();
                 let expected = match (done.is_ok(), what) {
                     (true, _) | (false, Some(FINISHES)) => changed,
                     (false, _) => old,
                 };
                 assert_eq!(in_place(&place), expected, "{fault:?} {done:?}");
-                assert_eq!(recover(&place).unwrap(), None);
+                assert_eq!(recover_install(&place).unwrap(), None);
             }
         }
         assert!(unsettled > 0, "some disks fail for good");
@@ -203,46 +207,46 @@ fn failed_writes_end_in_one_reported_state() {
 #[test]
 fn manifest_edited_after_crash_waits_for_approval() {
     let Scene { place, _folder } = scene();
-    let sha = sha256(b"new");
+    let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
-    let intent = intend(&place, MANIFEST, &new).unwrap();
-    decide(&place, &intent, &new).unwrap();
+    let intent = plan_install(&place, MANIFEST, &new).unwrap();
+    write_intent(&place, &intent, &new).unwrap();
     let edited = MANIFEST.replace("name: Tea", "name: Green tea");
     fs::write(place.manifest(), &edited).unwrap();
-    assert_eq!(recover(&place).unwrap(), Some(Recovered::Finished));
+    assert_eq!(recover_install(&place).unwrap(), Some(Recovered::Finished));
     assert!(manifest(&place).contains("name: Green tea\n"));
     let approvals = Approvals::load(&place.home).unwrap();
     let approval = approvals.approval("tea").unwrap();
-    assert!(!approval.covers(&read_tree(&place.folder()).unwrap()));
+    assert!(!approval.covers(&read_tree(&place.source_dir()).unwrap()));
 }
 
 #[test]
 fn recovery_does_not_revive_a_revoked_approval() {
     let Scene { place, _folder } = scene();
-    let sha = sha256(b"new");
+    let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
-    let intent = intend(&place, MANIFEST, &new).unwrap();
-    decide(&place, &intent, &new).unwrap();
+    let intent = plan_install(&place, MANIFEST, &new).unwrap();
+    write_intent(&place, &intent, &new).unwrap();
     FORWARD.into_iter().try_for_each(|step| perform(&place, &intent, step)).unwrap();
     let revoked = new.record.as_ref().unwrap().revoked(&operator());
     Approvals::append(&place.home, &revoked).unwrap();
-    recover(&place).unwrap();
+    recover_install(&place).unwrap();
     assert_eq!(Approvals::load(&place.home).unwrap().approval("tea"), None);
 }
 
 #[test]
 fn a_step_that_fails_puts_everything_back() {
     let Scene { place, _folder } = scene();
-    let sha = sha256(b"new");
+    let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
     // A folder where the library has to be: it is staged and decided on, and cannot be put there.
-    let library = place.folder().join(library_name("tea"));
+    let library = place.source_dir().join(library_name("tea"));
     fs::create_dir(&library).unwrap();
     fs::write(library.join("in the way"), "").unwrap();
-    let failed = install(&place, MANIFEST, &new);
+    let failed = install_build(&place, MANIFEST, &new);
     assert!(matches!(failed, Err(BuildError::Io { .. })), "{failed:?}");
     assert_eq!(manifest(&place), MANIFEST);
-    assert_eq!(recover(&place).unwrap(), None);
+    assert_eq!(recover_install(&place).unwrap(), None);
     fs::remove_dir_all(&library).unwrap();
     assert_eq!(in_place(&place), "nothing");
 
@@ -252,11 +256,11 @@ fn a_step_that_fails_puts_everything_back() {
     let record = place.home.data_dir("kernel").join("approvals.jsonl");
     let good = fs::read(&record).unwrap();
     fs::write(&record, "{\n").unwrap();
-    let failed = install(&place, &manifest(&place), &new);
+    let failed = install_build(&place, &manifest(&place), &new);
     assert!(matches!(failed, Err(BuildError::Approvals(_))), "{failed:?}");
     fs::write(&record, good).unwrap();
     assert_eq!(in_place(&place), "two before one");
-    assert_eq!(recover(&place).unwrap(), None);
+    assert_eq!(recover_install(&place).unwrap(), None);
 }
 
 #[test]
@@ -268,9 +272,9 @@ fn rollback_approves_nothing_that_changed() {
         let Scene { place, _folder } = scene();
         put(&place, "one");
         put(&place, "two");
-        fs::write(place.folder().join(name), text).unwrap();
-        let done = roll_back(&place, &operator()).unwrap();
-        let files = read_tree(&place.folder()).unwrap();
+        fs::write(place.source_dir().join(name), text).unwrap();
+        let done = rollback(&place, &operator()).unwrap();
+        let files = read_tree(&place.source_dir()).unwrap();
         let approvals = Approvals::load(&place.home).unwrap();
         let covered = approvals.approval("tea").is_some_and(|approval| approval.covers(&files));
         // The planted library is gone; everything else that was approved is still so.
@@ -279,28 +283,28 @@ fn rollback_approves_nothing_that_changed() {
     // A library that nobody approved was kept, and does not come back.
     let Scene { place, _folder } = scene();
     put(&place, "one");
-    fs::write(place.folder().join(library_name("tea")), "planted").unwrap();
+    fs::write(place.source_dir().join(library_name("tea")), "planted").unwrap();
     put(&place, "two");
-    let refused = roll_back(&place, &operator());
-    assert!(matches!(refused, Err(BuildError::NothingBefore { .. })), "{refused:?}");
+    let refused = rollback(&place, &operator());
+    assert!(matches!(refused, Err(BuildError::NoPreviousBuild { .. })), "{refused:?}");
 }
 
 #[test]
 fn what_has_changed_in_between_is_not_installed() {
     let Scene { place, _folder } = scene();
-    let sha = sha256(b"new");
+    let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
     fs::write(place.manifest(), MANIFEST.replace("Tea", "Coffee")).unwrap();
-    let refused = install(&place, MANIFEST, &new);
+    let refused = install_build(&place, MANIFEST, &new);
     assert!(matches!(refused, Err(BuildError::Changed { .. })), "{refused:?}");
-    assert!(!place.own().exists());
+    assert!(!place.private_dir().exists());
 
     put(&place, "one");
     put(&place, "two");
     let renamed = manifest(&place).replace("entrypoint: tea", "entrypoint: coffee");
     fs::write(place.manifest(), renamed).unwrap();
-    let refused = roll_back(&place, &operator());
-    assert!(matches!(refused, Err(BuildError::OtherLibrary { .. })), "{refused:?}");
+    let refused = rollback(&place, &operator());
+    assert!(matches!(refused, Err(BuildError::PreviousBuildMismatch { .. })), "{refused:?}");
 }
 
 #[test]
@@ -311,16 +315,16 @@ fn files_of_a_process_extension_are_pinned_and_recorded() {
         panic!("a process extension's manifest is read");
     }
     fs::write(place.manifest(), text).unwrap();
-    let sha = sha256(b"files");
-    let pinned = pinned(text, &sha).unwrap();
-    let files = installed_files(&read_tree(&place.folder()).unwrap(), pinned, None);
+    let sha = sha256_hex(b"files");
+    let pinned = set_pin(text, &sha).unwrap();
+    let files = installed_files(&read_tree(&place.source_dir()).unwrap(), pinned, None);
     let parsed = skillhost_manifest::parse_manifest(text).unwrap();
     let record = ApprovalRecord::approve(&parsed, &files, Some(Vec::new()), &operator());
-    let new = New { library: None, sha256: &sha, record: Some(record) };
-    install(&place, text, &new).unwrap();
+    let new = NewBuild { library: None, sha256: &sha, record: Some(record) };
+    install_build(&place, text, &new).unwrap();
     let expected = text.replace("entrypoint", &format!("sha256: {sha}\nentrypoint"));
     assert_eq!(manifest(&place), expected);
     let approvals = Approvals::load(&place.home).unwrap();
-    assert!(approvals.approval("tea").unwrap().covers(&read_tree(&place.folder()).unwrap()));
-    assert!(matches!(roll_back(&place, &operator()), Err(BuildError::NothingBefore { .. })));
+    assert!(approvals.approval("tea").unwrap().covers(&read_tree(&place.source_dir()).unwrap()));
+    assert!(matches!(rollback(&place, &operator()), Err(BuildError::NoPreviousBuild { .. })));
 }

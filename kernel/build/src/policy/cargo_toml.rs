@@ -6,8 +6,8 @@ use serde_json::json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Dependency, Recipe};
-use crate::error::Refusal;
+use super::{AllowedDependency, CrateRecipe};
+use crate::error::PolicyViolation;
 
 const FILE: &str = "Cargo.toml";
 const SDK: &str = "skillhost-sdk";
@@ -31,16 +31,16 @@ const EDITIONS: [&str; 2] = ["2021", "2024"];
 /// Longest name of a crate.
 const NAME: usize = 64;
 
-type Value<'v> = Spanned<DeValue<'v>>;
+type SpannedValue<'v> = Spanned<DeValue<'v>>;
 
 /// Reads the text; nothing where it is refused as a whole.
-pub(super) fn read(
+pub(super) fn read_cargo_toml(
     text: &str,
     entrypoint: &str,
     allow: &[String],
-    refusals: &mut Vec<Refusal>,
-) -> Option<Recipe> {
-    let mut reader = Reader { text, allow, refusals };
+    refusals: &mut Vec<PolicyViolation>,
+) -> Option<CrateRecipe> {
+    let mut reader = CargoTomlReader { text, allow, refusals };
     let document = match DeTable::parse(text) {
         Ok(document) => document.into_inner(),
         Err(error) => {
@@ -49,7 +49,7 @@ pub(super) fn read(
             return None;
         }
     };
-    let mut recipe = Recipe {
+    let mut recipe = CrateRecipe {
         name: String::new(),
         version: "0.0.0".to_owned(),
         edition: "2021".to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn read(
             ),
             (other, _) => reader.refuse(
                 place,
-                format!("[{}] is not allowed", shown(other)),
+                format!("[{}] is not allowed", truncate_name(other)),
                 "only [package], [lib], [dependencies] and [profile.release] are",
             ),
         }
@@ -103,8 +103,9 @@ pub(super) fn read(
     if package.is_some_and(|package| !package.contains_key("name")) {
         reader.refuse(0..0, "[package] lacks `name`", "such as skillhost-ext-rss-reader");
     }
-    let has_sdk =
-        |value: &Value<'_>| value.get_ref().as_table().is_some_and(|table| table.contains_key(SDK));
+    let has_sdk = |value: &SpannedValue<'_>| {
+        value.get_ref().as_table().is_some_and(|table| table.contains_key(SDK))
+    };
     if !document.get("dependencies").is_some_and(has_sdk) {
         reader.refuse(
             0..0,
@@ -115,17 +116,17 @@ pub(super) fn read(
     Some(recipe)
 }
 
-struct Reader<'r> {
+struct CargoTomlReader<'r> {
     text: &'r str,
     allow: &'r [String],
-    refusals: &'r mut Vec<Refusal>,
+    refusals: &'r mut Vec<PolicyViolation>,
 }
 
-impl Reader<'_> {
+impl CargoTomlReader<'_> {
     fn refuse(&mut self, place: Range<usize>, what: impl Into<String>, remedy: &str) {
         let before = &self.text.as_bytes()[..place.start.min(self.text.len())];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        self.refusals.push(Refusal {
+        self.refusals.push(PolicyViolation {
             file: FILE.to_owned(),
             line: (place != (0..0)).then(|| u32::try_from(line).unwrap_or(u32::MAX)),
             what: what.into(),
@@ -133,7 +134,7 @@ impl Reader<'_> {
         });
     }
 
-    fn package(&mut self, table: &DeTable<'_>, recipe: &mut Recipe) {
+    fn package(&mut self, table: &DeTable<'_>, recipe: &mut CrateRecipe) {
         for (key, value) in table {
             let (name, place) = (key.get_ref().as_ref(), value.span());
             match (name, value.get_ref().as_str()) {
@@ -169,14 +170,14 @@ impl Reader<'_> {
                 (other, _) if PACKAGE.contains(&other) => {}
                 (other, _) => self.refuse(
                     key.span(),
-                    format!("`{}` is not allowed in [package]", shown(other)),
+                    format!("`{}` is not allowed in [package]", truncate_name(other)),
                     "name, version, edition, publish, description, license and authors are",
                 ),
             }
         }
     }
 
-    fn library(&mut self, lib: Option<&DeValue<'_>>, entrypoint: &str, recipe: &mut Recipe) {
+    fn library(&mut self, lib: Option<&DeValue<'_>>, entrypoint: &str, recipe: &mut CrateRecipe) {
         let Some(DeValue::Table(table)) = lib else { return };
         recipe.library = recipe.name.replace('-', "_");
         let mut place = 0..0;
@@ -213,7 +214,7 @@ impl Reader<'_> {
                 ),
                 (other, _) => self.refuse(
                     key.span(),
-                    format!("`{}` is not allowed in [lib]", shown(other)),
+                    format!("`{}` is not allowed in [lib]", truncate_name(other)),
                     "`name` and `crate-type` are",
                 ),
             }
@@ -237,7 +238,7 @@ impl Reader<'_> {
         }
     }
 
-    fn dependencies(&mut self, table: &DeTable<'_>, recipe: &mut Recipe) {
+    fn dependencies(&mut self, table: &DeTable<'_>, recipe: &mut CrateRecipe) {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             let place = key.span();
@@ -247,8 +248,10 @@ impl Reader<'_> {
             }
             if !self.allow.iter().any(|allowed| allowed == name) || !is_name(name) {
                 let what = match outside(value.get_ref()) {
-                    Some(kind) => format!("`{}` is a {kind} dependency", shown(name)),
-                    None => format!("`{}` is not in the list of allowed crates", shown(name)),
+                    Some(kind) => format!("`{}` is a {kind} dependency", truncate_name(name)),
+                    None => {
+                        format!("`{}` is not in the list of allowed crates", truncate_name(name))
+                    }
                 };
                 let remedy = match self.allow {
                     [] => "use skillhost-sdk and the standard library; an operator may allow more \
@@ -270,7 +273,7 @@ impl Reader<'_> {
     }
 
     /// Wherever it says that the SDK lies, the build takes that of the installation.
-    fn sdk(&mut self, value: &Value<'_>) {
+    fn sdk(&mut self, value: &SpannedValue<'_>) {
         let allowed = |key: &str| ["path", "version"].contains(&key);
         match value.get_ref() {
             DeValue::String(_) => {}
@@ -283,8 +286,8 @@ impl Reader<'_> {
         }
     }
 
-    fn dependency(&mut self, name: &str, value: &Value<'_>) -> Option<Dependency> {
-        let mut dependency = Dependency {
+    fn dependency(&mut self, name: &str, value: &SpannedValue<'_>) -> Option<AllowedDependency> {
+        let mut dependency = AllowedDependency {
             name: name.to_owned(),
             version: String::new(),
             features: Vec::new(),
@@ -310,7 +313,10 @@ impl Reader<'_> {
                             fine = false;
                             self.refuse(
                                 key.span(),
-                                format!("`{}` is not allowed in a dependency", shown(other)),
+                                format!(
+                                    "`{}` is not allowed in a dependency",
+                                    truncate_name(other)
+                                ),
                                 "version, features and default-features are; allowed crates come \
                                  from crates.io",
                             );
@@ -327,7 +333,7 @@ impl Reader<'_> {
         fine.then_some(dependency)
     }
 
-    fn profiles(&mut self, table: &DeTable<'_>, recipe: &mut Recipe) {
+    fn profiles(&mut self, table: &DeTable<'_>, recipe: &mut CrateRecipe) {
         for (key, value) in table {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("release", DeValue::Table(table)) => recipe.profile = self.profile(table),
@@ -335,7 +341,7 @@ impl Reader<'_> {
                 ("dev", DeValue::Table(table)) => drop(self.profile(table)),
                 (other, _) => self.refuse(
                     key.span(),
-                    format!("[profile.{}] is not allowed", shown(other)),
+                    format!("[profile.{}] is not allowed", truncate_name(other)),
                     "[profile.release] is",
                 ),
             }
@@ -364,7 +370,7 @@ impl Reader<'_> {
                 }
                 (other, _) => self.refuse(
                     key.span(),
-                    format!("`{}` is not allowed in a profile", shown(other)),
+                    format!("`{}` is not allowed in a profile", truncate_name(other)),
                     "only what decides how its own code is compiled is",
                 ),
             }
@@ -404,6 +410,6 @@ fn is_requirement(text: &str) -> bool {
 }
 
 /// The beginning of a name, so that no file makes messages long.
-fn shown(name: &str) -> String {
+fn truncate_name(name: &str) -> String {
     name.chars().take(NAME).flat_map(char::escape_debug).collect()
 }

@@ -5,14 +5,19 @@
 
 use skillhost_kernel::PlannedFile;
 
-use crate::error::Refusal;
+use crate::error::PolicyViolation;
 
 /// Macros that put files into the code.
 const INCLUDING: [&str; 3] = ["include", "include_str", "include_bytes"];
 
-pub(super) fn check(files: &[PlannedFile], refusals: &mut Vec<Refusal>) {
+pub(super) fn check_sources(files: &[PlannedFile], refusals: &mut Vec<PolicyViolation>) {
     let mut refuse = |file: &str, line, what: String, remedy: &str| {
-        refusals.push(Refusal { file: file.to_owned(), line, what, remedy: remedy.to_owned() });
+        refusals.push(PolicyViolation {
+            file: file.to_owned(),
+            line,
+            what,
+            remedy: remedy.to_owned(),
+        });
     };
     if !files.iter().any(|file| file.path == "src/lib.rs") {
         refuse("src/lib.rs", None, "is not there".to_owned(), "write the extension there");

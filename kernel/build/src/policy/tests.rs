@@ -35,9 +35,11 @@ fn file(path: &str, text: &str) -> PlannedFile {
 }
 
 fn refusals(files: &[PlannedFile]) -> Vec<String> {
-    match check(files, "tea", &allow()) {
+    match check_crate(files, "tea", &allow()) {
         Ok(_) => Vec::new(),
-        Err(BuildError::Refused(refusals)) => refusals.iter().map(ToString::to_string).collect(),
+        Err(BuildError::PolicyViolations(refusals)) => {
+            refusals.iter().map(ToString::to_string).collect()
+        }
         Err(other) => panic!("{other}"),
     }
 }
@@ -48,7 +50,7 @@ fn refused_text(cargo_toml: &str) -> Vec<String> {
 
 #[test]
 fn what_is_built_from_says_what_was_allowed_and_no_more() {
-    let recipe = check(&[file("Cargo.toml", FINE), file("src/lib.rs", "")], "tea", &allow());
+    let recipe = check_crate(&[file("Cargo.toml", FINE), file("src/lib.rs", "")], "tea", &allow());
     let text = recipe.unwrap().manifest(Path::new("/opt/a \"quoted\" sdk"));
     assert_eq!(
         text,

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use serde::Serialize;
-use skillhost_build::{ApprovalPlan, Builder};
+use skillhost_build::{ApprovalPlan, CargoExtensionBuilder};
 use skillhost_kernel::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
     discover_manifests, files_digest, find_in_sandbox, read_tree,
@@ -53,7 +53,7 @@ pub(super) fn approve(session: &Session, args: &ExtApproveArgs) -> Outcome {
     let installation = Installation::from_current_exe();
     let found = find_in_sandbox(&home, installation.as_ref(), &settings.allow_shadowing, &args.id)?;
     let id = found.manifest.id.clone();
-    let builder = Builder::new(&home, settings.build, installation.as_ref());
+    let builder = CargoExtensionBuilder::new(&home, settings.build, installation.as_ref());
     let plan = session.block_on(builder.plan_approval(&id))??;
     if args.print {
         return print(session, &plan);

@@ -11,7 +11,7 @@ use skillhost_kernel::{
     ApprovalSurface, BootOptions, BuildOutcome, BuildPreview, RollbackOutcome, Settings,
     probe_extension as load,
 };
-use skillhost_process::Processes;
+use skillhost_process::ProcessSupervisor;
 
 use super::talk::shown_details;
 use crate::cli::ExtBuildArgs;
@@ -114,7 +114,7 @@ fn interruptible<T: DeserializeOwned>(
 /// Loads one extension and says what it is, on one line: what `ext build` starts and reads.
 pub(super) fn probe(session: &Session, manifest: &Path, process_home: Option<&Path>) -> Outcome {
     let home = session.trusted_home()?;
-    let processes = Arc::new(Processes::default());
+    let processes = Arc::new(ProcessSupervisor::default());
     let process_home = process_home.map(Path::to_owned);
     let options =
         BootOptions { processes, process_home, ..BootOptions::new(home, Settings::default()) };

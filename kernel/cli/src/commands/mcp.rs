@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use skillhost_kernel::{BootOptions, Home, Installation, Kernel, Settings, discover_manifests};
 use skillhost_mcp::http::{self, Access, Token};
 use skillhost_mcp::{Backend, KernelBackend, Limits, Refusal, Server, refuse_stdio, serve_stdio};
-use skillhost_process::Processes;
+use skillhost_process::ProcessSupervisor;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -75,7 +75,7 @@ fn refuse(session: &Session, args: &McpArgs, error: CliError) -> Outcome {
 fn serve_home(session: &Session, home: Home, settings: Settings, args: &McpArgs) -> Outcome {
     let clients = settings.mcp.clone();
     let models = Arc::new(session.models(&home, &settings));
-    let processes = Arc::new(Processes::default());
+    let processes = Arc::new(ProcessSupervisor::default());
     let options = BootOptions { models, processes, ..BootOptions::new(home, settings) };
     session.block_on(async {
         // Before anything is announced: from the first line on, a signal ends it in order.
