@@ -13,7 +13,7 @@ use skillhost_kernel::supervision::SupervisorLock;
 use skillhost_kernel::{
     BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
 };
-use skillhost_models::{Models, keys_of, keys_of_environment};
+use skillhost_models::{ModelRegistry, home_keys, keys_of_environment};
 use skillhost_process::ProcessSupervisor;
 
 use crate::cli::Global;
@@ -84,7 +84,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::answer`]; nothing where no kernel runs.
+    /// As [`ServerSession::run_request`]; nothing where no kernel runs.
     pub(crate) fn ask_running<T: DeserializeOwned>(
         &self,
         home: &Home,
@@ -106,15 +106,15 @@ impl Session {
 
     /// The models that the settings of a home name. To be asked, the home has to be trusted: its
     /// settings say where keys are sent. Of one that is not, no `.env` is read.
-    pub(crate) fn models(&self, home: &Home, settings: &Settings) -> Models {
+    pub(crate) fn models(&self, home: &Home, settings: &Settings) -> ModelRegistry {
         let (keys, note) = match home.is_untrusted() {
             true => (keys_of_environment(), None),
-            false => keys_of(home.root()),
+            false => home_keys(home.root()),
         };
         if let Some(note) = note {
             self.output.note(note);
         }
-        Models::new(settings.models.clone(), home.root(), keys)
+        ModelRegistry::new(settings.models.clone(), home.root(), keys)
     }
 
     /// Boots a kernel for a trusted home, lets the work happen, shuts the kernel down.

@@ -207,7 +207,7 @@ impl Kernel {
 
     /// Brings every run to rest before the kernel ends. Conversations stop before their next request
     /// to the model, and go on in the kernel that comes next; after a restart that was asked for
-    /// they have the time of [`Limits::rest`](crate::Limits), else, as all others, that of `drain`.
+    /// they have the time of [`ClientLimits::rest`](crate::ClientLimits), else, as all others, that of `drain`.
     pub async fn drain_runs(&self) {
         self.shared.clockwork.stop_accepting();
         let RestartCoordinator { phase, over, .. } = &self.shared.restarts;

@@ -21,7 +21,7 @@ pub type PromptArguments = BTreeMap<String, String>;
 
 /// Counts the changes of what a backend serves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Change(pub u64);
+pub struct ChangeCounter(pub u64);
 
 /// One client for as long as it is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,5 +133,5 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Tells when tools, skills or files may have changed.
-    fn changes(&self) -> watch::Receiver<Change>;
+    fn changes(&self) -> watch::Receiver<ChangeCounter>;
 }

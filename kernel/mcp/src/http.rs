@@ -35,9 +35,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use token::{Token, TokenError};
+pub use token::{BearerToken, TokenError};
 
-use crate::server::{Server, Session};
+use crate::server::{McpServer, ServerSession};
 use connections::{Connection, ConnectionLimits, Connections, WatchedBody, WatchedStream};
 use guard::{HeadError, HeadGuard};
 use sessions::Sessions;
@@ -60,13 +60,13 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The header that names the method of a message.
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
-type Body = BoxBody<Bytes, Infallible>;
+type HttpBody = BoxBody<Bytes, Infallible>;
 
 /// Who may speak to a server.
 #[derive(Debug, Clone, Default)]
-pub struct Access {
+pub struct AccessPolicy {
     /// What requests have to carry.
-    pub token: Option<Token>,
+    pub token: Option<BearerToken>,
     /// Names under which the server may be addressed beside those of loopback and its address.
     pub hosts: Vec<String>,
     /// Origins of web pages that may speak to it beside those on loopback.
@@ -76,21 +76,21 @@ pub struct Access {
 /// Why a server may not listen somewhere.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} can be reached from other machines, and no bearer token is set")]
-pub struct NotGuarded(SocketAddr);
+pub struct UnguardedAddressError(SocketAddr);
 
-impl Access {
+impl AccessPolicy {
     /// Refuses to be open to other machines without a token.
     ///
     /// # Errors
-    /// [`NotGuarded`] for an address off loopback without a token.
-    pub fn check(&self, address: SocketAddr) -> Result<(), NotGuarded> {
+    /// [`UnguardedAddressError`] for an address off loopback without a token.
+    pub fn check(&self, address: SocketAddr) -> Result<(), UnguardedAddressError> {
         match address.ip().is_loopback() || self.token.is_some() {
             true => Ok(()),
-            false => Err(NotGuarded(address)),
+            false => Err(UnguardedAddressError(address)),
         }
     }
 
-    fn config(&self, address: SocketAddr, server: &Server) -> StreamableHttpServerConfig {
+    fn config(&self, address: SocketAddr, server: &McpServer) -> StreamableHttpServerConfig {
         let mut config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(guard::allowed_hosts(self, address))
             .with_allowed_origins(guard::allowed_origins(self))
@@ -103,16 +103,16 @@ impl Access {
 /// Serves clients until `stop` is cancelled.
 ///
 /// # Errors
-/// [`NotGuarded`] before anybody is served.
-pub async fn serve(
-    server: &Server,
+/// [`UnguardedAddressError`] before anybody is served.
+pub async fn serve_http(
+    server: &McpServer,
     listener: TcpListener,
-    access: Access,
+    access: AccessPolicy,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     access.check(address).map_err(std::io::Error::other)?;
-    let door = Arc::new(Door::new(server, &access, address, &stop));
+    let door = Arc::new(HttpGuard::new(server, &access, address, &stop));
     let open = Connections::new(ConnectionLimits::default());
     let mut connections = JoinSet::new();
     loop {
@@ -150,7 +150,7 @@ async fn accept(listener: &TcpListener) -> Option<TcpStream> {
 async fn serve_connection<S>(
     stream: S,
     connection: Connection,
-    door: Arc<Door>,
+    door: Arc<HttpGuard>,
     stop: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -159,7 +159,7 @@ async fn serve_connection<S>(
         let (door, connection) = (Arc::clone(&door), connection.clone());
         async move {
             let guard = connection.serve();
-            let answer = door.enter(request, &connection).await;
+            let answer = door.handle_request(request, &connection).await;
             Ok::<_, Infallible>(answer.map(|body| WatchedBody { body, _guard: guard }))
         }
     });
@@ -186,18 +186,18 @@ async fn serve_connection<S>(
 }
 
 /// What every request passes on its way in.
-struct Door {
-    server: Server,
-    service: StreamableHttpService<Session, Sessions>,
+struct HttpGuard {
+    server: McpServer,
+    service: StreamableHttpService<ServerSession, Sessions>,
     sessions: Arc<Sessions>,
     guard: HeadGuard,
     message: usize,
 }
 
-impl Door {
+impl HttpGuard {
     fn new(
-        server: &Server,
-        access: &Access,
+        server: &McpServer,
+        access: &AccessPolicy,
         address: SocketAddr,
         stop: &CancellationToken,
     ) -> Self {
@@ -205,8 +205,8 @@ impl Door {
     }
 
     fn with_sessions(
-        server: &Server,
-        access: &Access,
+        server: &McpServer,
+        access: &AccessPolicy,
         address: SocketAddr,
         stop: &CancellationToken,
         sessions: Sessions,
@@ -226,7 +226,11 @@ impl Door {
     }
 
     /// Answers a request. Only of one that its head lets in, the body is read.
-    async fn enter<B>(&self, request: Request<B>, connection: &Connection) -> Response<Body>
+    async fn handle_request<B>(
+        &self,
+        request: Request<B>,
+        connection: &Connection,
+    ) -> Response<HttpBody>
     where
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Display,
@@ -235,27 +239,29 @@ impl Door {
             return head_refusal(error);
         }
         if !connection.admit() {
-            return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many connections");
+            return error_response(StatusCode::SERVICE_UNAVAILABLE, "too many connections");
         }
         if request.uri().path() != PATH {
-            return refusal(StatusCode::NOT_FOUND, "MCP is spoken at /mcp");
+            return error_response(StatusCode::NOT_FOUND, "MCP is spoken at /mcp");
         }
         if may_begin_session(&request) && !self.sessions.has_room() {
-            return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
+            return error_response(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
         }
         let (head, body) = request.into_parts();
         let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
         if announced.is_some_and(|n| n.parse::<usize>().is_ok_and(|n| n > self.message)) {
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large");
+            return error_response(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large");
         }
         // Before the library waits for it, which it would do for ever.
         let body = tokio::time::timeout(BODY, Limited::new(body, self.message).collect()).await;
         match body {
-            Err(_) => refusal(StatusCode::REQUEST_TIMEOUT, "the message did not end in time"),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                refusal(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large")
+            Err(_) => {
+                error_response(StatusCode::REQUEST_TIMEOUT, "the message did not end in time")
             }
-            Ok(Err(_)) => refusal(StatusCode::BAD_REQUEST, "the message was cut off"),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                error_response(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large")
+            }
+            Ok(Err(_)) => error_response(StatusCode::BAD_REQUEST, "the message was cut off"),
             Ok(Ok(body)) => {
                 if head.headers.get(METHOD).is_some_and(|method| method == "tools/call") {
                     // The library compares the headers of arguments with the tool's schema.
@@ -276,8 +282,8 @@ fn may_begin_session<B>(request: &Request<B>) -> bool {
     request.method() == http::Method::POST && !headers.contains_key(SESSION) && !newest
 }
 
-fn head_refusal(error: HeadError) -> Response<Body> {
-    let mut response = refusal(error.status, error.text);
+fn head_refusal(error: HeadError) -> Response<HttpBody> {
+    let mut response = error_response(error.status, error.text);
     if error.status == StatusCode::UNAUTHORIZED {
         let scheme = HeaderValue::from_static("Bearer realm=\"skillhost\"");
         response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
@@ -285,7 +291,7 @@ fn head_refusal(error: HeadError) -> Response<Body> {
     response
 }
 
-fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
+fn error_response(status: StatusCode, text: &'static str) -> Response<HttpBody> {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
     *response.status_mut() = status;
     response

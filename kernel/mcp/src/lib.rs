@@ -5,7 +5,7 @@
 //! connect a server with clients. This is the only crate that names the protocol's library.
 //!
 //! Whatever a client says is a stranger's text: names are looked up, paths end in the provider's jail,
-//! and every size, count and time that a client decides has an upper bound in [`Limits`].
+//! and every size, count and time that a client decides has an upper bound in [`ClientLimits`].
 
 mod backend;
 pub mod http;
@@ -16,8 +16,8 @@ mod stdio;
 mod stub;
 
 pub use backend::{
-    Backend, BackendError, Change, ClientSession, KernelBackend, PromptArguments, ScopeError,
+    Backend, BackendError, ChangeCounter, ClientSession, KernelBackend, PromptArguments, ScopeError,
 };
-pub use limits::Limits;
-pub use server::Server;
-pub use stdio::{Refusal, ServeError, refuse, refuse_stdio, serve, serve_stdio};
+pub use limits::ClientLimits;
+pub use server::McpServer;
+pub use stdio::{Refusal, ServeError, refuse, refuse_stdio, serve_stdio, serve_streams};

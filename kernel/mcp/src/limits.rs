@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Upper bounds of what clients decide.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Bytes of one message that comes in.
     pub message: usize,
     /// Bytes of a resource's content as it stands in an answer.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub review: Duration,
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             message: 4 * 1024 * 1024,

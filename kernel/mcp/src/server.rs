@@ -32,73 +32,73 @@ use skillhost_contract::payload::ErrorKind;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Backend, BackendError, Change, ClientSession};
-use crate::limits::Limits;
-use asked::Asked;
-use gate::Gate;
-use listed::Listed;
-use notify::Watched;
+use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession};
+use crate::limits::ClientLimits;
+use asked::PendingQuestions;
+use gate::RequestLimiter;
+use listed::SkillListCache;
+use notify::WatchedResources;
 use skills::SkillPages;
 use tools::KnownTools;
 
 /// Serves a backend to any number of clients; cheap to clone.
 #[derive(Clone)]
-pub struct Server {
-    shared: Arc<Shared>,
+pub struct McpServer {
+    shared: Arc<ServerShared>,
 }
 
-struct Shared {
+struct ServerShared {
     backend: Arc<dyn Backend>,
-    limits: Limits,
+    limits: ClientLimits,
     version: String,
-    listed: Listed,
+    listed: SkillListCache,
     pages: SkillPages,
     known_tools: KnownTools,
-    asked: Asked,
+    asked: PendingQuestions,
 }
 
 /// One client's side of a server.
-pub(crate) struct Session {
-    shared: Arc<Shared>,
+pub(crate) struct ServerSession {
+    shared: Arc<ServerShared>,
     id: String,
-    gate: Gate,
-    watched: Arc<Watched>,
+    gate: RequestLimiter,
+    watched: Arc<WatchedResources>,
     /// What changed since the session began.
-    changes: watch::Receiver<Change>,
+    changes: watch::Receiver<ChangeCounter>,
     /// Cancelled once the client says nothing more, where that can be seen.
     left: CancellationToken,
 }
 
-impl Server {
+impl McpServer {
     /// Serves a backend. `version` is what clients are told.
     #[must_use]
-    pub fn new(backend: Arc<dyn Backend>, limits: Limits, version: &str) -> Self {
+    pub fn new(backend: Arc<dyn Backend>, limits: ClientLimits, version: &str) -> Self {
         let version = version.to_owned();
-        let shared = Shared {
+        let shared = ServerShared {
             backend,
             limits,
             version,
-            listed: Listed::default(),
+            listed: SkillListCache::default(),
             pages: SkillPages::default(),
             known_tools: KnownTools::default(),
-            asked: Asked::default(),
+            asked: PendingQuestions::default(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &ClientLimits {
         &self.shared.limits
     }
 
     /// Begins a session of a client.
-    pub(crate) fn session(&self) -> Session {
+    pub(crate) fn session(&self) -> ServerSession {
         let limits = &self.shared.limits;
         let mut changes = self.shared.backend.changes();
         changes.mark_unchanged();
-        Session {
+        ServerSession {
             shared: Arc::clone(&self.shared),
             id: format!("mcp-{}", ulid::Ulid::generate().to_string().to_lowercase()),
-            gate: Gate::new(limits.running, limits.waiting),
+            gate: RequestLimiter::new(limits.running, limits.waiting),
             watched: Arc::default(),
             changes,
             left: CancellationToken::new(),
@@ -106,39 +106,39 @@ impl Server {
     }
 }
 
-type Context = RequestContext<RoleServer>;
+type McpRequestContext = RequestContext<RoleServer>;
 
-impl Session {
+impl ServerSession {
     fn backend(&self) -> &dyn Backend {
         &*self.shared.backend
     }
 
     /// What to cancel once the client says nothing more.
-    pub(crate) fn client_left(&self) -> CancellationToken {
+    pub(crate) fn disconnect_token(&self) -> CancellationToken {
         self.left.clone()
     }
 
     /// Returns when nobody waits for an answer any more, as far as can be known.
-    async fn nobody_waits(&self) {
+    async fn wait_until_idle(&self) {
         self.left.cancelled().await;
         tokio::time::sleep(self.shared.limits.farewell).await;
     }
 
     /// Who asks, in the client's own words.
-    fn client(&self, context: &Context) -> ClientSession {
+    fn client(&self, context: &McpRequestContext) -> ClientSession {
         let client = context.client_info().map_or_else(|| "client".to_owned(), |info| info.name);
         ClientSession { id: self.id.clone(), client }
     }
 
     /// Does the work of one request, unless there are too many or the client does not want it any
     /// more.
-    async fn answer<T>(
+    async fn run_request<T>(
         &self,
-        context: &Context,
+        context: &McpRequestContext,
         work: impl Future<Output = Result<T, ErrorData>>,
     ) -> Result<T, ErrorData> {
         let work = async {
-            let _place = self.gate.enter().await?;
+            let _place = self.gate.acquire().await?;
             work.await
         };
         tokio::select! {
@@ -147,19 +147,19 @@ impl Session {
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             answer = work => answer,
             // Else the library would wait for this one.
-            () = self.nobody_waits() => Err(ErrorData::internal_error("the client left", None)),
+            () = self.wait_until_idle() => Err(ErrorData::internal_error("the client left", None)),
         }
     }
 
     /// For how long an answer may be taken for the truth, and by whom.
-    fn freshness(&self) -> (u64, CacheScope) {
+    fn cache_control(&self) -> (u64, CacheScope) {
         let milliseconds = self.shared.limits.watch.min(Duration::from_secs(5)).as_millis();
         (u64::try_from(milliseconds).unwrap_or(u64::MAX), CacheScope::Private)
     }
 }
 
 /// A backend's error as one of the protocol: what is unknown is a wrong parameter.
-fn refused(error: &BackendError) -> ErrorData {
+fn to_protocol_error(error: &BackendError) -> ErrorData {
     let code = match error.kind {
         ErrorKind::NotFound
         | ErrorKind::InvalidArgument
@@ -171,10 +171,10 @@ fn refused(error: &BackendError) -> ErrorData {
     ErrorData::new(code, error.message.clone(), Some(data))
 }
 
-/// As [`refused`], for what was addressed as a resource: an unknown one has a code of its own, which
+/// As [`to_protocol_error`], for what was addressed as a resource: an unknown one has a code of its own, which
 /// the library replaces for clients of the newest version.
 fn resource_error(error: &BackendError) -> ErrorData {
-    let data = refused(error);
+    let data = to_protocol_error(error);
     match error.kind {
         ErrorKind::NotFound => ErrorData { code: ErrorCode::RESOURCE_NOT_FOUND, ..data },
         _ => data,
@@ -183,17 +183,17 @@ fn resource_error(error: &BackendError) -> ErrorData {
 
 /// A resource that does not exist, or not for this client.
 fn unknown_resource(uri: &str) -> ErrorData {
-    ErrorData { code: ErrorCode::RESOURCE_NOT_FOUND, ..unknown("resource", uri) }
+    ErrorData { code: ErrorCode::RESOURCE_NOT_FOUND, ..unknown_parameter_error("resource", uri) }
 }
 
 /// A parameter that names nothing, or nothing for this client.
-fn unknown(what: &str, name: &str) -> ErrorData {
+fn unknown_parameter_error(what: &str, name: &str) -> ErrorData {
     let shown: String = name.chars().take(256).collect();
     let message = format!("there is no {what} {shown:?}");
     ErrorData::invalid_params(message, Some(serde_json::json!({ "kind": ErrorKind::NotFound })))
 }
 
-impl ServerHandler for Session {
+impl ServerHandler for ServerSession {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -216,23 +216,23 @@ impl ServerHandler for Session {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        notify::to_a_session(self, context.peer);
+        notify::notify_session(self, context.peer);
     }
 
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.answer(&context, tools::list(self, &context, request)).await
+        self.run_request(&context, tools::list_tools(self, &context, request)).await
     }
 
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.answer(&context, tools::call(self, &context, request)).await
+        self.run_request(&context, tools::call_tool(self, &context, request)).await
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -242,87 +242,87 @@ impl ServerHandler for Session {
     async fn list_skills(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<ListSkillsResult, ErrorData> {
-        self.answer(&context, skills::list(self, &context, request)).await
+        self.run_request(&context, skills::list_skills(self, &context, request)).await
     }
 
     async fn get_skill(
         &self,
         request: GetSkillRequestParams,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<GetSkillResult, ErrorData> {
-        self.answer(&context, skills::get(self, &context, &request.uri)).await
+        self.run_request(&context, skills::get_skill(self, &context, &request.uri)).await
     }
 
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.answer(&context, resources::list(self, &context, request)).await
+        self.run_request(&context, resources::list_resources(self, &context, request)).await
     }
 
     async fn list_resource_templates(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: Context,
+        _context: McpRequestContext,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(resources::templates(self))
+        Ok(resources::list_templates(self))
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.answer(&context, resources::read(self, &context, &request.uri)).await
+        self.run_request(&context, resources::read_resource(self, &context, &request.uri)).await
     }
 
     async fn read_resource_directory(
         &self,
         request: ReadResourceDirectoryRequestParams,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<ReadResourceDirectoryResult, ErrorData> {
-        self.answer(&context, resources::directory(self, &context, request)).await
+        self.run_request(&context, resources::read_directory(self, &context, request)).await
     }
 
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.answer(&context, prompts::list(self, &context, request)).await
+        self.run_request(&context, prompts::list_prompts(self, &context, request)).await
     }
 
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.answer(&context, prompts::get(self, &context, request)).await
+        self.run_request(&context, prompts::get_prompt(self, &context, request)).await
     }
 
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<CompleteResult, ErrorData> {
-        self.answer(&context, completion::complete(self, &context, &request)).await
+        self.run_request(&context, completion::complete_argument(self, &context, &request)).await
     }
 
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
-        context: Context,
+        context: McpRequestContext,
     ) -> Result<(), ErrorData> {
-        self.answer(&context, notify::watch_resource(self, &context, request.uri)).await
+        self.run_request(&context, notify::watch_resource(self, &context, request.uri)).await
     }
 
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        _context: Context,
+        _context: McpRequestContext,
     ) -> Result<(), ErrorData> {
         self.watched.forget(&request.uri);
         Ok(())
@@ -332,10 +332,10 @@ impl ServerHandler for Session {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        Some(notify::accepted(self, requested))
+        Some(notify::accept_filter(self, requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        notify::to_a_subscription(self, &context).await
+        notify::notify_subscription(self, &context).await
     }
 }

@@ -9,7 +9,7 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::server::Server;
+use crate::server::McpServer;
 
 use transport::OrderlyTransport;
 
@@ -25,22 +25,22 @@ pub struct ServeError(pub(crate) String);
 ///
 /// # Errors
 /// [`ServeError`] if the client does not begin as the protocol wants it.
-pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> Result<(), ServeError> {
+pub async fn serve_stdio(server: &McpServer, stop: CancellationToken) -> Result<(), ServeError> {
     let (read, write) = stdio_pipes();
-    serve(server, read, write, stop).await
+    serve_streams(server, read, write, stop).await
 }
 
 /// Serves the client at the other end of two streams, one message a line, as [`serve_stdio`] does.
 ///
-/// Once `read` has ended, what is still worked on has the time of [`Limits::farewell`] to be answered:
+/// Once `read` has ended, what is still worked on has the time of [`ClientLimits::farewell`] to be answered:
 /// a client may write its questions, close that side, and read.
 ///
-/// [`Limits::farewell`]: crate::Limits::farewell
+/// [`ClientLimits::farewell`]: crate::ClientLimits::farewell
 ///
 /// # Errors
 /// [`ServeError`] if the client does not begin as the protocol wants it.
-pub async fn serve(
-    server: &Server,
+pub async fn serve_streams(
+    server: &McpServer,
     read: impl AsyncRead + Send + Unpin + 'static,
     write: impl AsyncWrite + Send + Unpin + 'static,
     stop: CancellationToken,
@@ -48,7 +48,7 @@ pub async fn serve(
     let session = server.session();
     let limits = server.limits();
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(limits.message);
-    let transport = OrderlyTransport::new(transport, limits.farewell, session.client_left());
+    let transport = OrderlyTransport::new(transport, limits.farewell, session.disconnect_token());
     let running = match session.serve_with_ct(transport, stop).await {
         Ok(running) => running,
         // It went away before it said anything.

@@ -11,7 +11,7 @@ use skillhost_contract::payload::{
 };
 use tokio::sync::watch;
 
-use crate::backend::{Backend, BackendError, Change, ClientSession, PromptArguments};
+use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 
 /// Serves skills that exist only here, and one tool with an argument in a header.
 pub(crate) struct StubBackend {
@@ -21,7 +21,7 @@ pub(crate) struct StubBackend {
     pub(crate) stamp: AtomicU64,
     pub(crate) details: AtomicUsize,
     pub(crate) calls: Mutex<Vec<Value>>,
-    pub(crate) change: watch::Sender<Change>,
+    pub(crate) change: watch::Sender<ChangeCounter>,
 }
 
 impl StubBackend {
@@ -150,7 +150,7 @@ impl Backend for StubBackend {
         Err(BackendError::not_found(skill_id))
     }
 
-    fn changes(&self) -> watch::Receiver<Change> {
+    fn changes(&self) -> watch::Receiver<ChangeCounter> {
         self.change.subscribe()
     }
 }

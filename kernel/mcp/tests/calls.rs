@@ -10,7 +10,8 @@ use skillhost_contract::payload::{
     PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills, ToolOutput, ToolSpec,
 };
 use skillhost_mcp::{
-    Backend, BackendError, Change, ClientSession, Limits, PromptArguments, Server, serve,
+    Backend, BackendError, ChangeCounter, ClientLimits, ClientSession, McpServer, PromptArguments,
+    serve_streams,
 };
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf,
@@ -31,7 +32,7 @@ enum Step {
 }
 
 /// A backend with tools that end, sooner or later, and one that never does.
-struct Slow(UnboundedSender<Step>, watch::Sender<Change>);
+struct Slow(UnboundedSender<Step>, watch::Sender<ChangeCounter>);
 
 /// Tells when a call's future is dropped.
 struct Watched<'a>(&'a Slow);
@@ -111,7 +112,7 @@ impl Backend for Slow {
         Err(BackendError::not_found(skill_id))
     }
 
-    fn changes(&self) -> watch::Receiver<Change> {
+    fn changes(&self) -> watch::Receiver<ChangeCounter> {
         self.1.subscribe()
     }
 }
@@ -126,21 +127,21 @@ struct Talk {
 }
 
 impl Talk {
-    async fn begin(limits: Limits) -> Self {
+    async fn begin(limits: ClientLimits) -> Self {
         let mut talk = Self::introduced(limits).await;
         talk.initialized().await;
         talk
     }
 
     /// As [`Talk::begin`], before the client has said that it is ready.
-    async fn introduced(limits: Limits) -> Self {
+    async fn introduced(limits: ClientLimits) -> Self {
         let (sender, steps) = unbounded_channel();
-        let backend = Arc::new(Slow(sender, watch::channel(Change::default()).0));
-        let server = Server::new(Arc::clone(&backend) as _, limits, "0");
+        let backend = Arc::new(Slow(sender, watch::channel(ChangeCounter::default()).0));
+        let server = McpServer::new(Arc::clone(&backend) as _, limits, "0");
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let server = tokio::spawn(async move {
             let (read, write) = tokio::io::split(theirs);
-            serve(&server, read, write, CancellationToken::new()).await.unwrap();
+            serve_streams(&server, read, write, CancellationToken::new()).await.unwrap();
         });
         let (read, write) = tokio::io::split(ours);
         let mut talk = Self { read: BufReader::new(read).lines(), write, steps, server, backend };
@@ -192,9 +193,9 @@ impl Talk {
     }
 }
 
-fn one_at_a_time() -> Limits {
+fn one_at_a_time() -> ClientLimits {
     let progress = Duration::from_millis(5);
-    Limits { running: 1, waiting: 1, progress, ..Limits::default() }
+    ClientLimits { running: 1, waiting: 1, progress, ..ClientLimits::default() }
 }
 
 #[tokio::test]
@@ -262,7 +263,7 @@ async fn too_many_calls_are_refused_and_the_rest_goes_on() {
 #[tokio::test]
 async fn what_a_client_left_behind_is_given_up() {
     let farewell = Duration::from_millis(5);
-    let mut talk = Talk::begin(Limits { farewell, ..one_at_a_time() }).await;
+    let mut talk = Talk::begin(ClientLimits { farewell, ..one_at_a_time() }).await;
     talk.call(1, "hang").await;
     assert_eq!(talk.step().await, Step::Begun);
     // This one has no place yet.
@@ -279,7 +280,7 @@ async fn what_a_client_left_behind_is_given_up() {
 
 #[tokio::test]
 async fn who_only_stops_talking_is_still_answered() {
-    let mut talk = Talk::begin(Limits { farewell: DEADLINE, ..one_at_a_time() }).await;
+    let mut talk = Talk::begin(ClientLimits { farewell: DEADLINE, ..one_at_a_time() }).await;
     talk.call(1, "slow").await;
     assert_eq!(talk.step().await, Step::Begun);
     talk.call(2, "quick").await;
@@ -293,7 +294,7 @@ async fn who_only_stops_talking_is_still_answered() {
 
 #[tokio::test]
 async fn without_a_skill_no_details_are_asked_for() {
-    let mut talk = Talk::begin(Limits::default()).await;
+    let mut talk = Talk::begin(ClientLimits::default()).await;
     for (id, method, key) in [(1, "skills/list", "skills"), (2, "prompts/list", "prompts")] {
         talk.ask(id, method, json!({})).await;
         let answer = talk.told().await;
@@ -303,7 +304,7 @@ async fn without_a_skill_no_details_are_asked_for() {
 
 #[tokio::test]
 async fn a_change_before_the_client_is_listened_for_reaches_it() {
-    let mut talk = Talk::introduced(Limits::default()).await;
+    let mut talk = Talk::introduced(ClientLimits::default()).await;
     talk.backend.1.send_modify(|change| change.0 += 1);
     talk.initialized().await;
     for list in ["tools", "resources", "prompts"] {

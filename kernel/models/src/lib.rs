@@ -13,7 +13,7 @@ mod retry;
 mod script;
 mod wire;
 
-pub use keys::{Keys, keys_of, keys_of_environment};
-pub use models::{Models, ProviderState};
-pub use retry::Pause;
-pub use script::{Script, ScriptError};
+pub use keys::{KeySource, home_keys, keys_of_environment};
+pub use models::{ModelRegistry, ProviderStatus};
+pub use retry::RetryTimer;
+pub use script::{ModelScript, ScriptError};

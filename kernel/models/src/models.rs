@@ -12,34 +12,34 @@ use skillhost_kernel::{
     ModelsSettings, ProviderProtocol, ProviderSettings, suggest_similar,
 };
 
-use crate::keys::Keys;
-use crate::retry::{Pause, RealPause};
-use crate::script::{Script, ScriptModel};
-use crate::wire::{Endpoint, Thoughts, WireModel};
+use crate::keys::KeySource;
+use crate::retry::{RetryTimer, SystemRetryTimer};
+use crate::script::{ModelScript, ScriptModel};
+use crate::wire::{ProviderEndpoint, ProviderModel, ReasoningCache};
 
 /// The name of the script that ships, as a model of the provider `script`.
 const SHIPPED_SCRIPT: &str = "demo";
 
 /// Models as the settings of a home have them.
-pub struct Models {
+pub struct ModelRegistry {
     settings: ModelsSettings,
     home: PathBuf,
-    keys: Arc<dyn Keys>,
-    pause: Arc<dyn Pause>,
+    keys: Arc<dyn KeySource>,
+    pause: Arc<dyn RetryTimer>,
     /// By provider: what is kept from one model to the next.
-    open: Mutex<BTreeMap<String, Open>>,
+    open: Mutex<BTreeMap<String, ProviderHandle>>,
 }
 
 /// A client of a provider, and what its models thought.
 #[derive(Clone)]
-struct Open {
+struct ProviderHandle {
     client: genai::Client,
-    thoughts: Arc<Thoughts>,
+    thoughts: Arc<ReasoningCache>,
 }
 
 /// A provider, and whether it can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ProviderState {
+pub struct ProviderStatus {
     /// Its name.
     pub name: String,
     /// Its protocol; absent where the settings do not say and the name does not tell.
@@ -57,13 +57,13 @@ pub struct ProviderState {
 }
 
 /// The facts of a wire that hold until the settings say otherwise.
-struct Defaults {
+struct ProtocolDefaults {
     base_url: &'static str,
     key: Option<&'static str>,
 }
 
-impl Defaults {
-    const fn of(wire: ProviderProtocol) -> Self {
+impl ProtocolDefaults {
+    const fn for_protocol(wire: ProviderProtocol) -> Self {
         let (base_url, key) = match wire {
             ProviderProtocol::Openai | ProviderProtocol::OpenaiResponses => {
                 ("https://api.openai.com/v1/", Some("OPENAI_API_KEY"))
@@ -82,35 +82,35 @@ impl Defaults {
 }
 
 /// A provider as it is asked.
-struct Provider {
+struct ResolvedProvider {
     wire: ProviderProtocol,
     settings: ProviderSettings,
     /// The name of its key.
     key: Option<String>,
 }
 
-impl Models {
+impl ModelRegistry {
     /// Models of a home. Nothing is read and nobody is asked before a model is wanted.
     #[must_use]
-    pub fn new(settings: ModelsSettings, home: &Path, keys: Arc<dyn Keys>) -> Self {
+    pub fn new(settings: ModelsSettings, home: &Path, keys: Arc<dyn KeySource>) -> Self {
         Self {
             settings,
             home: home.to_owned(),
             keys,
-            pause: Arc::new(RealPause),
+            pause: Arc::new(SystemRetryTimer),
             open: Mutex::default(),
         }
     }
 
     /// As it is, with another notion of time between attempts.
     #[must_use]
-    pub fn with_pause(self, pause: Arc<dyn Pause>) -> Self {
+    pub fn with_retry_timer(self, pause: Arc<dyn RetryTimer>) -> Self {
         Self { pause, ..self }
     }
 
     /// Every provider, those first that are there without being named.
     #[must_use]
-    pub fn providers(&self) -> Vec<ProviderState> {
+    pub fn providers(&self) -> Vec<ProviderStatus> {
         let named = self.settings.providers.keys().map(String::as_str);
         let other =
             named.filter(|name| ProviderProtocol::ALL.iter().all(|wire| wire.as_str() != *name));
@@ -122,9 +122,9 @@ impl Models {
             .collect()
     }
 
-    fn state(&self, name: &str) -> ProviderState {
+    fn state(&self, name: &str) -> ProviderStatus {
         let configured = self.settings.providers.contains_key(name);
-        let mut state = ProviderState {
+        let mut state = ProviderStatus {
             name: name.to_owned(),
             wire: None,
             base_url: None,
@@ -139,7 +139,7 @@ impl Models {
             state.key_present = self.key_of(&provider).is_some() || provider.key.is_none();
             match provider.wire {
                 ProviderProtocol::Script => self.script(name, None, &provider).map(|_| None),
-                _ => self.endpoint(&provider).map(|endpoint| Some(endpoint.shown())),
+                _ => self.endpoint(&provider).map(|endpoint| Some(endpoint.display_url())),
             }
         });
         match endpoint {
@@ -151,7 +151,7 @@ impl Models {
 
     /// The names of models that the settings mention, and the one that ships.
     #[must_use]
-    pub fn known(&self) -> Vec<String> {
+    pub fn known_models(&self) -> Vec<String> {
         let settings = &self.settings;
         let shipped = format!("{}/{SHIPPED_SCRIPT}", ProviderProtocol::Script);
         let mut names: Vec<_> = settings.known.keys().chain(settings.agents.values()).collect();
@@ -163,20 +163,20 @@ impl Models {
 
     /// What is known of a model.
     #[must_use]
-    pub fn facts(&self, name: &str) -> ModelMetadata {
+    pub fn metadata(&self, name: &str) -> ModelMetadata {
         let known = self.settings.known.get(name).cloned().unwrap_or_default();
         let ModelDefinition { context_window, price, .. } = known;
         ModelMetadata { name: name.to_owned(), context_window, price }
     }
 
     /// The provider of a name.
-    fn provider(&self, name: &str) -> Result<Provider, Problem> {
+    fn provider(&self, name: &str) -> Result<ResolvedProvider, ModelLookupError> {
         let settings = self.settings.providers.get(name);
         let named = ProviderProtocol::ALL.into_iter().find(|wire| wire.as_str() == name);
         let wire = settings.and_then(|settings| settings.wire).or(named);
         let Some(wire) = wire else {
             return Err(match settings {
-                Some(_) => Problem::of(
+                Some(_) => ModelLookupError::new(
                     format!("the provider `{name}` names no wire"),
                     format!("say `wire: openai`, or another one, for `models.providers.{name}`"),
                 ),
@@ -185,7 +185,7 @@ impl Models {
                     let known = known.chain(ProviderProtocol::ALL.iter().map(|wire| wire.as_str()));
                     let near = suggest_similar(name, known);
                     let near = near.first().map(|near| format!("did you mean `{near}`? "));
-                    Problem::of(
+                    ModelLookupError::new(
                         format!("there is no provider `{name}`"),
                         format!(
                             "{}skillhost models list shows the providers; settings add others",
@@ -197,23 +197,26 @@ impl Models {
         };
         let settings = settings.cloned().unwrap_or_default();
         // A server of one's own wants the keys of nobody else.
-        let usual = Defaults::of(wire).key.filter(|_| named == Some(wire));
+        let usual = ProtocolDefaults::for_protocol(wire).key.filter(|_| named == Some(wire));
         let key = settings.key.clone().or_else(|| usual.map(str::to_owned));
-        Ok(Provider { wire, settings, key: key.filter(|key| !key.is_empty()) })
+        Ok(ResolvedProvider { wire, settings, key: key.filter(|key| !key.is_empty()) })
     }
 
-    fn key_of(&self, provider: &Provider) -> Option<String> {
+    fn key_of(&self, provider: &ResolvedProvider) -> Option<String> {
         provider.key.as_ref().and_then(|name| self.keys.key(name))
     }
 
-    fn endpoint(&self, provider: &Provider) -> Result<Endpoint, Problem> {
+    fn endpoint(&self, provider: &ResolvedProvider) -> Result<ProviderEndpoint, ModelLookupError> {
         let settings = &provider.settings;
-        let text = settings.base_url.as_deref().unwrap_or(Defaults::of(provider.wire).base_url);
+        let text = settings
+            .base_url
+            .as_deref()
+            .unwrap_or(ProtocolDefaults::for_protocol(provider.wire).base_url);
         let mut base_url = Url::parse(text)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or_else(|| {
-                Problem::of(
+                ModelLookupError::new(
                     "the provider's base_url is not an http or https address",
                     "such as http://127.0.0.1:8000/v1",
                 )
@@ -222,7 +225,7 @@ impl Models {
             base_url.set_path(&format!("{}/", base_url.path()));
         }
         let millis = |given: Option<u64>, usual| Duration::from_millis(given.unwrap_or(usual));
-        Ok(Endpoint {
+        Ok(ProviderEndpoint {
             wire: provider.wire,
             base_url,
             key: self.key_of(provider),
@@ -240,41 +243,46 @@ impl Models {
         &self,
         name: &str,
         model: Option<&str>,
-        provider: &Provider,
-    ) -> Result<Script, Problem> {
+        provider: &ResolvedProvider,
+    ) -> Result<ModelScript, ModelLookupError> {
         match &provider.settings.script {
-            Some(file) => Script::read(&self.home.join(file)).map_err(|error| {
-                Problem::of(error.to_string(), "docs/models.md says what a script may say")
+            Some(file) => ModelScript::load(&self.home.join(file)).map_err(|error| {
+                ModelLookupError::new(
+                    error.to_string(),
+                    "docs/models.md says what a script may say",
+                )
             }),
-            None if model.is_some_and(|model| model != SHIPPED_SCRIPT) => Err(Problem::of(
-                format!("the provider `{name}` has the model `{SHIPPED_SCRIPT}` alone"),
-                "a provider with `wire: script` and `script: FILE` plays another script",
-            )),
-            None => Ok(Script::shipped()),
+            None if model.is_some_and(|model| model != SHIPPED_SCRIPT) => {
+                Err(ModelLookupError::new(
+                    format!("the provider `{name}` has the model `{SHIPPED_SCRIPT}` alone"),
+                    "a provider with `wire: script` and `script: FILE` plays another script",
+                ))
+            }
+            None => Ok(ModelScript::bundled()),
         }
     }
 
-    fn find(&self, name: &str) -> Result<Arc<dyn ModelProvider>, Problem> {
+    fn find(&self, name: &str) -> Result<Arc<dyn ModelProvider>, ModelLookupError> {
         let Some((provider_name, model)) = name
             .split_once('/')
             .filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
         else {
-            return Err(Problem::of(
+            return Err(ModelLookupError::new(
                 "a model is named as provider/model",
                 "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
             ));
         };
         let provider = self.provider(provider_name)?;
-        let facts = self.facts(name);
+        let facts = self.metadata(name);
         if provider.wire == ProviderProtocol::Script {
             let script = self.script(provider_name, Some(model), &provider)?;
             return Ok(Arc::new(ScriptModel::new(script, facts)));
         }
         let endpoint = self.endpoint(&provider)?;
         if let (Some(key), None) = (&provider.key, &endpoint.key) {
-            return Err(Problem {
+            return Err(ModelLookupError {
                 kind: ModelErrorKind::Key,
-                ..Problem::of(
+                ..ModelLookupError::new(
                     format!("the key {key} of the provider `{provider_name}` is not there"),
                     format!(
                         "set {key} in the environment or in {}, or run script/demo, which needs none",
@@ -283,8 +291,8 @@ impl Models {
                 )
             });
         }
-        let Open { client, thoughts } = self.opened(provider_name, &endpoint)?;
-        Ok(Arc::new(WireModel {
+        let ProviderHandle { client, thoughts } = self.opened(provider_name, &endpoint)?;
+        Ok(Arc::new(ProviderModel {
             facts,
             model: model.to_owned(),
             max_output_tokens: self.settings.known.get(name).and_then(|it| it.max_output_tokens),
@@ -295,32 +303,36 @@ impl Models {
         }))
     }
 
-    fn opened(&self, provider: &str, endpoint: &Endpoint) -> Result<Open, Problem> {
+    fn opened(
+        &self,
+        provider: &str,
+        endpoint: &ProviderEndpoint,
+    ) -> Result<ProviderHandle, ModelLookupError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = open.get(provider) {
             return Ok(open.clone());
         }
-        let client = endpoint.client().map_err(|words| Problem {
+        let client = endpoint.client().map_err(|words| ModelLookupError {
             kind: ModelErrorKind::Network,
-            ..Problem::of(
-                format!("no TLS for {}: {words}", endpoint.shown()),
+            ..ModelLookupError::new(
+                format!("no TLS for {}: {words}", endpoint.display_url()),
                 "install the certificates of the system (often a package ca-certificates)",
             )
         })?;
-        let new = Open { client, thoughts: Arc::default() };
+        let new = ProviderHandle { client, thoughts: Arc::default() };
         open.insert(provider.to_owned(), new.clone());
         Ok(new)
     }
 }
 
-impl ModelSource for Models {
+impl ModelSource for ModelRegistry {
     fn resolve_model(
         &self,
         name: Option<&str>,
         agent: &str,
     ) -> Result<Arc<dyn ModelProvider>, ModelError> {
         let name = name.unwrap_or_else(|| self.settings.model_for(agent, None));
-        self.find(name).map_err(|Problem { message, hint, kind }| ModelError {
+        self.find(name).map_err(|ModelLookupError { message, hint, kind }| ModelError {
             kind,
             model: name.to_owned(),
             message,
@@ -330,14 +342,14 @@ impl ModelSource for Models {
 }
 
 /// Why there is no such model.
-struct Problem {
+struct ModelLookupError {
     message: String,
     hint: String,
     kind: ModelErrorKind,
 }
 
-impl Problem {
-    fn of(message: impl Into<String>, hint: impl Into<String>) -> Self {
+impl ModelLookupError {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into(), kind: ModelErrorKind::Unknown }
     }
 }

@@ -12,24 +12,24 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Time between two attempts.
 #[async_trait]
-pub trait Pause: Send + Sync {
+pub trait RetryTimer: Send + Sync {
     /// Lets time pass.
     async fn wait(&self, time: Duration);
 
     /// A number from 0 up to 1 that spreads the attempts of many.
-    fn chance(&self) -> f64;
+    fn jitter(&self) -> f64;
 }
 
 /// Real time, and chance.
-pub(crate) struct RealPause;
+pub(crate) struct SystemRetryTimer;
 
 #[async_trait]
-impl Pause for RealPause {
+impl RetryTimer for SystemRetryTimer {
     async fn wait(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
-    fn chance(&self) -> f64 {
+    fn jitter(&self) -> f64 {
         // Every RandomState has keys of its own, which is all the randomness that is needed here.
         (RandomState::new().build_hasher().finish() % 1024) as f64 / 1024.0
     }
@@ -37,7 +37,7 @@ impl Pause for RealPause {
 
 /// How long to wait before the attempt that follows `attempts` failed ones; nothing where waiting
 /// is of no use.
-pub(crate) fn pause_after(attempts: u32, wish: Option<Duration>, chance: f64) -> Option<Duration> {
+pub(crate) fn retry_delay(attempts: u32, wish: Option<Duration>, chance: f64) -> Option<Duration> {
     if let Some(wish) = wish {
         return (wish <= PATIENCE).then_some(wish);
     }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn pauses_grow_up_to_a_limit_and_a_providers_wish_counts() {
         let millis = |attempts, wish: Option<u64>, chance| {
-            pause_after(attempts, wish.map(Duration::from_secs), chance).map(|p| p.as_millis())
+            retry_delay(attempts, wish.map(Duration::from_secs), chance).map(|p| p.as_millis())
         };
         assert_eq!(millis(1, None, 0.0), Some(500));
         assert_eq!(millis(1, None, 0.5), Some(750));
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn chance_is_a_share() {
         for _ in 0..100 {
-            assert!((0.0..1.0).contains(&RealPause.chance()));
+            assert!((0.0..1.0).contains(&SystemRetryTimer.jitter()));
         }
     }
 }

@@ -13,9 +13,9 @@ use skillhost_kernel::{
     ModelToolCall, ReplyChunk, StopReason,
 };
 
-use crate::wire::estimated;
-use placeholder::Scene;
-use rules::Rule;
+use crate::wire::estimate_usage;
+use placeholder::ScriptContext;
+use rules::ScriptRule;
 
 /// Bytes of a script.
 const LARGEST: u64 = 1 << 20;
@@ -24,8 +24,8 @@ const SHIPPED: &str = "demo.yaml";
 
 /// What a model says and calls, and when. The format is in docs/models.md.
 #[derive(Debug, Clone)]
-pub struct Script {
-    rules: Vec<Rule>,
+pub struct ModelScript {
+    rules: Vec<ScriptRule>,
 }
 
 /// Why a script cannot be played.
@@ -53,10 +53,10 @@ pub enum ScriptError {
     },
 }
 
-impl Script {
+impl ModelScript {
     /// The script that ships: the model `script/demo`.
     #[must_use]
-    pub fn shipped() -> Self {
+    pub fn bundled() -> Self {
         // A test reads it, so that there are always rules.
         let rules = Self::parse(Path::new(SHIPPED), include_str!("script/demo.yaml"));
         rules.unwrap_or(Self { rules: Vec::new() })
@@ -66,7 +66,7 @@ impl Script {
     ///
     /// # Errors
     /// [`ScriptError`], with line and column where the text is at fault.
-    pub fn read(path: &Path) -> Result<Self, ScriptError> {
+    pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let failed = |source| ScriptError::Io { path: path.to_owned(), source };
         let mut text = String::new();
         let file = File::open(path).map_err(failed)?;
@@ -82,7 +82,7 @@ impl Script {
     /// # Errors
     /// [`ScriptError::Invalid`] with line and column.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ScriptError> {
-        let parsed: Result<rules::File, _> = serde_yaml::from_str(text);
+        let parsed: Result<rules::ScriptFile, _> = serde_yaml::from_str(text);
         let rules = parsed.map(|file| file.rules).map_err(|error| {
             let place = error.location().map(|place| (place.line(), place.column()));
             let (line, column) = place.unwrap_or((1, 1));
@@ -96,12 +96,12 @@ impl Script {
 
 /// A model that follows a script. It keeps nothing: what it says depends on the request alone.
 pub(crate) struct ScriptModel {
-    script: Script,
+    script: ModelScript,
     facts: ModelMetadata,
 }
 
 impl ScriptModel {
-    pub(crate) fn new(script: Script, facts: ModelMetadata) -> Self {
+    pub(crate) fn new(script: ModelScript, facts: ModelMetadata) -> Self {
         Self { script, facts }
     }
 }
@@ -117,8 +117,8 @@ impl ModelProvider for ScriptModel {
         request: &ModelRequest,
         on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
-        let scene = Scene::of(request, &self.facts.name);
-        let Some(rule) = self.script.rules.iter().find(|rule| rule.when.holds(&scene)) else {
+        let scene = ScriptContext::from_request(request, &self.facts.name);
+        let Some(rule) = self.script.rules.iter().find(|rule| rule.when.matches(&scene)) else {
             return Err(ModelError {
                 kind: ModelErrorKind::Refused,
                 model: self.facts.name.clone(),
@@ -126,19 +126,19 @@ impl ModelProvider for ScriptModel {
                 hint: "end the script with a rule without `when`".to_owned(),
             });
         };
-        let text = rule.say.as_ref().map(|say| say.filled(&scene)).unwrap_or_default();
+        let text = rule.say.as_ref().map(|say| say.render(&scene)).unwrap_or_default();
         for line in text.split_inclusive('\n') {
             on_piece(ReplyChunk::Text(line.to_owned()));
         }
         let said = request.messages.iter().filter(|it| matches!(it, Message::Assistant { .. }));
         let turn = said.count();
-        let call = |(number, call): (usize, &rules::Call)| ModelToolCall {
+        let call = |(number, call): (usize, &rules::ScriptedCall)| ModelToolCall {
             id: format!("script_{turn}_{number}"),
             name: call.tool.clone(),
-            arguments: call.arguments.filled(&scene).to_string(),
+            arguments: call.arguments.render(&scene).to_string(),
         };
         let calls: Vec<_> = rule.call.iter().enumerate().map(call).collect();
-        let usage = estimated(request, &text, &calls);
+        let usage = estimate_usage(request, &text, &calls);
         Ok(ModelReply { text, calls, usage, stop: StopReason::End, only_reasoning: false })
     }
 }

@@ -23,21 +23,21 @@ use skillhost_kernel::{
 };
 use tokio::time::timeout;
 
-use crate::retry::{Pause, pause_after};
-use failure::Failure;
+use crate::retry::{RetryTimer, retry_delay};
+use failure::ProviderError;
 use frames::FrameObserver;
-use reply::Answer;
-use request::{Asked, Translation};
+use reply::ProviderReply;
+use request::{ProviderRequest, RequestTranslator};
 
-pub(crate) use reply::estimated;
-pub(crate) use thoughts::Thoughts;
+pub(crate) use reply::estimate_usage;
+pub(crate) use thoughts::ReasoningCache;
 
 /// Bytes of an answer; more is no answer.
 const LONGEST_ANSWER: usize = 8 << 20;
 
 /// Where a provider is, and with what patience it is asked.
 #[derive(Clone)]
-pub(crate) struct Endpoint {
+pub(crate) struct ProviderEndpoint {
     pub(crate) wire: ProviderProtocol,
     /// Ends in a slash.
     pub(crate) base_url: Url,
@@ -51,9 +51,9 @@ pub(crate) struct Endpoint {
     pub(crate) stream: bool,
 }
 
-impl Endpoint {
+impl ProviderEndpoint {
     /// The address without anything secret in it.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display_url(&self) -> String {
         let host = self.base_url.host_str().unwrap_or_default();
         let port = self.base_url.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}://{host}{port}{}", self.base_url.scheme(), self.base_url.path())
@@ -134,19 +134,19 @@ fn joined(base: &Url, path: &str) -> String {
 }
 
 /// A model of a provider.
-pub(crate) struct WireModel {
+pub(crate) struct ProviderModel {
     pub(crate) facts: ModelMetadata,
     /// As the provider knows it.
     pub(crate) model: String,
     pub(crate) max_output_tokens: Option<u32>,
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: ProviderEndpoint,
     pub(crate) client: Client,
-    pub(crate) pause: Arc<dyn Pause>,
-    pub(crate) thoughts: Arc<Thoughts>,
+    pub(crate) pause: Arc<dyn RetryTimer>,
+    pub(crate) thoughts: Arc<ReasoningCache>,
 }
 
 #[async_trait]
-impl ModelProvider for WireModel {
+impl ModelProvider for ProviderModel {
     fn metadata(&self) -> &ModelMetadata {
         &self.facts
     }
@@ -156,14 +156,14 @@ impl ModelProvider for WireModel {
         request: &ModelRequest,
         on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
-        let asked = self.translated(request);
+        let asked = self.translate(request);
         let mut attempts = 1;
         loop {
             let failure = match self.attempt(&asked, on_piece).await {
                 Ok(answer) => return Ok(answer.into_reply(request, &asked.names, &self.thoughts)),
                 Err(failure) => failure.without_key(self.endpoint.key.as_deref()),
             };
-            let pause = pause_after(attempts, failure.wish, self.pause.chance())
+            let pause = retry_delay(attempts, failure.wish, self.pause.jitter())
                 .filter(|_| failure.passing && attempts <= self.endpoint.retries);
             let Some(pause) = pause else {
                 return Err(failure.into_error(&self.facts.name, attempts));
@@ -181,15 +181,15 @@ impl ModelProvider for WireModel {
     }
 }
 
-impl WireModel {
-    fn translated(&self, request: &ModelRequest) -> Asked {
-        let translation = Translation {
+impl ProviderModel {
+    fn translate(&self, request: &ModelRequest) -> ProviderRequest {
+        let translation = RequestTranslator {
             wire: self.endpoint.wire,
             model: &self.model,
             thoughts: &self.thoughts,
             max_output_tokens: self.max_output_tokens,
         };
-        let mut asked = translation.of(request);
+        let mut asked = translation.translate(request);
         asked.options.stream_header_timeout = Some(self.endpoint.silence);
         asked.options.stream_read_timeout = Some(self.endpoint.silence);
         if let (ProviderProtocol::Ollama, Some(key)) = (self.endpoint.wire, &self.endpoint.key) {
@@ -201,39 +201,41 @@ impl WireModel {
 
     async fn attempt(
         &self,
-        asked: &Asked,
+        asked: &ProviderRequest,
         on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ProviderReply, ProviderError> {
         let whole = self.endpoint.whole;
         let answer = async {
             if self.endpoint.stream {
-                self.in_pieces(asked, on_piece).await
+                self.stream_reply(asked, on_piece).await
             } else {
-                self.in_one(asked, on_piece).await
+                self.complete_reply(asked, on_piece).await
             }
         };
-        timeout(whole, answer).await.unwrap_or_else(|_| Err(Failure::too_slow(whole)))
+        timeout(whole, answer).await.unwrap_or_else(|_| Err(ProviderError::too_slow(whole)))
     }
 
-    async fn in_pieces(
+    async fn stream_reply(
         &self,
-        asked: &Asked,
+        asked: &ProviderRequest,
         on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ProviderReply, ProviderError> {
         let target = self.endpoint.target(&self.model);
         let chat = asked.chat.clone();
-        let mut answer = Answer::default();
+        let mut answer = ProviderReply::default();
         let mut bytes = 0;
         let frames = Arc::new(FrameObserver::new(self.endpoint.wire));
         let options = asked.options.clone().with_raw_frame_sink_arc(frames.clone());
         let response = self.client.exec_chat_stream(target, chat, Some(&options)).await;
-        let mut stream =
-            response.map_err(|error| Failure::of(error, &self.endpoint, false))?.stream;
+        let mut stream = response
+            .map_err(|error| ProviderError::from_genai(error, &self.endpoint, false))?
+            .stream;
         while let Some(event) = stream.next().await {
-            let event =
-                event.map_err(|error| Failure::of(error, &self.endpoint, frames.has_chunk()))?;
+            let event = event.map_err(|error| {
+                ProviderError::from_genai(error, &self.endpoint, frames.has_chunk())
+            })?;
             if frames.has_unreadable() {
-                return Err(Failure::unreadable());
+                return Err(ProviderError::unreadable());
             }
             match event {
                 ChatStreamEvent::Chunk(chunk) => {
@@ -246,31 +248,33 @@ impl WireModel {
                     answer.thought = true;
                 }
                 ChatStreamEvent::End(end) => {
-                    let answer = answer.ended(end);
+                    let answer = answer.with_stream_end(end);
                     return match self.is_complete(&answer) {
                         true => Ok(answer),
-                        false => Err(Failure::cut_off(&self.endpoint, frames.can_be_cut_off())),
+                        false => {
+                            Err(ProviderError::cut_off(&self.endpoint, frames.can_be_cut_off()))
+                        }
                     };
                 }
                 ChatStreamEvent::ToolCallChunk(chunk) => {
                     // Each chunk repeats what came before it.
                     let length = chunk.tool_call.fn_arguments.as_str().map_or(0, str::len);
                     if length > LONGEST_ANSWER {
-                        return Err(Failure::too_large());
+                        return Err(ProviderError::too_large());
                     }
                 }
                 _ => {}
             }
             if bytes > LONGEST_ANSWER {
-                return Err(Failure::too_large());
+                return Err(ProviderError::too_large());
             }
         }
-        Err(Failure::cut_off(&self.endpoint, frames.can_be_cut_off()))
+        Err(ProviderError::cut_off(&self.endpoint, frames.can_be_cut_off()))
     }
 
     /// Whether an end that genai reports is one: on three wires it makes one up where a stream just
     /// stops.
-    fn is_complete(&self, answer: &Answer) -> bool {
+    fn is_complete(&self, answer: &ProviderReply) -> bool {
         match self.endpoint.wire {
             ProviderProtocol::Gemini | ProviderProtocol::OpenaiResponses => answer.stop.is_some(),
             ProviderProtocol::Ollama => answer.stop.is_some() || answer.tokens.is_some(),
@@ -278,16 +282,17 @@ impl WireModel {
         }
     }
 
-    async fn in_one(
+    async fn complete_reply(
         &self,
-        asked: &Asked,
+        asked: &ProviderRequest,
         on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ProviderReply, ProviderError> {
         let target = self.endpoint.target(&self.model);
         let response =
             self.client.exec_chat(target, asked.chat.clone(), Some(&asked.options)).await;
-        let response = response.map_err(|error| Failure::of(error, &self.endpoint, false))?;
-        let answer = Answer::whole(response);
+        let response =
+            response.map_err(|error| ProviderError::from_genai(error, &self.endpoint, false))?;
+        let answer = ProviderReply::from_response(response);
         if !answer.text.is_empty() {
             on_piece(ReplyChunk::Text(answer.text.clone()));
         }

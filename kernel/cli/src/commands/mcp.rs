@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skillhost_kernel::{BootOptions, Home, Installation, Kernel, Settings, discover_manifests};
-use skillhost_mcp::http::{self, Access, Token};
-use skillhost_mcp::{Backend, KernelBackend, Limits, Refusal, Server, refuse_stdio, serve_stdio};
+use skillhost_mcp::http::{self, AccessPolicy, BearerToken};
+use skillhost_mcp::{
+    Backend, ClientLimits, KernelBackend, McpServer, Refusal, refuse_stdio, serve_stdio,
+};
 use skillhost_process::ProcessSupervisor;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -113,7 +115,7 @@ async fn serve(
     args: &McpArgs,
     stop: CancellationToken,
 ) -> Outcome {
-    let server = Server::new(backend, Limits::default(), env!("CARGO_PKG_VERSION"));
+    let server = McpServer::new(backend, ClientLimits::default(), env!("CARGO_PKG_VERSION"));
     if let Some(address) = args.http {
         return serve_http(session, &server, address, args, stop).await;
     }
@@ -127,16 +129,16 @@ async fn serve(
 
 async fn serve_http(
     session: &Session,
-    server: &Server,
+    server: &McpServer,
     address: SocketAddr,
     args: &McpArgs,
     stop: CancellationToken,
 ) -> Outcome {
-    let token = args.token.as_deref().map(Token::new).transpose();
+    let token = args.token.as_deref().map(BearerToken::new).transpose();
     let token = token.map_err(|error| {
         CliError::usage(error.to_string()).hint("such as the output of: openssl rand -hex 32")
     })?;
-    let access = Access { token, hosts: args.hosts.clone(), origins: args.origins.clone() };
+    let access = AccessPolicy { token, hosts: args.hosts.clone(), origins: args.origins.clone() };
     access.check(address).map_err(|error| {
         CliError::usage(error.to_string()).hint("set SKILLHOST_MCP_TOKEN, or listen on 127.0.0.1")
     })?;
@@ -147,7 +149,7 @@ async fn serve_http(
         true => session.output.object(&json!({ "event": "mcp.serving", "url": url }))?,
         false => session.output.line(format!("serving MCP at {url}; Ctrl-C ends it"))?,
     }
-    http::serve(server, listener, access, stop).await.map_err(failed)?;
+    http::serve_http(server, listener, access, stop).await.map_err(failed)?;
     Ok(exit::OK)
 }
 

@@ -8,7 +8,7 @@ use skillhost_kernel::{
     Home, Installation, Message, ModelErrorKind, ModelMetadata, ModelRequest, ModelSource as _,
     Settings, TokenPrice, TokenUsage, discover_manifests,
 };
-use skillhost_models::{Models, ProviderState};
+use skillhost_models::{ModelRegistry, ProviderStatus};
 
 use crate::cli::{CheckArgs, ModelsCommand};
 use crate::error::CliError;
@@ -63,10 +63,11 @@ fn list(session: &Session) -> Outcome {
     let settings = session.settings(&home)?.settings;
     let models = session.models(&home, &settings);
     let agents = agents(&home, &settings);
-    let mut names: BTreeSet<_> = models.known().into_iter().collect();
+    let mut names: BTreeSet<_> = models.known_models().into_iter().collect();
     names.extend(agents.iter().map(|agent| agent.model.clone()));
     let default = &settings.models.default;
-    let known = |name: &String| KnownModel { facts: models.facts(name), default: name == default };
+    let known =
+        |name: &String| KnownModel { facts: models.metadata(name), default: name == default };
     let known: Vec<_> = names.iter().map(known).collect();
     let providers = models.providers();
     let output = session.output;
@@ -92,7 +93,7 @@ fn list(session: &Session) -> Outcome {
     Ok(exit::OK)
 }
 
-fn provider_row(state: &ProviderState) -> Vec<String> {
+fn provider_row(state: &ProviderStatus) -> Vec<String> {
     let key = match (&state.key, state.key_present) {
         (None, _) if state.wire.is_none() => "?".to_owned(),
         (None, _) => "none needed".to_owned(),
@@ -165,7 +166,7 @@ fn check(session: &Session, args: &CheckArgs) -> Outcome {
 }
 
 /// The smallest request there is. Whatever the model says, it answers.
-async fn ask(models: &Models, name: &str) -> Checked {
+async fn ask(models: &ModelRegistry, name: &str) -> Checked {
     let request = ModelRequest {
         messages: vec![Message::User { text: "Say hello.".to_owned() }],
         parameters: json!({"max_tokens": 16}),

@@ -10,8 +10,8 @@ use skillhost_kernel::{CallError, Kernel, KernelError, McpReviewMode, McpSetting
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
-use super::scope::{ScopeError, check};
-use super::{Backend, BackendError, Change, ClientSession, PromptArguments};
+use super::scope::{ScopeError, check_scope};
+use super::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 
 /// Longest name of a client that is kept.
 const CLIENT_NAME: usize = 64;
@@ -21,7 +21,7 @@ pub struct KernelBackend {
     kernel: Kernel,
     catalog: CatalogScope,
     review: McpReviewMode,
-    changes: watch::Receiver<Change>,
+    changes: watch::Receiver<ChangeCounter>,
 }
 
 impl KernelBackend {
@@ -33,9 +33,9 @@ impl KernelBackend {
     /// For a glob that is none.
     pub fn new(kernel: Kernel, settings: &McpSettings) -> Result<Self, ScopeError> {
         let catalog = settings.catalog.scope();
-        check(&catalog)?;
+        check_scope(&catalog)?;
         let review = settings.review;
-        let (sender, changes) = watch::channel(Change::default());
+        let (sender, changes) = watch::channel(ChangeCounter::default());
         let mut events = kernel.events().subscribe_all();
         tokio::spawn(async move {
             loop {
@@ -69,7 +69,7 @@ impl KernelBackend {
 
 /// The part of a tool's answer that says that a person is to decide.
 #[derive(serde::Deserialize)]
-struct Proposed {
+struct ProposalNotice {
     proposal: String,
 }
 
@@ -187,10 +187,10 @@ impl Backend for KernelBackend {
         }
         let structured = output.structured.as_ref();
         let proposed =
-            structured.and_then(|text| serde_json::from_str::<Proposed>(text.get()).ok());
+            structured.and_then(|text| serde_json::from_str::<ProposalNotice>(text.get()).ok());
         match proposed {
             None => Ok(None),
-            Some(Proposed { proposal }) => Ok(self
+            Some(ProposalNotice { proposal }) => Ok(self
                 .kernel
                 .published_skills(self.context(session))
                 .review_offer(proposal)
@@ -209,7 +209,7 @@ impl Backend for KernelBackend {
         Ok(published.submit_decision(offer, approve, reason).await?)
     }
 
-    fn changes(&self) -> watch::Receiver<Change> {
+    fn changes(&self) -> watch::Receiver<ChangeCounter> {
         self.changes.clone()
     }
 }

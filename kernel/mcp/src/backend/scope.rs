@@ -13,7 +13,7 @@ pub struct ScopeError {
 
 /// Checks a scope before a server starts with it. Whoever answers calls applies it: the skills, the
 /// tools and the resources of a client are then the same ones.
-pub(super) fn check(catalog: &CatalogScope) -> Result<(), ScopeError> {
+pub(super) fn check_scope(catalog: &CatalogScope) -> Result<(), ScopeError> {
     let CatalogScope::Globs { include, exclude } = catalog else { return Ok(()) };
     for pattern in include.iter().chain(exclude) {
         Glob::new(pattern).map_err(|error| ScopeError {
@@ -32,7 +32,8 @@ mod tests {
     fn only_globs_stand_in_a_scope() {
         let checked = |include: &str, exclude: &str| {
             let (include, exclude) = (vec![include.to_owned()], vec![exclude.to_owned()]);
-            check(&CatalogScope::Globs { include, exclude }).map_err(|error| error.to_string())
+            check_scope(&CatalogScope::Globs { include, exclude })
+                .map_err(|error| error.to_string())
         };
         assert_eq!(checked("a*", "{b,c}"), Ok(()));
         for (include, exclude) in [("[", "a"), ("a", "[")] {

@@ -6,7 +6,7 @@ use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Uri};
 
-use super::{Access, Token};
+use super::{AccessPolicy, BearerToken};
 
 /// Names of loopback, under which every server may be addressed.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -29,7 +29,7 @@ impl HeadError {
 pub(super) struct HeadGuard {
     hosts: Vec<AllowedHost>,
     origins: Vec<AllowedOrigin>,
-    token: Option<Token>,
+    token: Option<BearerToken>,
 }
 
 /// A name under which the server may be addressed, with its port if that matters.
@@ -48,7 +48,7 @@ enum AllowedOrigin {
 
 impl HeadGuard {
     /// Makes the rules of a server that listens at an address.
-    pub(super) fn new(access: &Access, address: SocketAddr) -> Self {
+    pub(super) fn new(access: &AccessPolicy, address: SocketAddr) -> Self {
         let hosts = allowed_hosts(access, address);
         let origins = allowed_origins(access);
         Self {
@@ -66,7 +66,7 @@ impl HeadGuard {
         self.check_host(uri, headers)?;
         self.check_origin(headers)?;
         match &self.token {
-            Some(token) if !bearer(headers).is_some_and(|given| token.is(given)) => {
+            Some(token) if !bearer(headers).is_some_and(|given| token.matches(given)) => {
                 Err(HeadError::new(StatusCode::UNAUTHORIZED, "a bearer token is required"))
             }
             _ => Ok(()),
@@ -119,7 +119,7 @@ impl HeadGuard {
 }
 
 /// Returns the names under which a server may be addressed.
-pub(super) fn allowed_hosts(access: &Access, address: SocketAddr) -> Vec<String> {
+pub(super) fn allowed_hosts(access: &AccessPolicy, address: SocketAddr) -> Vec<String> {
     let mut hosts = LOOPBACK.map(str::to_owned).to_vec();
     if !address.ip().is_unspecified() {
         hosts.push(address.ip().to_string());
@@ -129,7 +129,7 @@ pub(super) fn allowed_hosts(access: &Access, address: SocketAddr) -> Vec<String>
 }
 
 /// Returns the origins of web pages that may speak to a server.
-pub(super) fn allowed_origins(access: &Access) -> Vec<String> {
+pub(super) fn allowed_origins(access: &AccessPolicy) -> Vec<String> {
     let loopback = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
     loopback.map(str::to_owned).into_iter().chain(access.origins.iter().cloned()).collect()
 }
@@ -191,8 +191,8 @@ mod tests {
     use super::*;
 
     fn guard() -> HeadGuard {
-        let access = Access {
-            token: Some(Token::new("0123456789abcdef").unwrap()),
+        let access = AccessPolicy {
+            token: Some(BearerToken::new("0123456789abcdef").unwrap()),
             hosts: vec!["mcp.example:8443".to_owned(), "any.example".to_owned()],
             origins: vec!["https://app.example".to_owned(), "https://port.example:444".to_owned()],
         };
@@ -288,7 +288,7 @@ mod tests {
             (AUTHORIZATION, TOKEN),
         ];
         assert_eq!(status(&twice), 403);
-        let null = Access { origins: vec!["null".to_owned()], ..Access::default() };
+        let null = AccessPolicy { origins: vec!["null".to_owned()], ..AccessPolicy::default() };
         let null = HeadGuard::new(&null, "127.0.0.1:1".parse().unwrap());
         let headers = HeaderMap::from_iter([
             (HOST, "localhost".parse().unwrap()),

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::limits::Limits;
+use crate::limits::ClientLimits;
 use crate::stub::StubBackend;
 
 const TOKEN: &str = "0123456789abcdef";
@@ -21,7 +21,7 @@ const NEWEST: &str = "2026-07-28";
 /// A server whose connections are in memory.
 struct Scene {
     backend: Arc<StubBackend>,
-    door: Arc<Door>,
+    door: Arc<HttpGuard>,
     open: Arc<Connections>,
     stop: CancellationToken,
 }
@@ -43,11 +43,14 @@ impl Scene {
 
     fn with(limits: ConnectionLimits, sessions: Sessions) -> Self {
         let backend = Arc::new(StubBackend::new(2));
-        let server = Server::new(Arc::clone(&backend) as _, Limits::default(), "0");
-        let access = Access { token: Some(Token::new(TOKEN).unwrap()), ..Access::default() };
+        let server = McpServer::new(Arc::clone(&backend) as _, ClientLimits::default(), "0");
+        let access = AccessPolicy {
+            token: Some(BearerToken::new(TOKEN).unwrap()),
+            ..AccessPolicy::default()
+        };
         let stop = CancellationToken::new();
         let address = "127.0.0.1:1".parse().unwrap();
-        let door = Door::with_sessions(&server, &access, address, &stop, sessions);
+        let door = HttpGuard::with_sessions(&server, &access, address, &stop, sessions);
         Self { backend, door: Arc::new(door), open: Connections::new(limits), stop }
     }
 
@@ -247,7 +250,7 @@ async fn refused_body_is_not_read() {
             .body(Untouched)
             .unwrap();
         let connection = scene.open.open();
-        let answer = scene.door.enter(request, &connection).await;
+        let answer = scene.door.handle_request(request, &connection).await;
         assert_eq!(answer.status(), status, "{host} {origin} {token}");
     }
     // The same on the wire, where the body never comes.
@@ -358,8 +361,8 @@ async fn initialize_flood_locks_out_no_client() {
 
 #[test]
 fn other_machines_need_a_token() {
-    let open = Access::default();
-    let guarded = Access { token: Some(Token::new(TOKEN).unwrap()), ..open.clone() };
+    let open = AccessPolicy::default();
+    let guarded = AccessPolicy { token: Some(BearerToken::new(TOKEN).unwrap()), ..open.clone() };
     for (address, alone) in
         [("127.0.0.1:1", true), ("[::1]:1", true), ("0.0.0.0:1", false), ("10.0.0.1:1", false)]
     {

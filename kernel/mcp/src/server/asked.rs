@@ -19,13 +19,13 @@ const OPEN: usize = 256;
 pub(super) struct CallHash([u8; 32]);
 
 impl CallHash {
-    pub(super) fn of(tool: &str, arguments: &Map<String, Value>) -> Self {
+    pub(super) fn new(tool: &str, arguments: &Map<String, Value>) -> Self {
         Self(Sha256::digest(json!([tool, arguments]).to_string()).into())
     }
 }
 
 /// What a question is about.
-pub(super) struct Question {
+pub(super) struct PendingQuestion {
     /// The call that led to it.
     pub(super) call: CallHash,
     /// What is to be decided.
@@ -35,31 +35,36 @@ pub(super) struct Question {
 }
 
 /// A question with its handle.
-struct Open {
+struct QuestionEntry {
     handle: String,
     since: Instant,
-    question: Question,
+    question: PendingQuestion,
 }
 
 /// The open questions, the oldest first.
 #[derive(Default)]
-pub(super) struct Asked(Mutex<VecDeque<Open>>);
+pub(super) struct PendingQuestions(Mutex<VecDeque<QuestionEntry>>);
 
-impl Asked {
+impl PendingQuestions {
     /// Keeps a question and gives its handle, which nobody can guess.
-    pub(super) fn keep(&self, question: Question) -> String {
+    pub(super) fn insert(&self, question: PendingQuestion) -> String {
         let handle = ulid::Ulid::generate().to_string();
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while open.len() >= OPEN {
             open.pop_front();
         }
-        open.push_back(Open { handle: handle.clone(), since: Instant::now(), question });
+        open.push_back(QuestionEntry { handle: handle.clone(), since: Instant::now(), question });
         handle
     }
 
     /// Gives back what was asked about, if it was asked in this call and not too long ago. After that
     /// it is not open any more.
-    pub(super) fn take(&self, handle: &str, call: CallHash, within: Duration) -> Option<Question> {
+    pub(super) fn take(
+        &self,
+        handle: &str,
+        call: CallHash,
+        within: Duration,
+    ) -> Option<PendingQuestion> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|open| open.since.elapsed() <= within);
         // Another call does not close it.
@@ -75,10 +80,10 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn question(tool: &str) -> Question {
+    fn question(tool: &str) -> PendingQuestion {
         let text = String::new;
-        Question {
-            call: CallHash::of(tool, &Map::new()),
+        PendingQuestion {
+            call: CallHash::new(tool, &Map::new()),
             offer: ReviewOffer { proposal: tool.to_owned(), digest: text(), text: text() },
             output: ToolOutput { text: text(), structured: None, is_error: false, skill: None },
         }
@@ -86,27 +91,27 @@ mod tests {
 
     #[test]
     fn a_handle_is_worth_one_answer_to_the_same_call() {
-        let asked = Asked::default();
-        let handle = asked.keep(question("a"));
+        let asked = PendingQuestions::default();
+        let handle = asked.insert(question("a"));
         let call = question("a").call;
         assert!(asked.take("", call, LONG).is_none());
         assert!(asked.take(&handle, question("b").call, LONG).is_none());
         let mut arguments = Map::new();
         arguments.insert("x".to_owned(), json!(1));
-        assert!(asked.take(&handle, CallHash::of("a", &arguments), LONG).is_none());
+        assert!(asked.take(&handle, CallHash::new("a", &arguments), LONG).is_none());
         assert_eq!(asked.take(&handle, call, LONG).unwrap().offer.proposal, "a");
         assert!(asked.take(&handle, call, LONG).is_none());
     }
 
     #[test]
     fn a_question_does_not_stay_open_for_ever() {
-        let asked = Asked::default();
-        let handle = asked.keep(question("a"));
+        let asked = PendingQuestions::default();
+        let handle = asked.insert(question("a"));
         assert!(asked.take(&handle, question("a").call, Duration::ZERO).is_none());
         assert!(asked.take(&handle, question("a").call, LONG).is_none());
-        let first = asked.keep(question("a"));
+        let first = asked.insert(question("a"));
         for _ in 0..OPEN {
-            asked.keep(question("b"));
+            asked.insert(question("b"));
         }
         assert!(asked.take(&first, question("a").call, LONG).is_none());
         assert_eq!(asked.0.lock().unwrap().len(), OPEN);

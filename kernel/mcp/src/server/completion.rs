@@ -3,11 +3,11 @@
 use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData};
 
 use super::resources::TEMPLATE;
-use super::{Context, Session, refused, unknown};
+use super::{McpRequestContext, ServerSession, to_protocol_error, unknown_parameter_error};
 
-pub(super) async fn complete(
-    session: &Session,
-    context: &Context,
+pub(super) async fn complete_argument(
+    session: &ServerSession,
+    context: &McpRequestContext,
     request: &CompleteRequestParams,
 ) -> Result<CompleteResult, ErrorData> {
     let client = session.client(context);
@@ -16,11 +16,15 @@ pub(super) async fn complete(
         let all = session.shared.skills(&client).await?;
         let known = all.skills.iter().any(|skill| skill.user_invocable && skill.id == name);
         // What goes into an argument of a skill is for its author to know.
-        return if known { Ok(offer(Vec::new())) } else { Err(unknown("prompt", name)) };
+        return if known {
+            Ok(offer(Vec::new()))
+        } else {
+            Err(unknown_parameter_error("prompt", name))
+        };
     }
     let uri = request.r#ref.as_resource_uri().unwrap_or_default();
     if uri != TEMPLATE {
-        return Err(unknown("resource template", uri));
+        return Err(unknown_parameter_error("resource template", uri));
     }
     match request.argument.name.as_str() {
         "skill_id" => {
@@ -33,11 +37,11 @@ pub(super) async fn complete(
                 Some(id) => session.backend().details(&client, &[id]).await,
                 None => Ok(Vec::new()),
             };
-            let details = details.map_err(|error| refused(&error))?;
+            let details = details.map_err(|error| to_protocol_error(&error))?;
             let files = details.iter().flat_map(|details| details.files.iter().flatten());
             Ok(offer(matching(files.map(|file| &*file.path), typed)))
         }
-        other => Err(unknown("argument", other)),
+        other => Err(unknown_parameter_error("argument", other)),
     }
 }
 

@@ -9,19 +9,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 const BUSY: ErrorCode = ErrorCode(-32000);
 
 /// Lets some in, has more wait, and sends the rest away.
-pub(super) struct Gate {
+pub(super) struct RequestLimiter {
     running: Semaphore,
     inside: AtomicUsize,
     most: usize,
 }
 
 /// A place behind a gate, given back when dropped.
-pub(super) struct Place<'g> {
-    gate: &'g Gate,
+pub(super) struct Permit<'g> {
+    gate: &'g RequestLimiter,
     _running: Option<SemaphorePermit<'g>>,
 }
 
-impl Gate {
+impl RequestLimiter {
     pub(super) fn new(running: usize, waiting: usize) -> Self {
         let most = running.saturating_add(waiting);
         Self { running: Semaphore::new(running), inside: AtomicUsize::new(0), most }
@@ -31,9 +31,9 @@ impl Gate {
     ///
     /// # Errors
     /// When too many wait already.
-    pub(super) async fn enter(&self) -> Result<Place<'_>, ErrorData> {
+    pub(super) async fn acquire(&self) -> Result<Permit<'_>, ErrorData> {
         // Taken before the wait and given back by the drop, however it ends.
-        let mut place = Place { gate: self, _running: None };
+        let mut place = Permit { gate: self, _running: None };
         if self.inside.fetch_add(1, Ordering::Relaxed) >= self.most {
             let message = format!("more than {} requests are under way", self.most);
             return Err(ErrorData::new(BUSY, message, None));
@@ -44,7 +44,7 @@ impl Gate {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.gate.inside.fetch_sub(1, Ordering::Relaxed);
     }
@@ -58,18 +58,18 @@ mod tests {
 
     #[test]
     fn some_get_in_more_wait_and_the_rest_is_refused() {
-        let gate = Gate::new(1, 1);
-        let first = gate.enter().now_or_never().unwrap().unwrap();
-        let mut second = Box::pin(gate.enter());
+        let gate = RequestLimiter::new(1, 1);
+        let first = gate.acquire().now_or_never().unwrap().unwrap();
+        let mut second = Box::pin(gate.acquire());
         assert!(second.as_mut().now_or_never().is_none());
-        let refused = gate.enter().now_or_never().unwrap().map(|_| ()).unwrap_err();
+        let refused = gate.acquire().now_or_never().unwrap().map(|_| ()).unwrap_err();
         assert_eq!((refused.code, &*refused.message), (BUSY, "more than 2 requests are under way"));
         drop(first);
         let second = second.now_or_never().unwrap().unwrap();
         drop(second);
         // Whoever was refused, or gave up while waiting, holds no place.
-        let _first = gate.enter().now_or_never().unwrap().unwrap();
-        drop(Box::pin(gate.enter()).as_mut().now_or_never());
-        assert!(Box::pin(gate.enter()).as_mut().now_or_never().is_none());
+        let _first = gate.acquire().now_or_never().unwrap().unwrap();
+        drop(Box::pin(gate.acquire()).as_mut().now_or_never());
+        assert!(Box::pin(gate.acquire()).as_mut().now_or_never().is_none());
     }
 }

@@ -6,29 +6,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmcp::model::ErrorData;
 use skillhost_contract::payload::PublishedSkills;
 
-use super::{Shared, refused};
+use super::{ServerShared, to_protocol_error};
 use crate::backend::ClientSession;
 
 /// The list, and of which generation it is.
-type Kept = ((u64, u64), Arc<PublishedSkills>);
+type CachedList = ((u64, u64), Arc<PublishedSkills>);
 
 /// The last list that was made.
 #[derive(Default)]
-pub(super) struct Listed(Mutex<Option<Kept>>);
+pub(super) struct SkillListCache(Mutex<Option<CachedList>>);
 
-impl Shared {
+impl ServerShared {
     /// Returns the skills that clients see.
     pub(super) async fn skills(
         &self,
         client: &ClientSession,
     ) -> Result<Arc<PublishedSkills>, ErrorData> {
         // Asked first: what changes while the list is made shows the next time.
-        let generation = self.backend.generation(client).await.map_err(|error| refused(&error))?;
+        let generation =
+            self.backend.generation(client).await.map_err(|error| to_protocol_error(&error))?;
         let kept = self.listed.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, skills)) = kept.filter(|(of, _)| *of == generation) {
             return Ok(skills);
         }
-        let skills = self.backend.skills(client).await.map_err(|error| refused(&error))?;
+        let skills =
+            self.backend.skills(client).await.map_err(|error| to_protocol_error(&error))?;
         let skills = Arc::new(skills);
         let kept = Some((generation, Arc::clone(&skills)));
         *self.listed.0.lock().unwrap_or_else(PoisonError::into_inner) = kept;

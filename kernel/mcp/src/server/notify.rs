@@ -9,25 +9,25 @@ use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::PublishedContent;
 use tokio::sync::watch;
 
-use super::skills::find;
-use super::{Context, Session, Shared};
-use crate::backend::{Change, ClientSession};
+use super::skills::find_skill;
+use super::{McpRequestContext, ServerSession, ServerShared};
+use crate::backend::{ChangeCounter, ClientSession};
 
 /// A hash of something; nothing where it could not be had.
-type Seen = Option<[u8; 32]>;
+type ResourceHash = Option<[u8; 32]>;
 
 /// The resources that a session watches, and what each was when it was looked at last.
 #[derive(Default)]
-pub(super) struct Watched {
-    resources: Mutex<BTreeMap<String, Seen>>,
+pub(super) struct WatchedResources {
+    resources: Mutex<BTreeMap<String, ResourceHash>>,
 }
 
-impl Watched {
+impl WatchedResources {
     pub(super) fn forget(&self, uri: &str) {
         self.lock().remove(uri);
     }
 
-    fn remember(&self, uri: String, seen: Seen, most: usize) -> bool {
+    fn remember(&self, uri: String, seen: ResourceHash, most: usize) -> bool {
         let mut resources = self.lock();
         let room = resources.len() < most || resources.contains_key(&uri);
         if room {
@@ -36,65 +36,65 @@ impl Watched {
         room
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Seen>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ResourceHash>> {
         self.resources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What a session is told of changes with; each way has its own.
 #[derive(Clone)]
-enum Way {
+enum NotifyTarget {
     Session(Peer<RoleServer>),
     Subscription(SubscriptionSink),
 }
 
-impl Way {
+impl NotifyTarget {
     /// Tells what kinds of lists may be different. A client that did not ask for a kind does not get
     /// it; whether the rest arrives is seen at its connection.
-    async fn lists_changed(&self, tools: bool) {
+    async fn notify_lists_changed(&self, tools: bool) {
         match self {
             Self::Session(peer) => {
                 if tools {
-                    told(peer.notify_tool_list_changed().await);
+                    log_send_error(peer.notify_tool_list_changed().await);
                 }
-                told(peer.notify_resource_list_changed().await);
-                told(peer.notify_prompt_list_changed().await);
+                log_send_error(peer.notify_resource_list_changed().await);
+                log_send_error(peer.notify_prompt_list_changed().await);
             }
             Self::Subscription(sink) => {
                 let accepted = sink.accepted();
                 if tools && accepted.tools_list_changed == Some(true) {
-                    told(sink.notify_tool_list_changed().await);
+                    log_send_error(sink.notify_tool_list_changed().await);
                 }
                 if accepted.resources_list_changed == Some(true) {
-                    told(sink.notify_resource_list_changed().await);
+                    log_send_error(sink.notify_resource_list_changed().await);
                 }
                 if accepted.prompts_list_changed == Some(true) {
-                    told(sink.notify_prompt_list_changed().await);
+                    log_send_error(sink.notify_prompt_list_changed().await);
                 }
             }
         }
     }
 
-    async fn updated(&self, uri: String) {
+    async fn notify_updated(&self, uri: String) {
         match self {
             Self::Session(peer) => {
                 let changed = ResourceUpdatedNotificationParam::new(uri);
-                told(peer.notify_resource_updated(changed).await);
+                log_send_error(peer.notify_resource_updated(changed).await);
             }
-            Self::Subscription(sink) => told(sink.notify_resource_updated(uri).await),
+            Self::Subscription(sink) => log_send_error(sink.notify_resource_updated(uri).await),
         }
     }
 }
 
-fn told<E: std::fmt::Display>(sent: Result<(), E>) {
+fn log_send_error<E: std::fmt::Display>(sent: Result<(), E>) {
     if let Err(error) = sent {
         tracing::debug!(%error, "a client was not told of a change");
     }
 }
 
 /// Tells a session of the older versions of every change, for as long as it lasts.
-pub(super) fn to_a_session(session: &Session, peer: Peer<RoleServer>) {
-    let teller = Teller {
+pub(super) fn notify_session(session: &ServerSession, peer: Peer<RoleServer>) {
+    let teller = ChangeNotifier {
         client: ClientSession {
             id: session.id.clone(),
             client: peer.peer_info().map_or_else(String::new, |info| info.client_info.name.clone()),
@@ -102,12 +102,12 @@ pub(super) fn to_a_session(session: &Session, peer: Peer<RoleServer>) {
         shared: Arc::clone(&session.shared),
         watched: Arc::clone(&session.watched),
         changes: session.changes.clone(),
-        way: Way::Session(peer.clone()),
+        way: NotifyTarget::Session(peer.clone()),
     };
     tokio::spawn(async move {
         tokio::select! {
             () = closed(&peer) => {}
-            () = teller.tell() => {}
+            () = teller.run() => {}
         }
     });
 }
@@ -120,7 +120,10 @@ async fn closed(peer: &Peer<RoleServer>) {
 }
 
 /// What a client may ask to be told: of everything, and of only so many resources.
-pub(super) fn accepted(session: &Session, requested: &SubscriptionFilter) -> SubscriptionFilter {
+pub(super) fn accept_filter(
+    session: &ServerSession,
+    requested: &SubscriptionFilter,
+) -> SubscriptionFilter {
     let mut accepted = requested.clone();
     if let Some(uris) = &mut accepted.resource_subscriptions {
         uris.truncate(session.shared.limits.watched);
@@ -129,26 +132,26 @@ pub(super) fn accepted(session: &Session, requested: &SubscriptionFilter) -> Sub
 }
 
 /// Tells a subscription of what it asked for until it ends.
-pub(super) async fn to_a_subscription(
-    session: &Session,
+pub(super) async fn notify_subscription(
+    session: &ServerSession,
     context: &SubscriptionContext,
 ) -> Result<(), ErrorData> {
     let client = session.client(context.request_context());
     let tell = async {
-        let watched = Arc::new(Watched::default());
+        let watched = Arc::new(WatchedResources::default());
         let limits = &session.shared.limits;
         for uri in context.accepted().resource_subscriptions.iter().flatten() {
-            let seen = look(&session.shared, &client, uri).await;
+            let seen = hash_resource(&session.shared, &client, uri).await;
             watched.remember(uri.clone(), seen, limits.watched);
         }
-        let teller = Teller {
+        let teller = ChangeNotifier {
             client: client.clone(),
             shared: Arc::clone(&session.shared),
             watched,
             changes: session.changes.clone(),
-            way: Way::Subscription(context.sink().clone()),
+            way: NotifyTarget::Subscription(context.sink().clone()),
         };
-        teller.tell().await;
+        teller.run().await;
     };
     tokio::select! {
         () = context.cancelled() => {}
@@ -161,13 +164,13 @@ pub(super) async fn to_a_subscription(
 
 /// Begins to watch a resource for a session of the older versions.
 pub(super) async fn watch_resource(
-    session: &Session,
-    context: &Context,
+    session: &ServerSession,
+    context: &McpRequestContext,
     uri: String,
 ) -> Result<(), ErrorData> {
     let client = session.client(context);
-    find(&session.shared, &client, &uri).await?;
-    let seen = look(&session.shared, &client, &uri).await;
+    find_skill(&session.shared, &client, &uri).await?;
+    let seen = hash_resource(&session.shared, &client, &uri).await;
     let most = session.shared.limits.watched;
     match session.watched.remember(uri, seen, most) {
         true => Ok(()),
@@ -179,18 +182,18 @@ pub(super) async fn watch_resource(
 }
 
 /// Waits for changes on behalf of one client and tells it.
-struct Teller {
+struct ChangeNotifier {
     client: ClientSession,
-    shared: Arc<Shared>,
-    watched: Arc<Watched>,
+    shared: Arc<ServerShared>,
+    watched: Arc<WatchedResources>,
     /// Since the session began: a client may have asked before it was listened for changes.
-    changes: watch::Receiver<Change>,
-    way: Way,
+    changes: watch::Receiver<ChangeCounter>,
+    way: NotifyTarget,
 }
 
-impl Teller {
+impl ChangeNotifier {
     /// Returns when the backend is gone.
-    async fn tell(mut self) {
+    async fn run(mut self) {
         let mut tools = self.tools().await;
         if self.changes.has_changed().unwrap_or(true) {
             // They may be the new ones already, and the client may have seen the old ones.
@@ -211,37 +214,37 @@ impl Teller {
                 let now = self.tools().await;
                 let different = now.is_none() || now != tools;
                 tools = now;
-                self.way.lists_changed(different).await;
+                self.way.notify_lists_changed(different).await;
             }
-            self.look_again().await;
+            self.check_resources().await;
         }
     }
 
-    async fn look_again(&self) {
+    async fn check_resources(&self) {
         let known: Vec<_> = self.watched.lock().clone().into_iter().collect();
         for (uri, seen) in known {
-            let now = look(&self.shared, &self.client, &uri).await;
+            let now = hash_resource(&self.shared, &self.client, &uri).await;
             if now == seen {
                 continue;
             }
             // Unless it was forgotten meanwhile.
             let known = self.watched.lock().get_mut(&uri).map(|seen| *seen = now).is_some();
             if known {
-                self.way.updated(uri).await;
+                self.way.notify_updated(uri).await;
             }
         }
     }
 
     /// A hash of the tools as the client sees them.
-    async fn tools(&self) -> Seen {
+    async fn tools(&self) -> ResourceHash {
         let tools = self.shared.backend.tools(&self.client).await.ok()?;
         Some(Sha256::digest(serde_json::to_vec(&tools).ok()?).into())
     }
 }
 
 /// Hashes what stands at an address.
-async fn look(shared: &Shared, client: &ClientSession, uri: &str) -> Seen {
-    let skill = find(shared, client, uri).await.ok()?;
+async fn hash_resource(shared: &ServerShared, client: &ClientSession, uri: &str) -> ResourceHash {
+    let skill = find_skill(shared, client, uri).await.ok()?;
     let details = shared.backend.details(client, &[&skill.id]).await.ok()?.pop()?;
     if let Some(files) = details.files {
         let file = files.iter().find(|file| file.uri == uri)?;

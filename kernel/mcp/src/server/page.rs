@@ -10,7 +10,7 @@ const PREFIX: &str = "after:";
 ///
 /// # Errors
 /// For a cursor that no list has given out.
-pub(super) fn page<'l, T>(
+pub(super) fn paginate<'l, T>(
     list: &'l [T],
     key: impl Fn(&T) -> &str,
     request: Option<&PaginatedRequestParams>,
@@ -37,7 +37,7 @@ mod tests {
 
     fn pages(list: &[&str], cursor: Option<&str>) -> (Vec<String>, Option<String>) {
         let request = PaginatedRequestParams::default().with_cursor(cursor.map(str::to_owned));
-        let (page, next) = page(list, |entry| entry, Some(&request), 2).unwrap();
+        let (page, next) = paginate(list, |entry| entry, Some(&request), 2).unwrap();
         (page.iter().map(|&entry| entry.to_owned()).collect(), next)
     }
 
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_cursor_of_somebody_else_is_refused() {
         let request = PaginatedRequestParams::default().with_cursor(Some("2".to_owned()));
-        let error = page(&["a"], |entry| entry, Some(&request), 2).unwrap_err();
+        let error = paginate(&["a"], |entry| entry, Some(&request), 2).unwrap_err();
         assert_eq!(error.message, "the cursor is not one of this server's");
     }
 }

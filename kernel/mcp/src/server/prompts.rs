@@ -7,24 +7,26 @@ use rmcp::model::{
 use serde_json::Value;
 use skillhost_contract::payload::{PublishedArgument, PublishedSkill};
 
-use super::page::page;
-use super::{Context, Session, refused, unknown};
+use super::page::paginate;
+use super::{McpRequestContext, ServerSession, to_protocol_error, unknown_parameter_error};
 use crate::backend::PromptArguments;
 
-pub(super) async fn list(
-    session: &Session,
-    context: &Context,
+pub(super) async fn list_prompts(
+    session: &ServerSession,
+    context: &McpRequestContext,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListPromptsResult, ErrorData> {
     let client = session.client(context);
     let all = session.shared.skills(&client).await?;
     let size = session.shared.limits.page;
     let invocable: Vec<_> = all.skills.iter().filter(|skill| skill.user_invocable).collect();
-    let (skills, next) = page(&invocable, |skill| &skill.id, request.as_ref(), size)?;
+    let (skills, next) = paginate(&invocable, |skill| &skill.id, request.as_ref(), size)?;
     let ids: Vec<_> = skills.iter().map(|skill| &*skill.id).collect();
     let details = match ids.is_empty() {
         true => Vec::new(),
-        false => session.backend().details(&client, &ids).await.map_err(|e| refused(&e))?,
+        false => {
+            session.backend().details(&client, &ids).await.map_err(|e| to_protocol_error(&e))?
+        }
     };
     let prompts = skills.iter().map(|skill| {
         let details = details.iter().find(|details| details.id == skill.id);
@@ -32,7 +34,7 @@ pub(super) async fn list(
     });
     let mut result = ListPromptsResult::with_all_items(prompts.collect());
     result.next_cursor = next;
-    let (ttl, scope) = session.freshness();
+    let (ttl, scope) = session.cache_control();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }
 
@@ -48,27 +50,33 @@ fn prompt(skill: &PublishedSkill, arguments: &[PublishedArgument]) -> Prompt {
         .with_title(&skill.name)
 }
 
-pub(super) async fn get(
-    session: &Session,
-    context: &Context,
+pub(super) async fn get_prompt(
+    session: &ServerSession,
+    context: &McpRequestContext,
     request: GetPromptRequestParams,
 ) -> Result<GetPromptResponse, ErrorData> {
     let client = session.client(context);
     let all = session.shared.skills(&client).await?;
     let found = all.skills.iter().find(|skill| skill.user_invocable && skill.id == request.name);
-    let skill = found.ok_or_else(|| unknown("prompt", &request.name))?;
-    let details =
-        session.backend().details(&client, &[&skill.id]).await.map_err(|e| refused(&e))?;
+    let skill = found.ok_or_else(|| unknown_parameter_error("prompt", &request.name))?;
+    let details = session
+        .backend()
+        .details(&client, &[&skill.id])
+        .await
+        .map_err(|e| to_protocol_error(&e))?;
     let arguments = details.first().map_or(&[][..], |details| &details.arguments);
-    let given = given(arguments, request.arguments.unwrap_or_default())?;
-    let text =
-        session.backend().prompt(&client, &skill.id, given).await.map_err(|e| refused(&e))?;
+    let given = accepted_arguments(arguments, request.arguments.unwrap_or_default())?;
+    let text = session
+        .backend()
+        .prompt(&client, &skill.id, given)
+        .await
+        .map_err(|e| to_protocol_error(&e))?;
     let result = GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]);
     Ok(result.with_description(&skill.description).into())
 }
 
 /// What the client gave, as far as the skill asks for it.
-fn given(
+fn accepted_arguments(
     arguments: &[PublishedArgument],
     arguments_given: serde_json::Map<String, Value>,
 ) -> Result<PromptArguments, ErrorData> {

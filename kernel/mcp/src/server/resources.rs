@@ -7,27 +7,27 @@ use rmcp::model::{
 };
 use skillhost_contract::payload::{ErrorKind, PublishedContent, PublishedSkill};
 
-use super::page::page;
-use super::skills::find;
-use super::{Context, Session, resource_error};
+use super::page::paginate;
+use super::skills::find_skill;
+use super::{McpRequestContext, ServerSession, resource_error};
 
 /// The template of the files' addresses.
 pub(super) const TEMPLATE: &str = "skill://{skill_id}/{+path}";
 
 /// Lists the SKILL.md of each skill; its other files are in the skill's entry and its directories.
-pub(super) async fn list(
-    session: &Session,
-    context: &Context,
+pub(super) async fn list_resources(
+    session: &ServerSession,
+    context: &McpRequestContext,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let all = session.shared.skills(&session.client(context)).await?;
     let size = session.shared.limits.page;
     let offered: Vec<_> = all.skills.iter().filter(|skill| skill.model_invocable).collect();
-    let (skills, next) = page(&offered, |skill| &skill.id, request.as_ref(), size)?;
+    let (skills, next) = paginate(&offered, |skill| &skill.id, request.as_ref(), size)?;
     let resources = skills.iter().map(|skill| resource(skill)).collect();
     let mut result = ListResourcesResult::with_all_items(resources);
     result.next_cursor = next;
-    let (ttl, scope) = session.freshness();
+    let (ttl, scope) = session.cache_control();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }
 
@@ -42,23 +42,23 @@ fn resource(skill: &PublishedSkill) -> Resource {
         .with_mime_type("text/markdown")
 }
 
-pub(super) fn templates(session: &Session) -> ListResourceTemplatesResult {
+pub(super) fn list_templates(session: &ServerSession) -> ListResourceTemplatesResult {
     let template = ResourceTemplate::new(TEMPLATE, "skill-file")
         .with_title("A file of a skill")
         .with_description("SKILL.md has the instructions; they name the other files.");
-    let (ttl, scope) = session.freshness();
+    let (ttl, scope) = session.cache_control();
     ListResourceTemplatesResult::with_all_items(vec![template])
         .with_ttl_ms(ttl)
         .with_cache_scope(scope)
 }
 
-pub(super) async fn read(
-    session: &Session,
-    context: &Context,
+pub(super) async fn read_resource(
+    session: &ServerSession,
+    context: &McpRequestContext,
     uri: &str,
 ) -> Result<ReadResourceResponse, ErrorData> {
     let client = session.client(context);
-    find(&session.shared, &client, uri).await?;
+    find_skill(&session.shared, &client, uri).await?;
     let body = session.backend().read(&client, uri).await.map_err(|e| resource_error(&e))?;
     let (PublishedContent::Text(content) | PublishedContent::Base64(content)) = &body.content;
     let limit = session.shared.limits.resource;
@@ -69,7 +69,7 @@ pub(super) async fn read(
         PublishedContent::Text(text) => ResourceContents::text(text, uri),
         PublishedContent::Base64(blob) => ResourceContents::blob(blob, uri),
     };
-    let (ttl, scope) = session.freshness();
+    let (ttl, scope) = session.cache_control();
     let result = ReadResourceResult::new(vec![contents.with_mime_type(body.mime_type)]);
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope).into())
 }
@@ -81,20 +81,20 @@ fn too_large(uri: &str, size: usize, limit: usize) -> ErrorData {
     ErrorData::invalid_params(message, Some(kind))
 }
 
-pub(super) async fn directory(
-    session: &Session,
-    context: &Context,
+pub(super) async fn read_directory(
+    session: &ServerSession,
+    context: &McpRequestContext,
     request: ReadResourceDirectoryRequestParams,
 ) -> Result<ListResourcesResult, ErrorData> {
     let client = session.client(context);
     // The address of a directory may end with a slash.
     let uri = request.uri.strip_suffix('/').unwrap_or(&request.uri);
-    find(&session.shared, &client, uri).await?;
+    find_skill(&session.shared, &client, uri).await?;
     let entries =
         session.backend().directory(&client, uri).await.map_err(|e| resource_error(&e))?;
     let paging = PaginatedRequestParams::default().with_cursor(request.cursor);
     let size = session.shared.limits.page;
-    let (entries, next) = page(&entries, |entry| &entry.name, Some(&paging), size)?;
+    let (entries, next) = paginate(&entries, |entry| &entry.name, Some(&paging), size)?;
     let resources = entries.iter().map(|entry| {
         let resource = Resource::new(&entry.uri, &entry.name);
         let resource = match &entry.mime_type {
@@ -109,6 +109,6 @@ pub(super) async fn directory(
     });
     let mut result = ListResourcesResult::with_all_items(resources.collect());
     result.next_cursor = next;
-    let (ttl, scope) = session.freshness();
+    let (ttl, scope) = session.cache_control();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }

@@ -10,8 +10,8 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use skillhost_contract::payload::{ReviewOffer, ToolOutput};
 
-use super::asked::{CallHash, Question};
-use super::{Context, Session};
+use super::asked::{CallHash, PendingQuestion};
+use super::{McpRequestContext, ServerSession};
 use crate::backend::ClientSession;
 
 /// Longest reason that is kept.
@@ -21,7 +21,7 @@ const REASON: usize = 1_000;
 const KEY: &str = "review";
 
 /// What becomes of a call that may be something to decide about.
-pub(super) enum Reviewed {
+pub(super) enum ElicitationOutcome {
     /// It is answered.
     Done(ToolOutput),
     /// The client is to ask its human, and to call again with the answer.
@@ -30,51 +30,51 @@ pub(super) enum Reviewed {
 
 /// Shows a person what a call has proposed, if the client can; what they decide is done, and added to
 /// the call's output. Without a decision the proposal stays open.
-pub(super) async fn ask(
-    session: &Session,
-    context: &Context,
+pub(super) async fn ask_for_review(
+    session: &ServerSession,
+    context: &McpRequestContext,
     client: &ClientSession,
     call: CallHash,
     mut output: ToolOutput,
-) -> Reviewed {
-    let Some(offer) = offer(session, context, client, &output).await else {
-        return Reviewed::Done(output);
+) -> ElicitationOutcome {
+    let Some(offer) = find_offer(session, context, client, &output).await else {
+        return ElicitationOutcome::Done(output);
     };
     let question = match question(&offer.text) {
         Ok(question) => question,
         Err(error) => {
             tracing::warn!(%error, "a proposal is not shown");
-            return Reviewed::Done(output);
+            return ElicitationOutcome::Done(output);
         }
     };
     // From this version on a server asks nothing by itself.
     if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
-        let handle = session.shared.asked.keep(Question { call, offer, output });
+        let handle = session.shared.asked.insert(PendingQuestion { call, offer, output });
         let question = InputRequest::Elicitation(ElicitRequest::new(question));
         let questions = InputRequests::from([(KEY.to_owned(), question)]);
-        return Reviewed::Asks(InputRequiredResult::new(Some(questions), Some(handle)));
+        return ElicitationOutcome::Asks(InputRequiredResult::new(Some(questions), Some(handle)));
     }
     let limit = Some(session.shared.limits.review);
     match context.peer.create_elicitation_with_timeout(question, limit).await {
         Ok(answer) => decide(session, client, offer, &answer, &mut output).await,
         Err(error) => tracing::warn!(%error, "nobody was asked about a proposal"),
     }
-    Reviewed::Done(output)
+    ElicitationOutcome::Done(output)
 }
 
 /// Takes the answer to a question that the client has carried to its human.
 ///
 /// # Errors
 /// For a handle that is not one of this call, and one that is used up or too old.
-pub(super) async fn answered(
-    session: &Session,
+pub(super) async fn handle_answer(
+    session: &ServerSession,
     client: &ClientSession,
     call: CallHash,
     handle: &str,
     answers: Option<InputResponses>,
 ) -> Result<ToolOutput, ErrorData> {
     let asked = session.shared.asked.take(handle, call, session.shared.limits.review);
-    let Some(Question { offer, mut output, .. }) = asked else {
+    let Some(PendingQuestion { offer, mut output, .. }) = asked else {
         let message = "the requestState is not one of this call, or not open any more";
         return Err(ErrorData::invalid_params(message, None));
     };
@@ -91,9 +91,9 @@ pub(super) async fn answered(
 }
 
 /// What a person is to decide, if this client can ask one.
-async fn offer(
-    session: &Session,
-    context: &Context,
+async fn find_offer(
+    session: &ServerSession,
+    context: &McpRequestContext,
     client: &ClientSession,
     output: &ToolOutput,
 ) -> Option<ReviewOffer> {
@@ -110,7 +110,7 @@ async fn offer(
 
 /// Does what a person has decided and adds it to a call's output.
 async fn decide(
-    session: &Session,
+    session: &ServerSession,
     client: &ClientSession,
     offer: ReviewOffer,
     answer: &ElicitResult,

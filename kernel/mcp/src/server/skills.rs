@@ -9,8 +9,11 @@ use rmcp::model::{
 };
 use skillhost_contract::payload::{PublishedDetails, PublishedSkill, PublishedSkills};
 
-use super::page::page;
-use super::{Context, Session, Shared, refused, unknown, unknown_resource};
+use super::page::paginate;
+use super::{
+    McpRequestContext, ServerSession, ServerShared, to_protocol_error, unknown_parameter_error,
+    unknown_resource,
+};
 use crate::backend::ClientSession;
 
 /// Pages of `skills/list` that are kept; where there are more, all of them are made anew.
@@ -56,43 +59,45 @@ impl SkillPages {
     }
 }
 
-pub(super) async fn list(
-    session: &Session,
-    context: &Context,
+pub(super) async fn list_skills(
+    session: &ServerSession,
+    context: &McpRequestContext,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListSkillsResult, ErrorData> {
     let client = session.client(context);
     let all = session.shared.skills(&client).await?;
     let offered: Vec<_> = all.skills.iter().filter(|skill| skill.model_invocable).collect();
     let size = session.shared.limits.page;
-    let (page, next) = page(&offered, |skill| &skill.id, request.as_ref(), size)?;
+    let (page, next) = paginate(&offered, |skill| &skill.id, request.as_ref(), size)?;
     let entries = page_entries(session, &client, &all, page).await?;
     let mut result = ListSkillsResult::with_all_items(Vec::clone(&entries));
     result.next_cursor = next;
-    let (ttl, scope) = session.freshness();
+    let (ttl, scope) = session.cache_control();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }
 
-pub(super) async fn get(
-    session: &Session,
-    context: &Context,
+pub(super) async fn get_skill(
+    session: &ServerSession,
+    context: &McpRequestContext,
     uri: &str,
 ) -> Result<GetSkillResult, ErrorData> {
     let client = session.client(context);
     // A skill is not a resource: one that does not exist is a wrong parameter to every version.
-    let skill = find(&session.shared, &client, uri).await.map_err(|_| unknown("skill", uri))?;
+    let skill = find_skill(&session.shared, &client, uri)
+        .await
+        .map_err(|_| unknown_parameter_error("skill", uri))?;
     let found = entries(session, &client, &[&skill]).await?;
     let found = found.into_iter().find(|found| found.uri == uri);
-    let (ttl, scope) = session.freshness();
+    let (ttl, scope) = session.cache_control();
     match found {
         Some(found) => Ok(GetSkillResult::new(found).with_ttl_ms(ttl).with_cache_scope(scope)),
-        None => Err(unknown("skill", uri)),
+        None => Err(unknown_parameter_error("skill", uri)),
     }
 }
 
 /// The entries of a page of a list, made anew only if one of them may have changed.
 async fn page_entries(
-    session: &Session,
+    session: &ServerSession,
     client: &ClientSession,
     list: &Arc<PublishedSkills>,
     page: &[&PublishedSkill],
@@ -120,8 +125,8 @@ async fn page_entries(
 ///
 /// # Errors
 /// For an address that is none, and for a skill that the client does not see.
-pub(super) async fn find(
-    shared: &Shared,
+pub(super) async fn find_skill(
+    shared: &ServerShared,
     client: &ClientSession,
     uri: &str,
 ) -> Result<PublishedSkill, ErrorData> {
@@ -135,7 +140,7 @@ pub(super) async fn find(
 
 /// The entries of skills; one that the extension has no form for is left out and logged.
 async fn entries(
-    session: &Session,
+    session: &ServerSession,
     client: &ClientSession,
     skills: &[&PublishedSkill],
 ) -> Result<Vec<Skill>, ErrorData> {
@@ -143,7 +148,8 @@ async fn entries(
         return Ok(Vec::new());
     }
     let ids: Vec<_> = skills.iter().map(|skill| &*skill.id).collect();
-    let details = session.backend().details(client, &ids).await.map_err(|e| refused(&e))?;
+    let details =
+        session.backend().details(client, &ids).await.map_err(|e| to_protocol_error(&e))?;
     let mut details: HashMap<_, _> =
         details.into_iter().map(|details| (details.id.clone(), details)).collect();
     let entries = skills.iter().filter_map(|skill| {

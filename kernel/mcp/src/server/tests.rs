@@ -10,8 +10,8 @@ use tokio::io::{DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Server;
-use crate::limits::Limits;
+use super::McpServer;
+use crate::limits::ClientLimits;
 use crate::stub::StubBackend;
 
 /// A client with its server.
@@ -24,20 +24,20 @@ struct Client {
 }
 
 impl Client {
-    fn new(skills: usize, limits: Limits) -> Self {
+    fn new(skills: usize, limits: ClientLimits) -> Self {
         let backend = Arc::new(StubBackend::new(skills));
-        let server = Server::new(Arc::clone(&backend) as _, limits, "0");
+        let server = McpServer::new(Arc::clone(&backend) as _, limits, "0");
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let server = tokio::spawn(async move {
             let (read, write) = tokio::io::split(theirs);
-            crate::serve(&server, read, write, CancellationToken::new()).await.unwrap();
+            crate::serve_streams(&server, read, write, CancellationToken::new()).await.unwrap();
         });
         let (read, write) = tokio::io::split(ours);
         Self { backend, read: BufReader::new(read).lines(), write, server, next: 1 }
     }
 
     async fn initialized(skills: usize) -> Self {
-        let mut client = Self::new(skills, Limits::default());
+        let mut client = Self::new(skills, ClientLimits::default());
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": { "name": "test", "version": "1" },
@@ -134,7 +134,7 @@ async fn unknown_resource_has_the_code_of_its_version() {
     }
     let answer = client.request("skills/get", &json!({ "uri": uris[0] })).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    let mut client = Client::new(1, Limits::default());
+    let mut client = Client::new(1, ClientLimits::default());
     for uri in uris {
         for method in ["resources/read", "resources/directory/read", "skills/get"] {
             let answer = client.request(method, &json!({ "uri": uri, "_meta": meta() })).await;
@@ -158,7 +158,7 @@ async fn oversized_resource_is_refused() {
 async fn late_subscription_ends_with_its_client() {
     // The end is there before the request has been looked at.
     let farewell = Duration::from_secs(3_600);
-    let mut client = Client::new(1, Limits { farewell, ..Limits::default() });
+    let mut client = Client::new(1, ClientLimits { farewell, ..ClientLimits::default() });
     let params = json!({ "_meta": meta(), "notifications": { "toolsListChanged": true } });
     for id in 1..=20 {
         let method = "subscriptions/listen";
@@ -181,7 +181,7 @@ async fn late_subscription_ends_with_its_client() {
 async fn open_subscription_ends_with_its_client() {
     // Calls are waited for, and this is none.
     let farewell = Duration::from_secs(3_600);
-    let mut client = Client::new(1, Limits { farewell, ..Limits::default() });
+    let mut client = Client::new(1, ClientLimits { farewell, ..ClientLimits::default() });
     let params = json!({ "_meta": meta(), "notifications": { "toolsListChanged": true } });
     let listen =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params });

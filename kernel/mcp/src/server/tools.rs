@@ -12,26 +12,29 @@ use serde_json::{Map, Value, json};
 use skillhost_contract::payload::{ToolOutput, ToolSpec};
 
 use super::asked::CallHash;
-use super::page::page;
-use super::review::Reviewed;
-use super::{Context, Server, Session, Shared, refused, review, unknown};
-use crate::backend::{BackendError, Change, ClientSession};
+use super::page::paginate;
+use super::review::ElicitationOutcome;
+use super::{
+    McpRequestContext, McpServer, ServerSession, ServerShared, review, to_protocol_error,
+    unknown_parameter_error,
+};
+use crate::backend::{BackendError, ChangeCounter, ClientSession};
 
 /// Where in the `_meta` of a result programs find a value that is not structured content.
 const STRUCTURED: &str = "skillhost/structured";
 
 /// The exported tools by name, and of which state of the backend that is true.
 #[derive(Default)]
-pub(super) struct KnownTools(Mutex<Option<(Change, ToolsByName)>>);
+pub(super) struct KnownTools(Mutex<Option<(ChangeCounter, ToolsByName)>>);
 
 type ToolsByName = Arc<BTreeMap<String, Tool>>;
 
-impl Shared {
+impl ServerShared {
     /// Returns the exported tools, of which only a change of the backend makes others.
     async fn known_tools(
         &self,
         client: &ClientSession,
-        now: Change,
+        now: ChangeCounter,
     ) -> Result<ToolsByName, BackendError> {
         let KnownTools(kept) = &self.known_tools;
         let known = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -54,7 +57,7 @@ impl Shared {
     }
 }
 
-impl Server {
+impl McpServer {
     /// Looks at the exported tools if they may have changed; [`Session::get_tool`] cannot wait.
     pub(crate) async fn refresh_tools(&self) {
         // Taken first: what changes while the tools are listed shows the next time.
@@ -66,7 +69,7 @@ impl Server {
     }
 }
 
-impl Session {
+impl ServerSession {
     /// Tells whether a tool has declared what its value looks like.
     async fn declares(&self, client: &ClientSession, name: &str) -> Result<bool, BackendError> {
         // Taken first: what changes while the tools are listed shows the next time.
@@ -77,22 +80,26 @@ impl Session {
 }
 
 /// What a tool says that its value looks like; the protocol wants it to be an object.
-fn declared(spec: &ToolSpec) -> Option<&Map<String, Value>> {
+fn declared_output_schema(spec: &ToolSpec) -> Option<&Map<String, Value>> {
     let schema = spec.output_schema.as_ref()?.as_object()?;
     (schema.get("type")? == "object").then_some(schema)
 }
 
-pub(super) async fn list(
-    session: &Session,
-    context: &Context,
+pub(super) async fn list_tools(
+    session: &ServerSession,
+    context: &McpRequestContext,
     request: Option<PaginatedRequestParams>,
 ) -> Result<ListToolsResult, ErrorData> {
-    let specs = session.backend().tools(&session.client(context)).await.map_err(|e| refused(&e))?;
+    let specs = session
+        .backend()
+        .tools(&session.client(context))
+        .await
+        .map_err(|e| to_protocol_error(&e))?;
     let size = session.shared.limits.page;
-    let (specs, next) = page(&specs, |spec| &spec.name, request.as_ref(), size)?;
+    let (specs, next) = paginate(&specs, |spec| &spec.name, request.as_ref(), size)?;
     let mut result = ListToolsResult::with_all_items(specs.iter().map(tool).collect());
     result.next_cursor = next;
-    let (ttl, scope) = session.freshness();
+    let (ttl, scope) = session.cache_control();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }
 
@@ -105,25 +112,26 @@ fn tool(spec: &ToolSpec) -> Tool {
         .open_world(false);
     let tool = Tool::new(spec.name.clone(), spec.description.clone(), object(&spec.input_schema))
         .with_annotations(annotations);
-    match declared(spec) {
+    match declared_output_schema(spec) {
         Some(schema) => tool.with_raw_output_schema(Arc::new(schema.clone())),
         None => tool,
     }
 }
 
-pub(super) async fn call(
-    session: &Session,
-    context: &Context,
+pub(super) async fn call_tool(
+    session: &ServerSession,
+    context: &McpRequestContext,
     request: CallToolRequestParams,
 ) -> Result<CallToolResponse, ErrorData> {
     let arguments = request.arguments.unwrap_or_default();
     let client = session.client(context);
-    let declared = session.declares(&client, &request.name).await.map_err(|e| refused(&e))?;
-    let hash = CallHash::of(&request.name, &arguments);
+    let declared =
+        session.declares(&client, &request.name).await.map_err(|e| to_protocol_error(&e))?;
+    let hash = CallHash::new(&request.name, &arguments);
     if let Some(handle) = &request.request_state {
         // What was called has been done; only the answer about it was missing.
         let answers = request.input_responses;
-        let output = review::answered(session, &client, hash, handle, answers).await?;
+        let output = review::handle_answer(session, &client, hash, handle, answers).await?;
         return Ok(result(output, declared).into());
     }
     let call = session.backend().call(&client, &request.name, &arguments);
@@ -137,11 +145,13 @@ pub(super) async fn call(
         }
     };
     match outcome {
-        Ok(None) => Err(unknown("tool", &request.name)),
-        Ok(Some(output)) => match review::ask(session, context, &client, hash, output).await {
-            Reviewed::Done(output) => Ok(result(output, declared).into()),
-            Reviewed::Asks(asks) => Ok(asks.into()),
-        },
+        Ok(None) => Err(unknown_parameter_error("tool", &request.name)),
+        Ok(Some(output)) => {
+            match review::ask_for_review(session, context, &client, hash, output).await {
+                ElicitationOutcome::Done(output) => Ok(result(output, declared).into()),
+                ElicitationOutcome::Asks(asks) => Ok(asks.into()),
+            }
+        }
         Err(error) => Ok(failure(&error).into()),
     }
 }
@@ -158,14 +168,14 @@ fn result(output: ToolOutput, declared: bool) -> CallToolResult {
         Some(value @ Value::Object(_)) if declared && !output.is_error => {
             result.structured_content = Some(value);
         }
-        Some(value) => result.meta = Some(beside(value)),
+        Some(value) => result.meta = Some(meta_value(value)),
         None => {}
     }
     result
 }
 
 /// A value for programs that no model is shown.
-fn beside(value: Value) -> MetaObject {
+fn meta_value(value: Value) -> MetaObject {
     let mut meta = MetaObject::new();
     meta.insert(STRUCTURED.to_owned(), value);
     meta
@@ -181,14 +191,14 @@ fn failure(error: &BackendError) -> CallToolResult {
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     let described = json!({ "error": { "kind": kind, "message": message, "hint": hint } });
     // Clients hold structured content against the schema of a tool that has one.
-    result.meta = Some(beside(described));
+    result.meta = Some(meta_value(described));
     result
 }
 
 /// Says again and again that a call is still going on; how far it is nobody knows.
 async fn report_progress(
-    session: &Session,
-    context: &Context,
+    session: &ServerSession,
+    context: &McpRequestContext,
     token: ProgressToken,
 ) -> std::convert::Infallible {
     let every = session.shared.limits.progress;
@@ -241,7 +251,7 @@ mod tests {
             (Some(json!(true)), false),
         ] {
             spec.output_schema = schema;
-            assert_eq!(declared(&spec).is_some(), is_declared, "{spec:?}");
+            assert_eq!(declared_output_schema(&spec).is_some(), is_declared, "{spec:?}");
             assert_eq!(tool(&spec).output_schema.is_some(), is_declared, "{spec:?}");
         }
     }

@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::Limits;
+use crate::limits::ClientLimits;
 
 /// The code of the refusal; from the range that JSON-RPC leaves to servers.
 const UNAVAILABLE: i64 = -32000;
@@ -51,7 +51,7 @@ async fn answer_each(
     read: impl AsyncRead + Unpin,
     mut write: impl AsyncWrite + Unpin,
 ) -> std::io::Result<()> {
-    let limit = Limits::default().message;
+    let limit = ClientLimits::default().message;
     let mut read = BufReader::new(read);
     let mut line = Vec::new();
     loop {
@@ -128,7 +128,7 @@ mod tests {
 
     #[tokio::test]
     async fn endless_line_is_cut() {
-        let input = vec![b'x'; Limits::default().message + 10];
+        let input = vec![b'x'; ClientLimits::default().message + 10];
         assert_eq!(answers(&input).await.len(), 2);
         assert_eq!(answers(&b"[".repeat(100_000)).await.len(), 1);
     }

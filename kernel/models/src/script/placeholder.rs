@@ -4,7 +4,7 @@ use serde::Deserialize;
 use skillhost_kernel::{Message, ModelRequest};
 
 /// A request as a script sees it.
-pub(super) struct Scene<'a> {
+pub(super) struct ScriptContext<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) model: &'a str,
     /// What the user said last.
@@ -12,26 +12,26 @@ pub(super) struct Scene<'a> {
     /// Replies since then.
     pub(super) turn: usize,
     /// The answers of tools since then.
-    answers: Vec<Answer<'a>>,
+    answers: Vec<ScriptToolResult<'a>>,
     last_is_answer: bool,
 }
 
 /// A tool's answer.
 #[derive(Clone, Copy)]
-pub(super) struct Answer<'a> {
+pub(super) struct ScriptToolResult<'a> {
     pub(super) tool: &'a str,
     pub(super) text: &'a str,
     pub(super) failed: bool,
 }
 
-impl<'a> Scene<'a> {
-    pub(super) fn of(request: &'a ModelRequest, model: &'a str) -> Self {
+impl<'a> ScriptContext<'a> {
+    pub(super) fn from_request(request: &'a ModelRequest, model: &'a str) -> Self {
         let messages = &request.messages;
         let user = messages.iter().rposition(|message| matches!(message, Message::User { .. }));
         let since = &messages[user.map_or(0, |user| user + 1)..];
         let answers = since.iter().filter_map(|message| match message {
             Message::Tool { name, text, is_error, .. } => {
-                Some(Answer { tool: name, text, failed: *is_error })
+                Some(ScriptToolResult { tool: name, text, failed: *is_error })
             }
             _ => None,
         });
@@ -49,7 +49,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The last message, if it is a tool's answer.
-    pub(super) fn last_answer(&self) -> Option<Answer<'a>> {
+    pub(super) fn last_answer(&self) -> Option<ScriptToolResult<'a>> {
         self.answers.last().copied().filter(|_| self.last_is_answer)
     }
 }
@@ -57,31 +57,31 @@ impl<'a> Scene<'a> {
 /// A text with placeholders in double braces.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Template(Vec<Part>);
+pub(super) struct TextTemplate(Vec<TemplatePart>);
 
 #[derive(Debug, Clone)]
-enum Part {
+enum TemplatePart {
     Text(String),
     Model,
     User,
     Tools,
     /// All of a text.
-    All(Source),
+    All(QuoteSource),
     /// Its first lines that are not empty, as a quotation.
-    Quote(Source, usize),
+    Quote(QuoteSource, usize),
     /// Its first line with a word in it.
-    Line(Source, String),
+    Line(QuoteSource, String),
 }
 
 /// A text that can be quoted.
 #[derive(Debug, Clone)]
-enum Source {
+enum QuoteSource {
     System,
     /// The answers of a tool, the last one without a number, else counted from 1.
     Answer(String, Option<usize>),
 }
 
-impl TryFrom<String> for Template {
+impl TryFrom<String> for TextTemplate {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -90,16 +90,16 @@ impl TryFrom<String> for Template {
             let Some((inside, after)) = after.split_once("}}") else {
                 return Err("a placeholder is not closed with `}}`".to_owned());
             };
-            parts.push(Part::Text(before.to_owned()));
+            parts.push(TemplatePart::Text(before.to_owned()));
             parts.push(placeholder(inside.trim())?);
             rest = after;
         }
-        parts.push(Part::Text(rest.to_owned()));
+        parts.push(TemplatePart::Text(rest.to_owned()));
         Ok(Self(parts))
     }
 }
 
-fn placeholder(inside: &str) -> Result<Part, String> {
+fn placeholder(inside: &str) -> Result<TemplatePart, String> {
     let unknown = || {
         format!(
             "unknown placeholder `{inside}`; there are: model, user, tools, all SOURCE, \
@@ -109,33 +109,35 @@ fn placeholder(inside: &str) -> Result<Part, String> {
     let mut words = inside.splitn(3, ' ');
     let (kind, source, rest) = (words.next().unwrap_or_default(), words.next(), words.next());
     match (kind, source, rest) {
-        ("model", None, None) => Ok(Part::Model),
-        ("user", None, None) => Ok(Part::User),
-        ("tools", None, None) => Ok(Part::Tools),
-        ("all", Some(of), None) => Ok(Part::All(source_of(of)?)),
+        ("model", None, None) => Ok(TemplatePart::Model),
+        ("user", None, None) => Ok(TemplatePart::User),
+        ("tools", None, None) => Ok(TemplatePart::Tools),
+        ("all", Some(of), None) => Ok(TemplatePart::All(source_of(of)?)),
         ("quote", Some(of), Some(lines)) => {
             let lines = lines.trim().parse().map_err(|_| unknown())?;
-            Ok(Part::Quote(source_of(of)?, lines))
+            Ok(TemplatePart::Quote(source_of(of)?, lines))
         }
-        ("line", Some(of), Some(word)) => Ok(Part::Line(source_of(of)?, word.trim().to_owned())),
+        ("line", Some(of), Some(word)) => {
+            Ok(TemplatePart::Line(source_of(of)?, word.trim().to_owned()))
+        }
         _ => Err(unknown()),
     }
 }
 
-fn source_of(text: &str) -> Result<Source, String> {
+fn source_of(text: &str) -> Result<QuoteSource, String> {
     if text == "system" {
-        return Ok(Source::System);
+        return Ok(QuoteSource::System);
     }
     let Some((tool, number)) = text.split_once('#') else {
-        return Ok(Source::Answer(text.to_owned(), None));
+        return Ok(QuoteSource::Answer(text.to_owned(), None));
     };
     let number = number.parse().ok().filter(|number| *number > 0);
     let number = number.ok_or_else(|| format!("`{text}`: answers are counted from 1"))?;
-    Ok(Source::Answer(tool.to_owned(), Some(number)))
+    Ok(QuoteSource::Answer(tool.to_owned(), Some(number)))
 }
 
-impl Source {
-    fn text<'a>(&self, scene: &Scene<'a>) -> &'a str {
+impl QuoteSource {
+    fn text<'a>(&self, scene: &ScriptContext<'a>) -> &'a str {
         match self {
             Self::System => &scene.request.system,
             Self::Answer(tool, number) => {
@@ -150,14 +152,14 @@ impl Source {
     }
 }
 
-impl Template {
-    pub(super) fn filled(&self, scene: &Scene<'_>) -> String {
+impl TextTemplate {
+    pub(super) fn render(&self, scene: &ScriptContext<'_>) -> String {
         self.0.iter().map(|part| part.filled(scene)).collect()
     }
 }
 
-impl Part {
-    fn filled(&self, scene: &Scene<'_>) -> String {
+impl TemplatePart {
+    fn filled(&self, scene: &ScriptContext<'_>) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Model => scene.model.to_owned(),

@@ -3,38 +3,38 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::placeholder::{Scene, Template};
+use super::placeholder::{ScriptContext, TextTemplate};
 
 /// A script's file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
-    pub(super) rules: Vec<Rule>,
+pub(super) struct ScriptFile {
+    pub(super) rules: Vec<ScriptRule>,
 }
 
 /// What is said and called when all of `when` holds.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "WrittenRule")]
-pub(super) struct Rule {
-    pub(super) when: When,
-    pub(super) say: Option<Template>,
-    pub(super) call: Vec<Call>,
+#[serde(try_from = "RawScriptRule")]
+pub(super) struct ScriptRule {
+    pub(super) when: RuleCondition,
+    pub(super) say: Option<TextTemplate>,
+    pub(super) call: Vec<ScriptedCall>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenRule {
+struct RawScriptRule {
     #[serde(default)]
-    when: When,
-    say: Option<Template>,
+    when: RuleCondition,
+    say: Option<TextTemplate>,
     #[serde(default, deserialize_with = "one_or_many")]
-    call: Vec<Call>,
+    call: Vec<ScriptedCall>,
 }
 
-impl TryFrom<WrittenRule> for Rule {
+impl TryFrom<RawScriptRule> for ScriptRule {
     type Error = &'static str;
 
-    fn try_from(WrittenRule { when, say, call }: WrittenRule) -> Result<Self, Self::Error> {
+    fn try_from(RawScriptRule { when, say, call }: RawScriptRule) -> Result<Self, Self::Error> {
         if say.is_none() && call.is_empty() {
             return Err("a rule needs `say` or `call`");
         }
@@ -45,7 +45,7 @@ impl TryFrom<WrittenRule> for Rule {
 /// Conditions; what is not stated does not matter.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct When {
+pub(super) struct RuleCondition {
     /// Words that the last message of the user has, all of them, in any case.
     #[serde(deserialize_with = "one_or_many")]
     user: Vec<String>,
@@ -66,8 +66,8 @@ pub(super) struct When {
     offered: Vec<String>,
 }
 
-impl When {
-    pub(super) fn holds(&self, scene: &Scene<'_>) -> bool {
+impl RuleCondition {
+    pub(super) fn matches(&self, scene: &ScriptContext<'_>) -> bool {
         let has = |text: &str, words: &[String]| {
             let text = text.to_lowercase();
             words.iter().all(|word| text.contains(&word.to_lowercase()))
@@ -86,24 +86,24 @@ impl When {
 /// A tool to be called.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call {
+pub(super) struct ScriptedCall {
     pub(super) tool: String,
     #[serde(default)]
-    pub(super) arguments: Arguments,
+    pub(super) arguments: ArgumentTemplate,
 }
 
 /// Arguments whose texts may hold placeholders.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
-pub(super) struct Arguments(Map<String, Value>);
+pub(super) struct ArgumentTemplate(Map<String, Value>);
 
-impl TryFrom<Map<String, Value>> for Arguments {
+impl TryFrom<Map<String, Value>> for ArgumentTemplate {
     type Error = String;
 
     fn try_from(arguments: Map<String, Value>) -> Result<Self, Self::Error> {
         fn check(value: &Value) -> Result<(), String> {
             match value {
-                Value::String(text) => Template::try_from(text.clone()).map(drop),
+                Value::String(text) => TextTemplate::try_from(text.clone()).map(drop),
                 Value::Array(items) => items.iter().try_for_each(check),
                 Value::Object(fields) => fields.values().try_for_each(check),
                 _ => Ok(()),
@@ -114,13 +114,13 @@ impl TryFrom<Map<String, Value>> for Arguments {
     }
 }
 
-impl Arguments {
-    pub(super) fn filled(&self, scene: &Scene<'_>) -> Value {
-        fn fill(value: &Value, scene: &Scene<'_>) -> Value {
+impl ArgumentTemplate {
+    pub(super) fn render(&self, scene: &ScriptContext<'_>) -> Value {
+        fn fill(value: &Value, scene: &ScriptContext<'_>) -> Value {
             match value {
                 // Checked when the script was read.
-                Value::String(text) => Template::try_from(text.clone())
-                    .map_or_else(|_| value.clone(), |it| Value::String(it.filled(scene))),
+                Value::String(text) => TextTemplate::try_from(text.clone())
+                    .map_or_else(|_| value.clone(), |it| Value::String(it.render(scene))),
                 Value::Array(items) => items.iter().map(|item| fill(item, scene)).collect(),
                 Value::Object(fields) => {
                     fields.iter().map(|(key, value)| (key.clone(), fill(value, scene))).collect()

@@ -17,7 +17,7 @@ fn request(messages: Vec<Message>, tools: &[&str]) -> ModelRequest {
 }
 
 fn model(text: &str) -> ScriptModel {
-    let script = Script::parse(Path::new("s.yaml"), text).unwrap();
+    let script = ModelScript::parse(Path::new("s.yaml"), text).unwrap();
     let facts = ModelMetadata { name: "script/s".to_owned(), context_window: None, price: None };
     ScriptModel::new(script, facts)
 }
@@ -117,7 +117,7 @@ async fn a_script_without_a_rule_that_fits_says_so() {
 
 #[test]
 fn a_bad_script_is_named_with_its_place() {
-    let said = |text: &str| Script::parse(Path::new("s.yaml"), text).unwrap_err().to_string();
+    let said = |text: &str| ModelScript::parse(Path::new("s.yaml"), text).unwrap_err().to_string();
     let cases = [
         ("rules:\n  - when: {usr: a}\n    say: b\n", "s.yaml:2:", "unknown field `usr`"),
         ("rules:\n  - when: {}\n", "s.yaml:2:", "a rule needs `say` or `call`"),
@@ -138,18 +138,18 @@ fn a_file_that_is_not_there_or_too_large_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.yaml");
     assert!(
-        matches!(Script::read(&path), Err(ScriptError::Io { path: named, .. }) if named == path)
+        matches!(ModelScript::load(&path), Err(ScriptError::Io { path: named, .. }) if named == path)
     );
     std::fs::write(&path, vec![b' '; (1 << 20) + 1]).unwrap();
-    let error = Script::read(&path).unwrap_err().to_string();
+    let error = ModelScript::load(&path).unwrap_err().to_string();
     assert_eq!(error, format!("{}: larger than 1 MiB", path.display()));
     std::fs::write(&path, "rules: [{say: x}]").unwrap();
-    assert_eq!(Script::read(&path).unwrap().rules.len(), 1);
+    assert_eq!(ModelScript::load(&path).unwrap().rules.len(), 1);
 }
 
 fn shipped() -> ScriptModel {
     let facts = ModelMetadata { name: "script/demo".to_owned(), context_window: None, price: None };
-    ScriptModel::new(Script::shipped(), facts)
+    ScriptModel::new(ModelScript::bundled(), facts)
 }
 
 #[tokio::test]

@@ -9,14 +9,14 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use skillhost_kernel::{ModelError, ModelErrorKind as Kind};
 
-use super::Endpoint;
+use super::ProviderEndpoint;
 
 /// Characters of a provider's own words that are repeated.
 const LONGEST_QUOTE: usize = 400;
 
 /// One failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct ProviderError {
     pub(crate) kind: Kind,
     pub(crate) message: String,
     pub(crate) hint: String,
@@ -28,19 +28,19 @@ pub(crate) struct Failure {
 
 /// What the words of a provider are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum About {
+enum ErrorTopic {
     Overflow,
     Money,
     Busy,
     Other,
 }
 
-impl Failure {
+impl ProviderError {
     fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: hint.into(), passing: false, wish: None }
     }
 
-    fn passing(self) -> Self {
+    fn retryable(self) -> Self {
         Self { passing: true, ..self }
     }
 
@@ -54,13 +54,17 @@ impl Failure {
     }
 
     /// The answer ended before it was complete.
-    pub(crate) fn cut_off(endpoint: &Endpoint, begun: bool) -> Self {
+    pub(crate) fn cut_off(endpoint: &ProviderEndpoint, begun: bool) -> Self {
         if begun {
-            return Self::new(Kind::Network, "the answer was cut off", "try again").passing();
+            return Self::new(Kind::Network, "the answer was cut off", "try again").retryable();
         }
         Self::new(
             Kind::Protocol,
-            format!("what {} answers is not what `{}` promises", endpoint.shown(), endpoint.wire),
+            format!(
+                "what {} answers is not what `{}` promises",
+                endpoint.display_url(),
+                endpoint.wire
+            ),
             "check `wire` and `base_url` of the provider; most base URLs end in /v1",
         )
     }
@@ -68,7 +72,7 @@ impl Failure {
     /// A part of the answer is damaged.
     pub(crate) fn unreadable() -> Self {
         let message = "the answer cannot be read: a chunk of it is damaged";
-        Self::new(Kind::Protocol, message, "try again").passing()
+        Self::new(Kind::Protocol, message, "try again").retryable()
     }
 
     /// The answer is larger than anything a model says.
@@ -77,17 +81,21 @@ impl Failure {
     }
 
     /// Sorts an error of genai. `begun`: something of an answer had come.
-    pub(crate) fn of(error: genai::Error, endpoint: &Endpoint, begun: bool) -> Self {
+    pub(crate) fn from_genai(
+        error: genai::Error,
+        endpoint: &ProviderEndpoint,
+        begun: bool,
+    ) -> Self {
         use genai::Error;
         use genai::webc::Error as Web;
         match error {
             Error::WebStream { error, cause, .. } => match error.downcast::<Error>() {
-                Ok(inner) => Self::of(*inner, endpoint, begun),
+                Ok(inner) => Self::from_genai(*inner, endpoint, begun),
                 Err(error) => match error.downcast::<StreamTimeout>() {
-                    Ok(_) => Self::silent(endpoint),
+                    Ok(_) => Self::no_response(endpoint),
                     Err(error) => match error.downcast::<reqwest::Error>() {
                         Ok(error) => Self::transport(*error, endpoint),
-                        Err(_) => Self::garbled(&cause, begun),
+                        Err(_) => Self::malformed(&cause, begun),
                     },
                 },
             },
@@ -100,25 +108,29 @@ impl Failure {
                 Self::transport(error, endpoint)
             }
             Error::WebModelCall { .. } => Self::cut_off(endpoint, false),
-            Error::ChatResponse { body, .. } => Self::told(&body),
+            Error::ChatResponse { body, .. } => Self::from_body(&body),
             Error::StreamParse { serde_error, .. } => {
-                Self::garbled(&serde_error.to_string(), begun)
+                Self::malformed(&serde_error.to_string(), begun)
             }
             // The others hold the request or the answer, which are not for people.
-            Error::ChatResponseGeneration { cause, .. } => Self::garbled(&cause, begun),
-            _ => Self::garbled("not understood", begun),
+            Error::ChatResponseGeneration { cause, .. } => Self::malformed(&cause, begun),
+            _ => Self::malformed("not understood", begun),
         }
     }
 
-    fn silent(endpoint: &Endpoint) -> Self {
+    fn no_response(endpoint: &ProviderEndpoint) -> Self {
         Self::new(
             Kind::Timeout,
-            format!("{} was silent for {} ms", endpoint.shown(), endpoint.silence.as_millis()),
+            format!(
+                "{} was silent for {} ms",
+                endpoint.display_url(),
+                endpoint.silence.as_millis()
+            ),
             "raise `silence_ms` of the provider if its model thinks for longer",
         )
     }
 
-    fn transport(error: reqwest::Error, endpoint: &Endpoint) -> Self {
+    fn transport(error: reqwest::Error, endpoint: &ProviderEndpoint) -> Self {
         // The URL may hold a key; what is shown of it is chosen here.
         let error = error.without_url();
         let mut cause = None;
@@ -131,24 +143,24 @@ impl Failure {
         if error.is_connect() || error.is_timeout() {
             return Self::new(
                 Kind::Network,
-                format!("{} was not reached: {}", endpoint.shown(), quote(&cause)),
+                format!("{} was not reached: {}", endpoint.display_url(), quote(&cause)),
                 format!("is a server of `{}` running there? see `base_url`", endpoint.wire),
             )
-            .passing();
+            .retryable();
         }
         Self::new(
             Kind::Network,
-            format!("the answer of {} was cut off: {}", endpoint.shown(), quote(&cause)),
+            format!("the answer of {} was cut off: {}", endpoint.display_url(), quote(&cause)),
             "try again",
         )
-        .passing()
+        .retryable()
     }
 
-    fn garbled(cause: &str, begun: bool) -> Self {
-        match about("", cause) {
-            About::Overflow => Self::overflow(cause),
-            About::Busy => Self::busy(quote(cause), None),
-            About::Money | About::Other => Self {
+    fn malformed(cause: &str, begun: bool) -> Self {
+        match classify_error("", cause) {
+            ErrorTopic::Overflow => Self::overflow(cause),
+            ErrorTopic::Busy => Self::rate_limited(quote(cause), None),
+            ErrorTopic::Money | ErrorTopic::Other => Self {
                 passing: begun,
                 ..Self::new(
                     Kind::Protocol,
@@ -167,55 +179,64 @@ impl Failure {
         )
     }
 
-    fn busy(words: String, wish: Option<Duration>) -> Self {
+    fn rate_limited(words: String, wish: Option<Duration>) -> Self {
         let hint = "wait a while, or use another model";
-        Self { wish, ..Self::new(Kind::Busy, words, hint).passing() }
+        Self { wish, ..Self::new(Kind::Busy, words, hint).retryable() }
     }
 
     /// An error that came within an answer.
-    fn told(body: &Value) -> Self {
-        let (code, words) = words_of(body);
+    fn from_body(body: &Value) -> Self {
+        let (code, words) = error_text(body);
         let words = words.unwrap_or_else(|| "the provider broke off without a reason".to_owned());
-        match about(&code, &words) {
-            About::Overflow => Self::overflow(&words),
-            About::Busy => Self::busy(quote(&words), None),
-            About::Money => Self::money(&words),
-            About::Other => Self::new(Kind::Refused, quote(&words), "change the request"),
+        match classify_error(&code, &words) {
+            ErrorTopic::Overflow => Self::overflow(&words),
+            ErrorTopic::Busy => Self::rate_limited(quote(&words), None),
+            ErrorTopic::Money => Self::quota_exceeded(&words),
+            ErrorTopic::Other => Self::new(Kind::Refused, quote(&words), "change the request"),
         }
     }
 
-    fn money(words: &str) -> Self {
+    fn quota_exceeded(words: &str) -> Self {
         Self::new(Kind::Refused, quote(words), "look at the account at the provider")
     }
 
-    fn status(status: StatusCode, headers: &HeaderMap, body: &str, endpoint: &Endpoint) -> Self {
+    fn status(
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &str,
+        endpoint: &ProviderEndpoint,
+    ) -> Self {
         let parsed: Value = serde_json::from_str(body).unwrap_or_default();
-        let (code, said) = words_of(&parsed);
+        let (code, said) = error_text(&parsed);
         let words = said.unwrap_or_else(|| format!("status {status}"));
-        let about = about(&code, &words);
+        let about = classify_error(&code, &words);
         match status.as_u16() {
             // A provider may repeat a part of the key.
             401 | 403 => Self::new(
                 Kind::Key,
-                format!("{} refuses the key (status {})", endpoint.shown(), status.as_u16()),
+                format!("{} refuses the key (status {})", endpoint.display_url(), status.as_u16()),
                 endpoint.key_hint(),
             ),
             404 | 405 => Self::new(
                 Kind::Unknown,
-                format!("{}: {}", endpoint.shown(), quote(&words)),
+                format!("{}: {}", endpoint.display_url(), quote(&words)),
                 "check the model's name and `base_url`; most base URLs end in /v1",
             ),
-            _ if about == About::Overflow => Self::overflow(&words),
-            402 => Self::money(&words),
-            429 if about == About::Money => Self::money(&words),
+            _ if about == ErrorTopic::Overflow => Self::overflow(&words),
+            402 => Self::quota_exceeded(&words),
+            429 if about == ErrorTopic::Money => Self::quota_exceeded(&words),
             413 => Self::overflow(&words),
-            408 | 409 | 425 | 429 | 500..=599 => Self::busy(
+            408 | 409 | 425 | 429 | 500..=599 => Self::rate_limited(
                 format!("status {}: {}", status.as_u16(), quote(&words)),
-                wish_of(headers),
+                retry_after(headers),
             ),
             300..=399 => Self::new(
                 Kind::Refused,
-                format!("{} sends us elsewhere (status {})", endpoint.shown(), status.as_u16()),
+                format!(
+                    "{} sends us elsewhere (status {})",
+                    endpoint.display_url(),
+                    status.as_u16()
+                ),
                 "name the final address as `base_url`",
             ),
             number => Self::new(
@@ -246,7 +267,7 @@ impl Failure {
 }
 
 /// The code and the words of a provider's error.
-fn words_of(body: &Value) -> (String, Option<String>) {
+fn error_text(body: &Value) -> (String, Option<String>) {
     // Gemini wraps the errors of streams in a list.
     let body = body.get(0).unwrap_or(body);
     let error = body.get("error").unwrap_or(body);
@@ -260,7 +281,7 @@ fn words_of(body: &Value) -> (String, Option<String>) {
     (code.join(" "), words)
 }
 
-fn about(code: &str, words: &str) -> About {
+fn classify_error(code: &str, words: &str) -> ErrorTopic {
     const OVERFLOW: [&str; 14] = [
         "context_length_exceeded",
         "exceed_context_size",
@@ -293,18 +314,18 @@ fn about(code: &str, words: &str) -> About {
     let text = format!("{code} {words}").to_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if any(&OVERFLOW) {
-        About::Overflow
+        ErrorTopic::Overflow
     } else if any(&MONEY) {
-        About::Money
+        ErrorTopic::Money
     } else if any(&BUSY) {
-        About::Busy
+        ErrorTopic::Busy
     } else {
-        About::Other
+        ErrorTopic::Other
     }
 }
 
 /// How long a provider asks to be left alone; a date is not read.
-fn wish_of(headers: &HeaderMap) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"));
     Duration::try_from_secs_f64(seconds?).ok()

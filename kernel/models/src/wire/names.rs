@@ -14,15 +14,15 @@ const MADE: &str = "made_";
 
 /// The names of a request's tools, both ways.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct ToolNameMap {
     to_wire: BTreeMap<String, String>,
     from_wire: BTreeMap<String, String>,
 }
 
-impl Names {
+impl ToolNameMap {
     /// The names of the tools offered and of those in the history. The same names in the same order
     /// are always mapped alike.
-    pub(crate) fn of(request: &ModelRequest) -> Self {
+    pub(crate) fn from_request(request: &ModelRequest) -> Self {
         let offered = request.tools.iter().map(|tool| tool.name.as_str());
         let said = request.messages.iter().flat_map(|message| match message {
             Message::Assistant { calls, .. } => calls.iter().map(|call| &*call.name).collect(),
@@ -53,12 +53,12 @@ impl Names {
     }
 
     /// The name on the wire.
-    pub(crate) fn on_wire(&self, name: &str) -> String {
+    pub(crate) fn to_wire(&self, name: &str) -> String {
         self.to_wire.get(name).cloned().unwrap_or_else(|| allowed(name, LONGEST_NAME))
     }
 
     /// The kernel's name; one that was never offered stays as the model wrote it.
-    pub(crate) fn of_kernel(&self, name: &str) -> String {
+    pub(crate) fn to_kernel(&self, name: &str) -> String {
         self.from_wire.get(name).cloned().unwrap_or_else(|| name.to_owned())
     }
 }
@@ -105,15 +105,15 @@ pub(crate) fn id_for_gemini(id: &str, tool: &str) -> String {
 }
 
 /// Gives the calls of a reply ids that are unique within the conversation.
-pub(crate) struct Ids {
+pub(crate) struct CallIdAllocator {
     taken: BTreeSet<String>,
     turn: usize,
     made: usize,
 }
 
-impl Ids {
+impl CallIdAllocator {
     /// The ids taken by a conversation.
-    pub(crate) fn of(messages: &[Message]) -> Self {
+    pub(crate) fn from_messages(messages: &[Message]) -> Self {
         let mut ids = Self { taken: BTreeSet::new(), turn: 0, made: 0 };
         for message in messages {
             if let Message::Assistant { calls, .. } = message {
@@ -125,7 +125,7 @@ impl Ids {
     }
 
     /// The provider's id where it will do, else one made here.
-    pub(crate) fn take(&mut self, given: &str) -> String {
+    pub(crate) fn allocate(&mut self, given: &str) -> String {
         let fine = !given.is_empty() && allowed(given, LONGEST_NAME) == given;
         if fine && !given.starts_with(MADE) && self.taken.insert(given.to_owned()) {
             return given.to_owned();
@@ -167,23 +167,23 @@ mod tests {
     fn names_that_a_wire_forbids_are_mapped_and_mapped_back() {
         let long = "x".repeat(70);
         let tools = ["a.b", "a_b", "a/b", "plain", &*long];
-        let names = Names::of(&request(&tools, &["gone.tool"]));
-        let mapped: Vec<_> = tools.iter().map(|tool| names.on_wire(tool)).collect();
+        let names = ToolNameMap::from_request(&request(&tools, &["gone.tool"]));
+        let mapped: Vec<_> = tools.iter().map(|tool| names.to_wire(tool)).collect();
         let shortened = format!("{}_{:08x}", "x".repeat(55), digest(&long));
         assert_eq!(mapped, ["a_b_2", "a_b", "a_b_3", "plain", &*shortened]);
         assert_eq!(shortened.len(), 64);
         for tool in tools {
-            assert_eq!(names.of_kernel(&names.on_wire(tool)), tool);
+            assert_eq!(names.to_kernel(&names.to_wire(tool)), tool);
         }
-        assert_eq!(names.on_wire("gone.tool"), "gone_tool");
-        assert_eq!(names.of_kernel("never.offered"), "never.offered");
+        assert_eq!(names.to_wire("gone.tool"), "gone_tool");
+        assert_eq!(names.to_kernel("never.offered"), "never.offered");
     }
 
     #[test]
     fn ids_are_unique_in_a_conversation_and_fit_the_wire() {
-        let mut ids = Ids::of(&request(&[], &["t"]).messages);
+        let mut ids = CallIdAllocator::from_messages(&request(&[], &["t"]).messages);
         let taken: Vec<_> =
-            ["id-t", "toolu_1", "toolu_1", "call#t#0", ""].map(|id| ids.take(id)).into();
+            ["id-t", "toolu_1", "toolu_1", "call#t#0", ""].map(|id| ids.allocate(id)).into();
         assert_eq!(taken, ["made_1_0", "toolu_1", "made_1_1", "made_1_2", "made_1_3"]);
         assert_eq!(id_for_gemini("made_1_3", "t"), "call#t#3");
         assert_eq!(id_for_gemini("own", "t"), "own");

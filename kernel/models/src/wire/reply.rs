@@ -4,12 +4,12 @@ use genai::chat::{ChatResponse, ContentPart, StopReason as Stop, StreamEnd, Usag
 use serde_json::Value;
 use skillhost_kernel::{ModelReply, ModelRequest, ModelToolCall, StopReason, TokenUsage};
 
-use super::names::{Ids, Names};
-use super::thoughts::Thoughts;
+use super::names::{CallIdAllocator, ToolNameMap};
+use super::thoughts::ReasoningCache;
 
 /// An answer, however it came.
 #[derive(Default)]
-pub(crate) struct Answer {
+pub(crate) struct ProviderReply {
     pub(crate) text: String,
     /// Something was thought aloud.
     pub(crate) thought: bool,
@@ -19,9 +19,9 @@ pub(crate) struct Answer {
     pub(crate) stop: Option<Stop>,
 }
 
-impl Answer {
+impl ProviderReply {
     /// What has come in pieces, with its end.
-    pub(crate) fn ended(self, end: StreamEnd) -> Self {
+    pub(crate) fn with_stream_end(self, end: StreamEnd) -> Self {
         Self {
             parts: end.captured_content.map(|it| it.into_parts()).unwrap_or_default(),
             reasoning: end.captured_reasoning_content,
@@ -32,7 +32,7 @@ impl Answer {
     }
 
     /// What has come in one.
-    pub(crate) fn whole(response: ChatResponse) -> Self {
+    pub(crate) fn from_response(response: ChatResponse) -> Self {
         let text = response.content.joined_texts().unwrap_or_default();
         Self {
             text,
@@ -48,21 +48,21 @@ impl Answer {
     pub(crate) fn into_reply(
         self,
         request: &ModelRequest,
-        names: &Names,
-        thoughts: &Thoughts,
+        names: &ToolNameMap,
+        thoughts: &ReasoningCache,
     ) -> ModelReply {
-        let mut ids = Ids::of(&request.messages);
+        let mut ids = CallIdAllocator::from_messages(&request.messages);
         let (mut before, mut calls) = (Vec::new(), Vec::new());
         let mut signatures = Vec::new();
         for part in self.parts {
             match part {
                 ContentPart::ToolCall(call) => {
-                    let id = ids.take(&call.call_id);
+                    let id = ids.allocate(&call.call_id);
                     signatures.push(call.thought_signatures);
                     calls.push(ModelToolCall {
                         id,
-                        name: names.of_kernel(&call.fn_name),
-                        arguments: written(call.fn_arguments),
+                        name: names.to_kernel(&call.fn_name),
+                        arguments: raw_arguments(call.fn_arguments),
                     });
                 }
                 ContentPart::ThoughtSignature(_)
@@ -75,7 +75,7 @@ impl Answer {
             before.extend(self.reasoning.map(ContentPart::ReasoningContent));
         }
         for (call, signatures) in calls.iter().zip(signatures) {
-            thoughts.keep(&call.id, std::mem::take(&mut before), signatures);
+            thoughts.insert(&call.id, std::mem::take(&mut before), signatures);
         }
         let reasoned = self.tokens.as_ref().and_then(|it| it.completion_tokens_details.as_ref());
         let reasoned = reasoned.and_then(|it| it.reasoning_tokens).is_some_and(|it| it > 0);
@@ -96,7 +96,7 @@ impl Answer {
 }
 
 /// Arguments as the model wrote them.
-fn written(arguments: Value) -> String {
+fn raw_arguments(arguments: Value) -> String {
     match arguments {
         Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
         Value::String(text) => text,
@@ -118,7 +118,7 @@ fn usage(
     let output = count(tokens.and_then(|it| it.completion_tokens))
         .filter(|number| *number > 0 || (is_silent && input.is_some()));
     let cached = tokens.and_then(|it| it.prompt_tokens_details.as_ref()?.cached_tokens);
-    let estimate = estimated(request, text, calls);
+    let estimate = estimate_usage(request, text, calls);
     TokenUsage {
         input: input.unwrap_or(estimate.input),
         output: output.unwrap_or(estimate.output),
@@ -128,7 +128,11 @@ fn usage(
 }
 
 /// A quarter of the characters, sent and received.
-pub(crate) fn estimated(request: &ModelRequest, text: &str, calls: &[ModelToolCall]) -> TokenUsage {
+pub(crate) fn estimate_usage(
+    request: &ModelRequest,
+    text: &str,
+    calls: &[ModelToolCall],
+) -> TokenUsage {
     use skillhost_kernel::Message;
     let of_calls = |calls: &[ModelToolCall]| -> usize {
         calls.iter().map(|call| chars(&call.name) + chars(&call.arguments)).sum()
@@ -169,10 +173,10 @@ mod tests {
 
     #[test]
     fn arguments_stay_as_they_were_written() {
-        assert_eq!(written(json!({"a": 1})), "{\"a\":1}");
-        assert_eq!(written(json!("{\"a\": ")), "{\"a\": ");
-        assert_eq!(written(json!("")), "{}");
-        assert_eq!(written(Value::Null), "{}");
+        assert_eq!(raw_arguments(json!({"a": 1})), "{\"a\":1}");
+        assert_eq!(raw_arguments(json!("{\"a\": ")), "{\"a\": ");
+        assert_eq!(raw_arguments(json!("")), "{}");
+        assert_eq!(raw_arguments(Value::Null), "{}");
     }
 
     #[test]

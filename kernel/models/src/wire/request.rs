@@ -7,47 +7,47 @@ use genai::chat::{
 use serde_json::{Map, Value, json};
 use skillhost_kernel::{Message, ModelRequest, ModelToolCall, ProviderProtocol};
 
-use super::names::{Names, id_for_gemini, id_on_wire};
-use super::thoughts::Thoughts;
+use super::names::{ToolNameMap, id_for_gemini, id_on_wire};
+use super::thoughts::ReasoningCache;
 
 /// A request on its way, and what its answer needs of it.
-pub(crate) struct Asked {
+pub(crate) struct ProviderRequest {
     pub(crate) chat: ChatRequest,
     pub(crate) options: ChatOptions,
-    pub(crate) names: Names,
+    pub(crate) names: ToolNameMap,
 }
 
 /// Turns a request into genai's.
-pub(crate) struct Translation<'a> {
+pub(crate) struct RequestTranslator<'a> {
     pub(crate) wire: ProviderProtocol,
     /// The model as the provider knows it.
     pub(crate) model: &'a str,
-    pub(crate) thoughts: &'a Thoughts,
+    pub(crate) thoughts: &'a ReasoningCache,
     pub(crate) max_output_tokens: Option<u32>,
 }
 
-impl Translation<'_> {
-    pub(crate) fn of(&self, request: &ModelRequest) -> Asked {
-        let names = Names::of(request);
+impl RequestTranslator<'_> {
+    pub(crate) fn translate(&self, request: &ModelRequest) -> ProviderRequest {
+        let names = ToolNameMap::from_request(request);
         let mut chat = ChatRequest::new(Vec::new());
         if !request.system.is_empty() {
             chat = chat.with_system(request.system.clone());
         }
         if request.tools.is_empty() {
-            chat.messages = told(&request.messages);
+            chat.messages = flatten_tool_calls(&request.messages);
         } else {
             chat.messages = self.messages(&request.messages, &names);
             chat = chat.with_tools(request.tools.iter().map(|tool| {
-                Tool::new(ToolName::Custom(names.on_wire(&tool.name)))
+                Tool::new(ToolName::Custom(names.to_wire(&tool.name)))
                     .with_description(tool.description.clone())
                     .with_schema(tool.input_schema.clone())
             }));
         }
         let options = self.options(request);
-        Asked { chat, options, names }
+        ProviderRequest { chat, options, names }
     }
 
-    fn messages(&self, messages: &[Message], names: &Names) -> Vec<ChatMessage> {
+    fn messages(&self, messages: &[Message], names: &ToolNameMap) -> Vec<ChatMessage> {
         let mut chat = Vec::new();
         let mut answers = MessageContent::default();
         for message in messages {
@@ -60,14 +60,14 @@ impl Translation<'_> {
             match message {
                 Message::User { text } => chat.push(ChatMessage::user(text.clone())),
                 Message::Assistant { text, calls } => {
-                    let content = self.said(text, calls, names);
+                    let content = self.assistant_content(text, calls, names);
                     // Wires refuse a message that says nothing.
                     if !content.is_empty() {
                         chat.push(ChatMessage::assistant(content));
                     }
                 }
                 Message::Tool { call_id, name, text, is_error } => {
-                    answers.push(self.answer(call_id, &names.on_wire(name), text, *is_error));
+                    answers.push(self.answer(call_id, &names.to_wire(name), text, *is_error));
                 }
             }
         }
@@ -77,14 +77,19 @@ impl Translation<'_> {
         chat
     }
 
-    fn said(&self, text: &str, calls: &[ModelToolCall], names: &Names) -> MessageContent {
-        let thought = calls.first().and_then(|call| self.thoughts.before(&call.id));
+    fn assistant_content(
+        &self,
+        text: &str,
+        calls: &[ModelToolCall],
+        names: &ToolNameMap,
+    ) -> MessageContent {
+        let thought = calls.first().and_then(|call| self.thoughts.parts_before(&call.id));
         let mut content = MessageContent::from_parts(thought.unwrap_or_default());
         if !text.is_empty() {
             content.push(text);
         }
         for call in calls {
-            let fn_name = names.on_wire(&call.name);
+            let fn_name = names.to_wire(&call.name);
             content.push(ToolCall {
                 call_id: self.id(&call.id, &fn_name),
                 fn_name,
@@ -120,7 +125,7 @@ impl Translation<'_> {
             .with_capture_tool_calls(true)
             .with_capture_usage(true);
         let mut extra = self.parameters(&request.parameters, &mut options);
-        if options.reasoning_effort.is_some() && self.thought_is_lost(&request.messages) {
+        if options.reasoning_effort.is_some() && self.is_reasoning_lost(&request.messages) {
             options.reasoning_effort = None;
         }
         // Asking these two for thoughts is an error where the model has none.
@@ -194,7 +199,7 @@ impl Translation<'_> {
 
     /// Whether the calls that are being answered were thought about in another process: this wire
     /// wants the signed thoughts back, or none at all.
-    fn thought_is_lost(&self, messages: &[Message]) -> bool {
+    fn is_reasoning_lost(&self, messages: &[Message]) -> bool {
         if self.wire != ProviderProtocol::Anthropic {
             return false;
         }
@@ -204,7 +209,7 @@ impl Translation<'_> {
                 Message::Assistant { calls, .. } => calls.first(),
                 _ => None,
             })
-            .any(|call| self.thoughts.before(&call.id).is_none())
+            .any(|call| self.thoughts.parts_before(&call.id).is_none())
     }
 }
 
@@ -226,7 +231,7 @@ fn arguments(written: &str) -> Value {
 }
 
 /// A conversation without its calls: some wires refuse calls where no tools are offered.
-fn told(messages: &[Message]) -> Vec<ChatMessage> {
+fn flatten_tool_calls(messages: &[Message]) -> Vec<ChatMessage> {
     let mut chat = Vec::new();
     for message in messages {
         match message {
@@ -256,9 +261,9 @@ mod tests {
     use super::*;
 
     fn options_of(wire: ProviderProtocol, model: &str, parameters: Value) -> ChatOptions {
-        let thoughts = Thoughts::default();
+        let thoughts = ReasoningCache::default();
         let translation =
-            Translation { wire, model, thoughts: &thoughts, max_output_tokens: Some(9) };
+            RequestTranslator { wire, model, thoughts: &thoughts, max_output_tokens: Some(9) };
         let tool = skillhost_kernel::ModelTool {
             name: "t".to_owned(),
             description: String::new(),
@@ -270,7 +275,7 @@ mod tests {
             parallel_tool_calls: Some(false),
             ..ModelRequest::default()
         };
-        translation.of(&request).options
+        translation.translate(&request).options
     }
 
     #[test]

@@ -13,25 +13,25 @@ const KEPT: usize = 512;
 
 /// The thoughts of a provider's models.
 #[derive(Default)]
-pub(crate) struct Thoughts {
-    kept: Mutex<Kept>,
+pub(crate) struct ReasoningCache {
+    kept: Mutex<ReasoningEntries>,
 }
 
 #[derive(Default)]
-struct Kept {
-    by_call: BTreeMap<String, Thought>,
+struct ReasoningEntries {
+    by_call: BTreeMap<String, ReasoningEntry>,
     oldest_first: VecDeque<String>,
 }
 
 #[derive(Default)]
-struct Thought {
+struct ReasoningEntry {
     parts: Vec<ContentPart>,
     signatures: Option<Vec<String>>,
 }
 
-impl Thoughts {
+impl ReasoningCache {
     /// Keeps what came before a call, and what it is signed with.
-    pub(crate) fn keep(
+    pub(crate) fn insert(
         &self,
         call_id: &str,
         parts: Vec<ContentPart>,
@@ -41,7 +41,7 @@ impl Thoughts {
             return;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_call.insert(call_id.to_owned(), Thought { parts, signatures });
+        kept.by_call.insert(call_id.to_owned(), ReasoningEntry { parts, signatures });
         kept.oldest_first.push_back(call_id.to_owned());
         while kept.oldest_first.len() > KEPT {
             if let Some(oldest) = kept.oldest_first.pop_front() {
@@ -51,7 +51,7 @@ impl Thoughts {
     }
 
     /// What came before a call.
-    pub(crate) fn before(&self, call_id: &str) -> Option<Vec<ContentPart>> {
+    pub(crate) fn parts_before(&self, call_id: &str) -> Option<Vec<ContentPart>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.by_call.get(call_id).map(|thought| thought.parts.clone()).filter(|it| !it.is_empty())
     }
@@ -69,12 +69,12 @@ mod tests {
 
     #[test]
     fn the_oldest_thoughts_are_forgotten() {
-        let thoughts = Thoughts::default();
+        let thoughts = ReasoningCache::default();
         for number in 0..=KEPT {
-            thoughts.keep(&number.to_string(), vec![], Some(vec![format!("s{number}")]));
+            thoughts.insert(&number.to_string(), vec![], Some(vec![format!("s{number}")]));
         }
         assert_eq!(thoughts.signatures("0"), None);
         assert_eq!(thoughts.signatures("1"), Some(vec!["s1".to_owned()]));
-        assert!(thoughts.before("1").is_none());
+        assert!(thoughts.parts_before("1").is_none());
     }
 }

@@ -18,12 +18,12 @@ use skillhost_kernel::{
     Message, ModelError, ModelProvider, ModelReply, ModelRequest, ModelSource, ModelTool,
     ModelToolCall, ModelsSettings, ReplyChunk,
 };
-use skillhost_models::{Keys, Models, Pause};
+use skillhost_models::{KeySource, ModelRegistry, RetryTimer};
 
 /// Keys of a table.
 struct Table(BTreeMap<&'static str, &'static str>);
 
-impl Keys for Table {
+impl KeySource for Table {
     fn key(&self, name: &str) -> Option<String> {
         self.0.get(name).map(|&key| key.to_owned())
     }
@@ -40,19 +40,19 @@ impl Waited {
 }
 
 #[async_trait]
-impl Pause for Waited {
+impl RetryTimer for Waited {
     async fn wait(&self, time: Duration) {
         self.0.lock().unwrap().push(time.as_millis());
     }
 
-    fn chance(&self) -> f64 {
+    fn jitter(&self) -> f64 {
         0.0
     }
 }
 
 /// Models of a provider `mock` on a server, with more settings of the provider (two retries
 /// without any); and how long they waited.
-fn models(mock: &MockModel, wire: Wire, more: &str) -> (Models, Arc<Waited>) {
+fn models(mock: &MockModel, wire: Wire, more: &str) -> (ModelRegistry, Arc<Waited>) {
     let (name, url) = (wire.name(), mock.base_url(wire));
     let more =
         if more.contains("retries") { more.to_owned() } else { format!("retries: 2, {more}") };
@@ -61,12 +61,12 @@ fn models(mock: &MockModel, wire: Wire, more: &str) -> (Models, Arc<Waited>) {
     models_of(&settings)
 }
 
-fn models_of(settings: &str) -> (Models, Arc<Waited>) {
+fn models_of(settings: &str) -> (ModelRegistry, Arc<Waited>) {
     let settings: ModelsSettings = serde_yaml::from_str(settings).unwrap();
     let keys = Table([("MOCK_KEY", "s3cret-key")].into());
     let waited = Arc::new(Waited::default());
-    let models = Models::new(settings, Path::new("/nowhere"), Arc::new(keys));
-    (models.with_pause(waited.clone()), waited)
+    let models = ModelRegistry::new(settings, Path::new("/nowhere"), Arc::new(keys));
+    (models.with_retry_timer(waited.clone()), waited)
 }
 
 fn model(mock: &MockModel, wire: Wire, more: &str) -> (Arc<dyn ModelProvider>, Arc<Waited>) {

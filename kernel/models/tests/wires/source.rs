@@ -3,11 +3,11 @@
 use skillhost_kernel::{
     ModelError, ModelErrorKind as Kind, ModelMetadata, ModelSource as _, TokenPrice,
 };
-use skillhost_models::{Models, ProviderState};
+use skillhost_models::{ModelRegistry, ProviderStatus};
 
 use super::models_of;
 
-fn refused(models: &Models, name: &str) -> (Kind, String, String) {
+fn refused(models: &ModelRegistry, name: &str) -> (Kind, String, String) {
     match models.resolve_model(Some(name), "agent") {
         Err(ModelError { kind, message, hint, model }) => {
             assert_eq!(model, name);
@@ -113,7 +113,7 @@ fn providers_are_listed_with_what_they_lack() {
     let expected =
         ["openai", "openai_responses", "anthropic", "gemini", "ollama", "script", "lab", "odd"];
     assert_eq!(names, expected);
-    let lab = ProviderState {
+    let lab = ProviderStatus {
         name: "lab".to_owned(),
         wire: Some(skillhost_kernel::ProviderProtocol::Openai),
         base_url: Some("http://127.0.0.1:8000/v1/".to_owned()),
@@ -126,5 +126,5 @@ fn providers_are_listed_with_what_they_lack() {
     assert_eq!(all[7].problem.as_deref(), Some("the provider `odd` names no wire"));
     assert_eq!((all[4].key.as_deref(), all[4].key_present), (None, true));
     assert_eq!((all[2].key.as_deref(), all[2].key_present), (Some("ANTHROPIC_API_KEY"), false));
-    assert_eq!(models.known(), ["script/demo"]);
+    assert_eq!(models.known_models(), ["script/demo"]);
 }

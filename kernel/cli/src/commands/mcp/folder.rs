@@ -15,7 +15,7 @@ use skillhost_kernel::{
     ApprovalPolicy, Environment, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry,
     PublishedSkills, ToolAudience as Offered, ToolOutput, ToolSpec,
 };
-use skillhost_mcp::{Backend, BackendError, Change, ClientSession, PromptArguments};
+use skillhost_mcp::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 
@@ -31,7 +31,7 @@ const POLL: Duration = Duration::from_secs(2);
 pub(super) struct FolderBackend {
     store: Arc<Store>,
     publication: Publication,
-    changes: watch::Receiver<Change>,
+    changes: watch::Receiver<ChangeCounter>,
 }
 
 impl FolderBackend {
@@ -44,7 +44,7 @@ impl FolderBackend {
             CliError::usage(error.to_string()).hint("give each root a label of its own")
         })?;
         let store = Arc::new(store);
-        let (sender, changes) = watch::channel(Change::default());
+        let (sender, changes) = watch::channel(ChangeCounter::default());
         let watched = Arc::clone(&store);
         tokio::spawn(async move {
             loop {
@@ -182,7 +182,7 @@ impl Backend for FolderBackend {
         Ok(made.map_err(refused)?.0.text)
     }
 
-    fn changes(&self) -> watch::Receiver<Change> {
+    fn changes(&self) -> watch::Receiver<ChangeCounter> {
         self.changes.clone()
     }
 }
