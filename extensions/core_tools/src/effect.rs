@@ -164,6 +164,6 @@ fn files_of(sandbox: &Sandbox, path: &SandboxPath) -> Result<Vec<(SandboxPath, O
 
 /// Returns the hunks of a diff; its first two lines would only repeat the path.
 fn hunks(old: &str, new: &str, path: &SandboxPath) -> String {
-    let diff = skill_diff::unified(old, new, path.as_str());
+    let diff = skill_diff::unified_diff(old, new, path.as_str());
     diff.splitn(3, '\n').nth(2).unwrap_or_default().to_owned()
 }

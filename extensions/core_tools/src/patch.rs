@@ -27,7 +27,7 @@ pub struct PatchArgs {
 /// Those of the jail; [`ErrorKind::Conflict`] where the diff does not fit a file, with the line that
 /// differs.
 pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, ExtensionError> {
-    let parts = skill_diff::files(&args.patch);
+    let parts = skill_diff::split_files(&args.patch);
     if parts.is_empty() {
         return Err(ExtensionError::invalid_argument("the patch names no file").with_hint(
             "begin the part of each file with `--- a/PATH` and `+++ b/PATH`; a new file has \
@@ -54,7 +54,7 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, Extensio
             }
         };
         let is_there = edit.base.is_some() || !edit.new.is_empty();
-        let patched = skill_diff::apply(&edit.new, part.text, path.as_str())
+        let patched = skill_diff::apply_diff(&edit.new, part.text, path.as_str())
             .map_err(|error| refused(&path, &error, is_there))?;
         notes.extend(patched.fuzz.iter().map(|note| format!("\nNote: `{path}`: {note}.")));
         edit.new = patched.text;

@@ -14,7 +14,7 @@ struct Echo {
 /// The manifest's `config`.
 #[derive(Deserialize)]
 #[serde(crate = "serde", deny_unknown_fields)]
-struct Config {
+struct EchoConfig {
     /// What the context block says; empty for no block.
     #[serde(default)]
     greeting: String,
@@ -30,7 +30,7 @@ struct EchoArgs {
 #[async_trait]
 impl Extension for Echo {
     fn new(cx: ExtensionContext) -> Result<Self> {
-        let config: Config = cx.config()?;
+        let config: EchoConfig = cx.config()?;
         Ok(Self { greeting: config.greeting })
     }
 }

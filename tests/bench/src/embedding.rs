@@ -10,7 +10,7 @@ use serde::Serialize;
 use skillhost_kernel::{
     BootOptions, CallContext, CallOrigin, Home, HomeSource, Installation, Kernel, Settings,
 };
-use word_vectors::Table;
+use word_vectors::VectorTable;
 
 use crate::{median, quantile};
 
@@ -47,10 +47,10 @@ pub(crate) fn measure() -> Result<Embedding, Box<dyn Error>> {
     let mut starts = Vec::new();
     for _ in 0..50 {
         let started = Instant::now();
-        black_box(Table::static_minilm());
+        black_box(VectorTable::static_minilm());
         starts.push(started.elapsed().as_secs_f64() * 1e6);
     }
-    let table = Table::static_minilm();
+    let table = VectorTable::static_minilm();
     let mut vectors = Vec::new();
     for round in 0..2_000 {
         for query in QUERIES {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use skill_search::{Cosines, Semantics};
-use word_vectors::Table;
+use word_vectors::VectorTable;
 
 use super::data::Skill;
 
@@ -17,7 +17,7 @@ const REPEATED: usize = 40;
 
 /// The vectors of a catalog.
 pub(super) struct Vectors<'a> {
-    table: Table,
+    table: VectorTable,
     skills: HashMap<&'a str, Skilled>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Near<'v, 'a> {
 
 impl<'a> Vectors<'a> {
     pub(super) fn of(skills: &'a [Skill]) -> Self {
-        let table = Table::static_minilm();
+        let table = VectorTable::static_minilm();
         let vectors = |skill: &'a Skill| {
             let text = format!("{} {}", skill.name.replace('-', " "), skill.description);
             let skilled = Skilled {

@@ -97,7 +97,7 @@ fn a_hard_link_is_said_and_never_written_through() {
     fs::hard_link(yard.outside("canary.txt"), yard.path("notes/twin")).unwrap();
     let read = yard.call("read_file", &json!({"path": "notes/twin"})).unwrap();
     assert!(read.text.contains("the file has another name (hard link) elsewhere"), "{}", read.text);
-    let patch = skill_diff::unified(CANARY, "new\n", "notes/twin");
+    let patch = skill_diff::unified_diff(CANARY, "new\n", "notes/twin");
     yard.call("apply_patch", &json!({ "patch": patch })).unwrap();
     assert_eq!(
         (yard.text("notes/twin").as_deref(), yard.canaries()),

@@ -131,7 +131,7 @@ fn every_legal_path_is_read_written_moved_and_deleted() {
         let read = call("read_file", json!({ "path": path }));
         assert_eq!(read.structured["content"], content);
         let new = format!("{content}more\n");
-        let patch = skill_diff::unified(&content, &new, path);
+        let patch = skill_diff::unified_diff(&content, &new, path);
         call("apply_patch", json!({ "patch": patch }));
         assert_eq!(yard.text(path), Some(new));
         call("move_path", json!({"from": path, "to": "elsewhere/it"}));

@@ -82,7 +82,7 @@ fn a_new_skill_is_known_before_it_is_there() {
     plan.commit(&yard.sandbox, None).unwrap();
     assert_eq!(yard.text("skills/new/SKILL.md").as_deref(), Some(NEW));
 
-    let diff = |path: &str, text: &str| skill_diff::unified("", text, path);
+    let diff = |path: &str, text: &str| skill_diff::unified_diff("", text, path);
     let patch = diff("skills/group/two/SKILL.md", NEW) + &diff("skills/group/two/a.md", "a\n");
     let plan = yard.plan("apply_patch", &json!({ "patch": patch })).unwrap();
     assert_eq!(plan.new_skills(), ["two"]);

@@ -146,23 +146,23 @@ fn of_many_writers_each_sees_the_last() {
 fn a_patch_changes_all_of_its_files_or_none() {
     let yard = Yard::new();
     let old = "one\ntwo\nthree\n";
-    let first = skill_diff::unified(old, "one\n2\nthree\n", "notes/a.md");
-    let second = skill_diff::unified("", "new\n", "notes/deep/b.md");
+    let first = skill_diff::unified_diff(old, "one\n2\nthree\n", "notes/a.md");
+    let second = skill_diff::unified_diff("", "new\n", "notes/deep/b.md");
     let patch = format!("{first}{second}");
     let done = yard.call("apply_patch", &json!({ "patch": patch })).unwrap();
     assert_eq!(done.text, "Applied: changed `notes/a.md`, created `notes/deep/b.md`.");
     assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\n2\nthree\n"));
     assert_eq!(yard.text("notes/deep/b.md").as_deref(), Some("new\n"));
 
-    let third = skill_diff::unified("one\n2\nthree\n", "one\n3\nthree\n", "notes/a.md");
+    let third = skill_diff::unified_diff("one\n2\nthree\n", "one\n3\nthree\n", "notes/a.md");
     let cases = [
         (
-            format!("{third}{}", skill_diff::unified("a\n", "b\n", "notes/deep/b.md")),
+            format!("{third}{}", skill_diff::unified_diff("a\n", "b\n", "notes/deep/b.md")),
             ErrorKind::Conflict,
             "read_file again and make the diff against that text",
         ),
         (
-            format!("{third}{}", skill_diff::unified("a\n", "b\n", "notes/none.md")),
+            format!("{third}{}", skill_diff::unified_diff("a\n", "b\n", "notes/none.md")),
             ErrorKind::NotFound,
             "a new file has `--- /dev/null`",
         ),
@@ -190,7 +190,7 @@ fn a_patch_changes_all_of_its_files_or_none() {
     assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\n2\nthree\n"));
     assert!(!yard.path("notes/none.md").exists());
     // Two parts for one file, and what was overlooked is said.
-    let again = skill_diff::unified("one\n3\nthree\n", "one\n3\n4\n", "notes/a.md");
+    let again = skill_diff::unified_diff("one\n3\nthree\n", "one\n3\n4\n", "notes/a.md");
     let done = yard.call("apply_patch", &json!({"patch": format!("```diff\n{third}{again}```\n")}));
     assert!(done.unwrap().text.starts_with("Applied: changed `notes/a.md`.\nNote: `notes/a.md`: "));
     assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\n3\n4\n"));

@@ -109,7 +109,7 @@ impl Yard {
 
 /// Every way to hand a path to a tool, with what else the tool needs.
 pub(crate) fn uses(path: &str) -> Vec<(&'static str, Value)> {
-    let patch = skill_diff::unified("", "new\n", path);
+    let patch = skill_diff::unified_diff("", "new\n", path);
     vec![
         ("read_file", json!({ "path": path })),
         ("list_directory", json!({ "path": path })),

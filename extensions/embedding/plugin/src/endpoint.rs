@@ -40,7 +40,7 @@ fn ten_seconds() -> u64 {
 }
 
 /// A server and what is known about it.
-pub(crate) struct Endpoint {
+pub(crate) struct EmbeddingEndpoint {
     cx: ExtensionContext,
     config: EndpointConfig,
     agent: ureq::Agent,
@@ -49,7 +49,7 @@ pub(crate) struct Endpoint {
     trouble: Mutex<Option<ExtensionError>>,
 }
 
-impl Endpoint {
+impl EmbeddingEndpoint {
     /// Checks the settings. The server is not asked before it is needed.
     pub(crate) fn new(cx: ExtensionContext, config: EndpointConfig) -> Result<Self> {
         let local = check(&config)?;
@@ -92,7 +92,7 @@ impl Endpoint {
         let mut vectors = Vec::with_capacity(texts.len());
         for batch in texts.chunks(BATCH) {
             let texts = batch.iter().map(|text| sent(text).to_owned()).collect();
-            let request = Request {
+            let request = EndpointRequest {
                 agent: self.agent.clone(),
                 url: format!("{}/embeddings", self.config.url.trim_end_matches('/')),
                 key: key.as_ref().map(|key| key.expose().to_owned()),
@@ -168,7 +168,7 @@ fn agent(timeout: Duration, local: bool) -> ureq::Agent {
 }
 
 /// One request with everything it needs, for a thread that may wait.
-struct Request {
+struct EndpointRequest {
     agent: ureq::Agent,
     url: String,
     key: Option<String>,
@@ -179,7 +179,7 @@ struct Request {
 
 #[derive(Serialize)]
 #[serde(crate = "serde")]
-struct Question<'a> {
+struct EmbeddingsRequestBody<'a> {
     model: &'a str,
     input: &'a [String],
     encoding_format: &'static str,
@@ -187,51 +187,58 @@ struct Question<'a> {
 
 #[derive(Deserialize)]
 #[serde(crate = "serde")]
-struct Answer {
-    data: Vec<Datum>,
+struct EmbeddingsResponseBody {
+    data: Vec<EmbeddingRow>,
 }
 
 #[derive(Deserialize)]
 #[serde(crate = "serde")]
-struct Datum {
+struct EmbeddingRow {
     index: usize,
     embedding: Vec<f32>,
 }
 
-impl Request {
+impl EndpointRequest {
     fn send(self) -> Result<Vec<Vec<f32>>> {
-        let question =
-            Question { model: &self.model, input: &self.texts, encoding_format: "float" };
+        let question = EmbeddingsRequestBody {
+            model: &self.model,
+            input: &self.texts,
+            encoding_format: "float",
+        };
         let question = serde_json::to_vec(&question)
             .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
         let mut request = self.agent.post(&self.url).content_type("application/json");
         if let Some(key) = &self.key {
             request = request.header("Authorization", format!("Bearer {key}"));
         }
-        let mut response = request.send(&question).map_err(|error| self.failed(&error))?;
+        let mut response = request.send(&question).map_err(|error| self.transport_error(&error))?;
         let numbers = self.texts.len().saturating_mul(self.dimension) as u64;
         let limit = numbers.saturating_mul(COMPONENT_LIMIT).saturating_add(64 * 1024);
         let status = response.status();
         let body = response.body_mut().with_config().limit(limit).read_to_vec();
-        let body = body.map_err(|error| self.failed(&error))?;
+        let body = body.map_err(|error| self.transport_error(&error))?;
         if status != StatusCode::OK {
-            return Err(self.refused(status, &body));
+            return Err(self.http_status_error(status, &body));
         }
-        let answer: Answer = serde_json::from_slice(&body)
-            .map_err(|error| self.odd(&format!("its answer is unreadable: {error}")))?;
+        let answer: EmbeddingsResponseBody = serde_json::from_slice(&body).map_err(|error| {
+            self.malformed_response_error(&format!("its answer is unreadable: {error}"))
+        })?;
         self.vectors(answer)
     }
 
     /// Puts the vectors in the order of the texts and brings them to length one.
-    fn vectors(&self, answer: Answer) -> Result<Vec<Vec<f32>>> {
+    fn vectors(&self, answer: EmbeddingsResponseBody) -> Result<Vec<Vec<f32>>> {
         let count = answer.data.len();
         if count != self.texts.len() {
-            return Err(self.odd(&format!("{count} vectors came for {} texts", self.texts.len())));
+            return Err(self.malformed_response_error(&format!(
+                "{count} vectors came for {} texts",
+                self.texts.len()
+            )));
         }
         let mut vectors = vec![Vec::new(); count];
-        for Datum { index, embedding } in answer.data {
+        for EmbeddingRow { index, embedding } in answer.data {
             if embedding.len() != self.dimension {
-                let error = self.odd(&format!(
+                let error = self.malformed_response_error(&format!(
                     "its vectors have {} components, the settings say {}",
                     embedding.len(),
                     self.dimension
@@ -241,18 +248,22 @@ impl Request {
                 );
             }
             match vectors.get_mut(index).filter(|vector| vector.is_empty()) {
-                Some(vector) => *vector = directed(embedding),
-                None => return Err(self.odd(&format!("its vectors are numbered with a {index}"))),
+                Some(vector) => *vector = normalize(embedding),
+                None => {
+                    return Err(self.malformed_response_error(&format!(
+                        "its vectors are numbered with a {index}"
+                    )));
+                }
             }
         }
         Ok(vectors)
     }
 
-    fn odd(&self, what: &str) -> ExtensionError {
+    fn malformed_response_error(&self, what: &str) -> ExtensionError {
         ExtensionError::new(ErrorKind::Protocol, format!("{}: {what}", self.url))
     }
 
-    fn failed(&self, error: &ureq::Error) -> ExtensionError {
+    fn transport_error(&self, error: &ureq::Error) -> ExtensionError {
         let kind = match error {
             ureq::Error::Timeout(_) => ErrorKind::Timeout,
             ureq::Error::BodyExceedsLimit(_) => ErrorKind::TooLarge,
@@ -262,7 +273,7 @@ impl Request {
     }
 
     /// The server's own words go along, as far as they can be shown.
-    fn refused(&self, status: StatusCode, body: &[u8]) -> ExtensionError {
+    fn http_status_error(&self, status: StatusCode, body: &[u8]) -> ExtensionError {
         let text = String::from_utf8_lossy(body);
         let words: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
         let (kind, hint) = match status.as_u16() {
@@ -277,7 +288,7 @@ impl Request {
     }
 }
 
-fn directed(mut vector: Vec<f32>) -> Vec<f32> {
+fn normalize(mut vector: Vec<f32>) -> Vec<f32> {
     let squares: f64 = vector.iter().map(|number| f64::from(*number) * f64::from(*number)).sum();
     let length = squares.sqrt();
     if length > 0.0 {
@@ -323,8 +334,8 @@ mod tests {
         (url, thread)
     }
 
-    fn request(url: &str, texts: &[&str]) -> Request {
-        Request {
+    fn request(url: &str, texts: &[&str]) -> EndpointRequest {
+        EndpointRequest {
             agent: agent(Duration::from_secs(60), true),
             url: format!("{url}/embeddings"),
             key: Some("s3cret".to_owned()),

@@ -10,53 +10,53 @@ use sha2::{Digest as _, Sha256};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::serde_json;
-use word_vectors::Table;
+use word_vectors::VectorTable;
 
 /// Limits of the two files. The largest models of the kind that are published have 500 MB.
 const WEIGHTS_LIMIT: u64 = 1 << 30;
 const VOCABULARY_LIMIT: u64 = 64 << 20;
 
 /// Reads the table of a folder and gives it an id that changes with the contents.
-pub(crate) fn read(folder: &Path) -> Result<(String, Table)> {
+pub(crate) fn load_model(folder: &Path) -> Result<(String, VectorTable)> {
     let weights = bytes(&folder.join("model.safetensors"), WEIGHTS_LIMIT)?;
     let tokenizer = folder.join("tokenizer.json");
     let vocabulary = if tokenizer.is_file() {
         let text = bytes(&tokenizer, VOCABULARY_LIMIT)?;
-        pieces(&text).map_err(|error| wrong(&tokenizer, &error))?
+        pieces(&text).map_err(|error| invalid_file_error(&tokenizer, &error))?
     } else {
         let path = folder.join("vocab.txt");
         let text = bytes(&path, VOCABULARY_LIMIT)?;
-        String::from_utf8(text).map_err(|_| wrong(&path, "it is not UTF-8"))?
+        String::from_utf8(text).map_err(|_| invalid_file_error(&path, "it is not UTF-8"))?
     };
     let mut hash = Sha256::new();
     hash.update(&weights);
     hash.update(&vocabulary);
     let digest: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     let path = folder.join("model.safetensors");
-    let rows = rows(&weights).map_err(|error| wrong(&path, &error))?;
+    let rows = rows(&weights).map_err(|error| invalid_file_error(&path, &error))?;
     drop(weights);
-    let table =
-        Table::of_floats(vocabulary, rows).map_err(|error| wrong(&path, &error.to_string()))?;
+    let table = VectorTable::from_floats(vocabulary, rows)
+        .map_err(|error| invalid_file_error(&path, &error.to_string()))?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     Ok((format!("{name}:{digest}"), table))
 }
 
 fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| wrong(path, &error.to_string()))?;
+    let file = File::open(path).map_err(|error| invalid_file_error(path, &error.to_string()))?;
     if !file.metadata()?.is_file() {
-        return Err(wrong(path, "it is not a regular file"));
+        return Err(invalid_file_error(path, "it is not a regular file"));
     }
     file.take(limit + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| wrong(path, &error.to_string()))?;
+        .map_err(|error| invalid_file_error(path, &error.to_string()))?;
     if bytes.len() as u64 > limit {
-        return Err(wrong(path, &format!("it has more than {limit} bytes")));
+        return Err(invalid_file_error(path, &format!("it has more than {limit} bytes")));
     }
     Ok(bytes)
 }
 
-fn wrong(path: &Path, what: &str) -> ExtensionError {
+fn invalid_file_error(path: &Path, what: &str) -> ExtensionError {
     ExtensionError::invalid_argument(format!("{}: {what}", path.display())).with_hint(
         "config.model.file is a folder in the form of Model2Vec: model.safetensors, and \
          tokenizer.json or vocab.txt",
@@ -102,9 +102,9 @@ fn from_half(bits: u16) -> f32 {
 /// The parts of a `tokenizer.json` that decide which tokens a text has.
 #[derive(Deserialize)]
 #[serde(crate = "serde")]
-struct Tokenizer {
+struct TokenizerFile {
     model: TokenizerModel,
-    normalizer: Option<Normalizer>,
+    normalizer: Option<NormalizerConfig>,
 }
 
 #[derive(Deserialize)]
@@ -119,7 +119,7 @@ struct TokenizerModel {
 
 #[derive(Deserialize)]
 #[serde(crate = "serde")]
-struct Normalizer {
+struct NormalizerConfig {
     r#type: String,
     #[serde(default)]
     lowercase: bool,
@@ -129,7 +129,8 @@ struct Normalizer {
 
 /// Reads the vocabulary of a `tokenizer.json` as one piece per line.
 fn pieces(file: &[u8]) -> Result<String, String> {
-    let tokenizer: Tokenizer = serde_json::from_slice(file).map_err(|error| error.to_string())?;
+    let tokenizer: TokenizerFile =
+        serde_json::from_slice(file).map_err(|error| error.to_string())?;
     let kind = tokenizer.model.r#type.as_deref().unwrap_or("WordPiece");
     let prefix = tokenizer.model.continuing_subword_prefix.as_deref().unwrap_or("##");
     if kind != "WordPiece" || prefix != "##" {
@@ -185,14 +186,14 @@ mod tests {
     }
 
     /// A folder with these files, read.
-    fn read_of(files: &[(&str, &[u8])]) -> Result<(String, Table)> {
+    fn read_of(files: &[(&str, &[u8])]) -> Result<(String, VectorTable)> {
         let temp = tempfile::tempdir().unwrap();
         let folder = temp.path().join("tiny");
         std::fs::create_dir(&folder).unwrap();
         for (name, bytes) in files {
             std::fs::write(folder.join(name), bytes).unwrap();
         }
-        read(&folder).map_err(|error| {
+        load_model(&folder).map_err(|error| {
             let message = error.message().replace(&*folder.to_string_lossy(), "[FOLDER]");
             ExtensionError::new(error.kind(), message)
         })

@@ -11,14 +11,14 @@ use std::path::PathBuf;
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
-use word_vectors::{STATIC_MINILM, Table};
+use word_vectors::{STATIC_MINILM, VectorTable};
 
-use crate::endpoint::{Endpoint, EndpointConfig};
+use crate::endpoint::{EmbeddingEndpoint, EndpointConfig};
 
 /// The manifest's `config`.
 #[derive(Deserialize)]
 #[serde(crate = "serde", deny_unknown_fields)]
-struct Config {
+struct EmbeddingConfig {
     #[serde(default)]
     model: ModelConfig,
 }
@@ -37,23 +37,23 @@ enum ModelConfig {
 }
 
 /// The extension.
-enum Embedding {
-    Table { id: String, table: Table },
-    Endpoint(Endpoint),
+enum EmbeddingExtension {
+    Table { id: String, table: VectorTable },
+    Endpoint(EmbeddingEndpoint),
 }
 
 #[async_trait]
-impl Extension for Embedding {
+impl Extension for EmbeddingExtension {
     fn new(cx: ExtensionContext) -> Result<Self> {
-        Ok(match cx.config::<Config>()?.model {
+        Ok(match cx.config::<EmbeddingConfig>()?.model {
             ModelConfig::StaticMinilm => {
-                Self::Table { id: STATIC_MINILM.to_owned(), table: Table::static_minilm() }
+                Self::Table { id: STATIC_MINILM.to_owned(), table: VectorTable::static_minilm() }
             }
             ModelConfig::Folder(path) => {
-                let (id, table) = folder::read(&cx.home().join(path))?;
+                let (id, table) = folder::load_model(&cx.home().join(path))?;
                 Self::Table { id, table }
             }
-            ModelConfig::Endpoint(config) => Self::Endpoint(Endpoint::new(cx, config)?),
+            ModelConfig::Endpoint(config) => Self::Endpoint(EmbeddingEndpoint::new(cx, config)?),
         })
     }
 
@@ -66,7 +66,7 @@ impl Extension for Embedding {
 }
 
 #[async_trait]
-impl EmbeddingProvider for Embedding {
+impl EmbeddingProvider for EmbeddingExtension {
     fn model(&self) -> EmbeddingModelInfo {
         match self {
             Self::Table { id, table } => EmbeddingModelInfo {
@@ -95,4 +95,4 @@ impl EmbeddingProvider for Embedding {
     }
 }
 
-export_extension!(Embedding: embeddings);
+export_extension!(EmbeddingExtension: embeddings);

@@ -21,5 +21,5 @@ mod table;
 mod vocabulary;
 mod words;
 
-pub use table::{STATIC_MINILM, Table, TableError};
+pub use table::{STATIC_MINILM, TableError, VectorTable};
 pub use words::MOST_BYTES;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::vocabulary::Vocabulary;
-use crate::words::words;
+use crate::vocabulary::PieceVocabulary;
+use crate::words::for_each_word;
 
 /// The id of the table that is part of this crate. Another table is another id: vectors are kept
 /// under it.
@@ -43,13 +43,13 @@ pub enum TableError {
 }
 
 /// Word vectors and the vocabulary that leads to them.
-pub struct Table {
-    vocabulary: Vocabulary,
+pub struct VectorTable {
+    vocabulary: PieceVocabulary,
     dimension: usize,
-    rows: Rows,
+    rows: TableRows,
 }
 
-enum Rows {
+enum TableRows {
     /// One signed byte per number, and one factor per row as four little-endian bytes.
     Bytes {
         rows: Cow<'static, [u8]>,
@@ -58,14 +58,14 @@ enum Rows {
     Floats(Vec<f32>),
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for VectorTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (pieces, dimension) = (self.vocabulary.len(), self.dimension);
         f.debug_struct("Table").field("pieces", &pieces).field("dimension", &dimension).finish()
     }
 }
 
-impl Table {
+impl VectorTable {
     /// Makes the table that is part of this crate; its id is [`STATIC_MINILM`].
     #[must_use]
     pub fn static_minilm() -> Self {
@@ -94,7 +94,7 @@ impl Table {
         if let Some(piece) = factors.iter().position(|factor| !finite(factor)) {
             return Err(TableError::NotFinite { piece });
         }
-        Ok(Self { vocabulary, dimension, rows: Rows::Bytes { rows, scales } })
+        Ok(Self { vocabulary, dimension, rows: TableRows::Bytes { rows, scales } })
     }
 
     /// Makes a table of a vocabulary with one piece per line and, row after row, the numbers
@@ -102,12 +102,12 @@ impl Table {
     ///
     /// # Errors
     /// When the two do not fit each other, or a number is not finite.
-    pub fn of_floats(vocabulary: String, rows: Vec<f32>) -> Result<Self, TableError> {
+    pub fn from_floats(vocabulary: String, rows: Vec<f32>) -> Result<Self, TableError> {
         let (vocabulary, dimension) = sized(vocabulary.into(), rows.len())?;
         if let Some(at) = rows.iter().position(|number| !number.is_finite()) {
             return Err(TableError::NotFinite { piece: at / dimension });
         }
-        Ok(Self { vocabulary, dimension, rows: Rows::Floats(rows) })
+        Ok(Self { vocabulary, dimension, rows: TableRows::Floats(rows) })
     }
 
     /// Components of every vector, at least one.
@@ -123,8 +123,8 @@ impl Table {
     pub fn embed(&self, text: &str) -> Vec<f32> {
         let mut sum = vec![0.0; self.dimension];
         let mut pieces = Vec::new();
-        words(text, |word| {
-            self.vocabulary.pieces(word, &mut pieces);
+        for_each_word(text, |word| {
+            self.vocabulary.append_pieces(word, &mut pieces);
             for piece in pieces.drain(..) {
                 self.add(piece as usize, &mut sum);
             }
@@ -143,14 +143,14 @@ impl Table {
     fn add(&self, piece: usize, sum: &mut [f32]) {
         let row = piece * self.dimension..(piece + 1) * self.dimension;
         match &self.rows {
-            Rows::Bytes { rows, scales } => {
+            TableRows::Bytes { rows, scales } => {
                 let factor = scales.as_chunks().0[piece];
                 let factor = f32::from_le_bytes(factor);
                 for (number, byte) in sum.iter_mut().zip(&rows[row]) {
                     *number += factor * f32::from(byte.cast_signed());
                 }
             }
-            Rows::Floats(rows) => {
+            TableRows::Floats(rows) => {
                 for (number, part) in sum.iter_mut().zip(&rows[row]) {
                     *number += part;
                 }
@@ -159,9 +159,9 @@ impl Table {
     }
 }
 
-fn sized(text: Cow<'static, str>, numbers: usize) -> Result<(Vocabulary, usize), TableError> {
+fn sized(text: Cow<'static, str>, numbers: usize) -> Result<(PieceVocabulary, usize), TableError> {
     let bytes = text.len();
-    let vocabulary = Vocabulary::new(text).filter(|vocabulary| vocabulary.len() > 0);
+    let vocabulary = PieceVocabulary::new(text).filter(|vocabulary| vocabulary.len() > 0);
     let vocabulary = vocabulary.ok_or(TableError::Vocabulary { bytes })?;
     let pieces = vocabulary.len();
     let dimension = numbers / pieces;
@@ -196,13 +196,13 @@ mod tests {
             ]
         );
         let shown = "Table { pieces: 30522, dimension: 128 }";
-        assert_eq!(format!("{:?}", Table::static_minilm()), shown);
+        assert_eq!(format!("{:?}", VectorTable::static_minilm()), shown);
     }
 
     /// The expected numbers were computed by other code, from the same files.
     #[test]
     fn vectors_are_those_that_the_table_defines() {
-        let table = Table::static_minilm();
+        let table = VectorTable::static_minilm();
         let cases: &[(&str, [f32; 6])] = &[
             (
                 "Extract tables from PDF files",
@@ -231,7 +231,7 @@ mod tests {
     fn bytes_are_signed_and_rows_are_weighed() {
         let scales = [0.5f32, 2.0].map(f32::to_le_bytes).concat();
         let rows = vec![6, 0xf8, 0, 4];
-        let table = Table::parse("a\n##b".into(), rows.into(), scales.into()).unwrap();
+        let table = VectorTable::parse("a\n##b".into(), rows.into(), scales.into()).unwrap();
         // a is (3, -4), ##b is (0, 8).
         assert_eq!(table.embed("ab"), [0.6, 0.8]);
         assert_eq!(table.embed("A"), [0.6, -0.8]);
@@ -240,11 +240,12 @@ mod tests {
 
     #[test]
     fn rows_of_floats_are_taken_as_they_are() {
-        let table = Table::of_floats("a\nb\n[UNK]\n".into(), vec![3.0, 0.0, 0.0, 4.0, 9.0, 9.0]);
+        let table =
+            VectorTable::from_floats("a\nb\n[UNK]\n".into(), vec![3.0, 0.0, 0.0, 4.0, 9.0, 9.0]);
         let table = table.unwrap();
         assert_eq!(table.dimension(), 2);
         assert_eq!(table.embed("a b what"), [0.6, 0.8]);
-        let huge = Table::of_floats("a".into(), vec![f32::MAX, 0.0]).unwrap();
+        let huge = VectorTable::from_floats("a".into(), vec![f32::MAX, 0.0]).unwrap();
         assert_eq!(huge.embed("a"), [1.0, 0.0]);
         // Their sum is infinite, and infinity has no direction.
         assert_eq!(huge.embed("a a"), [0.0, 0.0]);
@@ -254,7 +255,7 @@ mod tests {
     fn files_that_do_not_fit_are_refused() {
         let parse = |text: &'static str, rows: usize, scales: Vec<u8>| {
             let rows = vec![0; rows];
-            Table::parse(text.into(), rows.into(), scales.into()).unwrap_err().to_string()
+            VectorTable::parse(text.into(), rows.into(), scales.into()).unwrap_err().to_string()
         };
         assert_eq!(parse("", 4, vec![]), "a vocabulary of 0 bytes cannot be used");
         assert_eq!(parse("a\nb", 0, vec![0; 8]), "2 pieces and 0 numbers do not fit each other");
@@ -263,13 +264,13 @@ mod tests {
         let odd = [0.0, f32::NAN].map(f32::to_le_bytes).concat();
         assert_eq!(parse("a\nb", 4, odd), "a number of the row of piece 1 is not finite");
         let rows = vec![0.0, 0.0, 0.0, f32::INFINITY];
-        let error = Table::of_floats("a\nb".into(), rows).unwrap_err();
+        let error = VectorTable::from_floats("a\nb".into(), rows).unwrap_err();
         assert_eq!(error, TableError::NotFinite { piece: 1 });
     }
 
     #[test]
     fn no_text_is_too_long() {
-        let table = Table::static_minilm();
+        let table = VectorTable::static_minilm();
         let long = "word \0🎉字".repeat(100_000);
         assert!(long.len() > 1 << 20);
         let read = &long[..long.floor_char_boundary(crate::MOST_BYTES)];
@@ -280,7 +281,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_text_has_one_vector_of_length_one_or_nothing(text in any::<String>()) {
-            static TABLE: std::sync::LazyLock<Table> = std::sync::LazyLock::new(Table::static_minilm);
+            static TABLE: std::sync::LazyLock<VectorTable> = std::sync::LazyLock::new(VectorTable::static_minilm);
             let vector = TABLE.embed(&text);
             prop_assert_eq!(&vector, &TABLE.embed(&text));
             let length: f32 = vector.iter().map(|number| number * number).sum();

@@ -16,7 +16,7 @@ const FREE: u32 = u32::MAX;
 /// A hash table of its own: building the one of the standard library over 30,522 pieces takes most
 /// of what a start may take, this one a fraction of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Vocabulary {
+pub(crate) struct PieceVocabulary {
     text: Cow<'static, str>,
     /// Where each piece begins in `text`; one more says where the last one ends.
     starts: Vec<u32>,
@@ -28,7 +28,7 @@ pub(crate) struct Vocabulary {
     unknown: Option<u32>,
 }
 
-impl Vocabulary {
+impl PieceVocabulary {
     /// Reads one piece per line; of equal ones the first counts. Nothing if the text is too long to
     /// be numbered.
     pub(crate) fn new(text: Cow<'static, str>) -> Option<Self> {
@@ -41,7 +41,7 @@ impl Vocabulary {
         for (line, number) in text.as_bytes().split_inclusive(|byte| *byte == b'\n').zip(0..) {
             starts.push(at);
             at += line.len() as u32;
-            let (goes_on, piece) = split(ended(line));
+            let (goes_on, piece) = split(trim_line_end(line));
             longest = longest.max(piece.len());
             // A second piece of the same text lands behind the first, where nobody looks for it.
             let mut slot = hash(goes_on, piece) as usize & mask;
@@ -63,7 +63,7 @@ impl Vocabulary {
 
     fn line(&self, number: u32) -> &[u8] {
         let at = number as usize;
-        ended(&self.text.as_bytes()[self.starts[at] as usize..self.starts[at + 1] as usize])
+        trim_line_end(&self.text.as_bytes()[self.starts[at] as usize..self.starts[at + 1] as usize])
     }
 
     fn find(&self, goes_on: bool, piece: &[u8]) -> Option<u32> {
@@ -81,7 +81,7 @@ impl Vocabulary {
 
     /// Adds the pieces of a word to `found`: always the longest one that is there. A word that
     /// does not come out even is unknown, and so no piece at all.
-    pub(crate) fn pieces(&self, word: &str, found: &mut Vec<u32>) {
+    pub(crate) fn append_pieces(&self, word: &str, found: &mut Vec<u32>) {
         let before = found.len();
         if word.len() > LONGEST_WORD && word.chars().count() > LONGEST_WORD {
             return;
@@ -106,7 +106,7 @@ impl Vocabulary {
 }
 
 /// Takes the end off a line.
-fn ended(line: &[u8]) -> &[u8] {
+fn trim_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
@@ -135,8 +135,8 @@ mod tests {
 
     fn pieces(vocabulary: &str, word: &str) -> Vec<u32> {
         let mut found = Vec::new();
-        let vocabulary = Vocabulary::new(vocabulary.to_owned().into()).unwrap();
-        vocabulary.pieces(word, &mut found);
+        let vocabulary = PieceVocabulary::new(vocabulary.to_owned().into()).unwrap();
+        vocabulary.append_pieces(word, &mut found);
         found
     }
 
@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn lines_may_end_as_on_windows_and_the_first_of_equals_counts() {
         assert_eq!(pieces("a\r\nb\r\na\r\nb\r\n", "b"), [1]);
-        assert_eq!(Vocabulary::new("a\nb\n".into()).unwrap().len(), 2);
-        assert_eq!(Vocabulary::new("".into()).unwrap().len(), 0);
+        assert_eq!(PieceVocabulary::new("a\nb\n".into()).unwrap().len(), 2);
+        assert_eq!(PieceVocabulary::new("".into()).unwrap().len(), 0);
         assert_eq!(pieces("", "a"), []);
     }
 }

@@ -8,30 +8,30 @@ pub const MOST_BYTES: usize = 64 * 1024;
 
 /// Calls `take` for every word: lower case, without accents; a punctuation mark and a Chinese
 /// character is a word of its own. Controls and formats are not there at all.
-pub(crate) fn words(text: &str, mut take: impl FnMut(&str)) {
+pub(crate) fn for_each_word(text: &str, mut take: impl FnMut(&str)) {
     let mut word = String::new();
     let mut alone = [0; 4];
     let end = text.floor_char_boundary(MOST_BYTES);
     for c in text[..end].chars() {
         match kind(c) {
-            Kind::Letter if c.is_ascii() => word.push(c.to_ascii_lowercase()),
-            Kind::Letter => decompose_canonical(c, |part| {
+            CharRole::Letter if c.is_ascii() => word.push(c.to_ascii_lowercase()),
+            CharRole::Letter => decompose_canonical(c, |part| {
                 if part.general_category() != GeneralCategory::NonspacingMark {
                     word.extend(part.to_lowercase());
                 }
             }),
-            Kind::Nothing => {}
-            Kind::Blank => give(&mut word, &mut take),
-            Kind::Alone => {
-                give(&mut word, &mut take);
+            CharRole::Nothing => {}
+            CharRole::Blank => flush_word(&mut word, &mut take),
+            CharRole::Alone => {
+                flush_word(&mut word, &mut take);
                 take(c.encode_utf8(&mut alone));
             }
         }
     }
-    give(&mut word, &mut take);
+    flush_word(&mut word, &mut take);
 }
 
-fn give(word: &mut String, take: &mut impl FnMut(&str)) {
+fn flush_word(word: &mut String, take: &mut impl FnMut(&str)) {
     if !word.is_empty() {
         take(word);
         word.clear();
@@ -39,7 +39,7 @@ fn give(word: &mut String, take: &mut impl FnMut(&str)) {
 }
 
 /// What a character does to the word before it.
-enum Kind {
+enum CharRole {
     /// It goes on.
     Letter,
     /// It ends.
@@ -50,18 +50,18 @@ enum Kind {
     Nothing,
 }
 
-fn kind(c: char) -> Kind {
+fn kind(c: char) -> CharRole {
     match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' => Kind::Letter,
-        ' ' | '\t' | '\n' | '\r' => Kind::Blank,
-        '\u{fffd}' => Kind::Nothing,
-        c if c.is_ascii_punctuation() => Kind::Alone,
-        c if is_chinese(c) => Kind::Alone,
+        'a'..='z' | 'A'..='Z' | '0'..='9' => CharRole::Letter,
+        ' ' | '\t' | '\n' | '\r' => CharRole::Blank,
+        '\u{fffd}' => CharRole::Nothing,
+        c if c.is_ascii_punctuation() => CharRole::Alone,
+        c if is_chinese(c) => CharRole::Alone,
         c => match c.general_category_group() {
-            GeneralCategoryGroup::Other => Kind::Nothing,
-            GeneralCategoryGroup::Punctuation => Kind::Alone,
-            GeneralCategoryGroup::Separator => Kind::Blank,
-            _ => Kind::Letter,
+            GeneralCategoryGroup::Other => CharRole::Nothing,
+            GeneralCategoryGroup::Punctuation => CharRole::Alone,
+            GeneralCategoryGroup::Separator => CharRole::Blank,
+            _ => CharRole::Letter,
         },
     }
 }
@@ -85,7 +85,7 @@ mod tests {
 
     fn all(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        words(text, |word| found.push(word.to_owned()));
+        for_each_word(text, |word| found.push(word.to_owned()));
         found
     }
 

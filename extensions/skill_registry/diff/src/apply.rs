@@ -1,9 +1,9 @@
 //! Makes the new text.
 
-use crate::lines::{End, usual_end};
-use crate::parse::{Line, Tag, parse};
-use crate::place::{Base, Place, Search};
-use crate::{DiffError, FuzzKind, FuzzNote, LIMIT, Patched};
+use crate::lines::{LineEnding, usual_end};
+use crate::parse::{HunkLine, LineTag, parse_diff};
+use crate::place::{BaseText, HunkPlacement, HunkSearch};
+use crate::{DiffError, FuzzKind, FuzzNote, LIMIT, PatchResult};
 
 /// Applies a diff to a text; `path` is the file's, as the diff should name it.
 ///
@@ -13,7 +13,7 @@ use crate::{DiffError, FuzzKind, FuzzNote, LIMIT, Patched};
 ///
 /// # Errors
 /// Fails on a diff that is not one, is for something else, or does not fit; nothing is applied then.
-pub fn apply(base: &str, diff: &str, path: &str) -> Result<Patched, DiffError> {
+pub fn apply_diff(base: &str, diff: &str, path: &str) -> Result<PatchResult, DiffError> {
     if diff.len() > LIMIT {
         return Err(DiffError::TooLarge { what: "the diff" });
     }
@@ -23,23 +23,23 @@ pub fn apply(base: &str, diff: &str, path: &str) -> Result<Patched, DiffError> {
     if diff.trim().is_empty() {
         return Err(DiffError::Empty);
     }
-    let parsed = parse(diff, path)?;
+    let parsed = parse_diff(diff, path)?;
     if parsed.creates && !base.is_empty() {
         return Err(DiffError::Exists);
     }
     if parsed.hunks.is_empty() {
         return Err(DiffError::NoHunks);
     }
-    let is_change = |line: &Line<'_>| line.tag != Tag::Context;
+    let is_change = |line: &HunkLine<'_>| line.tag != LineTag::Context;
     if !parsed.hunks.iter().any(|hunk| hunk.lines.iter().any(is_change)) {
         return Err(DiffError::OnlyContext);
     }
-    let base_lines = Base::new(base);
-    let mut search = Search::new(&base_lines);
-    let mut new = New::of(&base_lines.lines, parsed.crlf);
+    let base_lines = BaseText::new(base);
+    let mut search = HunkSearch::new(&base_lines);
+    let mut new = PatchedText::from_base(&base_lines.lines, parsed.crlf);
     let mut fuzz: Vec<FuzzNote> = Vec::new();
     for (number, hunk) in parsed.hunks.iter().enumerate() {
-        let place = search.place(hunk)?;
+        let place = search.find_placement(hunk)?;
         new.add(&hunk.lines, &place);
         let notes = hunk.notes.iter().chain(&place.notes);
         let line = place.at + 1;
@@ -51,14 +51,14 @@ pub fn apply(base: &str, diff: &str, path: &str) -> Result<Patched, DiffError> {
     }
     let whole = parsed.notes.into_iter().chain(notes);
     let whole = whole.map(|kind| FuzzNote { hunk: 0, kind, line: 0 });
-    Ok(Patched { text, fuzz: whole.chain(fuzz).collect() })
+    Ok(PatchResult { text, fuzz: whole.chain(fuzz).collect() })
 }
 
 /// The new text as it grows.
-struct New<'t> {
-    base: &'t [(&'t str, End)],
-    usual: End,
-    lines: Vec<(&'t str, End)>,
+struct PatchedText<'t> {
+    base: &'t [(&'t str, LineEnding)],
+    usual: LineEnding,
+    lines: Vec<(&'t str, LineEnding)>,
     /// Whether the last line is a new one.
     ends_new: bool,
     /// The lines of the base before this one are done.
@@ -69,8 +69,8 @@ struct New<'t> {
     final_newline: bool,
 }
 
-impl<'t> New<'t> {
-    fn of(base: &'t [(&'t str, End)], crlf: bool) -> Self {
+impl<'t> PatchedText<'t> {
+    fn from_base(base: &'t [(&'t str, LineEnding)], crlf: bool) -> Self {
         let (usual, lines) = (usual_end(base), Vec::with_capacity(base.len()));
         Self {
             base,
@@ -84,14 +84,14 @@ impl<'t> New<'t> {
         }
     }
 
-    fn add(&mut self, lines: &[Line<'t>], place: &Place) {
-        let old = lines.iter().filter(|line| line.tag != Tag::Insert).count();
+    fn add(&mut self, lines: &[HunkLine<'t>], place: &HunkPlacement) {
+        let old = lines.iter().filter(|line| line.tag != LineTag::Insert).count();
         let compared = place.ignored.0..old - place.ignored.1;
         let literal = self.compare(lines, place, &compared);
         let (mut at, mut seen) = (place.at, 0);
         for line in lines {
             match line.tag {
-                Tag::Insert => {
+                LineTag::Insert => {
                     self.keep_until(at);
                     let end = if literal { line.end } else { self.end_at(at, line.end) };
                     self.lines.push((line.text, end));
@@ -99,7 +99,7 @@ impl<'t> New<'t> {
                 }
                 tag => {
                     if compared.contains(&seen) {
-                        if tag == Tag::Delete {
+                        if tag == LineTag::Delete {
                             self.keep_until(at);
                             self.done = at + 1;
                         }
@@ -114,15 +114,15 @@ impl<'t> New<'t> {
     /// Tells whether the old lines end as they do in the base.
     fn compare(
         &mut self,
-        lines: &[Line<'t>],
-        place: &Place,
+        lines: &[HunkLine<'t>],
+        place: &HunkPlacement,
         compared: &std::ops::Range<usize>,
     ) -> bool {
         if self.base.is_empty() {
             self.line_ends |= self.crlf;
             return !self.crlf;
         }
-        let old = lines.iter().filter(|line| line.tag != Tag::Insert);
+        let old = lines.iter().filter(|line| line.tag != LineTag::Insert);
         let old = old.skip(compared.start).take(compared.len());
         let mut literal = true;
         for (line, there) in old.zip(&self.base[place.at..]) {
@@ -130,7 +130,7 @@ impl<'t> New<'t> {
                 continue;
             }
             literal = false;
-            match line.end == End::None || there.1 == End::None {
+            match line.end == LineEnding::None || there.1 == LineEnding::None {
                 true => self.final_newline = true,
                 false => self.line_ends = true,
             }
@@ -139,12 +139,12 @@ impl<'t> New<'t> {
     }
 
     /// Returns how a new line before a line of the base should end.
-    fn end_at(&self, at: usize, told: End) -> End {
+    fn end_at(&self, at: usize, told: LineEnding) -> LineEnding {
         let before = at.checked_sub(1).and_then(|before| self.base.get(before));
         let near = [before, self.base.get(at)].into_iter().flatten().map(|line| line.1);
         match told {
-            End::None => End::None,
-            _ => near.into_iter().find(|end| *end != End::None).unwrap_or(self.usual),
+            LineEnding::None => LineEnding::None,
+            _ => near.into_iter().find(|end| *end != LineEnding::None).unwrap_or(self.usual),
         }
     }
 
@@ -159,7 +159,7 @@ impl<'t> New<'t> {
         self.keep_until(self.base.len());
         let last = self.lines.len().saturating_sub(1);
         for (at, line) in self.lines.iter_mut().enumerate() {
-            if at < last && line.1 == End::None {
+            if at < last && line.1 == LineEnding::None {
                 (line.1, self.final_newline) = (self.usual, true);
             }
         }
@@ -169,9 +169,9 @@ impl<'t> New<'t> {
         {
             line.1 = match was.1 {
                 // An empty line is one by its newline alone.
-                End::None if line.0.is_empty() => self.usual,
-                End::None => End::None,
-                _ if line.1 == End::None => self.usual,
+                LineEnding::None if line.0.is_empty() => self.usual,
+                LineEnding::None => LineEnding::None,
+                _ if line.1 == LineEnding::None => self.usual,
                 _ => line.1,
             };
         }

@@ -23,7 +23,7 @@ pub enum DiffError {
     #[error(
         "line {line} of the diff begins with neither a blank, `-` nor `+`, and changes follow it: \
          {}",
-        shown(text)
+        quote_line(text)
     )]
     Malformed {
         /// The line of the diff, counted from 1.
@@ -35,7 +35,7 @@ pub enum DiffError {
     #[error("the diff is a combined one (`@@@`): make it against one text")]
     Combined,
     /// The diff is for another file.
-    #[error("the diff is for another file: {}", shown(named))]
+    #[error("the diff is for another file: {}", quote_line(named))]
     OtherFile {
         /// The name in the diff.
         named: String,
@@ -82,7 +82,7 @@ pub enum DiffError {
     /// No line of a hunk is in the text.
     #[error(
         "hunk {hunk} does not apply: the file has none of its lines, such as {}",
-        shown(expected)
+        quote_line(expected)
     )]
     Nowhere {
         /// The hunk, counted from 1.
@@ -140,18 +140,18 @@ pub enum DiffError {
 fn mismatch(hunk: usize, line: usize, expected: &str, found: Option<&str>) -> String {
     let start = format!("hunk {hunk} does not apply: at line {line} the diff has");
     match found {
-        None => format!("{start} {}, but the file ends before it", shown(expected)),
+        None => format!("{start} {}, but the file ends before it", quote_line(expected)),
         Some(found) => {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().concat();
             let only_blanks = squeezed(expected) == squeezed(found);
             let end = if only_blanks { " (only blanks differ)" } else { "" };
-            format!("{start} {}, the file has {}{end}", shown(expected), shown(found))
+            format!("{start} {}, the file has {}{end}", quote_line(expected), quote_line(found))
         }
     }
 }
 
 /// Quotes a line so that tabs and what cannot be seen are seen.
-fn shown(text: &str) -> String {
+fn quote_line(text: &str) -> String {
     let escape = |c: char| match c {
         '"' | '\'' | '\\' => c.to_string(),
         _ => c.escape_debug().to_string(),
@@ -166,7 +166,7 @@ fn shown(text: &str) -> String {
 }
 
 fn list(names: &[String]) -> String {
-    let mut shown: Vec<_> = names.iter().take(4).map(|name| shown(name)).collect();
+    let mut shown: Vec<_> = names.iter().take(4).map(|name| quote_line(name)).collect();
     if names.len() > shown.len() {
         shown.push(format!("{} more", names.len() - shown.len()));
     }

@@ -1,7 +1,7 @@
 //! Diffs of several files, taken apart.
 
 use crate::names::{self, NOWHERE};
-use crate::parse::{is_side, numbers};
+use crate::parse::{is_side, parse_hunk_header};
 
 /// The part of a diff that is about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct FileDiff<'d> {
 ///
 /// The counts of a hunk's header decide whether a line `--- x` is a name or a deleted `-- x`.
 #[must_use]
-pub fn files(diff: &str) -> Vec<FileDiff<'_>> {
-    let mut parts = Parts { diff, starts: Vec::new(), due: (0, 0), is_open: false };
+pub fn split_files(diff: &str) -> Vec<FileDiff<'_>> {
+    let mut parts = FileSplitter { diff, starts: Vec::new(), due: (0, 0), is_open: false };
     let mut lines = diff.split_inclusive('\n').peekable();
     let mut at = 0;
     while let Some(line) = lines.next() {
@@ -33,10 +33,10 @@ fn bare(line: &str) -> &str {
     line.trim_end_matches(['\n', '\r'])
 }
 
-struct Parts<'d> {
+struct FileSplitter<'d> {
     diff: &'d str,
     /// Where parts begin, and the two names of each.
-    starts: Vec<(usize, Names)>,
+    starts: Vec<(usize, FileNames)>,
     /// The lines a hunk has still to have, of the old and the new text.
     due: (usize, usize),
     /// The last part has a first line and not yet the names of its sides.
@@ -45,31 +45,32 @@ struct Parts<'d> {
 
 /// What the two sides call a file; nothing where a side has none.
 #[derive(Default)]
-struct Names(Option<String>, Option<String>);
+struct FileNames(Option<String>, Option<String>);
 
-impl<'d> Parts<'d> {
+impl<'d> FileSplitter<'d> {
     fn line(&mut self, at: usize, line: &str, next: &str) {
         if let Some(both) = line.strip_prefix("diff --git ") {
             let (old, new) = names::read_both(both).unzip();
-            self.begin(at, Names(old, new), true);
+            self.start_file(at, FileNames(old, new), true);
         } else if let Some(name) = marked(line) {
-            self.begin(at, Names(None, Some(name)), false);
+            self.start_file(at, FileNames(None, Some(name)), false);
         } else if self.due != (0, 0) {
             self.count(line);
         } else if is_side(line, "---") && is_side(next, "+++") {
-            let [old, new] = [&line[3..], &next[3..]].map(|name| names::read(name.trim_start()));
+            let [old, new] =
+                [&line[3..], &next[3..]].map(|name| names::parse_name(name.trim_start()));
             let [old, new] = [old, new].map(|name| (name != NOWHERE).then_some(name));
             match self.starts.last_mut().filter(|_| self.is_open) {
-                Some((_, names)) => (*names, self.is_open) = (Names(old, new), false),
-                None => self.begin(at, Names(old, new), false),
+                Some((_, names)) => (*names, self.is_open) = (FileNames(old, new), false),
+                None => self.start_file(at, FileNames(old, new), false),
             }
         } else if line.starts_with("@@") {
             self.is_open = false;
-            self.due = numbers(line).map_or((0, 0), |numbers| (numbers.old, numbers.new));
+            self.due = parse_hunk_header(line).map_or((0, 0), |numbers| (numbers.old, numbers.new));
         }
     }
 
-    fn begin(&mut self, at: usize, names: Names, is_open: bool) {
+    fn start_file(&mut self, at: usize, names: FileNames, is_open: bool) {
         self.starts.push((at, names));
         (self.due, self.is_open) = ((0, 0), is_open);
     }
@@ -90,7 +91,7 @@ impl<'d> Parts<'d> {
         let ends = self.starts.iter().skip(1).map(|(at, _)| *at).chain([self.diff.len()]);
         let ends: Vec<usize> = ends.collect();
         let parts = self.starts.into_iter().zip(ends);
-        let part = |((start, names), end): ((usize, Names), usize)| FileDiff {
+        let part = |((start, names), end): ((usize, FileNames), usize)| FileDiff {
             path: names.path(),
             text: &self.diff[start..end],
         };
@@ -98,7 +99,7 @@ impl<'d> Parts<'d> {
     }
 }
 
-impl Names {
+impl FileNames {
     fn path(self) -> String {
         let Self(old, new) = self;
         let strip = |name: &Option<String>, side| match name {
@@ -117,7 +118,7 @@ impl Names {
 /// Reads the name after a mark of the other form of patches.
 fn marked(line: &str) -> Option<String> {
     let verbs = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
-    verbs.iter().find_map(|verb| line.strip_prefix(verb)).map(names::read)
+    verbs.iter().find_map(|verb| line.strip_prefix(verb)).map(names::parse_name)
 }
 
 #[cfg(test)]
@@ -125,24 +126,24 @@ mod tests {
     use super::*;
 
     fn paths(diff: &str) -> Vec<String> {
-        files(diff).into_iter().map(|part| part.path).collect()
+        split_files(diff).into_iter().map(|part| part.path).collect()
     }
 
     #[test]
     fn parts_are_what_was_joined() {
         let texts = [("x.md", "a\n-- y\nb\n", "a\nc\n"), ("dir/z é", "", "new\n"), ("w", "1", "2")];
-        let diffs = texts.map(|(path, old, new)| crate::unified(old, new, path));
+        let diffs = texts.map(|(path, old, new)| crate::unified_diff(old, new, path));
         let joined = diffs.concat();
         let expected: Vec<_> = texts
             .iter()
             .zip(&diffs)
             .map(|((path, ..), diff)| FileDiff { path: (*path).to_owned(), text: diff })
             .collect();
-        assert_eq!(files(&joined), expected);
-        for ((path, old, new), part) in texts.iter().zip(files(&joined)) {
-            assert_eq!(crate::apply(old, part.text, path).unwrap().text, **new);
+        assert_eq!(split_files(&joined), expected);
+        for ((path, old, new), part) in texts.iter().zip(split_files(&joined)) {
+            assert_eq!(crate::apply_diff(old, part.text, path).unwrap().text, **new);
         }
-        assert_eq!(files(&joined.replace('\n', "\r\n")).len(), 3);
+        assert_eq!(split_files(&joined.replace('\n', "\r\n")).len(), 3);
     }
 
     #[test]
@@ -168,7 +169,7 @@ mod tests {
             assert_eq!(paths(&diff), expected, "{diff}");
         }
         for diff in ["", "prose", body] {
-            assert_eq!(files(diff), [], "{diff:?}");
+            assert_eq!(split_files(diff), [], "{diff:?}");
         }
     }
 

@@ -31,12 +31,12 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
-pub use apply::apply;
+pub use apply::apply_diff;
 pub use error::DiffError;
-pub use files::{FileDiff, files};
-pub use merge::{Conflict, merge};
-pub use unified::{counts, unified};
-pub use words::{Segment, words};
+pub use files::{FileDiff, split_files};
+pub use merge::{MergeConflict, merge_texts};
+pub use unified::{count_changes, unified_diff};
+pub use words::{WordSegment, diff_words};
 
 /// The largest diff and the largest text, in bytes: a diff that replaces a whole file of a MiB by
 /// another one fits, however short the lines are.
@@ -44,7 +44,7 @@ pub const LIMIT: usize = 5 << 20;
 
 /// The text a diff makes of its base.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patched {
+pub struct PatchResult {
     /// The new text.
     pub text: String,
     /// Where the diff was not taken literally: first what concerns the whole diff, then by hunk.

@@ -2,14 +2,14 @@
 
 /// How a line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum LineEnding {
     Lf,
     CrLf,
     /// The text ends without a newline.
     None,
 }
 
-impl End {
+impl LineEnding {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Lf => "\n",
@@ -20,21 +20,21 @@ impl End {
 }
 
 /// Splits a text into lines and their ends; a `\r` anywhere else belongs to the line.
-pub(crate) fn split(text: &str) -> Vec<(&str, End)> {
+pub(crate) fn split_lines(text: &str) -> Vec<(&str, LineEnding)> {
     let parts = text.split_inclusive('\n');
     parts
         .map(|part| match part.strip_suffix('\n') {
-            None => (part, End::None),
+            None => (part, LineEnding::None),
             Some(line) => match line.strip_suffix('\r') {
-                None => (line, End::Lf),
-                Some(line) => (line, End::CrLf),
+                None => (line, LineEnding::Lf),
+                Some(line) => (line, LineEnding::CrLf),
             },
         })
         .collect()
 }
 
 /// Returns the line end most lines have; LF if there is none.
-pub(crate) fn usual_end(lines: &[(&str, End)]) -> End {
+pub(crate) fn usual_end(lines: &[(&str, LineEnding)]) -> LineEnding {
     let count = |end| lines.iter().filter(|line| line.1 == end).count();
-    if count(End::CrLf) > count(End::Lf) { End::CrLf } else { End::Lf }
+    if count(LineEnding::CrLf) > count(LineEnding::Lf) { LineEnding::CrLf } else { LineEnding::Lf }
 }

@@ -3,11 +3,11 @@
 use serde::Serialize;
 use similar::DiffOp;
 
-use crate::unified::{differences, whole_lines};
+use crate::unified::{diff_lines, whole_lines};
 
 /// Lines that were changed in two ways.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Conflict {
+pub struct MergeConflict {
     /// The first line in our text, counted from 1.
     pub line: usize,
     /// What it was.
@@ -20,26 +20,26 @@ pub struct Conflict {
 
 /// A change of one side: lines of the base that became lines of the side.
 #[derive(Clone, Copy)]
-struct Edit {
+struct MergeEdit {
     base: (usize, usize),
     side: (usize, usize),
 }
 
 /// One side of a merge.
-struct Side<'t> {
+struct MergeSide<'t> {
     lines: Vec<&'t str>,
-    edits: Vec<Edit>,
+    edits: Vec<MergeEdit>,
     /// The edits before this one are merged.
     next: usize,
     /// How far the line of the side is from that of the base after them.
     shift: isize,
 }
 
-impl<'t> Side<'t> {
+impl<'t> MergeSide<'t> {
     fn new(base: &[&str], text: &'t str) -> Self {
         let lines = whole_lines(text);
-        let mut edits: Vec<Edit> = Vec::new();
-        for op in differences(base, &lines) {
+        let mut edits: Vec<MergeEdit> = Vec::new();
+        for op in diff_lines(base, &lines) {
             if matches!(op, DiffOp::Equal { .. }) {
                 continue;
             }
@@ -48,13 +48,15 @@ impl<'t> Side<'t> {
                 Some(last) if last.base.1 == old.start && last.side.1 == new.start => {
                     (last.base.1, last.side.1) = (old.end, new.end);
                 }
-                _ => edits.push(Edit { base: (old.start, old.end), side: (new.start, new.end) }),
+                _ => {
+                    edits.push(MergeEdit { base: (old.start, old.end), side: (new.start, new.end) })
+                }
             }
         }
         Self { lines, edits, next: 0, shift: 0 }
     }
 
-    fn peek(&self) -> Option<Edit> {
+    fn peek(&self) -> Option<MergeEdit> {
         self.edits.get(self.next).copied()
     }
 
@@ -74,9 +76,9 @@ impl<'t> Side<'t> {
 ///
 /// # Errors
 /// The places that both changed in different ways, in their order.
-pub fn merge(base: &str, ours: &str, theirs: &str) -> Result<String, Vec<Conflict>> {
+pub fn merge_texts(base: &str, ours: &str, theirs: &str) -> Result<String, Vec<MergeConflict>> {
     let base = whole_lines(base);
-    let (mut ours, mut theirs) = (Side::new(&base, ours), Side::new(&base, theirs));
+    let (mut ours, mut theirs) = (MergeSide::new(&base, ours), MergeSide::new(&base, theirs));
     let (mut merged, mut conflicts) = (String::new(), Vec::new());
     let mut at = 0;
     loop {
@@ -92,7 +94,7 @@ pub fn merge(base: &str, ours: &str, theirs: &str) -> Result<String, Vec<Conflic
             touched = [touched[0] || ends[0].is_some(), touched[1] || ends[1].is_some()];
             end = end.max(last);
         }
-        let text = |side: &Side<'_>, before: isize| {
+        let text = |side: &MergeSide<'_>, before: isize| {
             let from = start.saturating_add_signed(before);
             let to = end.saturating_add_signed(side.shift);
             (from, side.lines[from..to].concat())
@@ -103,7 +105,7 @@ pub fn merge(base: &str, ours: &str, theirs: &str) -> Result<String, Vec<Conflic
             [true, false] => merged.push_str(&our_text),
             [false, true] => merged.push_str(&their_text),
             _ if our_text == their_text => merged.push_str(&our_text),
-            _ => conflicts.push(Conflict {
+            _ => conflicts.push(MergeConflict {
                 line: line + 1,
                 base: base[start..end].concat(),
                 ours: our_text,
@@ -124,7 +126,7 @@ mod tests {
     fn check(ours: &str, theirs: &str, expected: Result<&str, &[(usize, [&str; 3])]>) {
         let text = |letters: &str| letters.chars().map(|c| format!("{c}\n")).collect::<String>();
         let expected = expected.map(text).map_err(|conflicts| {
-            let conflict = |(line, [base, ours, theirs]): &(usize, [&str; 3])| Conflict {
+            let conflict = |(line, [base, ours, theirs]): &(usize, [&str; 3])| MergeConflict {
                 line: *line,
                 base: text(base),
                 ours: text(ours),
@@ -132,7 +134,11 @@ mod tests {
             };
             conflicts.iter().map(conflict).collect::<Vec<_>>()
         });
-        assert_eq!(merge(&text("abcde"), &text(ours), &text(theirs)), expected, "{ours} {theirs}");
+        assert_eq!(
+            merge_texts(&text("abcde"), &text(ours), &text(theirs)),
+            expected,
+            "{ours} {theirs}"
+        );
     }
 
     #[test]
@@ -161,16 +167,16 @@ mod tests {
 
     #[test]
     fn a_newline_that_is_taken_away_joins_no_lines() {
-        let conflict = Conflict {
+        let conflict = MergeConflict {
             line: 1,
             base: "a\n".to_owned(),
             ours: "a".to_owned(),
             theirs: "a\nb\n".to_owned(),
         };
-        assert_eq!(merge("a\n", "a", "a\nb\n"), Err(vec![conflict]));
-        assert_eq!(merge("x\ny\na\n", "x\ny\na", "X\ny\na\n"), Ok("X\ny\na".to_owned()));
+        assert_eq!(merge_texts("a\n", "a", "a\nb\n"), Err(vec![conflict]));
+        assert_eq!(merge_texts("x\ny\na\n", "x\ny\na", "X\ny\na\n"), Ok("X\ny\na".to_owned()));
         assert_eq!(
-            merge("a\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nC\r\n"),
+            merge_texts("a\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nC\r\n"),
             Ok("A\r\nb\r\nC\r\n".to_owned())
         );
     }

@@ -8,7 +8,7 @@ pub(crate) const NOWHERE: &str = "/dev/null";
 
 /// How a name in a diff fits a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fit {
+pub(crate) enum NameMatch {
     Other,
     /// It may be that file: its last component, a longer path, a word for any file.
     Loose,
@@ -16,22 +16,26 @@ pub(crate) enum Fit {
 }
 
 /// Tells how a name fits a path.
-pub(crate) fn fit(name: &str, path: &str) -> Fit {
+pub(crate) fn match_name(name: &str, path: &str) -> NameMatch {
     let name = name.replace('\\', "/");
     let name = name.strip_prefix("./").unwrap_or(&name);
     let bare = ["a/", "b/"].into_iter().find_map(|side| name.strip_prefix(side)).unwrap_or(name);
     if bare == path || name == path {
-        return Fit::Exact;
+        return NameMatch::Exact;
     }
     let ends = |long: &str, short: &str| {
         long.strip_suffix(short).is_some_and(|start| start.ends_with('/'))
     };
     let last = !name.contains('/') && ends(path, name);
-    if last || ends(name, path) || ANONYMOUS.contains(&bare) { Fit::Loose } else { Fit::Other }
+    if last || ends(name, path) || ANONYMOUS.contains(&bare) {
+        NameMatch::Loose
+    } else {
+        NameMatch::Other
+    }
 }
 
 /// Reads the name after `--- ` or `+++ `: it ends before a tab, or is quoted.
-pub(crate) fn read(text: &str) -> String {
+pub(crate) fn parse_name(text: &str) -> String {
     let text = text.trim_end_matches('\r');
     if let Some(quoted) = text.trim_end().strip_prefix('"') {
         return unquote(quoted).0;
@@ -44,7 +48,7 @@ pub(crate) fn read_both(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     if let Some(quoted) = text.strip_prefix('"') {
         let (first, rest) = unquote(quoted);
-        return Some((first, read(rest.trim_start())));
+        return Some((first, parse_name(rest.trim_start())));
     }
     // Names may have blanks; where nothing is renamed the halves are alike but for the side.
     let blanks = || text.match_indices(' ').map(|(at, _)| (&text[..at], &text[at + 1..]));
@@ -52,11 +56,11 @@ pub(crate) fn read_both(text: &str) -> Option<(String, String)> {
     let alike = |(a, b): &(&str, &str)| stem(a).is_some() && stem(a) == stem(b);
     let (first, second) =
         blanks().take(64).find(alike).or_else(|| blanks().find(|(_, b)| b.starts_with("b/")))?;
-    Some((first.to_owned(), read(second)))
+    Some((first.to_owned(), parse_name(second)))
 }
 
 /// Quotes a name for a header, where a reader would misread it otherwise.
-pub(crate) fn quoted(name: &str) -> String {
+pub(crate) fn quote_name(name: &str) -> String {
     let plain = |c: char| !c.is_control() && c != '"' && c != '\\';
     if name.chars().all(plain) && name.trim() == name {
         return name.to_owned();
@@ -112,35 +116,35 @@ mod tests {
     fn names_are_recognised() {
         let path = "references/api.md";
         let table = [
-            ("references/api.md", Fit::Exact),
-            ("a/references/api.md", Fit::Exact),
-            ("b/references/api.md", Fit::Exact),
-            ("./references/api.md", Fit::Exact),
-            ("a\\references\\api.md", Fit::Exact),
-            ("api.md", Fit::Loose),
-            ("/home/me/skills/beads/references/api.md", Fit::Loose),
-            ("a/beads/references/api.md", Fit::Loose),
-            ("original", Fit::Loose),
-            ("a/SKILL.md", Fit::Other),
-            ("pi.md", Fit::Other),
-            ("a/api.md", Fit::Other),
-            ("references/other.md", Fit::Other),
-            ("xreferences/api.md", Fit::Other),
-            ("", Fit::Other),
+            ("references/api.md", NameMatch::Exact),
+            ("a/references/api.md", NameMatch::Exact),
+            ("b/references/api.md", NameMatch::Exact),
+            ("./references/api.md", NameMatch::Exact),
+            ("a\\references\\api.md", NameMatch::Exact),
+            ("api.md", NameMatch::Loose),
+            ("/home/me/skills/beads/references/api.md", NameMatch::Loose),
+            ("a/beads/references/api.md", NameMatch::Loose),
+            ("original", NameMatch::Loose),
+            ("a/SKILL.md", NameMatch::Other),
+            ("pi.md", NameMatch::Other),
+            ("a/api.md", NameMatch::Other),
+            ("references/other.md", NameMatch::Other),
+            ("xreferences/api.md", NameMatch::Other),
+            ("", NameMatch::Other),
         ];
         for (name, expected) in table {
-            assert_eq!(fit(name, path), expected, "{name}");
+            assert_eq!(match_name(name, path), expected, "{name}");
         }
     }
 
     #[test]
     fn quoting_is_undone() {
         for name in ["a/plain.md", "a/with \"quotes\" \\ and\ttab\u{1}", "a/näme.md ", "a/x\n"] {
-            assert_eq!(read(&quoted(name)), name);
+            assert_eq!(parse_name(&quote_name(name)), name);
         }
-        assert_eq!(read("\"a/n\\303\\244me.md\"\t2026-01-01"), "a/näme.md");
-        assert_eq!(read("a/SKILL.md\t2026-11-22 02:47:55 +0000"), "a/SKILL.md");
-        assert_eq!(read("\"open\\"), "open\\");
+        assert_eq!(parse_name("\"a/n\\303\\244me.md\"\t2026-01-01"), "a/näme.md");
+        assert_eq!(parse_name("a/SKILL.md\t2026-11-22 02:47:55 +0000"), "a/SKILL.md");
+        assert_eq!(parse_name("\"open\\"), "open\\");
         let both = |text| read_both(text).unwrap();
         assert_eq!(
             both("a/my file.md b/my file.md"),

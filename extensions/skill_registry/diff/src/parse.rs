@@ -4,13 +4,13 @@
 //! arbiter where two readings are possible: `--- x` is a deleted `-- x` as long as lines are due,
 //! and the name of a file afterwards.
 
-use crate::lines::{End, split};
-use crate::names::{self, Fit};
+use crate::lines::{LineEnding, split_lines};
+use crate::names::{self, NameMatch};
 use crate::{DiffError, FuzzKind};
 
 /// What a diff says of one file.
 #[derive(Debug, Default)]
-pub(crate) struct Parsed<'d> {
+pub(crate) struct ParsedDiff<'d> {
     pub(crate) hunks: Vec<Hunk<'d>>,
     /// What was overlooked around the hunks.
     pub(crate) notes: Vec<FuzzKind>,
@@ -24,21 +24,21 @@ pub(crate) struct Parsed<'d> {
 pub(crate) struct Hunk<'d> {
     /// The first line in the base according to the header, counted from 1.
     pub(crate) start: Option<usize>,
-    pub(crate) lines: Vec<Line<'d>>,
+    pub(crate) lines: Vec<HunkLine<'d>>,
     pub(crate) notes: Vec<FuzzKind>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line<'d> {
-    pub(crate) tag: Tag,
+pub(crate) struct HunkLine<'d> {
+    pub(crate) tag: LineTag,
     pub(crate) text: &'d str,
-    pub(crate) end: End,
+    pub(crate) end: LineEnding,
     /// Whether this is an empty line that has lost its first character.
     bare: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tag {
+pub(crate) enum LineTag {
     Context,
     Delete,
     Insert,
@@ -46,7 +46,7 @@ pub(crate) enum Tag {
 
 /// The numbers of a hunk's header: the first line and the counts of both sides.
 #[derive(Clone, Copy)]
-pub(crate) struct Numbers {
+pub(crate) struct HunkHeader {
     start: usize,
     pub(crate) old: usize,
     pub(crate) new: usize,
@@ -54,21 +54,21 @@ pub(crate) struct Numbers {
 
 /// The names a part of a diff gives its file.
 #[derive(Default)]
-struct Section {
+struct DiffSection {
     names: Vec<String>,
     /// Whether lines are expected that say something about the file.
     git: bool,
 }
 
-struct Parser<'d, 'p> {
+struct DiffParser<'d, 'p> {
     diff: &'d str,
-    lines: Vec<(&'d str, End)>,
+    lines: Vec<(&'d str, LineEnding)>,
     at: usize,
     path: &'p str,
-    parsed: Parsed<'d>,
+    parsed: ParsedDiff<'d>,
     /// The fence that is open, without its info string.
     fence: Option<&'d str>,
-    section: Section,
+    section: DiffSection,
     /// All names the diff has, `/dev/null` excepted.
     named: Vec<String>,
     /// Whether a hunk may begin without a header.
@@ -78,18 +78,18 @@ struct Parser<'d, 'p> {
 }
 
 /// Reads a diff for a path.
-pub(crate) fn parse<'d>(diff: &'d str, path: &str) -> Result<Parsed<'d>, DiffError> {
-    let lines = split(diff);
+pub(crate) fn parse_diff<'d>(diff: &'d str, path: &str) -> Result<ParsedDiff<'d>, DiffError> {
+    let lines = split_lines(diff);
     // Headers have LF, whatever the text has.
-    let crlf = lines.iter().all(|line| line.1 != End::Lf);
-    let mut parser = Parser {
+    let crlf = lines.iter().all(|line| line.1 != LineEnding::Lf);
+    let mut parser = DiffParser {
         diff,
         lines,
         at: 0,
         path,
-        parsed: Parsed { crlf, ..Parsed::default() },
+        parsed: ParsedDiff { crlf, ..ParsedDiff::default() },
         fence: None,
-        section: Section::default(),
+        section: DiffSection::default(),
         named: Vec::new(),
         headless: false,
         loose_end: None,
@@ -102,7 +102,7 @@ pub(crate) fn parse<'d>(diff: &'d str, path: &str) -> Result<Parsed<'d>, DiffErr
     Ok(parser.parsed)
 }
 
-impl<'d> Parser<'d, '_> {
+impl<'d> DiffParser<'d, '_> {
     fn line(&self, at: usize) -> &'d str {
         self.lines.get(at).map_or("", |line| line.0)
     }
@@ -140,7 +140,7 @@ impl<'d> Parser<'d, '_> {
                 open => open.or(Some(mark)),
             };
             self.headless = self.fence.is_some() && self.is_bare_hunk();
-            return self.nothing_lost();
+            return self.check_nothing_after_fence();
         }
         if let Some(both) = line.strip_prefix("diff --git ") {
             self.open_section(names::read_both(both).into_iter().flat_map(|(a, b)| [a, b]));
@@ -170,7 +170,7 @@ impl<'d> Parser<'d, '_> {
             return Err(DiffError::Rename { named: self.section.names.clone() });
         }
         if starts(&["deleted file mode "]) {
-            return self.own(DiffError::Deletion).map(|()| true);
+            return self.prefer_specific_error(DiffError::Deletion).map(|()| true);
         }
         if starts(&["new file mode "]) {
             self.parsed.creates = true;
@@ -181,7 +181,7 @@ impl<'d> Parser<'d, '_> {
 
     /// Reads what `*** ` marks: patches of another form whose hunks are alike.
     fn mark(&mut self, rest: &str) -> Result<(), DiffError> {
-        let name = |verb: &str| rest.strip_prefix(verb).map(names::read);
+        let name = |verb: &str| rest.strip_prefix(verb).map(names::parse_name);
         if let Some(name) = name("Update File: ") {
             self.open_section([name]);
         } else if let Some(name) = name("Add File: ") {
@@ -189,7 +189,7 @@ impl<'d> Parser<'d, '_> {
             self.parsed.creates = true;
         } else if let Some(name) = name("Delete File: ") {
             self.open_section([name]);
-            return self.own(DiffError::Deletion);
+            return self.prefer_specific_error(DiffError::Deletion);
         } else if let Some(name) = name("Move to: ") {
             self.section.names.push(name);
             return Err(DiffError::Rename { named: self.section.names.clone() });
@@ -199,13 +199,13 @@ impl<'d> Parser<'d, '_> {
     }
 
     /// Returns the error, or a better one if the diff is for other files.
-    fn own(&mut self, error: DiffError) -> Result<(), DiffError> {
+    fn prefer_specific_error(&mut self, error: DiffError) -> Result<(), DiffError> {
         self.check_names()?;
         Err(error)
     }
 
     fn open_section(&mut self, names: impl IntoIterator<Item = String>) {
-        self.section = Section { names: names.into_iter().collect(), git: false };
+        self.section = DiffSection { names: names.into_iter().collect(), git: false };
         self.named.extend(self.section.names.iter().cloned());
         self.headless = true;
     }
@@ -226,7 +226,7 @@ impl<'d> Parser<'d, '_> {
             if !is_side(line, side) {
                 break;
             }
-            sides.push(names::read(line[side.len()..].trim_start_matches(' ')));
+            sides.push(names::parse_name(line[side.len()..].trim_start_matches(' ')));
             self.at += 1;
         }
         let real: Vec<String> =
@@ -236,12 +236,12 @@ impl<'d> Parser<'d, '_> {
         self.parsed.creates |= creates && !real.is_empty();
         self.open_section(real);
         if deletes && sides.len() == 2 {
-            return self.own(DiffError::Deletion);
+            return self.prefer_specific_error(DiffError::Deletion);
         }
-        let fits: Vec<Fit> =
-            self.section.names.iter().map(|name| names::fit(name, self.path)).collect();
+        let fits: Vec<NameMatch> =
+            self.section.names.iter().map(|name| names::match_name(name, self.path)).collect();
         if let [old, new] = fits[..]
-            && (old == Fit::Other) != (new == Fit::Other)
+            && (old == NameMatch::Other) != (new == NameMatch::Other)
         {
             return Err(DiffError::Rename { named: self.section.names.clone() });
         }
@@ -251,13 +251,14 @@ impl<'d> Parser<'d, '_> {
     /// Refuses a diff that is not for the path alone.
     fn check_names(&mut self) -> Result<(), DiffError> {
         let mut files: Vec<&String> = Vec::new();
-        let mut worst = Fit::Exact;
+        let mut worst = NameMatch::Exact;
         for name in &self.named {
-            let fit = names::fit(name, self.path);
+            let fit = names::match_name(name, self.path);
             worst = worst.min(fit);
             let same = |known: &&String| {
                 stem(known) == stem(name)
-                    || fit != Fit::Other && names::fit(known, self.path) != Fit::Other
+                    || fit != NameMatch::Other
+                        && names::match_name(known, self.path) != NameMatch::Other
             };
             // A diff of thousands of files is refused by its first few.
             if files.len() < 16 && !files.iter().any(same) {
@@ -267,12 +268,12 @@ impl<'d> Parser<'d, '_> {
         let named = || files.iter().map(|name| stem(name).to_owned()).collect();
         match files[..] {
             [_, _, ..] => return Err(DiffError::SeveralFiles { named: named() }),
-            [name] if worst == Fit::Other => {
+            [name] if worst == NameMatch::Other => {
                 return Err(DiffError::OtherFile { named: stem(name).to_owned() });
             }
             _ => {}
         }
-        if worst == Fit::Loose {
+        if worst == NameMatch::Loose {
             self.note(FuzzKind::FileName);
         }
         Ok(())
@@ -281,7 +282,8 @@ impl<'d> Parser<'d, '_> {
     /// Tells whether lines of a hunk without any header follow, and nothing else: up to the end of
     /// the fence, or of the diff.
     fn is_bare_hunk(&self) -> bool {
-        let until = |line: &&(&str, End)| !self.fence.is_some_and(|open| closes(line.0, open));
+        let until =
+            |line: &&(&str, LineEnding)| !self.fence.is_some_and(|open| closes(line.0, open));
         let rest = || self.lines[self.at..].iter().take_while(until).map(|line| line.0);
         let Some(first) = rest().position(|line| !line.trim().is_empty()) else { return false };
         !self.is_header(self.at + first)
@@ -290,7 +292,7 @@ impl<'d> Parser<'d, '_> {
     }
 
     /// Refuses changes that follow a fence in the middle of a hunk: it may have been a line of it.
-    fn nothing_lost(&self) -> Result<(), DiffError> {
+    fn check_nothing_after_fence(&self) -> Result<(), DiffError> {
         if self.headless || self.loose_end != Some(self.at - 1) {
             return Ok(());
         }
@@ -311,7 +313,7 @@ impl<'d> Parser<'d, '_> {
 
     /// Reads the lines of a hunk.
     fn hunk(&mut self, header: Option<&str>) -> Result<(), DiffError> {
-        let numbers = header.and_then(numbers);
+        let numbers = header.and_then(parse_hunk_header);
         let mut hunk = Hunk { start: numbers.map(|numbers| numbers.start), ..Hunk::default() };
         if numbers.is_none() {
             hunk.notes.push(FuzzKind::NoNumbers);
@@ -319,18 +321,19 @@ impl<'d> Parser<'d, '_> {
         let mut due = numbers.map(|numbers| (numbers.old as i64, numbers.new as i64));
         while let Some(&(line, end)) = self.lines.get(self.at) {
             let (tag, text, bare) = match line.as_bytes().first() {
-                None => (Tag::Context, line, true),
+                None => (LineTag::Context, line, true),
                 _ if self.ends_hunk(line, due) => break,
-                Some(b' ') => (Tag::Context, &line[1..], false),
-                Some(b'-') => (Tag::Delete, &line[1..], false),
-                Some(b'+') => (Tag::Insert, &line[1..], false),
+                Some(b' ') => (LineTag::Context, &line[1..], false),
+                Some(b'-') => (LineTag::Delete, &line[1..], false),
+                Some(b'+') => (LineTag::Insert, &line[1..], false),
                 Some(b'\\') => {
                     self.no_newline(&mut hunk.lines);
                     self.at += 1;
                     continue;
                 }
                 Some(_) => {
-                    let settled = numbers.is_some_and(|due| settle(&hunk.lines, due).is_some());
+                    let settled =
+                        numbers.is_some_and(|due| trailing_blank_count(&hunk.lines, due).is_some());
                     if !settled && self.changes_follow() {
                         return Err(self.malformed(self.at));
                     }
@@ -338,15 +341,15 @@ impl<'d> Parser<'d, '_> {
                 }
             };
             if let Some((old, new)) = &mut due {
-                *old -= i64::from(tag != Tag::Insert);
-                *new -= i64::from(tag != Tag::Delete);
+                *old -= i64::from(tag != LineTag::Insert);
+                *new -= i64::from(tag != LineTag::Delete);
             }
             // The last line of a diff that lacks its newline says nothing about the text.
             let end = match end {
-                End::None => hunk.lines.last().map_or(End::Lf, |line| line.end),
+                LineEnding::None => hunk.lines.last().map_or(LineEnding::Lf, |line| line.end),
                 end => end,
             };
-            hunk.lines.push(Line { tag, text, end, bare });
+            hunk.lines.push(HunkLine { tag, text, end, bare });
             self.at += 1;
         }
         self.headless = false;
@@ -383,14 +386,14 @@ impl<'d> Parser<'d, '_> {
     }
 
     /// Takes the newline from the last line.
-    fn no_newline(&self, lines: &mut [Line<'d>]) {
+    fn no_newline(&self, lines: &mut [HunkLine<'d>]) {
         let Some(last) = lines.last_mut() else { return };
-        if last.end == End::CrLf && !self.parsed.crlf {
+        if last.end == LineEnding::CrLf && !self.parsed.crlf {
             // What is not followed by a newline is no part of one.
             let start = last.text.as_ptr() as usize - self.diff.as_ptr() as usize;
             last.text = &self.diff[start..=start + last.text.len()];
         }
-        last.end = End::None;
+        last.end = LineEnding::None;
     }
 
     /// Tells whether changes follow before something else begins.
@@ -439,7 +442,7 @@ fn closes(line: &str, open: &str) -> bool {
 }
 
 /// Reads `@@ -1,3 +1,4 @@`; nothing where a number is missing.
-pub(crate) fn numbers(header: &str) -> Option<Numbers> {
+pub(crate) fn parse_hunk_header(header: &str) -> Option<HunkHeader> {
     let mut words = header.trim_start_matches('@').split('@').next()?.split_whitespace();
     let mut side = |sign| -> Option<(usize, usize)> {
         let word = words.next()?.strip_prefix(sign)?;
@@ -447,22 +450,22 @@ pub(crate) fn numbers(header: &str) -> Option<Numbers> {
         Some((start.parse().ok()?, count.parse().ok()?))
     };
     let ((start, old), (_, new)) = (side('-')?, side('+')?);
-    Some(Numbers { start, old, new })
+    Some(HunkHeader { start, old, new })
 }
 
 /// Finds out how many of the last empty lines, which may as well be the space before what follows,
 /// make the hunk as long as its header says.
-fn settle(lines: &[Line<'_>], numbers: Numbers) -> Option<usize> {
+fn trailing_blank_count(lines: &[HunkLine<'_>], numbers: HunkHeader) -> Option<usize> {
     let bare = lines.iter().rev().take_while(|line| line.bare).count();
     let count = |not| lines.iter().filter(|line| line.tag != not).count();
-    let (old, new) = (count(Tag::Insert) - bare, count(Tag::Delete) - bare);
+    let (old, new) = (count(LineTag::Insert) - bare, count(LineTag::Delete) - bare);
     (0..=bare).find(|kept| (old + kept, new + kept) == (numbers.old, numbers.new))
 }
 
 /// Drops what does not belong to a hunk and notes what was overlooked; tells whether nothing says
 /// that these are all of its lines.
-fn finish(hunk: &mut Hunk<'_>, numbers: Option<Numbers>) -> bool {
-    let settled = numbers.and_then(|numbers| settle(&hunk.lines, numbers));
+fn finish(hunk: &mut Hunk<'_>, numbers: Option<HunkHeader>) -> bool {
+    let settled = numbers.and_then(|numbers| trailing_blank_count(&hunk.lines, numbers));
     let bare = hunk.lines.iter().rev().take_while(|line| line.bare).count();
     hunk.lines.truncate(hunk.lines.len() - bare + settled.unwrap_or_default());
     if numbers.is_some() && settled.is_none() {

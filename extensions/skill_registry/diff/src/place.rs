@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::lines::{End, split};
-use crate::parse::{Hunk, Tag};
+use crate::lines::{LineEnding, split_lines};
+use crate::parse::{Hunk, LineTag};
 use crate::{DiffError, FuzzKind};
 
 /// How many lines may be compared to find the places of all hunks that are not where they say.
@@ -20,15 +20,15 @@ const MAX_EQUAL: usize = 200;
 const ABSENT: u32 = u32::MAX;
 
 /// The text a diff is applied to; equal lines have equal numbers.
-pub(crate) struct Base<'t> {
-    pub(crate) lines: Vec<(&'t str, End)>,
+pub(crate) struct BaseText<'t> {
+    pub(crate) lines: Vec<(&'t str, LineEnding)>,
     ids: Vec<u32>,
     known: HashMap<&'t str, u32>,
 }
 
-impl<'t> Base<'t> {
+impl<'t> BaseText<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        let lines = split(text);
+        let lines = split_lines(text);
         let mut known = HashMap::new();
         let ids = lines.iter().map(|(line, _)| {
             let next = known.len() as u32;
@@ -43,7 +43,7 @@ impl<'t> Base<'t> {
 }
 
 /// Where a hunk applies.
-pub(crate) struct Place {
+pub(crate) struct HunkPlacement {
     /// The first line of the base that is compared.
     pub(crate) at: usize,
     /// How many lines of context are ignored at the start and at the end.
@@ -53,29 +53,29 @@ pub(crate) struct Place {
 
 /// The first line of the base that is compared, and how many lines of context are ignored at the
 /// start and at the end.
-type Shortened = (usize, (usize, usize));
+type TrimmedMatch = (usize, (usize, usize));
 
 /// One side of a hunk, as numbers of lines.
-struct Side<'h> {
+struct HunkSide<'h> {
     ids: Vec<u32>,
     texts: Vec<&'h str>,
 }
 
-impl<'h> Side<'h> {
-    fn new(base: &Base<'_>, hunk: &Hunk<'h>, without: Tag) -> Self {
+impl<'h> HunkSide<'h> {
+    fn new(base: &BaseText<'_>, hunk: &Hunk<'h>, without: LineTag) -> Self {
         let lines = hunk.lines.iter().filter(|line| line.tag != without);
         let texts: Vec<&str> = lines.map(|line| line.text).collect();
         Self { ids: texts.iter().map(|text| base.id(text)).collect(), texts }
     }
 
-    fn telling(&self, range: std::ops::Range<usize>) -> usize {
+    fn informative_lines(&self, range: std::ops::Range<usize>) -> usize {
         self.texts[range].iter().filter(|text| !text.trim().is_empty()).count()
     }
 }
 
 /// The way through the base, from hunk to hunk.
-pub(crate) struct Search<'b, 't> {
-    base: &'b Base<'t>,
+pub(crate) struct HunkSearch<'b, 't> {
+    base: &'b BaseText<'t>,
     work: usize,
     /// Below this line everything is as it was.
     changed: usize,
@@ -86,8 +86,8 @@ pub(crate) struct Search<'b, 't> {
     hunk: usize,
 }
 
-impl<'b, 't> Search<'b, 't> {
-    pub(crate) fn new(base: &'b Base<'t>) -> Self {
+impl<'b, 't> HunkSearch<'b, 't> {
+    pub(crate) fn new(base: &'b BaseText<'t>) -> Self {
         Self { base, work: WORK, changed: 0, compared: 0, offset: 0, hunk: 0 }
     }
 
@@ -95,17 +95,17 @@ impl<'b, 't> Search<'b, 't> {
     ///
     /// # Errors
     /// Fails if there is none, if there are several, and if it is not after those before.
-    pub(crate) fn place(&mut self, hunk: &Hunk<'_>) -> Result<Place, DiffError> {
+    pub(crate) fn find_placement(&mut self, hunk: &Hunk<'_>) -> Result<HunkPlacement, DiffError> {
         self.hunk += 1;
-        let old = Side::new(self.base, hunk, Tag::Insert);
+        let old = HunkSide::new(self.base, hunk, LineTag::Insert);
         if old.ids.is_empty() && !self.base.lines.is_empty() {
             return Err(DiffError::NoContext { hunk: self.hunk });
         }
         let expected = hunk.start.map(|start| start.max(1) as i64 - 1 + self.offset);
-        let outer = Outer::of(hunk);
+        let outer = OuterContext::from_hunk(hunk);
         let (at, ignored) = match self.exact(hunk, &old, &outer, expected)? {
             Some(at) => (at, (0, 0)),
-            None => match self.with_less(&old, &outer, expected)? {
+            None => match self.find_trimmed(&old, &outer, expected)? {
                 Some(found) => found,
                 None => return Err(self.mismatch(&old, expected)),
             },
@@ -130,15 +130,15 @@ impl<'b, 't> Search<'b, 't> {
         if outer.changes {
             self.changed = end - (outer.trail - ignored.1);
         }
-        Ok(Place { at, ignored, notes })
+        Ok(HunkPlacement { at, ignored, notes })
     }
 
     /// Finds the place where all lines are as the hunk has them.
     fn exact(
         &mut self,
         hunk: &Hunk<'_>,
-        old: &Side<'_>,
-        outer: &Outer,
+        old: &HunkSide<'_>,
+        outer: &OuterContext,
         expected: Option<i64>,
     ) -> Result<Option<usize>, DiffError> {
         let free = |search: &Self, at: usize| search.is_free(at, outer.lead, outer);
@@ -160,10 +160,10 @@ impl<'b, 't> Search<'b, 't> {
         }
         // Less context would let a hunk apply a second time. Of deleted lines nothing is left but
         // the context around them.
-        let new = Side::new(self.base, hunk, Tag::Delete);
+        let new = HunkSide::new(self.base, hunk, LineTag::Delete);
         let tells = outer.inserts || outer.lead > 0 && outer.trail > 0;
         let there = match self.fits_at(&new.ids, expected).filter(|_| outer.inserts) {
-            None if tells && new.telling(0..new.ids.len()) > 1 => {
+            None if tells && new.informative_lines(0..new.ids.len()) > 1 => {
                 self.places(&new.ids)?.first().copied()
             }
             there => there,
@@ -176,12 +176,12 @@ impl<'b, 't> Search<'b, 't> {
 
     /// Finds the place where all but a few outer lines of context are as the hunk has them. There
     /// must be one only, or one exactly where the hunk says.
-    fn with_less(
+    fn find_trimmed(
         &mut self,
-        old: &Side<'_>,
-        outer: &Outer,
+        old: &HunkSide<'_>,
+        outer: &OuterContext,
         expected: Option<i64>,
-    ) -> Result<Option<Shortened>, DiffError> {
+    ) -> Result<Option<TrimmedMatch>, DiffError> {
         for ignored in 1..=MAX_IGNORED {
             let mut found: Vec<(i64, (usize, usize))> = Vec::new();
             for first in (0..=ignored).rev() {
@@ -190,7 +190,7 @@ impl<'b, 't> Search<'b, 't> {
                     continue;
                 }
                 let range = lead..old.ids.len() - trail;
-                if old.telling(range.clone()) == 0 {
+                if old.informative_lines(range.clone()) == 0 {
                     continue;
                 }
                 for at in self.places(&old.ids[range])? {
@@ -221,7 +221,7 @@ impl<'b, 't> Search<'b, 't> {
     }
 
     /// Tells whether the changes of a hunk whose compared lines begin here come after all others.
-    fn is_free(&self, at: usize, lead: usize, outer: &Outer) -> bool {
+    fn is_free(&self, at: usize, lead: usize, outer: &OuterContext) -> bool {
         let first = at + lead;
         // Two insertions at one place would be one hunk, or are the same one twice.
         first > self.changed
@@ -284,7 +284,7 @@ impl<'b, 't> Search<'b, 't> {
     }
 
     /// Finds the place a hunk was most likely made for, and the first line that differs there.
-    fn mismatch(&self, old: &Side<'_>, expected: Option<i64>) -> DiffError {
+    fn mismatch(&self, old: &HunkSide<'_>, expected: Option<i64>) -> DiffError {
         let mut where_is: HashMap<u32, Vec<usize>> = HashMap::new();
         let wanted = &old.ids[..old.ids.len().min(MAX_LOOKED_FOR)];
         where_is.extend(wanted.iter().filter(|id| **id != ABSENT).map(|id| (*id, Vec::new())));
@@ -331,7 +331,7 @@ impl<'b, 't> Search<'b, 't> {
 }
 
 /// The context before and after the changes of a hunk.
-struct Outer {
+struct OuterContext {
     lead: usize,
     trail: usize,
     changes: bool,
@@ -339,16 +339,16 @@ struct Outer {
     deletes_first: bool,
 }
 
-impl Outer {
-    fn of(hunk: &Hunk<'_>) -> Self {
-        let is_change = |tag: Tag| tag != Tag::Context;
+impl OuterContext {
+    fn from_hunk(hunk: &Hunk<'_>) -> Self {
+        let is_change = |tag: LineTag| tag != LineTag::Context;
         let mut tags = hunk.lines.iter().map(|line| line.tag);
         Self {
             lead: tags.clone().take_while(|tag| !is_change(*tag)).count(),
             trail: tags.clone().rev().take_while(|tag| !is_change(*tag)).count(),
             changes: tags.clone().any(is_change),
-            inserts: tags.clone().any(|tag| tag == Tag::Insert),
-            deletes_first: tags.find(|tag| is_change(*tag)) != Some(Tag::Insert),
+            inserts: tags.clone().any(|tag| tag == LineTag::Insert),
+            deletes_first: tags.find(|tag| is_change(*tag)) != Some(LineTag::Insert),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 
-use crate::names::quoted;
+use crate::names::quote_name;
 
 /// How many unchanged lines surround a change.
 const CONTEXT: usize = 3;
@@ -23,7 +23,7 @@ pub(crate) fn whole_lines(text: &str) -> Vec<&str> {
 ///
 /// Between the lines that both begin and end with, no more than [`MAX_COMPARED`] are compared: finding
 /// the differences of a million short lines that repeat takes a minute, and nobody reads them.
-pub(crate) fn differences(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+pub(crate) fn diff_lines(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let pairs = old[start..].iter().rev().zip(new[start..].iter().rev());
     let end = pairs.take_while(|(old, new)| old == new).count();
@@ -43,13 +43,13 @@ pub(crate) fn differences(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
 /// Makes the canonical diff of two texts: three lines of context, the path with `a/` and `b/`,
 /// nothing at all where the texts are equal. [`apply`](crate::apply) makes the new text of it again.
 #[must_use]
-pub fn unified(base: &str, new: &str, path: &str) -> String {
+pub fn unified_diff(base: &str, new: &str, path: &str) -> String {
     let (old, new) = (whole_lines(base), whole_lines(new));
     let mut diff = String::new();
-    for group in group_diff_ops(differences(&old, &new), CONTEXT) {
+    for group in group_diff_ops(diff_lines(&old, &new), CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         if diff.is_empty() {
-            let side = |side: &str| quoted(&format!("{side}/{path}"));
+            let side = |side: &str| quote_name(&format!("{side}/{path}"));
             diff = format!("--- {}\n+++ {}\n", side("a"), side("b"));
         }
         let old_range = first.old_range().start..last.old_range().end;
@@ -89,8 +89,8 @@ fn write_lines(diff: &mut String, tag: char, lines: &[&str]) {
 
 /// Counts the lines a change adds and removes.
 #[must_use]
-pub fn counts(base: &str, new: &str) -> (usize, usize) {
-    let changed = differences(&whole_lines(base), &whole_lines(new))
+pub fn count_changes(base: &str, new: &str) -> (usize, usize) {
+    let changed = diff_lines(&whole_lines(base), &whole_lines(new))
         .into_iter()
         .filter(|op| !matches!(op, DiffOp::Equal { .. }));
     changed.fold((0, 0), |(added, removed), op| {
@@ -125,22 +125,25 @@ mod tests {
 +m
 \\ No newline at end of file
 ";
-        assert_eq!(unified(base, new, "references/x.md"), expected);
-        assert_eq!(counts(base, new), (3, 2));
-        assert_eq!(unified(base, base, "x"), "");
+        assert_eq!(unified_diff(base, new, "references/x.md"), expected);
+        assert_eq!(count_changes(base, new), (3, 2));
+        assert_eq!(unified_diff(base, base, "x"), "");
         assert_eq!(
-            unified("", "a\n", "\tx"),
+            unified_diff("", "a\n", "\tx"),
             "--- \"a/\\011x\"\n+++ \"b/\\011x\"\n@@ -0,0 +1 @@\n+a\n"
         );
-        assert_eq!(unified("a\n", "", "x"), "--- a/x\n+++ b/x\n@@ -1 +0,0 @@\n-a\n");
+        assert_eq!(unified_diff("a\n", "", "x"), "--- a/x\n+++ b/x\n@@ -1 +0,0 @@\n-a\n");
     }
 
     #[test]
     fn few_lines_of_large_texts_are_compared() {
         let lines = |word: &str| format!("same\n{}same\n", format!("{word}\nx\n").repeat(20_000));
         let (base, new) = (lines("a"), lines("b"));
-        assert_eq!(counts(&base, &new), (39_999, 39_999));
-        assert_eq!(crate::apply(&base, &unified(&base, &new, "x"), "x").unwrap().text, new);
-        assert_eq!(counts(&base, &format!("{base}more\n")), (1, 0));
+        assert_eq!(count_changes(&base, &new), (39_999, 39_999));
+        assert_eq!(
+            crate::apply_diff(&base, &unified_diff(&base, &new, "x"), "x").unwrap().text,
+            new
+        );
+        assert_eq!(count_changes(&base, &format!("{base}more\n")), (1, 0));
     }
 }

@@ -7,7 +7,7 @@ const LONGEST: usize = 4 << 10;
 
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct WordSegment {
     /// The text of the part.
     pub text: String,
     /// Whether the other line lacks it.
@@ -18,7 +18,7 @@ pub struct Segment {
 /// Unicode (UAX #29). The segments of a line make up the line; none is empty, and no two neighbours
 /// are alike. Lines of more than 4 KiB are one segment each.
 #[must_use]
-pub fn words(old_line: &str, new_line: &str) -> (Vec<Segment>, Vec<Segment>) {
+pub fn diff_words(old_line: &str, new_line: &str) -> (Vec<WordSegment>, Vec<WordSegment>) {
     let (mut old, mut new) = (Vec::new(), Vec::new());
     if old_line.len().max(new_line.len()) > LONGEST {
         let changed = old_line != new_line;
@@ -39,11 +39,11 @@ pub fn words(old_line: &str, new_line: &str) -> (Vec<Segment>, Vec<Segment>) {
     (old, new)
 }
 
-fn push(segments: &mut Vec<Segment>, text: &str, changed: bool) {
+fn push(segments: &mut Vec<WordSegment>, text: &str, changed: bool) {
     match segments.last_mut() {
         Some(last) if last.changed == changed => last.text.push_str(text),
         _ if text.is_empty() => {}
-        _ => segments.push(Segment { text: text.to_owned(), changed }),
+        _ => segments.push(WordSegment { text: text.to_owned(), changed }),
     }
 }
 
@@ -52,14 +52,14 @@ mod tests {
     use super::*;
 
     fn check(old: &str, new: &str, expected: [&str; 2]) {
-        let marked = |segments: Vec<Segment>| {
-            let mark = |segment: Segment| match segment.changed {
+        let marked = |segments: Vec<WordSegment>| {
+            let mark = |segment: WordSegment| match segment.changed {
                 true => format!("[{}]", segment.text),
                 false => segment.text,
             };
             segments.into_iter().map(mark).collect::<String>()
         };
-        let (old, new) = words(old, new);
+        let (old, new) = diff_words(old, new);
         assert_eq!([marked(old), marked(new)], expected);
     }
 

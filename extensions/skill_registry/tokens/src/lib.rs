@@ -27,9 +27,9 @@ mod vocabulary;
 #[must_use]
 pub fn count_o200k(text: &str) -> u32 {
     let vocabulary = vocabulary::o200k();
-    let mut joiner = merge::Joiner::default();
+    let mut joiner = merge::BpeMerger::default();
     let mut count = 0u32;
-    for piece in split::pieces(text) {
+    for piece in split::pre_tokenize(text) {
         let tokens = match vocabulary.rank(piece.as_bytes()) {
             Some(_) => 1,
             None => joiner.count(vocabulary, piece.as_bytes()),

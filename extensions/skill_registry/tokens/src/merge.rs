@@ -3,16 +3,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::TokenVocabulary;
 
 /// No neighbour.
 const NONE: usize = usize::MAX;
 
 /// Joins pieces one after the other; keeps its memory between them.
 #[derive(Debug, Default)]
-pub(crate) struct Joiner {
+pub(crate) struct BpeMerger {
     /// By the place of its first byte: a part of the piece, at first every byte.
-    parts: Vec<Part>,
+    parts: Vec<MergePart>,
     /// What can be joined: the rank of the result, where it starts and where it ends. The lowest
     /// rank comes first, of equals the leftmost. Entries whose parts are gone stay until they come.
     pairs: BinaryHeap<Reverse<(u32, usize, usize)>>,
@@ -20,31 +20,31 @@ pub(crate) struct Joiner {
 
 /// A part of a piece that has become one token so far.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct MergePart {
     /// Where it ends; its own start once it was joined to the part before it.
     end: usize,
     /// Where the part before it starts.
     before: usize,
 }
 
-impl Joiner {
+impl BpeMerger {
     /// Counts the tokens of a piece.
     ///
     /// Joins the pair of neighbours whose result has the lowest rank until no result is a token. Takes
     /// n log n steps for n bytes: a piece may be a megabyte of letters.
-    pub(crate) fn count(&mut self, vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
+    pub(crate) fn count(&mut self, vocabulary: &TokenVocabulary, piece: &[u8]) -> u32 {
         self.parts.clear();
         self.parts.extend(
             (0..piece.len())
-                .map(|at| Part { end: at + 1, before: at.checked_sub(1).unwrap_or(NONE) }),
+                .map(|at| MergePart { end: at + 1, before: at.checked_sub(1).unwrap_or(NONE) }),
         );
         self.pairs.clear();
         for at in 0..piece.len() {
-            self.offer(vocabulary, piece, at);
+            self.queue_merge(vocabulary, piece, at);
         }
         let mut count = piece.len();
         while let Some(Reverse((_, start, end))) = self.pairs.pop() {
-            let Part { end: middle, before } = self.parts[start];
+            let MergePart { end: middle, before } = self.parts[start];
             // Either part may have been joined to something else since.
             if middle == start || middle >= end || self.parts[middle].end != end {
                 continue;
@@ -55,16 +55,16 @@ impl Joiner {
                 after.before = start;
             }
             count -= 1;
-            self.offer(vocabulary, piece, start);
+            self.queue_merge(vocabulary, piece, start);
             if before != NONE {
-                self.offer(vocabulary, piece, before);
+                self.queue_merge(vocabulary, piece, before);
             }
         }
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     /// Notes the part that starts here and the one behind it, if together they are a token.
-    fn offer(&mut self, vocabulary: &Vocabulary, piece: &[u8], start: usize) {
+    fn queue_merge(&mut self, vocabulary: &TokenVocabulary, piece: &[u8], start: usize) {
         let Some(next) = self.parts.get(self.parts[start].end) else { return };
         if let Some(rank) = vocabulary.rank(&piece[start..next.end]) {
             self.pairs.push(Reverse((rank, start, next.end)));
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn pairs_are_joined_in_the_order_of_the_vocabulary() {
-        let mut joiner = Joiner::default();
+        let mut joiner = BpeMerger::default();
         for piece in ["", "x", "skillhost", "aaaaaaaaaaaaaaaaaaaa", "=-=-=-=-=", "ſtraße", "𓀀𓀁𓀂"]
         {
             let expected = by_definition(piece.as_bytes());
@@ -104,14 +104,14 @@ mod tests {
     #[test]
     fn a_long_piece_takes_no_square_of_its_length() {
         // With the definition's n² steps this would take hours.
-        assert_eq!(Joiner::default().count(o200k(), &vec![b'a'; 1 << 20]), 131_072);
+        assert_eq!(BpeMerger::default().count(o200k(), &vec![b'a'; 1 << 20]), 131_072);
     }
 
     proptest! {
         #[test]
         fn joining_is_what_the_definition_says(piece in "[a-c]{0,60}|[ -~]{0,40}|\\PC{0,20}") {
             let expected = by_definition(piece.as_bytes());
-            prop_assert_eq!(Joiner::default().count(o200k(), piece.as_bytes()), expected);
+            prop_assert_eq!(BpeMerger::default().count(o200k(), piece.as_bytes()), expected);
         }
     }
 }

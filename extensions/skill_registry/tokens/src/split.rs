@@ -31,7 +31,7 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Returns the pieces of a text; joined they are the text.
-pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn pre_tokenize(text: &str) -> impl Iterator<Item = &str> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let input = Input::new(text).range(at..).anchored(Anchored::Yes);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Vec<&str> {
-        pieces(text).collect()
+        pre_tokenize(text).collect()
     }
 
     #[test]
@@ -79,8 +79,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_byte_is_lost(text in "\\PC*|[ \t\r\na-zA-Z0-9'/]*") {
-            prop_assert!(pieces(&text).all(|piece| !piece.is_empty()));
-            prop_assert_eq!(pieces(&text).collect::<String>(), text);
+            prop_assert!(pre_tokenize(&text).all(|piece| !piece.is_empty()));
+            prop_assert_eq!(pre_tokenize(&text).collect::<String>(), text);
         }
     }
 }

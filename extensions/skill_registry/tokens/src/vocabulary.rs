@@ -10,11 +10,11 @@ static TOKENS: &[u8] = include_bytes!("../data/o200k_base.bin");
 
 /// Finds the rank of a byte string.
 #[derive(Debug)]
-pub(crate) struct Vocabulary {
+pub(crate) struct TokenVocabulary {
     ranks: HashMap<&'static [u8], u32>,
 }
 
-impl Vocabulary {
+impl TokenVocabulary {
     /// Returns the place of a byte string in the vocabulary; nothing if it is no token.
     pub(crate) fn rank(&self, bytes: &[u8]) -> Option<u32> {
         self.ranks.get(bytes).copied()
@@ -22,11 +22,11 @@ impl Vocabulary {
 }
 
 /// Returns the vocabulary of o200k_base, indexed at the first call.
-pub(crate) fn o200k() -> &'static Vocabulary {
-    static INDEX: LazyLock<Vocabulary> = LazyLock::new(|| {
+pub(crate) fn o200k() -> &'static TokenVocabulary {
+    static INDEX: LazyLock<TokenVocabulary> = LazyLock::new(|| {
         let mut ranks = HashMap::with_capacity(TOKENS.len() / 8);
         ranks.extend(tokens().zip(0..));
-        Vocabulary { ranks }
+        TokenVocabulary { ranks }
     });
     &INDEX
 }

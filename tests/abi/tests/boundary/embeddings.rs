@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use skillhost_kernel::ErrorKind;
 use test_support::{TestHome, library};
-use word_vectors::Table;
+use word_vectors::VectorTable;
 
 use crate::rig::{Gate, Rig, SOON, misbehaving};
 
@@ -138,7 +138,7 @@ async fn the_shipped_extension_gives_the_vectors_of_its_table() {
         (&answer["model"], &answer["dimension"]),
         (&json!("static-minilm-128"), &json!(128))
     );
-    let table = Table::static_minilm();
+    let table = VectorTable::static_minilm();
     let expected: Vec<_> = texts.iter().map(|text| table.embed(text)).collect();
     assert_eq!(vectors(&answer), expected);
     rig.kernel.shutdown().await;

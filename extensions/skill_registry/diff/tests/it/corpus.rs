@@ -16,7 +16,7 @@ fn notes(fuzz: &[FuzzNote]) -> String {
 fn check(cases: &[Case]) {
     let text = |text: &str| text.replace('|', "\n");
     for (name, base, diff, expected, expected_notes) in cases {
-        let patched = diff::apply(&text(base), &text(diff), PATH)
+        let patched = diff::apply_diff(&text(base), &text(diff), PATH)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(
             (patched.text.as_str(), notes(&patched.fuzz).as_str()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use skill_diff::{self as diff, Patched};
+use skill_diff::{self as diff, PatchResult};
 
 const PATH: &str = "SKILL.md";
 
@@ -58,15 +58,15 @@ proptest! {
     #[test]
     fn the_canonical_diff_is_taken_literally(base in text(NASTY), new in text(NASTY)) {
         prop_assume!(base != new);
-        let expected = Patched { text: new.clone(), fuzz: Vec::new() };
-        prop_assert_eq!(diff::apply(&base, &diff::unified(&base, &new, PATH), PATH), Ok(expected));
+        let expected = PatchResult { text: new.clone(), fuzz: Vec::new() };
+        prop_assert_eq!(diff::apply_diff(&base, &diff::unified_diff(&base, &new, PATH), PATH), Ok(expected));
     }
 
     #[test]
     fn a_patch_library_agrees(base in text(PLAIN), new in text(PLAIN)) {
         let (base, new) = (base.replace('\r', ""), new.replace('\r', ""));
         prop_assume!(base != new);
-        let canonical = diff::unified(&base, &new, PATH);
+        let canonical = diff::unified_diff(&base, &new, PATH);
         let parsed = flickzeug::Diff::from_str(&canonical).unwrap();
         prop_assert_eq!(flickzeug::apply(&base, &parsed).unwrap().0, new);
     }
@@ -74,7 +74,7 @@ proptest! {
     #[test]
     fn without_numbers_it_is_the_same_or_nothing(base in text(PLAIN), new in text(PLAIN)) {
         prop_assume!(base != new);
-        let canonical = diff::unified(&base, &new, PATH);
+        let canonical = diff::unified_diff(&base, &new, PATH);
         let strip = |line: &'static str| move |text: &str| match text.starts_with("@@") {
             true => format!("{line}\n"),
             false => text.to_owned(),
@@ -84,7 +84,7 @@ proptest! {
             let fenced = format!("So:\n\n````diff\n{stripped}````\n\nWhy:\n- better\n");
             for diff in [&stripped, &fenced] {
                 // A wrong number may be right for another of several places.
-                if let Ok(patched) = diff::apply(&base, diff, PATH) && !header.contains('7') {
+                if let Ok(patched) = diff::apply_diff(&base, diff, PATH) && !header.contains('7') {
                     prop_assert_eq!(&patched.text, &new);
                 }
             }
@@ -100,8 +100,8 @@ proptest! {
         kept.drain(from..(from + gone).min(kept.len()));
         kept.insert(from, &more);
         let other = kept.concat();
-        let canonical = diff::unified(&base, &new, PATH);
-        if let Ok(patched) = diff::apply(&other, &canonical, PATH) {
+        let canonical = diff::unified_diff(&base, &new, PATH);
+        if let Ok(patched) = diff::apply_diff(&other, &canonical, PATH) {
             let mut expected = lines(other.lines());
             for line in canonical.lines().skip(2) {
                 let change = match line.as_bytes().first() {
@@ -132,14 +132,14 @@ proptest! {
         crlf in any::<bool>(),
     ) {
         let diff = diff.join(if crlf { "\r\n" } else { "\n" });
-        let _ = diff::apply(&base, &diff, PATH).map_err(|error| error.to_string());
+        let _ = diff::apply_diff(&base, &diff, PATH).map_err(|error| error.to_string());
     }
 
     #[test]
     fn arbitrary_texts_do_not_panic(base in ".{0,40}", diff in "(?s).{0,80}", third in "(?s).{0,40}") {
-        let _ = diff::apply(&base, &diff, PATH).map_err(|error| error.to_string());
-        let _ = diff::merge(&base, &diff, &third);
-        let (old, new) = diff::words(&base, &diff);
+        let _ = diff::apply_diff(&base, &diff, PATH).map_err(|error| error.to_string());
+        let _ = diff::merge_texts(&base, &diff, &third);
+        let (old, new) = diff::diff_words(&base, &diff);
         for (segments, line) in [(old, base), (new, diff)] {
             prop_assert!(segments.windows(2).all(|two| two[0].changed != two[1].changed));
             prop_assert_eq!(segments.into_iter().map(|segment| segment.text).collect::<String>(), line);
@@ -148,10 +148,10 @@ proptest! {
 
     #[test]
     fn merging_is_fair(base in text(PLAIN), ours in text(PLAIN), theirs in text(PLAIN)) {
-        prop_assert_eq!(diff::merge(&base, &ours, &base), Ok(ours.clone()));
-        prop_assert_eq!(diff::merge(&base, &base, &theirs), Ok(theirs.clone()));
-        prop_assert_eq!(diff::merge(&base, &ours, &ours), Ok(ours.clone()));
-        match (diff::merge(&base, &ours, &theirs), diff::merge(&base, &theirs, &ours)) {
+        prop_assert_eq!(diff::merge_texts(&base, &ours, &base), Ok(ours.clone()));
+        prop_assert_eq!(diff::merge_texts(&base, &base, &theirs), Ok(theirs.clone()));
+        prop_assert_eq!(diff::merge_texts(&base, &ours, &ours), Ok(ours.clone()));
+        match (diff::merge_texts(&base, &ours, &theirs), diff::merge_texts(&base, &theirs, &ours)) {
             (Ok(one), Ok(other)) => prop_assert_eq!(one, other),
             (Err(one), Err(other)) => {
                 let pairs: Vec<_> = one.into_iter().map(|one| (one.base, one.ours, one.theirs)).collect();

@@ -8,7 +8,7 @@ const TEN: &str = "one|two|three|four|five|six|seven|eight|nine|ten|";
 fn check(cases: &[(&str, &str, &str, &str)]) {
     let text = |text: &str| text.replace('|', "\n");
     for (name, base, diff, expected) in cases {
-        match diff::apply(&text(base), &text(diff), PATH) {
+        match diff::apply_diff(&text(base), &text(diff), PATH) {
             Ok(patched) => panic!("{name}: applied: {patched:?}"),
             Err(error) => assert_eq!(error.to_string(), *expected, "{name}"),
         }
@@ -321,7 +321,8 @@ fn what_does_not_fit() {
 #[test]
 fn hostile_diffs_are_refused_in_time() {
     let mib = 1 << 20;
-    let error = |base: &str, diff: &str| diff::apply(base, diff, PATH).map(|done| done.text.len());
+    let error =
+        |base: &str, diff: &str| diff::apply_diff(base, diff, PATH).map(|done| done.text.len());
     let too_large = |what| Err(DiffError::TooLarge { what });
     assert_eq!(error("one\n", &"@@".repeat(mib / 2)), Err(DiffError::Combined));
     assert_eq!(error("one\n", &"@@\n".repeat(mib / 3)), Err(DiffError::NoHunks));

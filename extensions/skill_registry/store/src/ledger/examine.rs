@@ -143,14 +143,14 @@ pub(super) fn examine(
     }
     let before = base.unwrap_or_default();
     let mut examined = Examined {
-        diff: diff::unified(before, new, subject.path.as_str()),
+        diff: diff::unified_diff(before, new, subject.path.as_str()),
         added: 0,
         removed: 0,
         flags: flags(subject, base, new, words),
         lint: LintDelta::default(),
         tokens: (TokenCount::of(before).get(), TokenCount::of(new).get()),
     };
-    (examined.added, examined.removed) = diff::counts(before, new);
+    (examined.added, examined.removed) = diff::count_changes(before, new);
     if subject.is_skill_file() {
         if let Err(parsed) = skill_format::parse(&subject.skill_id, new.as_bytes()) {
             return Err(invalid(subject, parsed.diagnostics.iter()));

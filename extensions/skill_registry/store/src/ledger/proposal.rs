@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use skill_format::{Digest, Severity};
 
-use crate::diff::{Conflict, FuzzNote};
+use crate::diff::{FuzzNote, MergeConflict};
 use crate::ledger::event::LedgerEvent;
 
 /// Tells which agent did something, from the context of its call and never from its arguments.
@@ -352,7 +352,7 @@ pub struct Rebased {
     /// The proposal as it is now; unchanged if there are conflicts.
     pub proposal: Proposal,
     /// Where both changed the same lines.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<MergeConflict>,
 }
 
 /// What approving or rolling back did.

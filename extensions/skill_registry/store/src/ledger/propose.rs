@@ -169,7 +169,7 @@ fn new_text(
         Some(rest) => (Some(BOM), rest),
         None => (None, before),
     };
-    let patched = diff::apply(before, diff, subject.path.as_str()).map_err(|error| {
+    let patched = diff::apply_diff(before, diff, subject.path.as_str()).map_err(|error| {
         let kind = match error {
             DiffError::TooLarge { .. } => LedgerErrorKind::TooLarge,
             _ => LedgerErrorKind::DoesNotApply,

@@ -20,7 +20,7 @@ enum Merged {
     /// The file says already what the proposal wants.
     Superfluous,
     Text(String),
-    Conflicts(Vec<diff::Conflict>),
+    Conflicts(Vec<diff::MergeConflict>),
 }
 
 impl Ledger {
@@ -109,10 +109,10 @@ fn merge(
     let merged = match &proposal.new_text {
         Some(new) if known => {
             let base = base_of(proposal).map(|base| base.text).unwrap_or_default();
-            diff::merge(&base, now, new)
+            diff::merge_texts(&base, now, new)
         }
         // The texts were lost with the database; the diff is what is left.
-        _ => match diff::apply(now, &proposal.diff, subject.path.as_str()) {
+        _ => match diff::apply_diff(now, &proposal.diff, subject.path.as_str()) {
             Ok(patched) => Ok(patched.text),
             Err(error) => {
                 return Err(LedgerError::new(

@@ -197,7 +197,7 @@ fn settled(snapshot: &Snapshot, stored: &Stored) -> Option<(Proposal, Option<Tex
         return None;
     }
     let before = base.as_ref().map_or("", |base| base.text.as_str());
-    let new = diff::apply(before, &proposal.diff, subject.path.as_str()).ok()?.text;
+    let new = diff::apply_diff(before, &proposal.diff, subject.path.as_str()).ok()?.text;
     if Digest::of(new.as_bytes()) != proposal.summary.new_digest {
         return None;
     }

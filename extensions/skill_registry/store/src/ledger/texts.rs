@@ -86,6 +86,6 @@ impl Work<'_, '_> {
 impl Derivation {
     fn applied(&self, base: &[u8]) -> Option<String> {
         let base = std::str::from_utf8(base).ok()?;
-        Some(diff::apply(base, &self.diff, &self.path).ok()?.text)
+        Some(diff::apply_diff(base, &self.diff, &self.path).ok()?.text)
     }
 }

@@ -46,7 +46,7 @@ fn a_proposal_is_recorded_and_changes_nothing() {
     let before = desk.file("beads/SKILL.md").unwrap();
     let new = text("beads", "one\n2\nthree");
     let request = ProposeRequest {
-        diff: Some(skill_store::diff::unified(&before, &new, "SKILL.md")),
+        diff: Some(skill_store::diff::unified_diff(&before, &new, "SKILL.md")),
         new_content: None,
         ..wish("beads", "")
     };
@@ -88,7 +88,7 @@ fn a_proposal_is_recorded_and_changes_nothing() {
         assert_eq!(proposal.summary, summary, "{name}");
         assert_eq!(proposal.justification, request.justification);
         assert_eq!(proposal.evidence, request.evidence);
-        assert_eq!(proposal.diff, skill_store::diff::unified(&before, &new, "SKILL.md"));
+        assert_eq!(proposal.diff, skill_store::diff::unified_diff(&before, &new, "SKILL.md"));
         assert_eq!(proposal.base_text.as_deref(), Some(before.as_str()));
         assert_eq!(proposal.new_text.as_deref(), Some(new.as_str()));
         assert_eq!((proposal.decided.clone(), proposal.version), (None, None));
@@ -121,7 +121,7 @@ fn what_was_overlooked_in_a_diff_is_shown_to_the_reviewer() {
     assert!(proposal.fuzz.iter().any(|note| note.kind == FuzzKind::Offset(-35)));
     // What is stored and shown is the change itself.
     let base = proposal.base_text.unwrap();
-    let canonical = skill_store::diff::unified(&base, &proposal.new_text.unwrap(), "SKILL.md");
+    let canonical = skill_store::diff::unified_diff(&base, &proposal.new_text.unwrap(), "SKILL.md");
     assert_eq!(proposal.diff, canonical);
     // A person who edits it vouches for the text, not for the agent's diff.
     let new = text("beads", "one\nzwei\nthree");
@@ -489,7 +489,7 @@ fn line_ends_and_marks_of_a_file_are_kept() {
     desk.write("beads", &format!("\u{feff}{plain}"));
     let new = text("beads", "one\nzwei");
     let request = ProposeRequest {
-        diff: Some(skill_store::diff::unified(&plain, &new, "SKILL.md")),
+        diff: Some(skill_store::diff::unified_diff(&plain, &new, "SKILL.md")),
         new_content: None,
         ..wish("beads", "")
     };

@@ -16,7 +16,7 @@ use crate::scene::{id, ids};
 fn a_new_skill_can_be_proposed() {
     let desk = Desk::empty();
     let request = ProposeRequest {
-        diff: Some(skill_store::diff::unified("", &text("pdf", "Read it."), "SKILL.md")),
+        diff: Some(skill_store::diff::unified_diff("", &text("pdf", "Read it."), "SKILL.md")),
         new_content: None,
         ..wish("pdf", "")
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use skill_store::{VersionFile, VersionTree, diff::unified};
+use skill_store::{VersionFile, VersionTree, diff::unified_diff};
 
 use super::desk::Desk;
 use super::page::{self, Page};
@@ -93,7 +93,7 @@ pub(super) fn compare(old: &VersionTree, new: &VersionTree) -> Vec<Difference> {
             None => Some(String::new()),
         };
         let mode = matches!((old, new), (Some(old), Some(new)) if old.mode != new.mode);
-        let diff = text(old).zip(text(new)).map(|(old, new)| unified(&old, &new, path));
+        let diff = text(old).zip(text(new)).map(|(old, new)| unified_diff(&old, &new, path));
         Some(Difference { path: path.to_owned(), change, mode, diff })
     };
     files.into_iter().filter_map(differs).collect()

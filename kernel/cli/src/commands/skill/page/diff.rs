@@ -1,7 +1,7 @@
 //! A unified diff as lines of a page: as it is, or its two sides beside each other.
 
 use anstyle::{AnsiColor, Style};
-use skill_store::diff::words;
+use skill_store::diff::diff_words;
 
 use super::text::{Line, Span, columns, wrapped};
 use crate::output::DIM;
@@ -160,7 +160,7 @@ fn marked(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<Cell>, Vec<Cell>
         |style: Style, (number, text): &(usize, &str)| (*number, vec![Span::new(style, text)]);
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for (old, new) in old.iter().zip(new) {
-        let (before, after) = words(old.1, new.1);
+        let (before, after) = diff_words(old.1, new.1);
         // Where nothing is left of a line, marks would only be noise.
         if before.iter().chain(&after).all(|segment| segment.changed) {
             left.push(whole(OLD, old));
@@ -171,7 +171,7 @@ fn marked(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<Cell>, Vec<Cell>
             [(&mut left, old.0, OLD, before), (&mut right, new.0, NEW, after)]
         {
             let strong = style.bold().underline();
-            let span = |segment: &skill_store::diff::Segment| {
+            let span = |segment: &skill_store::diff::WordSegment| {
                 Span::new(if segment.changed { strong } else { style }, &segment.text)
             };
             side.push((number, segments.iter().map(span).collect()));
