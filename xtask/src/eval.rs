@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use skill_search::{Analysis, Index, Ranker, Semantics};
+use skill_search::{EmbeddingSimilarity, Index, Ranker, TextAnalyzer};
 
 use crate::process::{cargo, run_quietly};
 use crate::{Result, root};
@@ -73,16 +73,16 @@ pub(crate) fn eval(args: &EvalArgs) -> Result<()> {
     let queries: Vec<Query> = data::lines(&queries)?;
     println!("{} skills, {} queries", skills.len(), queries.len());
     let everything: Vec<usize> = (0..skills.len()).collect();
-    let standard = trial::index(Analysis::Standard, &skills, &everything);
+    let standard = trial::index(TextAnalyzer::Standard, &skills, &everything);
     if let Some(examples) = examples {
-        let reference = trial::index(Analysis::Reference, &skills, &everything);
+        let reference = trial::index(TextAnalyzer::Reference, &skills, &everything);
         let differences = golden::differences(&reference, &examples);
         if !differences.is_empty() {
             return Err(differences.join("\n").into());
         }
         println!("{} examples of the reference ranker: equal", examples.len());
     }
-    let ranker = Ranker::named(&args.ranker).ok_or("no such ranker")?;
+    let ranker = Ranker::from_name(&args.ranker).ok_or("no such ranker")?;
     let vectors = Vectors::of(&skills);
     if args.fit {
         let vectors = args.embeddings.then_some(&vectors);
@@ -94,7 +94,7 @@ pub(crate) fn eval(args: &EvalArgs) -> Result<()> {
     println!("\nqueries over {} skills", skills.len());
     for name in Ranker::NAMES {
         let times =
-            Ranker::named(name).map(|ranker| trial::Times::of(&standard, &ranker, &queries));
+            Ranker::from_name(name).map(|ranker| trial::Times::of(&standard, &ranker, &queries));
         println!("{name:10} {}", times.unwrap_or_default());
     }
     if let Some(path) = &args.run {
@@ -141,13 +141,13 @@ fn compare(whole: &Index, skills: &[Skill], vectors: &Vectors<'_>, queries: &[Qu
             let index = if size == skills.len() {
                 whole.clone()
             } else {
-                trial::index(Analysis::Standard, skills, &sample.skills)
+                trial::index(TextAnalyzer::Standard, skills, &sample.skills)
             };
             let ids: Vec<&str> = sample.skills.iter().map(|&at| skills[at].id.as_str()).collect();
             for query in sample.queries.iter().map(|&at| &queries[at]) {
                 for ((ranker, embeddings), measured) in trials.iter().zip(&mut measured) {
                     let near = embeddings.then(|| vectors.near(&ids, &query.query));
-                    let near = near.as_ref().map(|near| near as &dyn Semantics);
+                    let near = near.as_ref().map(|near| near as &dyn EmbeddingSimilarity);
                     let ranked = trial::ranked(&index, ranker, near, query);
                     measured.push(Measures::of(&query.relevant, &ranked));
                 }

@@ -58,7 +58,7 @@ fn measure_in(home: &Path, folder: &Path) -> Result<Boundary, Box<dyn Error>> {
         (0..LOADS).map(|_| runtime.block_on(load(home, folder))).collect::<Result<Vec<_>, _>>()?;
     // One more, pinned: the hash is timed apart.
     let library = fs::read(&loaded[0].library)?;
-    let pin = skill_format::Digest::of(&library);
+    let pin = skill_format::Digest::compute(&library);
     write_manifest(home, &format!("sha256: {pin}\n"))?;
     let pinned = runtime.block_on(load(home, folder))?;
     write_manifest(home, "")?;

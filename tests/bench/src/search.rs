@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use serde::Serialize;
-use skill_search::{Analysis, Document, Index, Ranker, Request};
+use skill_search::{Document, Index, Ranker, SearchRequest, TextAnalyzer};
 
 use crate::{median, quantile};
 
@@ -126,12 +126,13 @@ pub(crate) fn measure() -> Result<Search, Box<dyn Error>> {
     let queries: Vec<String> = (0..QUERIES).map(|_| texts.query(&skills)).collect();
     let before = resident_bytes()?;
     let started = Instant::now();
-    let index = Index::build(Analysis::Standard, skills.iter().map(Skill::document));
+    let index = Index::build(TextAnalyzer::Standard, skills.iter().map(Skill::document));
     let build_ms = started.elapsed().as_secs_f64() * 1e3;
     let resident_bytes = resident_bytes()?.saturating_sub(before);
 
     let ranker = Ranker::standard();
-    let search = |query: &String| drop(black_box(index.search(&Request::new(query, &ranker))));
+    let search =
+        |query: &String| drop(black_box(index.search(&SearchRequest::new(query, &ranker))));
     queries.iter().for_each(search);
     let timed = |query| {
         let started = Instant::now();
@@ -146,7 +147,7 @@ pub(crate) fn measure() -> Result<Search, Box<dyn Error>> {
             let number = texts.below(SKILLS);
             let skill = texts.skill(number);
             let started = Instant::now();
-            changed = changed.updated([skill.document()], &[]);
+            changed = changed.with_updates([skill.document()], &[]);
             started.elapsed().as_secs_f64() * 1e3
         })
         .collect();

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use skill_format::{CatalogItem, Choice, description_short, selected};
-use skill_search::{Analysis, Ranker};
+use skill_format::{CatalogItem, SkillSelection, render_selection, shorten_description};
+use skill_search::{Ranker, TextAnalyzer};
 
 use super::data::{Query, Skill};
 use super::sample::samples;
@@ -17,10 +17,11 @@ pub(super) const BUDGET: usize = 8_000;
 
 /// For each query whether the block of a session's first prompt has a line for a labelled skill.
 pub(super) fn shown(skills: &[Skill], queries: &[Query], ranker: &Ranker) -> Vec<bool> {
-    let short: Vec<_> = skills.iter().map(|skill| description_short(&skill.description)).collect();
+    let short: Vec<_> =
+        skills.iter().map(|skill| shorten_description(&skill.description)).collect();
     let mut found = Vec::new();
     for sample in samples(skills, queries, SIZE) {
-        let index = trial::index(Analysis::Standard, skills, &sample.skills);
+        let index = trial::index(TextAnalyzer::Standard, skills, &sample.skills);
         let mut items: Vec<CatalogItem<'_>> = sample
             .skills
             .iter()
@@ -33,9 +34,13 @@ pub(super) fn shown(skills: &[Skill], queries: &[Query], ranker: &Ranker) -> Vec
             let ranked = trial::ranked(&index, ranker, None, query);
             let matched: Vec<_> =
                 ranked.iter().filter_map(|id| by_id.get(id.as_str()).copied()).collect();
-            let choice =
-                Choice { stable: &[], matched: &matched, others: &items, total: items.len() };
-            let block = selected(&choice, BUDGET);
+            let choice = SkillSelection {
+                stable: &[],
+                matched: &matched,
+                others: &items,
+                total: items.len(),
+            };
+            let block = render_selection(&choice, BUDGET);
             let ids = block.iter().flat_map(|block| block.shown.ids());
             found.push(ids.into_iter().any(|id| query.relevant.iter().any(|it| it == id)));
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use skill_search::{Index, Ranker, Request, Semantics};
+use skill_search::{EmbeddingSimilarity, Index, Ranker, SearchRequest};
 
 use super::data::Query;
 use super::fit::{Example, fit};
@@ -42,9 +42,9 @@ pub(super) fn refit(
     let mut examples = Vec::new();
     for query in queries {
         let near = vectors.map(|(vectors, ids)| vectors.near(ids, &query.query));
-        let semantics = near.as_ref().map(|near| near as &dyn Semantics);
-        let request = Request { semantics, ..Request::new(&query.query, ranker) };
-        let candidates = index.features(&request);
+        let semantics = near.as_ref().map(|near| near as &dyn EmbeddingSimilarity);
+        let request = SearchRequest { semantics, ..SearchRequest::new(&query.query, ranker) };
+        let candidates = index.collect_features(&request);
         let relevant = candidates.ids.iter().map(|id| query.relevant.iter().any(|it| **it == **id));
         examples.push(Example {
             relevant: relevant.collect(),
@@ -110,7 +110,7 @@ fn folds(queries: &[Query]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use skill_search::{Analysis, Document};
+    use skill_search::{Document, TextAnalyzer};
 
     use super::*;
 
@@ -158,7 +158,7 @@ mod tests {
             |id, description| Document { id, name: id, description, ..Document::default() };
         let documents = (0..6)
             .flat_map(|n| [document(&*names[n], &*texts[n]), document(&*others[n], &*short[n])]);
-        let index = Index::build(Analysis::Standard, documents);
+        let index = Index::build(TextAnalyzer::Standard, documents);
         let queries: Vec<Query> = (0..6)
             .map(|n| query(words[n], &format!("{} keeper field", words[n]), &names[n]))
             .collect();

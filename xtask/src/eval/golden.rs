@@ -1,6 +1,6 @@
 //! The worked examples of the reference ranker.
 
-use skill_search::{Analysis, Index, Ranker, Request};
+use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 
 use super::data::Golden;
 
@@ -21,11 +21,14 @@ pub(super) fn differences(index: &Index, examples: &[Golden]) -> Vec<String> {
 
 fn difference(index: &Index, ranker: &Ranker, example: &Golden) -> Vec<String> {
     let mut found = Vec::new();
-    let tokens = Analysis::Reference.terms(&example.query);
+    let tokens = TextAnalyzer::Reference.terms(&example.query);
     if tokens != example.tokens {
         found.push(format!("tokens {tokens:?}, not {:?}", example.tokens));
     }
-    let request = Request { limit: example.lexical.len(), ..Request::new(&example.query, ranker) };
+    let request = SearchRequest {
+        limit: example.lexical.len(),
+        ..SearchRequest::new(&example.query, ranker)
+    };
     let hits = index.search(&request);
     let same = hits.len() == example.lexical.len()
         && hits
@@ -36,7 +39,7 @@ fn difference(index: &Index, ranker: &Ranker, example: &Golden) -> Vec<String> {
         let hits: Vec<_> = hits.iter().map(|hit| (&*hit.id, hit.score)).collect();
         found.push(format!("ranked {hits:?}, not {:?}", example.lexical));
     }
-    let candidates = index.features(&request);
+    let candidates = index.collect_features(&request);
     let first = example.lexical.first().map(|(id, _)| id.as_str());
     let row = candidates.ids.iter().position(|id| Some(&**id) == first);
     let features = row.map_or(&[][..], |row| &candidates.rows[row]);
@@ -63,20 +66,20 @@ mod tests {
             description,
             ..Document::default()
         });
-        Index::build(Analysis::Reference, documents)
+        Index::build(TextAnalyzer::Reference, documents)
     }
 
     /// The example that the index itself gives.
     fn example() -> Golden {
         let ranker = Ranker::reference();
-        let request = Request::new("count the beads", &ranker);
+        let request = SearchRequest::new("count the beads", &ranker);
         let hits = index().search(&request);
         Golden {
             id: "q1".into(),
             query: "count the beads".into(),
             tokens: vec!["count".into(), "bead".into()],
             lexical: hits.iter().map(|hit| (hit.id.to_string(), hit.score)).collect(),
-            lexical_top1_features: index().features(&request).rows[0][..11].to_vec(),
+            lexical_top1_features: index().collect_features(&request).rows[0][..11].to_vec(),
         }
     }
 

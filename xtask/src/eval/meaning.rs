@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use skill_search::{Cosines, Semantics};
+use skill_search::{CosineScores, EmbeddingSimilarity};
 use word_vectors::VectorTable;
 
 use super::data::Skill;
@@ -56,12 +56,12 @@ impl<'a> Vectors<'a> {
     }
 }
 
-impl Semantics for Near<'_, '_> {
-    fn cosines(&self, id: &str) -> Option<Cosines> {
+impl EmbeddingSimilarity for Near<'_, '_> {
+    fn cosines(&self, id: &str) -> Option<CosineScores> {
         let skilled = self.vectors.skills.get(id)?;
         let to_query = |vector: &Vec<f32>| dot(vector, &self.query);
         let best = skilled.sections.iter().map(to_query).max_by(f32::total_cmp);
-        Some(Cosines {
+        Some(CosineScores {
             description: to_query(&skilled.description),
             headings: to_query(&skilled.headings),
             section: best.unwrap_or_default(),

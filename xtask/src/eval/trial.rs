@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use skill_search::{Analysis, Document, Index, Ranker, Request, Semantics};
+use skill_search::{Document, EmbeddingSimilarity, Index, Ranker, SearchRequest, TextAnalyzer};
 
 use super::data::{Query, Skill};
 
@@ -11,7 +11,7 @@ use super::data::{Query, Skill};
 const LIMIT: usize = 100;
 
 /// Builds an index over some skills of a catalog.
-pub(super) fn index(analysis: Analysis, skills: &[Skill], chosen: &[usize]) -> Index {
+pub(super) fn index(analysis: TextAnalyzer, skills: &[Skill], chosen: &[usize]) -> Index {
     let documents = chosen.iter().map(|&at| Document {
         id: &skills[at].id,
         name: &skills[at].name,
@@ -28,10 +28,11 @@ pub(super) fn index(analysis: Analysis, skills: &[Skill], chosen: &[usize]) -> I
 pub(super) fn ranked(
     index: &Index,
     ranker: &Ranker,
-    semantics: Option<&dyn Semantics>,
+    semantics: Option<&dyn EmbeddingSimilarity>,
     query: &Query,
 ) -> Vec<String> {
-    let request = Request { limit: LIMIT, semantics, ..Request::new(&query.query, ranker) };
+    let request =
+        SearchRequest { limit: LIMIT, semantics, ..SearchRequest::new(&query.query, ranker) };
     index.search(&request).into_iter().map(|hit| hit.id.to_string()).collect()
 }
 
@@ -48,7 +49,7 @@ impl Times {
         let round = || -> Vec<Duration> {
             let timed = |query: &Query| {
                 let started = Instant::now();
-                std::hint::black_box(index.search(&Request::new(&query.query, ranker)));
+                std::hint::black_box(index.search(&SearchRequest::new(&query.query, ranker)));
                 started.elapsed()
             };
             queries.iter().map(timed).collect()
@@ -104,9 +105,9 @@ mod tests {
             source: String::new(),
         };
         let ranker = Ranker::bm25f();
-        let all = index(Analysis::Standard, &skills, &[0, 1, 2]);
+        let all = index(TextAnalyzer::Standard, &skills, &[0, 1, 2]);
         assert_eq!(ranked(&all, &ranker, None, &query), ["a", "b"]);
-        let some = index(Analysis::Standard, &skills, &[1, 2]);
+        let some = index(TextAnalyzer::Standard, &skills, &[1, 2]);
         assert_eq!(ranked(&some, &ranker, None, &query), ["b"]);
     }
 }

@@ -71,7 +71,7 @@ impl Diagnostic {
 
     /// Says where in the file it is; lines and columns count from 1, 0 means all of it.
     #[must_use]
-    pub fn at(mut self, line: u32, column: u32) -> Self {
+    pub fn with_position(mut self, line: u32, column: u32) -> Self {
         (self.line, self.column) = (line, column);
         self
     }
@@ -115,15 +115,16 @@ mod tests {
     fn one_line_says_where_what_and_which_rule() {
         let found = Diagnostic::warning("a.b", "it is odd");
         assert_eq!(found.to_string(), "warning[a.b]: it is odd");
-        assert_eq!(found.clone().at(3, 0).to_string(), "3: warning[a.b]: it is odd");
-        assert_eq!(found.at(3, 7).to_string(), "3:7: warning[a.b]: it is odd");
+        assert_eq!(found.clone().with_position(3, 0).to_string(), "3: warning[a.b]: it is odd");
+        assert_eq!(found.with_position(3, 7).to_string(), "3:7: warning[a.b]: it is odd");
         assert_eq!(Diagnostic::error("a.b", "bad").to_string(), "error[a.b]: bad");
         assert_eq!(Diagnostic::note("a.b", "fine").to_string(), "note[a.b]: fine");
     }
 
     #[test]
     fn the_wire_form_has_every_part() {
-        let found = Diagnostic::warning("a.b", "it is odd").at(3, 7).with_help("mend it");
+        let found =
+            Diagnostic::warning("a.b", "it is odd").with_position(3, 7).with_help("mend it");
         assert_eq!(
             serde_json::to_value(found).unwrap(),
             serde_json::json!({

@@ -18,7 +18,7 @@ pub struct DigestError;
 impl Digest {
     /// Hashes bytes.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_published_test_vector_holds() {
-        let digest = Digest::of(b"abc");
+        let digest = Digest::compute(b"abc");
         assert_eq!(digest.to_string(), ABC);
         assert_eq!(digest.short(), "ba7816bf8f01");
         assert_eq!(ABC.parse(), Ok(digest));

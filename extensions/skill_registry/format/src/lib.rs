@@ -43,15 +43,16 @@ pub use digest::{Digest, DigestError};
 pub use hidden::is_hidden;
 pub use id::{SkillId, SkillIdError};
 pub use render::{
-    Catalog, CatalogItem, Choice, Instructions, LARGE_SKILL, PromptSkill, RenderReport,
-    ResourceKind, ResourceLine, SHORT_DESCRIPTION, Selected, Shown, available_skills_xml, catalog,
-    description_short, instructions, mime_type, sanitise_line, selected, skill_content,
+    CatalogItem, LARGE_SKILL, PromptSkill, RenderReport, RenderedCatalog, RenderedSelection,
+    ResourceKind, ResourceLine, SHORT_DESCRIPTION, SessionLines, SkillInstructions, SkillSelection,
+    mime_type, render_available_skills, render_catalog, render_instructions, render_selection,
+    sanitize_line, shorten_description, wrap_content,
 };
 pub use skill::{
-    AllowedTools, Frontmatter, Parsed, SkillText, core_schema_type, parse, parse_between,
-    parse_head,
+    AllowedTools, Frontmatter, ParsedSkill, SkillText, infer_core_type, parse_head, parse_skill,
+    parse_with_fences,
 };
-pub use split::{FRONTMATTER_LIMIT, Fences, Head, fences, head};
-pub use text::{Decoded, FILE_LIMIT, decode};
+pub use split::{FRONTMATTER_LIMIT, FrontmatterFences, HeadStatus, find_fences, find_head};
+pub use text::{DecodedText, FILE_LIMIT, decode_file};
 pub use tokens::TokenCount;
 pub use tree::{Span, Value};

@@ -10,9 +10,9 @@ mod prompt_xml;
 mod resource;
 mod selected;
 
-pub use catalog::{Catalog, CatalogItem, RenderReport, catalog};
-pub use content::{Instructions, LARGE_SKILL, instructions, skill_content};
-pub use line::{SHORT_DESCRIPTION, description_short, sanitise_line};
-pub use prompt_xml::{PromptSkill, available_skills_xml};
+pub use catalog::{CatalogItem, RenderReport, RenderedCatalog, render_catalog};
+pub use content::{LARGE_SKILL, SkillInstructions, render_instructions, wrap_content};
+pub use line::{SHORT_DESCRIPTION, sanitize_line, shorten_description};
+pub use prompt_xml::{PromptSkill, render_available_skills};
 pub use resource::{ResourceKind, ResourceLine, mime_type};
-pub use selected::{Choice, Selected, Shown, selected};
+pub use selected::{RenderedSelection, SessionLines, SkillSelection, render_selection};

@@ -12,11 +12,11 @@ mod name;
 use std::borrow::Cow;
 
 use crate::diagnostic::Diagnostic;
-use crate::split::{End, Fences, Found, find};
-use crate::text::{Decoded, UTF8_BOM, decode, is_utf16};
+use crate::split::{FenceSearch, FrontmatterFences, InputEnd, scan_fences};
+use crate::text::{DecodedText, UTF8_BOM, decode_file, is_utf16};
 use crate::tree::{self, Value};
-pub use core_schema::core_schema_type;
-use findings::Findings;
+pub use core_schema::infer_core_type;
+use findings::DiagnosticCollector;
 
 /// Lists the tools a skill names in `allowed-tools`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Frontmatter {
 
 /// The outcome of parsing a SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedSkill {
     /// The frontmatter; none if the skill must be skipped, then a diagnostic is an error.
     pub frontmatter: Option<Frontmatter>,
     /// Where the body starts, as a byte offset into the decoded text.
@@ -80,7 +80,7 @@ pub struct Parsed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillText<'a> {
     /// What was parsed.
-    pub parsed: Parsed,
+    pub parsed: ParsedSkill,
     /// The decoded text of the whole file.
     pub text: Cow<'a, str>,
 }
@@ -98,20 +98,22 @@ impl SkillText<'_> {
 /// `dir_name` is the name of the skill's directory. The bytes may end right after the closing
 /// fence: of a UTF-8 file nothing behind it is looked at.
 #[must_use]
-pub fn parse_head(dir_name: &str, bytes: &[u8]) -> Parsed {
+pub fn parse_head(dir_name: &str, bytes: &[u8]) -> ParsedSkill {
     if is_utf16(bytes) {
-        return match parse(dir_name, bytes) {
+        return match parse_skill(dir_name, bytes) {
             Ok(skill) => skill.parsed,
             Err(refused) => *refused,
         };
     }
     let mark = if bytes.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
-    let found = find(&bytes[mark..], End::File);
-    let end = if let Found::Both(fences) = &found { fences.body_start } else { 0 };
-    match (decode(&bytes[..mark + end]), found) {
-        (Ok(head), Found::Both(fences)) => load(dir_name, &head.text, &fences, head.diagnostics),
+    let found = scan_fences(&bytes[mark..], InputEnd::File);
+    let end = if let FenceSearch::Both(fences) = &found { fences.body_start } else { 0 };
+    match (decode_file(&bytes[..mark + end]), found) {
+        (Ok(head), FenceSearch::Both(fences)) => {
+            load(dir_name, &head.text, &fences, head.diagnostics)
+        }
         (Ok(head), found) => without_frontmatter(&found, head.diagnostics),
-        (Err(refusal), _) => refused(refusal),
+        (Err(refusal), _) => rejected_skill(refusal),
     }
 }
 
@@ -122,11 +124,11 @@ pub fn parse_head(dir_name: &str, bytes: &[u8]) -> Parsed {
 /// # Errors
 /// Fails only if the bytes cannot be decoded. A file that is text but not a skill is a
 /// [`SkillText`] without frontmatter, so that its text can still be shown.
-pub fn parse<'a>(dir_name: &str, bytes: &'a [u8]) -> Result<SkillText<'a>, Box<Parsed>> {
-    let Decoded { text, diagnostics } =
-        decode(bytes).map_err(|refusal| Box::new(refused(refusal)))?;
-    let parsed = match find(text.as_bytes(), End::File) {
-        Found::Both(fences) => load(dir_name, &text, &fences, diagnostics),
+pub fn parse_skill<'a>(dir_name: &str, bytes: &'a [u8]) -> Result<SkillText<'a>, Box<ParsedSkill>> {
+    let DecodedText { text, diagnostics } =
+        decode_file(bytes).map_err(|refusal| Box::new(rejected_skill(refusal)))?;
+    let parsed = match scan_fences(text.as_bytes(), InputEnd::File) {
+        FenceSearch::Both(fences) => load(dir_name, &text, &fences, diagnostics),
         found => without_frontmatter(&found, diagnostics),
     };
     Ok(SkillText { parsed, text })
@@ -140,28 +142,33 @@ pub fn parse<'a>(dir_name: &str, bytes: &'a [u8]) -> Result<SkillText<'a>, Box<P
 /// # Panics
 /// Panics if the fences are not places in the text.
 #[must_use]
-pub fn parse_between(dir_name: &str, text: &str, fences: &Fences) -> Parsed {
+pub fn parse_with_fences(dir_name: &str, text: &str, fences: &FrontmatterFences) -> ParsedSkill {
     load(dir_name, text, fences, Vec::new())
 }
 
-fn refused(refusal: Diagnostic) -> Parsed {
-    Parsed { frontmatter: None, body_start: 0, diagnostics: vec![refusal] }
+fn rejected_skill(refusal: Diagnostic) -> ParsedSkill {
+    ParsedSkill { frontmatter: None, body_start: 0, diagnostics: vec![refusal] }
 }
 
-fn without_frontmatter(found: &Found, mut diagnostics: Vec<Diagnostic>) -> Parsed {
+fn without_frontmatter(found: &FenceSearch, mut diagnostics: Vec<Diagnostic>) -> ParsedSkill {
     found.report(&mut diagnostics);
-    Parsed { frontmatter: None, body_start: 0, diagnostics }
+    ParsedSkill { frontmatter: None, body_start: 0, diagnostics }
 }
 
-fn load(dir_name: &str, text: &str, fences: &Fences, mut diagnostics: Vec<Diagnostic>) -> Parsed {
+fn load(
+    dir_name: &str,
+    text: &str,
+    fences: &FrontmatterFences,
+    mut diagnostics: Vec<Diagnostic>,
+) -> ParsedSkill {
     fences.report(&mut diagnostics);
     let yaml = &text[fences.yaml.clone()];
-    let tree = tree::parse(yaml, fences.open_line + 1);
+    let tree = tree::parse_frontmatter(yaml, fences.open_line + 1);
     diagnostics.extend(tree.diagnostics);
-    let mut findings = Findings::new(diagnostics);
+    let mut findings = DiagnosticCollector::new(diagnostics);
     let frontmatter = match tree.root {
         Value::Mapping(root) => {
-            fields::frontmatter(dir_name, root, yaml, fences.open_line, &mut findings)
+            fields::read_frontmatter(dir_name, root, yaml, fences.open_line, &mut findings)
         }
         other => {
             if !findings.has_error() {
@@ -171,12 +178,12 @@ fn load(dir_name: &str, text: &str, fences: &Fences, mut diagnostics: Vec<Diagno
                         "frontmatter.type",
                         "the frontmatter is not a list of `key: value` lines",
                     )
-                    .at(place.line, place.column)
+                    .with_position(place.line, place.column)
                     .with_help("write one `key: value` per line, with `name` and `description`"),
                 );
             }
             None
         }
     };
-    Parsed { frontmatter, body_start: fences.body_start, diagnostics: findings.finish() }
+    ParsedSkill { frontmatter, body_start: fences.body_start, diagnostics: findings.finish() }
 }

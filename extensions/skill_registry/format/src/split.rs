@@ -10,7 +10,7 @@ pub const FRONTMATTER_LIMIT: usize = 64 << 10;
 
 /// Tells a reader that reads piece by piece whether it has the whole frontmatter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Head {
+pub enum HeadStatus {
     /// The first this many bytes hold the whole frontmatter with its closing fence line.
     Complete(usize),
     /// Not decided yet: read on, and parse what there is at the end of the file.
@@ -23,23 +23,25 @@ pub enum Head {
 ///
 /// The opening fence is the first line that is not blank, if that line is `---`; the closing fence
 /// is the next line that is `---`; blanks after either are allowed. The answer for UTF-16 is
-/// always [`Head::NeedMore`], because only the whole file can be decoded.
+/// always [`HeadStatus::NeedMore`], because only the whole file can be decoded.
 #[must_use]
-pub fn head(bytes: &[u8]) -> Head {
+pub fn find_head(bytes: &[u8]) -> HeadStatus {
     if is_utf16(bytes) || matches!(bytes, [0xEF] | [0xEF, 0xBB] | [0xFF | 0xFE]) {
-        return Head::NeedMore;
+        return HeadStatus::NeedMore;
     }
     let mark = if bytes.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
-    match find(&bytes[mark..], End::Unknown) {
-        Found::Both(fences) => Head::Complete(mark + fences.body_start),
-        Found::Undecided => Head::NeedMore,
-        Found::Nothing { .. } | Found::Unclosed { .. } | Found::TooLarge { .. } => Head::Absent,
+    match scan_fences(&bytes[mark..], InputEnd::Unknown) {
+        FenceSearch::Both(fences) => HeadStatus::Complete(mark + fences.body_start),
+        FenceSearch::Undecided => HeadStatus::NeedMore,
+        FenceSearch::Nothing { .. }
+        | FenceSearch::Unclosed { .. }
+        | FenceSearch::TooLarge { .. } => HeadStatus::Absent,
     }
 }
 
 /// The fences of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fences {
+pub struct FrontmatterFences {
     /// The bytes between them.
     pub yaml: Range<usize>,
     /// Where the body starts: behind the line of the closing fence.
@@ -52,16 +54,16 @@ pub struct Fences {
 
 /// Finds the fences in the decoded text of a whole file; nothing if there are not both of them.
 #[must_use]
-pub fn fences(text: &str) -> Option<Fences> {
-    match find(text.as_bytes(), End::File) {
-        Found::Both(fences) => Some(fences),
+pub fn find_fences(text: &str) -> Option<FrontmatterFences> {
+    match scan_fences(text.as_bytes(), InputEnd::File) {
+        FenceSearch::Both(fences) => Some(fences),
         _ => None,
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Both(Fences),
+pub(crate) enum FenceSearch {
+    Both(FrontmatterFences),
     /// The first line that is not blank is not a fence; zero if there is none.
     Nothing {
         line: u32,
@@ -72,55 +74,55 @@ pub(crate) enum Found {
     TooLarge {
         open_line: u32,
     },
-    /// The bytes end too early; only with [`End::Unknown`].
+    /// The bytes end too early; only with [`InputEnd::Unknown`].
     Undecided,
 }
 
 /// Whether the bytes are known to end where the file ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum InputEnd {
     File,
     Unknown,
 }
 
 /// Finds the fences in a file without byte order mark.
-pub(crate) fn find(bytes: &[u8], end: End) -> Found {
-    let mut lines = Lines { bytes, at: 0, number: 0 };
+pub(crate) fn scan_fences(bytes: &[u8], end: InputEnd) -> FenceSearch {
+    let mut lines = ByteLines { bytes, at: 0, number: 0 };
     let (open_line, open_padded) = loop {
         let Some(line) = lines.next() else {
-            return undecided(end, bytes, Found::Nothing { line: 0 });
+            return undecided(end, bytes, FenceSearch::Nothing { line: 0 });
         };
-        if !line.complete && end == End::Unknown {
-            let nothing = Found::Nothing { line: lines.number };
+        if !line.complete && end == InputEnd::Unknown {
+            let nothing = FenceSearch::Nothing { line: lines.number };
             return if may_become_fence(line.content) {
                 undecided(end, bytes, nothing)
             } else {
                 nothing
             };
         }
-        match fence(line.content) {
+        match classify_fence(line.content) {
             Some(padded) => break (lines.number, padded),
             None if line.content.iter().all(|byte| is_blank(*byte)) => {}
-            None => return Found::Nothing { line: lines.number },
+            None => return FenceSearch::Nothing { line: lines.number },
         }
     };
     let yaml_start = lines.at;
     loop {
         let line_start = lines.at;
         if line_start > FRONTMATTER_LIMIT {
-            return Found::TooLarge { open_line };
+            return FenceSearch::TooLarge { open_line };
         }
         let Some(line) = lines.next() else {
-            return undecided(end, bytes, Found::Unclosed { open_line });
+            return undecided(end, bytes, FenceSearch::Unclosed { open_line });
         };
-        let Some(padded) = fence(line.content) else { continue };
-        if !line.complete && end == End::Unknown {
-            return undecided(end, bytes, Found::Unclosed { open_line });
+        let Some(padded) = classify_fence(line.content) else { continue };
+        if !line.complete && end == InputEnd::Unknown {
+            return undecided(end, bytes, FenceSearch::Unclosed { open_line });
         }
         if lines.at > FRONTMATTER_LIMIT {
-            return Found::TooLarge { open_line };
+            return FenceSearch::TooLarge { open_line };
         }
-        return Found::Both(Fences {
+        return FenceSearch::Both(FrontmatterFences {
             yaml: yaml_start..line_start,
             body_start: lines.at,
             open_line,
@@ -129,15 +131,15 @@ pub(crate) fn find(bytes: &[u8], end: End) -> Found {
     }
 }
 
-fn undecided(end: End, bytes: &[u8], at_end: Found) -> Found {
+fn undecided(end: InputEnd, bytes: &[u8], at_end: FenceSearch) -> FenceSearch {
     match end {
-        End::Unknown if bytes.len() <= FRONTMATTER_LIMIT => Found::Undecided,
+        InputEnd::Unknown if bytes.len() <= FRONTMATTER_LIMIT => FenceSearch::Undecided,
         _ => at_end,
     }
 }
 
 /// Tells whether a line is a fence, and then whether blanks follow the dashes.
-fn fence(line: &[u8]) -> Option<bool> {
+fn classify_fence(line: &[u8]) -> Option<bool> {
     let rest = line.strip_prefix(b"---")?;
     let rest = rest.strip_suffix(b"\r").unwrap_or(rest);
     rest.iter().all(|byte| is_blank(*byte)).then_some(!rest.is_empty())
@@ -145,30 +147,32 @@ fn fence(line: &[u8]) -> Option<bool> {
 
 /// Tells whether a first line that is not complete could still turn out blank or a fence.
 fn may_become_fence(line: &[u8]) -> bool {
-    b"---".starts_with(line) || fence(line).is_some() || line.iter().all(|byte| is_blank(*byte))
+    b"---".starts_with(line)
+        || classify_fence(line).is_some()
+        || line.iter().all(|byte| is_blank(*byte))
 }
 
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-struct Lines<'a> {
+struct ByteLines<'a> {
     bytes: &'a [u8],
     at: usize,
     /// The number of the line last returned, counted from 1.
     number: u32,
 }
 
-struct Line<'a> {
+struct ByteLine<'a> {
     /// The line without its `\n`; a `\r` before that is still there.
     content: &'a [u8],
     complete: bool,
 }
 
-impl<'a> Iterator for Lines<'a> {
-    type Item = Line<'a>;
+impl<'a> Iterator for ByteLines<'a> {
+    type Item = ByteLine<'a>;
 
-    fn next(&mut self) -> Option<Line<'a>> {
+    fn next(&mut self) -> Option<ByteLine<'a>> {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
             return None;
@@ -177,17 +181,17 @@ impl<'a> Iterator for Lines<'a> {
         Some(match rest.iter().position(|&byte| byte == b'\n') {
             Some(length) => {
                 self.at += length + 1;
-                Line { content: &rest[..length], complete: true }
+                ByteLine { content: &rest[..length], complete: true }
             }
             None => {
                 self.at = self.bytes.len();
-                Line { content: rest, complete: false }
+                ByteLine { content: rest, complete: false }
             }
         })
     }
 }
 
-impl Found {
+impl FenceSearch {
     /// Reports what keeps the file from being a skill or is odd about its fences.
     pub(crate) fn report(&self, diagnostics: &mut Vec<Diagnostic>) {
         let start = "start the file with a line `---`, then `name:` and `description:`, then a \
@@ -199,7 +203,7 @@ impl Found {
             ),
             Self::Nothing { line } => diagnostics.push(
                 Diagnostic::error("frontmatter.missing", "the file does not start with `---`")
-                    .at(*line, 1)
+                    .with_position(*line, 1)
                     .with_help(start),
             ),
             Self::Unclosed { open_line } => diagnostics.push(
@@ -207,7 +211,7 @@ impl Found {
                     "frontmatter.unclosed",
                     "the frontmatter has no closing line `---`",
                 )
-                .at(*open_line, 1)
+                .with_position(*open_line, 1)
                 .with_help("add a line that is exactly `---` after the last field"),
             ),
             Self::TooLarge { open_line } => diagnostics.push(
@@ -215,15 +219,15 @@ impl Found {
                     "frontmatter.maxSize",
                     format!("no closing line `---` within {FRONTMATTER_LIMIT} bytes"),
                 )
-                .at(*open_line, 1)
+                .with_position(*open_line, 1)
                 .with_help("close the frontmatter with a line `---`, or shorten it"),
             ),
         }
     }
 }
 
-impl Fences {
-    /// Takes fences that were found by other rules than those of [`fences`].
+impl FrontmatterFences {
+    /// Takes fences that were found by other rules than those of [`find_fences`].
     ///
     /// `yaml` are the bytes between them, `body_start` is behind the closing one, and the opening
     /// one is on line `open_line`.
@@ -240,7 +244,7 @@ impl Fences {
                     "frontmatter.leadingBlank",
                     "there are blank lines before the opening `---`",
                 )
-                .at(1, 1)
+                .with_position(1, 1)
                 .with_help("start the file with `---`; other readers find no frontmatter"),
             );
         }
@@ -250,7 +254,7 @@ impl Fences {
                     "frontmatter.fenceWhitespace",
                     "there are blanks after the dashes of this line",
                 )
-                .at(line, 4)
+                .with_position(line, 4)
                 .with_help("remove them; other readers find no frontmatter"),
             );
         }
@@ -263,40 +267,43 @@ mod tests {
 
     #[test]
     fn a_reader_knows_when_to_stop() {
-        let cases: [(&str, Head); 17] = [
-            ("", Head::NeedMore),
-            ("-", Head::NeedMore),
-            ("---", Head::NeedMore),
-            ("--- ", Head::NeedMore),
-            ("\n \t\n", Head::NeedMore),
-            ("----", Head::Absent),
-            ("x", Head::Absent),
-            ("# Title\n---\n---\n", Head::Absent),
-            ("---x\n", Head::Absent),
-            ("---\n", Head::NeedMore),
-            ("---\na: b\n---", Head::NeedMore),
-            ("---\na: b\n--- x\n", Head::NeedMore),
-            ("---\na: b\n ---\n", Head::NeedMore),
-            ("---\na: b---\n---\nbody", Head::Complete(16)),
-            ("---\r\na: b\r\n--- \r\nbody", Head::Complete(17)),
-            ("\n\n---\n---\n---\n", Head::Complete(10)),
-            ("\u{FEFF}---\n---\n", Head::Complete(11)),
+        let cases: [(&str, HeadStatus); 17] = [
+            ("", HeadStatus::NeedMore),
+            ("-", HeadStatus::NeedMore),
+            ("---", HeadStatus::NeedMore),
+            ("--- ", HeadStatus::NeedMore),
+            ("\n \t\n", HeadStatus::NeedMore),
+            ("----", HeadStatus::Absent),
+            ("x", HeadStatus::Absent),
+            ("# Title\n---\n---\n", HeadStatus::Absent),
+            ("---x\n", HeadStatus::Absent),
+            ("---\n", HeadStatus::NeedMore),
+            ("---\na: b\n---", HeadStatus::NeedMore),
+            ("---\na: b\n--- x\n", HeadStatus::NeedMore),
+            ("---\na: b\n ---\n", HeadStatus::NeedMore),
+            ("---\na: b---\n---\nbody", HeadStatus::Complete(16)),
+            ("---\r\na: b\r\n--- \r\nbody", HeadStatus::Complete(17)),
+            ("\n\n---\n---\n---\n", HeadStatus::Complete(10)),
+            ("\u{FEFF}---\n---\n", HeadStatus::Complete(11)),
         ];
         for (text, expected) in cases {
-            assert_eq!(head(text.as_bytes()), expected, "{text:?}");
+            assert_eq!(find_head(text.as_bytes()), expected, "{text:?}");
         }
-        assert_eq!(head(b"\xEF\xBB"), Head::NeedMore);
-        assert_eq!(head(b"\xFF\xFE-\0-\0-\0\n\0"), Head::NeedMore);
+        assert_eq!(find_head(b"\xEF\xBB"), HeadStatus::NeedMore);
+        assert_eq!(find_head(b"\xFF\xFE-\0-\0-\0\n\0"), HeadStatus::NeedMore);
     }
 
     #[test]
     fn every_prefix_needs_more_until_the_fence_is_whole() {
         let text = "\n---  \nname: x\ndescription: a --- b\n---\r\n";
         for length in 0..text.len() {
-            assert_eq!(head(&text.as_bytes()[..length]), Head::NeedMore, "{length}");
+            assert_eq!(find_head(&text.as_bytes()[..length]), HeadStatus::NeedMore, "{length}");
         }
         for tail in ["", "b", "---\n", "\n---\nmore"] {
-            assert_eq!(head(format!("{text}{tail}").as_bytes()), Head::Complete(text.len()));
+            assert_eq!(
+                find_head(format!("{text}{tail}").as_bytes()),
+                HeadStatus::Complete(text.len())
+            );
         }
     }
 
@@ -304,31 +311,38 @@ mod tests {
     fn the_limit_counts_both_fences() {
         let of_size = |size: usize| format!("---\n{}\n---\n", "x".repeat(size - 9));
         let largest = of_size(FRONTMATTER_LIMIT);
-        assert_eq!(head(largest.as_bytes()), Head::Complete(FRONTMATTER_LIMIT));
-        assert_eq!(head(of_size(FRONTMATTER_LIMIT + 1).as_bytes()), Head::Absent);
+        assert_eq!(find_head(largest.as_bytes()), HeadStatus::Complete(FRONTMATTER_LIMIT));
+        assert_eq!(find_head(of_size(FRONTMATTER_LIMIT + 1).as_bytes()), HeadStatus::Absent);
         let endless = format!("---\n{}", "x: y\n".repeat(FRONTMATTER_LIMIT));
-        assert_eq!(head(endless.as_bytes()), Head::Absent);
-        assert_eq!(find(endless.as_bytes(), End::File), Found::TooLarge { open_line: 1 });
+        assert_eq!(find_head(endless.as_bytes()), HeadStatus::Absent);
+        assert_eq!(
+            scan_fences(endless.as_bytes(), InputEnd::File),
+            FenceSearch::TooLarge { open_line: 1 }
+        );
         let one_line = format!("---\n{}", "x".repeat(FRONTMATTER_LIMIT));
-        assert_eq!(head(one_line.as_bytes()), Head::Absent);
-        assert_eq!(head("\n".repeat(FRONTMATTER_LIMIT + 1).as_bytes()), Head::Absent);
+        assert_eq!(find_head(one_line.as_bytes()), HeadStatus::Absent);
+        assert_eq!(find_head("\n".repeat(FRONTMATTER_LIMIT + 1).as_bytes()), HeadStatus::Absent);
     }
 
     #[test]
     fn at_the_end_of_the_file_everything_is_decided() {
-        let fences = Fences { yaml: 4..9, body_start: 12, open_line: 1, padded: [None, None] };
-        assert_eq!(find(b"---\na: b\n---", End::File), Found::Both(fences));
-        assert_eq!(find(b"---\na: b\n--", End::File), Found::Unclosed { open_line: 1 });
-        assert_eq!(find(b"\n---", End::File), Found::Unclosed { open_line: 2 });
-        assert_eq!(find(b"\n \n", End::File), Found::Nothing { line: 0 });
-        assert_eq!(find(b"\n\nx", End::File), Found::Nothing { line: 3 });
-        let padded = Found::Both(Fences {
+        let fences =
+            FrontmatterFences { yaml: 4..9, body_start: 12, open_line: 1, padded: [None, None] };
+        assert_eq!(scan_fences(b"---\na: b\n---", InputEnd::File), FenceSearch::Both(fences));
+        assert_eq!(
+            scan_fences(b"---\na: b\n--", InputEnd::File),
+            FenceSearch::Unclosed { open_line: 1 }
+        );
+        assert_eq!(scan_fences(b"\n---", InputEnd::File), FenceSearch::Unclosed { open_line: 2 });
+        assert_eq!(scan_fences(b"\n \n", InputEnd::File), FenceSearch::Nothing { line: 0 });
+        assert_eq!(scan_fences(b"\n\nx", InputEnd::File), FenceSearch::Nothing { line: 3 });
+        let padded = FenceSearch::Both(FrontmatterFences {
             yaml: 6..6,
             body_start: 11,
             open_line: 2,
             padded: [Some(2), Some(3)],
         });
-        assert_eq!(find(b"\n--- \n---\t\nbody", End::File), padded);
+        assert_eq!(scan_fences(b"\n--- \n---\t\nbody", InputEnd::File), padded);
         let mut diagnostics = Vec::new();
         padded.report(&mut diagnostics);
         let rules: Vec<_> = diagnostics.iter().map(|d| (d.line, d.rule)).collect();

@@ -11,7 +11,7 @@ pub(crate) const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// Holds a file's text and what was noticed while decoding it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded<'a> {
+pub struct DecodedText<'a> {
     /// The text without its byte order mark; borrowed unless the file was UTF-16.
     pub text: Cow<'a, str>,
     /// Warnings about the encoding.
@@ -25,7 +25,7 @@ pub struct Decoded<'a> {
 /// # Errors
 /// Fails on more than [`FILE_LIMIT`] bytes (`file.maxSize`) and on bytes that are not valid in the
 /// encoding (`file.encoding`, with the byte offset).
-pub fn decode(bytes: &[u8]) -> Result<Decoded<'_>, Diagnostic> {
+pub fn decode_file(bytes: &[u8]) -> Result<DecodedText<'_>, Diagnostic> {
     if bytes.len() > FILE_LIMIT {
         return Err(Diagnostic::error(
             "file.maxSize",
@@ -54,29 +54,29 @@ pub(crate) fn is_utf16(bytes: &[u8]) -> bool {
     utf16_byte_order(bytes).is_some()
 }
 
-fn decode_utf8(bytes: &[u8]) -> Result<Decoded<'_>, Diagnostic> {
+fn decode_utf8(bytes: &[u8]) -> Result<DecodedText<'_>, Diagnostic> {
     let (content, diagnostics) = match bytes.strip_prefix(UTF8_BOM) {
         Some(rest) => {
             let found = Diagnostic::warning("file.bom", "the file starts with a byte order mark")
-                .at(1, 1)
+                .with_position(1, 1)
                 .with_help("save it as UTF-8 without a byte order mark; some readers refuse it");
             (rest, vec![found])
         }
         None => (bytes, Vec::new()),
     };
     match std::str::from_utf8(content) {
-        Ok(text) => Ok(Decoded { text: Cow::Borrowed(text), diagnostics }),
+        Ok(text) => Ok(DecodedText { text: Cow::Borrowed(text), diagnostics }),
         Err(error) => {
             let valid = &content[..error.valid_up_to()];
             let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
             let offset = bytes.len() - content.len() + valid.len();
             Err(encoding_error(format!("invalid UTF-8 at byte {offset}"))
-                .at(u32::try_from(line).unwrap_or(u32::MAX), 0))
+                .with_position(u32::try_from(line).unwrap_or(u32::MAX), 0))
         }
     }
 }
 
-fn decode_utf16(content: &[u8], unit: ByteOrder) -> Result<Decoded<'static>, Diagnostic> {
+fn decode_utf16(content: &[u8], unit: ByteOrder) -> Result<DecodedText<'static>, Diagnostic> {
     let (pairs, rest) = content.as_chunks::<2>();
     if !rest.is_empty() {
         return Err(encoding_error("UTF-16 with half a character at its end".to_owned()));
@@ -92,7 +92,7 @@ fn decode_utf16(content: &[u8], unit: ByteOrder) -> Result<Decoded<'static>, Dia
     }
     let found = Diagnostic::warning("file.encoding", "the file is UTF-16, not UTF-8")
         .with_help("save it as UTF-8; most other readers cannot read it");
-    Ok(Decoded { text: Cow::Owned(text), diagnostics: vec![found] })
+    Ok(DecodedText { text: Cow::Owned(text), diagnostics: vec![found] })
 }
 
 fn encoding_error(message: String) -> Diagnostic {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn outcome(bytes: &[u8]) -> Result<(String, Vec<&'static str>), String> {
-        match decode(bytes) {
+        match decode_file(bytes) {
             Ok(decoded) => Ok((
                 decoded.text.into_owned(),
                 decoded.diagnostics.iter().map(|found| found.rule).collect(),
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_size_limit_is_inclusive() {
-        assert!(decode(&vec![b' '; FILE_LIMIT]).is_ok());
+        assert!(decode_file(&vec![b' '; FILE_LIMIT]).is_ok());
         assert_eq!(
             outcome(&vec![b' '; FILE_LIMIT + 1]).map_err(|message| message.contains("1048577")),
             Err(true)

@@ -15,7 +15,7 @@ pub struct TokenCount(u32);
 impl TokenCount {
     /// Estimates the tokens of a text.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn estimate(text: &str) -> Self {
         Self::from_chars(text.chars().count())
     }
 
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn characters_are_counted_not_bytes_and_rounded_up() {
         let counts =
-            ["", "a", "abcd", "abcde", "éééé", "技能技能技"].map(|t| TokenCount::of(t).get());
+            ["", "a", "abcd", "abcde", "éééé", "技能技能技"].map(|t| TokenCount::estimate(t).get());
         assert_eq!(counts, [0, 1, 1, 2, 1, 2]);
     }
 
@@ -59,8 +59,8 @@ mod tests {
     fn sums_saturate() {
         let huge = TokenCount::from_chars(usize::MAX);
         assert_eq!(huge.get(), u32::MAX);
-        assert_eq!([huge, TokenCount::of("a")].into_iter().sum::<TokenCount>(), huge);
-        assert_eq!(TokenCount::of("abcde").to_string(), "2");
-        assert_eq!(serde_json::to_value(TokenCount::of("abcde")).unwrap(), 2);
+        assert_eq!([huge, TokenCount::estimate("a")].into_iter().sum::<TokenCount>(), huge);
+        assert_eq!(TokenCount::estimate("abcde").to_string(), "2");
+        assert_eq!(serde_json::to_value(TokenCount::estimate("abcde")).unwrap(), 2);
     }
 }

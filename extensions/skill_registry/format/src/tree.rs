@@ -19,8 +19,8 @@ use std::ops::Range;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-pub use print::print;
-pub use read::{Tree, parse, parse_counted};
+pub use print::print_tree;
+pub use read::{FrontmatterTree, parse_counted, parse_frontmatter};
 
 /// The deepest nesting of lists and maps that is read as such; deeper ones are kept as text.
 pub const DEPTH_LIMIT: usize = 16;
@@ -39,7 +39,7 @@ pub struct Span {
 
 /// How a scalar is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Style {
+pub enum YamlStyle {
     /// Without quotes.
     Plain,
     /// In single quotes.
@@ -62,7 +62,7 @@ pub struct Scalar {
     /// The text, never typed: `1.10` is `1.10`.
     pub text: String,
     /// How it is written.
-    pub style: Style,
+    pub style: YamlStyle,
     /// Where it starts.
     pub span: Span,
 }
@@ -82,7 +82,7 @@ pub struct Sequence {
 
 /// One `key: value` of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct MappingEntry {
     /// The key.
     pub key: Scalar,
     /// The value.
@@ -93,7 +93,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// The entries in the order of the file.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<MappingEntry>,
     /// Whether it is written in braces.
     pub flow: bool,
     /// Where it starts.
@@ -154,7 +154,7 @@ impl Value {
     /// Tells whether the value is nothing at all, as in `key:`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Scalar(Scalar { text, style: Style::Plain | Style::Raw, .. }) if text.is_empty())
+        matches!(self, Self::Scalar(Scalar { text, style: YamlStyle::Plain | YamlStyle::Raw, .. }) if text.is_empty())
     }
 
     /// Tells whether two values have the same texts in the same shape, wherever they stand and
@@ -194,7 +194,7 @@ impl Value {
 }
 
 /// Keeps the first of every key.
-pub(crate) fn retain_first(entries: &mut Vec<Entry>) {
+pub(crate) fn retain_first(entries: &mut Vec<MappingEntry>) {
     let repeated = repeated_keys(entries);
     if repeated.is_empty() {
         return;
@@ -207,7 +207,7 @@ pub(crate) fn retain_first(entries: &mut Vec<Entry>) {
 }
 
 /// Returns the indexes of the entries whose key stands in an earlier one, in order.
-fn repeated_keys(entries: &[Entry]) -> Vec<usize> {
+fn repeated_keys(entries: &[MappingEntry]) -> Vec<usize> {
     // Nearly every map is small, and for those comparing beats hashing.
     const SMALL: usize = 16;
     if entries.len() <= SMALL {
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     fn map(text: &str) -> Mapping {
-        match parse(text, 2).root {
+        match parse_frontmatter(text, 2).root {
             Value::Mapping(mapping) => mapping,
             other => panic!("not a map: {other:?}"),
         }

@@ -1,19 +1,19 @@
 //! The loading rules, field by field.
 
 use proptest::prelude::*;
-use skill_format::tree::{Scalar, Style};
+use skill_format::tree::{Scalar, YamlStyle};
 use skill_format::{
-    AllowedTools, FRONTMATTER_LIMIT, Frontmatter, Head, Parsed, Severity, Span, Value, head, parse,
-    parse_head,
+    AllowedTools, FRONTMATTER_LIMIT, Frontmatter, HeadStatus, ParsedSkill, Severity, Span, Value,
+    find_head, parse_head, parse_skill,
 };
 
 const BASE: &str = "name: demo\ndescription: Does a thing.\n";
 
-fn load(yaml: &str) -> Parsed {
+fn load(yaml: &str) -> ParsedSkill {
     parse_head("demo", format!("---\n{yaml}---\n").as_bytes())
 }
 
-fn findings(parsed: &Parsed) -> Vec<String> {
+fn findings(parsed: &ParsedSkill) -> Vec<String> {
     parsed.diagnostics.iter().map(|d| format!("{}:{} {}", d.line, d.column, d.rule)).collect()
 }
 
@@ -178,7 +178,7 @@ fn metadata_values_are_kept_as_they_stand() {
     );
     let scalar = Scalar {
         text: "just words".to_owned(),
-        style: Style::Plain,
+        style: YamlStyle::Plain,
         span: Span { line: 4, column: 11 },
     };
     check(
@@ -287,14 +287,14 @@ fn a_flood_of_findings_is_counted() {
 fn the_body_is_everything_behind_the_fence() {
     let text =
         "\u{FEFF}---\r\nname: demo\r\ndescription: Does a thing.\r\n---\r\n\r\n# é\r\n---\r\n";
-    let skill = parse("demo", text.as_bytes()).unwrap();
+    let skill = parse_skill("demo", text.as_bytes()).unwrap();
     assert_eq!(skill.body(), "\r\n# é\r\n---\r\n");
     assert_eq!(skill.parsed.frontmatter, Some(demo()));
-    let Head::Complete(length) = head(text.as_bytes()) else { panic!("not complete") };
+    let HeadStatus::Complete(length) = find_head(text.as_bytes()) else { panic!("not complete") };
     assert_eq!(parse_head("demo", &text.as_bytes()[..length]), skill.parsed);
-    let no_skill = parse("demo", b"# Title\n").unwrap();
+    let no_skill = parse_skill("demo", b"# Title\n").unwrap();
     assert_eq!((no_skill.body(), &no_skill.parsed.frontmatter), ("# Title\n", &None));
-    let undecodable = parse("demo", b"---\nname: x\n---\n\xFF").unwrap_err();
+    let undecodable = parse_skill("demo", b"---\nname: x\n---\n\xFF").unwrap_err();
     assert_eq!(findings(&undecodable), ["4:0 file.encoding"]);
 }
 
@@ -318,11 +318,11 @@ proptest! {
             let parsed = parse_head("demo", bytes);
             let errors = parsed.diagnostics.iter().any(|d| d.severity == Severity::Error);
             prop_assert_eq!(parsed.frontmatter.is_none(), errors);
-            if let Ok(skill) = parse("demo", bytes) {
+            if let Ok(skill) = parse_skill("demo", bytes) {
                 prop_assert_eq!(&skill.parsed, &parsed);
                 prop_assert!(skill.text.ends_with(skill.body()));
             }
-            if let Head::Complete(length) = head(bytes) {
+            if let HeadStatus::Complete(length) = find_head(bytes) {
                 prop_assert_eq!(&parse_head("demo", &bytes[..length]), &parsed);
             }
         }

@@ -1,8 +1,9 @@
 //! The parser torture set: twenty SKILL.md, each with one thing that breaks real parsers.
 
-use skill_format::tree::{Scalar, Style};
+use skill_format::tree::{Scalar, YamlStyle};
 use skill_format::{
-    AllowedTools, Frontmatter, Head, Severity, Span, Value, head, parse, parse_head,
+    AllowedTools, Frontmatter, HeadStatus, Severity, Span, Value, find_head, parse_head,
+    parse_skill,
 };
 
 macro_rules! cases {
@@ -50,7 +51,7 @@ fn described(name: &str, description: &str) -> Frontmatter {
     Frontmatter { description: description.to_owned(), ..skill(name) }
 }
 
-fn field(name: &str, text: &str, style: Style, line: u32, column: u32) -> (String, Value) {
+fn field(name: &str, text: &str, style: YamlStyle, line: u32, column: u32) -> (String, Value) {
     let span = Span { line, column };
     (name.to_owned(), Value::Scalar(Scalar { text: text.to_owned(), style, span }))
 }
@@ -99,7 +100,7 @@ fn expected(name: &str) -> Expected {
         "plain" => (Some(skill(name)), &[], plain),
         "tab-indent" => (
             Some(Frontmatter {
-                unknown: vec![field("metadata", "author: me", Style::Raw, 4, 10)],
+                unknown: vec![field("metadata", "author: me", YamlStyle::Raw, 4, 10)],
                 ..described(name, "ok desc")
             }),
             &["5:frontmatter.recovered"],
@@ -114,7 +115,7 @@ fn expected(name: &str) -> Expected {
         "unknown" => (
             Some(Frontmatter {
                 when_to_use: Some("later".to_owned()),
-                unknown: vec![field("model", "fast", Style::Plain, 4, 8)],
+                unknown: vec![field("model", "fast", YamlStyle::Plain, 4, 8)],
                 ..skill(name)
             }),
             &["4:frontmatter.unknownField", "5:frontmatter.unknownField"],
@@ -130,7 +131,7 @@ fn expected(name: &str) -> Expected {
 fn the_lenient_loader_does_what_the_table_says() {
     for (name, bytes) in CASES {
         let (frontmatter, findings, body) = expected(name);
-        let Ok(skill) = parse(name, bytes) else { panic!("{name} cannot be decoded") };
+        let Ok(skill) = parse_skill(name, bytes) else { panic!("{name} cannot be decoded") };
         assert_eq!(skill.parsed.frontmatter, frontmatter, "{name}");
         let found: Vec<_> =
             skill.parsed.diagnostics.iter().map(|d| format!("{}:{}", d.line, d.rule)).collect();
@@ -161,9 +162,9 @@ fn a_recovered_field_is_named_with_a_way_out() {
 #[test]
 fn reading_only_the_head_finds_the_same() {
     for (name, bytes) in CASES {
-        let Ok(whole) = parse(name, bytes) else { panic!("{name} cannot be decoded") };
+        let Ok(whole) = parse_skill(name, bytes) else { panic!("{name} cannot be decoded") };
         assert_eq!(parse_head(name, bytes), whole.parsed, "{name}");
-        if let Head::Complete(length) = head(bytes) {
+        if let HeadStatus::Complete(length) = find_head(bytes) {
             assert_eq!(parse_head(name, &bytes[..length]), whole.parsed, "{name}");
         } else {
             assert!(["eof-fence", "utf16"].contains(&name), "{name}");

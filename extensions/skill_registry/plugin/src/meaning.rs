@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use skill_format::sanitise_line;
+use skill_format::sanitize_line;
 use skill_store::{Nearness, Snapshot};
 use skillhost_sdk::EmbeddingClient;
 use skillhost_sdk::prelude::*;
@@ -72,7 +72,7 @@ impl Meaning {
     }
 
     fn failed(&self, error: &ExtensionError) {
-        let reason = sanitise_line(&error.to_string());
+        let reason = sanitize_line(&error.to_string());
         if self.desk.finder.vectors.failed(reason.clone(), Instant::now()) {
             tracing::warn!("skills are searched by their words alone: {reason}");
         }

@@ -199,7 +199,7 @@ mod tests {
     fn every_rule_of_loading_is_a_rule() {
         let text =
             "\u{FEFF}\n--- \nname: X\ntags: {a: b}\ndescription: &a y\na: *a\na: !b c\n---\n";
-        for found in skill_format::parse("x", text.as_bytes()).unwrap().parsed.diagnostics {
+        for found in skill_format::parse_skill("x", text.as_bytes()).unwrap().parsed.diagnostics {
             assert!(rule(found.rule).is_some(), "{found}");
         }
     }

@@ -32,7 +32,7 @@ mod tools;
 mod version;
 
 use serde::Serialize;
-use skill_format::tree::{self, Mapping, Style};
+use skill_format::tree::{self, Mapping, YamlStyle};
 use skill_format::{Diagnostic, FRONTMATTER_LIMIT, Frontmatter, Span, Value};
 
 pub use composition::{ExecutionOrder, SkillComposition, SkillDependency};
@@ -171,7 +171,7 @@ impl Reading {
             reading.done.noticed.push(refuse(message));
             return reading.done;
         }
-        let tree = tree::parse(text, 1);
+        let tree = tree::parse_frontmatter(text, 1);
         for found in tree.diagnostics {
             reading.done.noticed.push(Noticed {
                 rule: found.rule,
@@ -193,7 +193,7 @@ impl Reading {
         let noticed = self.noticed.iter().filter(|noticed| !noticed.strict);
         noticed.map(|noticed| {
             Diagnostic::warning(noticed.rule, noticed.message.clone())
-                .at(noticed.at.line, noticed.at.column)
+                .with_position(noticed.at.line, noticed.at.column)
                 .with_help(noticed.help.clone())
         })
     }
@@ -258,7 +258,9 @@ impl<'a> Collector<'a> {
                 // What a block holds stands in the file as it is, but for the indentation.
                 let blank = scalar.text.bytes().take_while(|&byte| byte == b'\n').count();
                 let pin = match scalar.style {
-                    Style::Literal => Pin::Block(scalar.span, u32::try_from(blank).unwrap_or(0)),
+                    YamlStyle::Literal => {
+                        Pin::Block(scalar.span, u32::try_from(blank).unwrap_or(0))
+                    }
                     _ => Pin::At(scalar.span),
                 };
                 self.text(key, &scalar.text, scalar.span, pin);
@@ -270,14 +272,15 @@ impl<'a> Collector<'a> {
     /// Takes a text: YAML, or somebody else's field.
     fn text(&mut self, key: &str, text: &str, span: Span, pin: Pin) {
         let Some((_, by_name)) = section_of(key) else { return };
-        let inner = (text.len() <= FRONTMATTER_LIMIT).then(|| tree::parse(text, 1).root);
+        let inner =
+            (text.len() <= FRONTMATTER_LIMIT).then(|| tree::parse_frontmatter(text, 1).root);
         match inner {
             Some(root @ (Value::Mapping(_) | Value::Sequence(_))) => {
                 self.value(key, &root, span, pin);
             }
             _ if by_name => {
                 let scalar =
-                    tree::Scalar { text: text.to_owned(), style: Style::DoubleQuoted, span };
+                    tree::Scalar { text: text.to_owned(), style: YamlStyle::DoubleQuoted, span };
                 self.value(key, &Value::Scalar(scalar), span, Pin::At(span));
             }
             _ => {}
@@ -340,7 +343,7 @@ mod tests {
     use super::*;
 
     fn tree(yaml: &str) -> Mapping {
-        match tree::parse(yaml, 2).root {
+        match tree::parse_frontmatter(yaml, 2).root {
             Value::Mapping(root) => root,
             other => panic!("not a map: {other:?}"),
         }

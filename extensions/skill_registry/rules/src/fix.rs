@@ -1,6 +1,6 @@
 //! Applies the edits of findings.
 
-use skill_format::{Value, fences, tree};
+use skill_format::{Value, find_fences, tree};
 
 use crate::check::{Options, Report, check};
 use crate::input::SkillInput;
@@ -49,7 +49,7 @@ pub struct Fixed {
 #[must_use]
 pub fn fix(input: &SkillInput<'_>, options: Options) -> Fixed {
     let mut report = check(input, options);
-    let Ok(decoded) = skill_format::decode(input.bytes) else {
+    let Ok(decoded) = skill_format::decode_file(input.bytes) else {
         let text = String::from_utf8_lossy(input.bytes).into_owned();
         return Fixed { text, edits: 0, report };
     };
@@ -71,8 +71,8 @@ pub fn fix(input: &SkillInput<'_>, options: Options) -> Fixed {
 
 fn same_frontmatter(before: &str, after: &str) -> bool {
     let root = |text: &str| {
-        let fences = fences(text)?;
-        Some(tree::parse(&text[fences.yaml], fences.open_line + 1).root)
+        let fences = find_fences(text)?;
+        Some(tree::parse_frontmatter(&text[fences.yaml], fences.open_line + 1).root)
     };
     match (root(before), root(after)) {
         (Some(Value::Mapping(before)), Some(Value::Mapping(after))) => before.same_content(&after),

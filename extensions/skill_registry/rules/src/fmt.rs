@@ -22,8 +22,8 @@ mod print;
 mod source;
 mod text;
 
-use skill_format::tree::{Entry, Mapping, Scalar, Style, parse};
-use skill_format::{Severity, Value, fences};
+use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle, parse_frontmatter};
+use skill_format::{Severity, Value, find_fences};
 
 use draft::{Children, draft};
 use source::{Layout, Line, Source, Token, tokens};
@@ -147,13 +147,13 @@ impl Reason {
 /// # Errors
 /// Fails if that cannot be had.
 pub fn format(text: &str, options: FmtOptions) -> Result<Formatted, FmtRefusal> {
-    let Some(fences) = fences(text) else { return Err(without_fences(text)) };
+    let Some(fences) = find_fences(text) else { return Err(without_fences(text)) };
     let first_line = fences.open_line + 1;
     let yaml = text[fences.yaml.clone()].replace("\r\n", "\n");
     refuse_controls(&yaml, first_line)?;
     let mut root = readable(&yaml, first_line)?;
     // The parser gives CRLF and LF the same meaning, but not where it reads broken YAML as text.
-    let with_crlf = parse(&text[fences.yaml.clone()], first_line).root;
+    let with_crlf = parse_frontmatter(&text[fences.yaml.clone()], first_line).root;
     if !matches!(&with_crlf, Value::Mapping(before) if before.same_content(&root)) {
         return Err(Reason::Inexact.at(0));
     }
@@ -184,7 +184,7 @@ pub fn format(text: &str, options: FmtOptions) -> Result<Formatted, FmtRefusal> 
 }
 
 fn without_fences(text: &str) -> FmtRefusal {
-    let parsed = skill_format::parse("", text.as_bytes()).map(|skill| skill.parsed);
+    let parsed = skill_format::parse_skill("", text.as_bytes()).map(|skill| skill.parsed);
     let parsed = parsed.unwrap_or_else(|refused| *refused);
     let found = parsed.diagnostics.into_iter().find(|found| found.severity == Severity::Error);
     match found {
@@ -203,7 +203,7 @@ fn refuse_controls(yaml: &str, first_line: u32) -> Result<(), FmtRefusal> {
 
 /// Reads a frontmatter that can be written again without loss.
 fn readable(yaml: &str, first_line: u32) -> Result<Mapping, FmtRefusal> {
-    let tree = parse(yaml, first_line);
+    let tree = parse_frontmatter(yaml, first_line);
     let error = tree.diagnostics.iter().find(|found| found.severity == Severity::Error);
     if let Some(found) = error {
         return Err(Reason::NoFields { found: found.message.clone() }.at(found.line));
@@ -219,7 +219,7 @@ fn readable(yaml: &str, first_line: u32) -> Result<Mapping, FmtRefusal> {
         let found = "the frontmatter is not a list of `key: value` lines".to_owned();
         return Err(Reason::NoFields { found }.at(span.line));
     };
-    let long = |entry: &&Entry| entry.key.text.chars().count() > KEY_LIMIT;
+    let long = |entry: &&MappingEntry| entry.key.text.chars().count() > KEY_LIMIT;
     if let Some(entry) = root.entries.iter().find(long) {
         return Err(Reason::LongKey.at(entry.key.span.line));
     }
@@ -240,9 +240,9 @@ fn rank(key: Option<&Scalar>) -> usize {
 
 /// Tells whether a result has the content, the types, the comments and the body it should have.
 fn says_the_same(result: &str, body: &str, root: &Mapping, before: &[Token]) -> bool {
-    let Some(fences) = fences(result) else { return false };
+    let Some(fences) = find_fences(result) else { return false };
     let yaml = &result[fences.yaml];
-    let tree = parse(yaml, 2);
+    let tree = parse_frontmatter(yaml, 2);
     let Value::Mapping(after) = &tree.root else { return false };
     let source = Source::new(yaml, 2);
     let comments = |tokens: &[Token]| {
@@ -258,7 +258,7 @@ fn says_the_same(result: &str, body: &str, root: &Mapping, before: &[Token]) -> 
         && comments(&tokens(&source, &Layout::new(&source, after))) == comments(before)
 }
 
-fn same_entries(before: &[Entry], after: &[Entry]) -> bool {
+fn same_entries(before: &[MappingEntry], after: &[MappingEntry]) -> bool {
     before.len() == after.len()
         && before.iter().zip(after).all(|(before, after)| {
             same_scalar(&before.key, &after.key) && same(&before.value, &after.value)
@@ -282,8 +282,8 @@ fn same(before: &Value, after: &Value) -> bool {
 /// Tells whether two texts are the same, also to a reader that gives those without quotes a type.
 fn same_scalar(before: &Scalar, after: &Scalar) -> bool {
     let typed = |scalar: &Scalar| {
-        let raw_nothing = scalar.style == Style::Raw && scalar.text.is_empty();
-        (scalar.style == Style::Plain || raw_nothing) && text::looks_typed(&scalar.text)
+        let raw_nothing = scalar.style == YamlStyle::Raw && scalar.text.is_empty();
+        (scalar.style == YamlStyle::Plain || raw_nothing) && text::looks_typed(&scalar.text)
     };
     before.text == after.text && typed(before) == typed(after)
 }

@@ -1,6 +1,8 @@
 //! The fences as stricter validators find them.
 
-use skill_format::{Diagnostic, FRONTMATTER_LIMIT, Fences, Parsed, parse_between};
+use skill_format::{
+    Diagnostic, FRONTMATTER_LIMIT, FrontmatterFences, ParsedSkill, parse_with_fences,
+};
 
 use crate::profile::Profile;
 
@@ -18,8 +20,8 @@ pub(crate) const YAML_FAULTS: [&str; 7] = [
 /// A head that was read by the fences of a profile.
 #[derive(Debug)]
 pub(crate) struct Head {
-    pub(crate) parsed: Parsed,
-    pub(crate) fences: Option<Fences>,
+    pub(crate) parsed: ParsedSkill,
+    pub(crate) fences: Option<FrontmatterFences>,
 }
 
 /// Reads the head of a decoded file as the validator of the profile splits it; nothing if the
@@ -27,7 +29,7 @@ pub(crate) struct Head {
 ///
 /// `marked` says whether a byte order mark was dropped.
 pub(crate) fn read(dir_name: &str, text: &str, marked: bool, profile: Profile) -> Option<Head> {
-    let find: fn(&str) -> Result<Fences, Missing> = match profile {
+    let find: fn(&str) -> Result<FrontmatterFences, Missing> = match profile {
         Profile::Skillscraft => skillscraft,
         Profile::SeedStrict => seed_strict,
         _ => return None,
@@ -35,7 +37,9 @@ pub(crate) fn read(dir_name: &str, text: &str, marked: bool, profile: Profile) -
     let found = if marked { Err(Missing::Mark) } else { find(text) };
     Some(match found {
         Ok(fences) if fences.body_start > FRONTMATTER_LIMIT => refused(Missing::TooLarge),
-        Ok(fences) => Head { parsed: parse_between(dir_name, text, &fences), fences: Some(fences) },
+        Ok(fences) => {
+            Head { parsed: parse_with_fences(dir_name, text, &fences), fences: Some(fences) }
+        }
         Err(missing) => refused(missing),
     })
 }
@@ -70,7 +74,11 @@ fn refused(missing: Missing) -> Head {
         )
         .with_help("close the frontmatter with a line `---`, or shorten it"),
     };
-    let parsed = Parsed { frontmatter: None, body_start: 0, diagnostics: vec![found.at(1, 1)] };
+    let parsed = ParsedSkill {
+        frontmatter: None,
+        body_start: 0,
+        diagnostics: vec![found.with_position(1, 1)],
+    };
     Head { parsed, fences: None }
 }
 
@@ -78,7 +86,7 @@ fn refused(missing: Missing) -> Head {
 ///
 /// One thing differs: nothing at all between the fences is an empty frontmatter, as the fields
 /// that are missing say more than a frontmatter that is.
-fn skillscraft(text: &str) -> Result<Fences, Missing> {
+fn skillscraft(text: &str) -> Result<FrontmatterFences, Missing> {
     let after =
         |at: usize, end: &str| text[at..].strip_prefix(end).map(|rest| text.len() - rest.len());
     let after_line_end = |at: usize| after(at, "\r\n").or_else(|| after(at, "\n"));
@@ -90,13 +98,13 @@ fn skillscraft(text: &str) -> Result<Fences, Missing> {
     };
     let fence_end = close + "---".len();
     let body_start = after_line_end(fence_end).unwrap_or(fence_end);
-    Ok(Fences::new(open..close, body_start, 1))
+    Ok(FrontmatterFences::new(open..close, body_start, 1))
 }
 
 /// Splits at lines of three or more dashes, blanks around the closing one and after the opening
 /// one allowed: the formal specification only says "delimited by `---`", and its fixtures have all
 /// of these.
-fn seed_strict(text: &str) -> Result<Fences, Missing> {
+fn seed_strict(text: &str) -> Result<FrontmatterFences, Missing> {
     let is_fence = |line: &str| line.len() >= 3 && line.bytes().all(|byte| byte == b'-');
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().ok_or(Missing::Opening)?;
@@ -106,7 +114,7 @@ fn seed_strict(text: &str) -> Result<Fences, Missing> {
     let mut at = first.len();
     for line in lines {
         if is_fence(line.trim()) {
-            return Ok(Fences::new(first.len()..at, at + line.len(), 1));
+            return Ok(FrontmatterFences::new(first.len()..at, at + line.len(), 1));
         }
         at += line.len();
     }
@@ -117,7 +125,7 @@ fn seed_strict(text: &str) -> Result<Fences, Missing> {
 mod tests {
     use super::*;
 
-    type Split = fn(&str) -> Result<Fences, Missing>;
+    type Split = fn(&str) -> Result<FrontmatterFences, Missing>;
 
     fn parts(split: Split, text: &str) -> Result<(&str, &str), Missing> {
         split(text).map(|fences| (&text[fences.yaml], &text[fences.body_start..]))

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 
-use skill_format::tree::{Entry, Mapping};
+use skill_format::tree::{Mapping, MappingEntry};
 use skill_format::{
-    Diagnostic, Fences, Frontmatter, Parsed, Severity, Span, Value, core_schema_type, decode,
-    fences, tree,
+    Diagnostic, Frontmatter, FrontmatterFences, ParsedSkill, Severity, Span, Value, decode_file,
+    find_fences, infer_core_type, tree,
 };
 
 use crate::body::Markdown;
@@ -22,8 +22,8 @@ pub struct Subject<'a> {
     input: &'a SkillInput<'a>,
     profile: Profile,
     text: Cow<'a, str>,
-    parsed: Parsed,
-    fences: OnceCell<Option<Fences>>,
+    parsed: ParsedSkill,
+    fences: OnceCell<Option<FrontmatterFences>>,
     tree: OnceCell<Option<Mapping>>,
     markdown: OnceCell<Markdown>,
     local_links: OnceCell<Vec<LocalLink>>,
@@ -52,7 +52,7 @@ impl<'a> Subject<'a> {
         let (text, parsed, fences) = if profile.splits_its_own_way() {
             Self::read_strictly(input, profile)
         } else {
-            match skill_format::parse(input.dir_name, input.bytes) {
+            match skill_format::parse_skill(input.dir_name, input.bytes) {
                 Ok(skill) => (skill.text, skill.parsed, OnceCell::new()),
                 Err(refused) => (Cow::Borrowed(""), *refused, OnceCell::from(None)),
             }
@@ -75,23 +75,23 @@ impl<'a> Subject<'a> {
     fn read_strictly(
         input: &SkillInput<'a>,
         profile: Profile,
-    ) -> (Cow<'a, str>, Parsed, OnceCell<Option<Fences>>) {
-        let decoded = match decode(input.bytes) {
+    ) -> (Cow<'a, str>, ParsedSkill, OnceCell<Option<FrontmatterFences>>) {
+        let decoded = match decode_file(input.bytes) {
             Ok(decoded) => decoded,
             Err(refusal) => {
                 let diagnostics = vec![refusal];
-                let parsed = Parsed { frontmatter: None, body_start: 0, diagnostics };
+                let parsed = ParsedSkill { frontmatter: None, body_start: 0, diagnostics };
                 return (Cow::Borrowed(""), parsed, OnceCell::from(None));
             }
         };
         let mut diagnostics = decoded.diagnostics;
         let marked = diagnostics.iter().any(|found| found.rule == "file.bom");
         let Some(head) = strict::read(input.dir_name, &decoded.text, marked, profile) else {
-            let parsed = Parsed { frontmatter: None, body_start: 0, diagnostics };
+            let parsed = ParsedSkill { frontmatter: None, body_start: 0, diagnostics };
             return (decoded.text, parsed, OnceCell::new());
         };
         diagnostics.extend(head.parsed.diagnostics);
-        (decoded.text, Parsed { diagnostics, ..head.parsed }, OnceCell::from(head.fences))
+        (decoded.text, ParsedSkill { diagnostics, ..head.parsed }, OnceCell::from(head.fences))
     }
 
     /// Returns the skill as it was read.
@@ -114,7 +114,7 @@ impl<'a> Subject<'a> {
 
     /// Returns what loading makes of the skill, by the fences of the profile.
     #[must_use]
-    pub fn parsed(&self) -> &Parsed {
+    pub fn parsed(&self) -> &ParsedSkill {
         &self.parsed
     }
 
@@ -194,8 +194,8 @@ impl<'a> Subject<'a> {
 
     /// Returns the fences, as the profile finds them.
     #[must_use]
-    pub fn fences(&self) -> Option<&Fences> {
-        self.fences.get_or_init(|| fences(&self.text)).as_ref()
+    pub fn fences(&self) -> Option<&FrontmatterFences> {
+        self.fences.get_or_init(|| find_fences(&self.text)).as_ref()
     }
 
     /// Returns the frontmatter as a tree with places, duplicates included; nothing if there are no
@@ -204,7 +204,9 @@ impl<'a> Subject<'a> {
     pub fn tree(&self) -> Option<&Mapping> {
         let read = || {
             let fences = self.fences()?;
-            match tree::parse(&self.text[fences.yaml.clone()], fences.open_line + 1).root {
+            match tree::parse_frontmatter(&self.text[fences.yaml.clone()], fences.open_line + 1)
+                .root
+            {
                 Value::Mapping(root) => Some(root),
                 _ => None,
             }
@@ -225,7 +227,7 @@ impl<'a> Subject<'a> {
 
     /// Returns a field of the frontmatter with its place; of a duplicate, the first.
     #[must_use]
-    pub fn field(&self, name: &str) -> Option<&Entry> {
+    pub fn field(&self, name: &str) -> Option<&MappingEntry> {
         self.tree()?.entries.iter().find(|entry| entry.key.text == name)
     }
 
@@ -237,9 +239,9 @@ impl<'a> Subject<'a> {
 
     /// Returns a field whose plain value YAML's core schema does not take for a text, with the
     /// name of the type it has there.
-    pub(crate) fn untextual(&self, name: &str) -> Option<(&Entry, &'static str)> {
+    pub(crate) fn untextual(&self, name: &str) -> Option<(&MappingEntry, &'static str)> {
         let entry = self.field(name)?;
-        Some((entry, core_schema_type(&entry.value)?))
+        Some((entry, infer_core_type(&entry.value)?))
     }
 }
 

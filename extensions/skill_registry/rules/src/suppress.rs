@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use skill_format::tree::{self, Scalar, Style};
-use skill_format::{Severity, Span, Value, fences};
+use skill_format::tree::{self, Scalar, YamlStyle};
+use skill_format::{Severity, Span, Value, find_fences};
 
 use crate::rule::{Check, Finding, Findings};
 use crate::rules::{RULES, rule, suppression_unknown, suppression_unused};
@@ -104,7 +104,7 @@ fn nearest(id: &str) -> Option<&'static str> {
 /// Finds the comments of the frontmatter: what the tree does not take for a part of a value.
 fn in_frontmatter(skill: &Subject<'_>) -> Vec<Suppression> {
     let text = skill.text();
-    let Some(fences) = fences(text) else { return Vec::new() };
+    let Some(fences) = find_fences(text) else { return Vec::new() };
     let yaml = &text[fences.yaml.clone()];
     if !yaml.contains(START) {
         return Vec::new();
@@ -137,15 +137,15 @@ fn is_comment(
     line: &str,
     at: usize,
     yaml: &str,
-    fences: &skill_format::Fences,
+    fences: &skill_format::FrontmatterFences,
 ) -> bool {
     let Some(before) = skill.tree() else { return true };
     let offset = line.as_ptr() as usize - yaml.as_ptr() as usize;
     let content = line.trim_end_matches(['\n', '\r']).len();
     let without = format!("{}{}", &yaml[..offset + at], &yaml[offset + content..]);
-    match tree::parse(&without, fences.open_line + 1).root {
+    match tree::parse_frontmatter(&without, fences.open_line + 1).root {
         Value::Mapping(after) => before.same_content(&after),
-        Value::Scalar(Scalar { text, style: Style::Plain, .. }) => {
+        Value::Scalar(Scalar { text, style: YamlStyle::Plain, .. }) => {
             before.entries.is_empty() && text.is_empty()
         }
         Value::Scalar(_) | Value::Sequence(_) => false,

@@ -34,7 +34,7 @@ proptest! {
     ) {
         let text = words.concat();
         let beside = Reading::of_skill_yaml(&text, "x").extended;
-        let Value::Mapping(root) = tree::parse(&text, 1).root else { return Ok(()) };
+        let Value::Mapping(root) = tree::parse_frontmatter(&text, 1).root else { return Ok(()) };
         if root.get("metadata").is_none() {
             prop_assert_eq!(Reading::of_tree(&root, "x").extended, beside);
         }

@@ -182,7 +182,7 @@ fn lenient_finds_what_loading_finds() {
             continue;
         }
         let skill = OnDisk::read(&dir);
-        let loaded = match skill_format::parse(&skill.dir_name, &skill.bytes) {
+        let loaded = match skill_format::parse_skill(&skill.dir_name, &skill.bytes) {
             Ok(skill) => skill.parsed.diagnostics,
             Err(refused) => refused.diagnostics,
         };

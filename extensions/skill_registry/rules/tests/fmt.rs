@@ -1,8 +1,8 @@
 //! The canonical form of a frontmatter: by example, and whatever is in it.
 
 use proptest::prelude::*;
-use skill_format::tree::{Entry, Mapping, Style, parse};
-use skill_format::{Value, fences};
+use skill_format::tree::{Mapping, MappingEntry, YamlStyle, parse_frontmatter};
+use skill_format::{Value, find_fences};
 use skill_rules::fmt::{FmtOptions, Formatted, Reason, format};
 
 const PORTABLE: FmtOptions = FmtOptions { portable: true };
@@ -312,8 +312,8 @@ fn written(fields: &[Field], newline: &str) -> String {
 }
 
 fn root(text: &str) -> Mapping {
-    let fences = fences(text).expect("the text was made with fences");
-    match parse(&text[fences.yaml], 2).root {
+    let fences = find_fences(text).expect("the text was made with fences");
+    match parse_frontmatter(&text[fences.yaml], 2).root {
         Value::Mapping(root) => root,
         other => panic!("{other:?}"),
     }
@@ -327,7 +327,7 @@ fn by_key(mut root: Mapping) -> Mapping {
 /// Keys and values that have another type in YAML without quotes, with whether they have some.
 fn typed(root: &Mapping) -> Vec<(String, bool)> {
     let words = ["1.10", "true", "null", "~", "2024-01-15", "on", "0x1F", ""];
-    let texts = |entry: &Entry| {
+    let texts = |entry: &MappingEntry| {
         let value = match &entry.value {
             Value::Scalar(scalar) => Some(scalar.clone()),
             Value::Sequence(_) | Value::Mapping(_) => None,
@@ -336,7 +336,7 @@ fn typed(root: &Mapping) -> Vec<(String, bool)> {
     };
     let texts = root.entries.iter().flat_map(texts);
     let typed = texts.filter(|scalar| words.contains(&scalar.text.as_str()));
-    typed.map(|scalar| (scalar.text, scalar.style == Style::Plain)).collect()
+    typed.map(|scalar| (scalar.text, scalar.style == YamlStyle::Plain)).collect()
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skill_format::tree::parse_counted;
-use skill_format::{decode, fences, parse};
+use skill_format::{decode_file, find_fences, parse_skill};
 use skill_rules::fmt::{FmtOptions, format};
 use skill_rules::{EntryKind, FileEntry, Options, Profile, Scope, SkillInput, check};
 
@@ -141,8 +141,8 @@ fn for_each_mutant(examine: impl Fn(usize, &[u8])) {
 fn ten_thousand_mutants_cost_a_bounded_number_of_events() {
     let most = AtomicUsize::new(0);
     for_each_mutant(|_, bytes| {
-        let Ok(decoded) = decode(bytes) else { return };
-        let Some(fences) = fences(&decoded.text) else { return };
+        let Ok(decoded) = decode_file(bytes) else { return };
+        let Some(fences) = find_fences(&decoded.text) else { return };
         let (_, events) = parse_counted(&decoded.text[fences.yaml], 2);
         assert!(events <= EVENT_LIMIT.min(40 + 10 * bytes.len()), "{events} events");
         most.fetch_max(events, Ordering::Relaxed);
@@ -161,7 +161,8 @@ fn ten_thousand_mutants_pass_the_rules_of_every_profile() {
         let _ = check(&input, Options { profile: in_turn(number), scope: Scope::Lint });
         let profile = in_turn(number / Profile::ALL.len());
         let report = check(&input, Options { profile, scope: Scope::Validate });
-        let loads = parse("beads", bytes).is_ok_and(|skill| skill.parsed.frontmatter.is_some());
+        let loads =
+            parse_skill("beads", bytes).is_ok_and(|skill| skill.parsed.frontmatter.is_some());
         if matches!(profile, Profile::Lenient | Profile::Spec | Profile::Anthropic) {
             assert!(loads || !report.is_valid(), "{profile:?}");
         }
@@ -172,13 +173,13 @@ fn ten_thousand_mutants_pass_the_rules_of_every_profile() {
 fn ten_thousand_mutants_are_formatted_once() {
     let formatted = AtomicUsize::new(0);
     for_each_mutant(|number, bytes| {
-        let Ok(decoded) = decode(bytes) else { return };
+        let Ok(decoded) = decode_file(bytes) else { return };
         let options = FmtOptions { portable: number % 4 == 0 };
         let Ok(result) = format(&decoded.text, options) else { return };
         formatted.fetch_add(1, Ordering::Relaxed);
         let again = format(&result.text, options).expect("what was formatted can be again");
         assert_eq!(again.text, result.text);
-        let body = |text: &str| fences(text).map(|it| text[it.body_start..].to_owned());
+        let body = |text: &str| find_fences(text).map(|it| text[it.body_start..].to_owned());
         assert_eq!(body(&decoded.text), body(&result.text));
     });
     let formatted = formatted.into_inner();

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test without its text has failed")]
 
 use proptest::prelude::*;
-use skill_format::{Value, fences, tree};
+use skill_format::{Value, find_fences, tree};
 use skill_rules::{Fixed, Options, Profile, Scope, SkillInput, check, fix};
 
 const OPTIONS: Options = Options { profile: Profile::Spec, scope: Scope::Lint };
@@ -220,8 +220,8 @@ fn skill() -> impl Strategy<Value = String> {
 }
 
 fn frontmatter(text: &str) -> Value {
-    let fences = fences(text).unwrap();
-    tree::parse(&text[fences.yaml], 2).root
+    let fences = find_fences(text).unwrap();
+    tree::parse_frontmatter(&text[fences.yaml], 2).root
 }
 
 proptest! {
@@ -241,7 +241,7 @@ proptest! {
     fn fixes_of_whitespace_keep_the_markdown(text in skill()) {
         let text = text.replace(['\u{200B}', '\\'], "");
         let fixed = fix(&input(&text), OPTIONS).text;
-        let body = |text: &str| events(&format!("{}\n", text[fences(text).unwrap().body_start..].trim_end()));
+        let body = |text: &str| events(&format!("{}\n", text[find_fences(text).unwrap().body_start..].trim_end()));
         prop_assert_eq!(body(&text), body(&fixed));
     }
 }

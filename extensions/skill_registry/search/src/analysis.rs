@@ -15,7 +15,7 @@ use snowball_stemmers_rs::{Algorithm, Stemmer};
 /// (cplusplus, csharp, dotnet, nodejs, nextjs, vuejs); runs of letters and digits are words; stop
 /// words are dropped, and what remains is stemmed (Snowball English).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Analysis {
+pub enum TextAnalyzer {
     /// Words are ASCII; any other character stands between words, but for those that a Unicode
     /// case folding turns into ASCII (`ß`, ligatures, the Kelvin sign).
     Reference,
@@ -25,13 +25,13 @@ pub enum Analysis {
     Standard,
 }
 
-impl Analysis {
+impl TextAnalyzer {
     /// Returns the terms of a text, in order and as often as they occur.
     #[must_use]
     pub fn terms(self, text: &str) -> Vec<String> {
         let mut terms = Vec::new();
         self.for_each_word(text, |word| {
-            if let Some(term) = term(word) {
+            if let Some(term) = term_for_word(word) {
                 terms.push(term.into_owned());
             }
         });
@@ -40,7 +40,7 @@ impl Analysis {
 
     /// Calls a function with each word of a text: lower-case, not stemmed, stop words among them.
     pub(crate) fn for_each_word(self, text: &str, each: impl FnMut(&str)) {
-        words::scan(&fold::fold(self, text), each);
+        words::for_each_word(&fold::fold_text(self, text), each);
     }
 }
 
@@ -50,7 +50,7 @@ static STOP_WORDS: LazyLock<HashSet<&str>> =
 static ENGLISH: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
 
 /// The term of a word; none for a stop word.
-pub(crate) fn term(word: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn term_for_word(word: &str) -> Option<Cow<'_, str>> {
     if !word.is_ascii() {
         return Some(Cow::Borrowed(word));
     }
@@ -61,7 +61,7 @@ pub(crate) fn term(word: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use super::*;
 
-    fn terms(analysis: Analysis, text: &str) -> String {
+    fn terms(analysis: TextAnalyzer, text: &str) -> String {
         analysis.terms(text).join(" ")
     }
 
@@ -81,8 +81,8 @@ mod tests {
             ("a\0b\u{7f}test", "b test"),
         ];
         for (text, expected) in rows {
-            assert_eq!(terms(Analysis::Reference, text), expected, "{text:?}");
-            assert_eq!(terms(Analysis::Standard, text), expected, "{text:?}");
+            assert_eq!(terms(TextAnalyzer::Reference, text), expected, "{text:?}");
+            assert_eq!(terms(TextAnalyzer::Standard, text), expected, "{text:?}");
         }
     }
 
@@ -95,7 +95,7 @@ mod tests {
             ("设计 deploy ПРИВЕТ", "deploy"),
         ];
         for (text, expected) in rows {
-            assert_eq!(terms(Analysis::Reference, text), expected, "{text:?}");
+            assert_eq!(terms(TextAnalyzer::Reference, text), expected, "{text:?}");
         }
     }
 
@@ -117,7 +117,7 @@ mod tests {
             ("हिन्दी", "हिन्दी"),
         ];
         for (text, expected) in rows {
-            assert_eq!(terms(Analysis::Standard, text), expected, "{text:?}");
+            assert_eq!(terms(TextAnalyzer::Standard, text), expected, "{text:?}");
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct Document<'a> {
     pub when_to_use: &'a str,
     /// The skill's tags.
     pub tags: Vec<&'a str>,
-    /// The headings of the body, as [`headings`] gives them.
+    /// The headings of the body, as [`extract_headings`] gives them.
     pub headings: Vec<&'a str>,
     /// The text below the frontmatter, of which the first 12,000 characters are read.
     pub body: &'a str,
@@ -25,7 +25,7 @@ pub struct Document<'a> {
 /// Returns the headings of levels 1 to 3 of a Markdown text, without those in code fences: at most
 /// 40, without their marks.
 #[must_use]
-pub fn headings(body: &str) -> Vec<&str> {
+pub fn extract_headings(body: &str) -> Vec<&str> {
     let mut fence: Option<(char, usize)> = None;
     let mut found = Vec::new();
     for line in body.lines() {
@@ -71,13 +71,13 @@ mod tests {
     fn finds_headings_outside_of_fences() {
         let body = "# One\ntext\n## Two ##\n### C#\n#### Four\n#Five\n   # Six\n    # code\n\
             ```sh\n# comment\n~~~\n# still\n```\n# Seven\n~~~~\n# no\n~~~\n# no\n~~~~\n#\n## \n# Eight #x\n";
-        assert_eq!(headings(body), ["One", "Two", "C#", "Six", "Seven", "Eight #x"]);
+        assert_eq!(extract_headings(body), ["One", "Two", "C#", "Six", "Seven", "Eight #x"]);
     }
 
     #[test]
     fn stops_after_forty() {
         let body: String = (0..50).map(|number| format!("# h{number}\n")).collect();
-        let found = headings(&body);
+        let found = extract_headings(&body);
         assert_eq!((found.len(), found.last()), (40, Some(&"h39")));
     }
 }

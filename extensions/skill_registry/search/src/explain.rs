@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::Fields;
+use crate::FieldSet;
 
 /// How an answer came about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Explanation {
+pub struct RankingExplanation {
     /// The ranker's name.
     pub ranker: &'static str,
     /// The query's distinct terms, in its order.
@@ -40,11 +40,11 @@ pub struct ExplainedHit {
     /// The sum of the contributions.
     pub score: f64,
     /// The fields in which a term of the query occurs.
-    pub fields: Fields,
+    pub fields: FieldSet,
     /// The terms of the query that the document has.
     pub matched: Vec<TermMatch>,
     /// What each feature contributes, in the model's order.
-    pub contributions: Vec<Contribution>,
+    pub contributions: Vec<FeatureContribution>,
 }
 
 /// A term of the query in a document.
@@ -53,12 +53,12 @@ pub struct TermMatch {
     /// The term.
     pub term: String,
     /// The fields that have it.
-    pub fields: Fields,
+    pub fields: FieldSet,
 }
 
 /// What a feature contributes to a score.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Contribution {
+pub struct FeatureContribution {
     /// The feature's name, in `sqrt(…)` for its square root.
     pub feature: String,
     /// Its value for this document.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Measures;
+use crate::CandidateMeasures;
 
 /// A number that says how well a candidate fits in one respect. A model has two weights for each:
 /// one for the feature, one for its square root.
@@ -13,7 +13,7 @@ pub struct Feature {
     /// What it says.
     pub doc: &'static str,
     /// Computes it.
-    pub value: fn(&Measures) -> f64,
+    pub value: fn(&CandidateMeasures) -> f64,
 }
 
 /// BM25F alone.
@@ -141,7 +141,7 @@ pub(crate) static SEMANTIC: [Feature; 4] = [
 
 /// The candidates of a query with their features, for those who fit weights.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidates {
+pub struct CandidateFeatures {
     /// The candidates' ids, best BM25F score first.
     pub ids: Vec<Arc<str>>,
     /// The names of the columns of `rows`: the features, then their square roots.

@@ -20,9 +20,9 @@ const NAMES: [&str; FIELDS] = ["name", "description", "tags", "headings", "body"
 
 /// A set of the fields name, description, tags, headings and body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fields(u8);
+pub struct FieldSet(u8);
 
-impl Fields {
+impl FieldSet {
     /// Adds a field by its number.
     pub(crate) fn add(&mut self, field: usize) {
         self.0 |= 1 << field;
@@ -47,7 +47,7 @@ impl Fields {
     }
 }
 
-impl Serialize for Fields {
+impl Serialize for FieldSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.names())
     }

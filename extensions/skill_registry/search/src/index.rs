@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use tables::Tables;
-pub(crate) use totals::Totals;
+pub(crate) use tables::ScoringTables;
+pub(crate) use totals::CorpusTotals;
 
-use crate::segment::{Part, Segment, SegmentBuilder, merge};
+use crate::segment::{IndexSegment, SegmentBuilder, SegmentPart, merge_segments};
 use crate::weights::STANDARD_CONSTANTS;
-use crate::{Analysis, Document};
+use crate::{Document, TextAnalyzer};
 
 /// How many documents may be changed or gone before the index is joined into one segment again; or
 /// [`SHARE`] of all, if that is more. Every change costs what the changes since cost, and joining
@@ -31,22 +31,22 @@ const MANY: usize = 256;
 /// like one built at once: scores depend on counts alone, which are kept in whole numbers.
 #[derive(Clone)]
 pub struct Index {
-    pub(crate) state: Arc<State>,
+    pub(crate) state: Arc<IndexState>,
 }
 
 /// What an index is made of. Slots are numbered through: those of the base, then of the overlay.
-pub(crate) struct State {
-    pub(crate) analysis: Analysis,
-    pub(crate) segments: [Arc<Segment>; 2],
+pub(crate) struct IndexState {
+    pub(crate) analysis: TextAnalyzer,
+    pub(crate) segments: [Arc<IndexSegment>; 2],
     /// For each term of each segment, how many living documents of both have it in a field.
     pub(crate) frequencies: [Arc<Vec<u32>>; 2],
     /// For each slot its document's place in the order of ids, or [`GONE`].
     pub(crate) places: Vec<u32>,
     /// The slots of living documents in the order of their ids.
     pub(crate) by_id: Vec<u32>,
-    pub(crate) totals: Totals,
+    pub(crate) totals: CorpusTotals,
     /// For the constants of the standard ranker.
-    pub(crate) tables: Tables,
+    pub(crate) tables: ScoringTables,
 }
 
 /// The place of a document that was removed or replaced.
@@ -61,7 +61,7 @@ impl Index {
     /// Many documents are read by two threads.
     #[must_use]
     pub fn build<'a>(
-        analysis: Analysis,
+        analysis: TextAnalyzer,
         documents: impl IntoIterator<Item = Document<'a>>,
     ) -> Self {
         let documents = last_of_each(documents);
@@ -75,15 +75,17 @@ impl Index {
                 first.join().map(|first| [first, second])
             });
             let halves = halves.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            merge(&halves.each_ref().map(|segment| Part { segment, stays: &|_| true }))
+            merge_segments(
+                &halves.each_ref().map(|segment| SegmentPart { segment, stays: &|_| true }),
+            )
         };
-        Self::of(analysis, segment)
+        Self::from_segment(analysis, segment)
     }
 
     /// Returns the index of a changed catalog: with these documents put in or replaced, and without
     /// those removed. An id that is in both is put in.
     #[must_use]
-    pub fn updated<'a>(
+    pub fn with_updates<'a>(
         &self,
         put: impl IntoIterator<Item = Document<'a>>,
         removed: &[&str],
@@ -103,19 +105,20 @@ impl Index {
         let base_stays = |slot: usize| places[slot] != GONE;
         let overlay_stays = |slot: usize| places[base.len() + slot] != GONE;
         let fresh = segment_of(state.analysis, &put);
-        let changed = Part { segment: &state.segments[OVERLAY], stays: &overlay_stays };
-        let overlay = merge(&[changed, Part { segment: &fresh, stays: &|_| true }]);
+        let changed = SegmentPart { segment: &state.segments[OVERLAY], stays: &overlay_stays };
+        let overlay = merge_segments(&[changed, SegmentPart { segment: &fresh, stays: &|_| true }]);
         let dead = places[..base.len()].iter().filter(|place| **place == GONE).count();
         if overlay.len() + dead > CHANGES.max(base.len() / SHARE) {
-            let base = Part { segment: base, stays: &base_stays };
-            let joined = merge(&[base, Part { segment: &overlay, stays: &|_| true }]);
-            return Self::of(state.analysis, joined);
+            let base = SegmentPart { segment: base, stays: &base_stays };
+            let joined =
+                merge_segments(&[base, SegmentPart { segment: &overlay, stays: &|_| true }]);
+            return Self::from_segment(state.analysis, joined);
         }
         self.with_overlay(overlay, &gone, places)
     }
 
     /// The index of one segment.
-    fn of(analysis: Analysis, base: Segment) -> Self {
+    fn from_segment(analysis: TextAnalyzer, base: IndexSegment) -> Self {
         let mut by_id: Vec<u32> = (0..base.len() as u32).collect();
         by_id.sort_unstable_by(|&a, &b| {
             base.documents[a as usize].id.cmp(&base.documents[b as usize].id)
@@ -124,17 +127,17 @@ impl Index {
         for (place, slot) in by_id.iter().enumerate() {
             places[*slot as usize] = place as u32;
         }
-        let totals = Totals::of(&base);
+        let totals = CorpusTotals::from_segment(&base);
         let frequencies = [Arc::new(base.frequencies.clone()), Arc::default()];
         let segments = [Arc::new(base), Arc::default()];
-        let tables = Tables::new(&STANDARD_CONSTANTS, &segments, &totals);
-        let state = State { analysis, segments, frequencies, places, by_id, totals, tables };
+        let tables = ScoringTables::new(&STANDARD_CONSTANTS, &segments, &totals);
+        let state = IndexState { analysis, segments, frequencies, places, by_id, totals, tables };
         Self { state: Arc::new(state) }
     }
 
     /// The index with the same base and another overlay; `gone` are the slots that are not in it any
     /// more, which have no place in `places` any more.
-    fn with_overlay(&self, overlay: Segment, gone: &[u32], mut places: Vec<u32>) -> Self {
+    fn with_overlay(&self, overlay: IndexSegment, gone: &[u32], mut places: Vec<u32>) -> Self {
         let state = &*self.state;
         let [base, before] = &state.segments;
         let mut totals = state.totals.clone();
@@ -182,10 +185,10 @@ impl Index {
         for (place, slot) in by_id.iter().enumerate() {
             places[*slot as usize] = place as u32;
         }
-        let tables = Tables::new(&STANDARD_CONSTANTS, &segments, &totals);
+        let tables = ScoringTables::new(&STANDARD_CONSTANTS, &segments, &totals);
         let frequencies = [Arc::new(frequencies), Arc::new(in_overlay)];
         let analysis = state.analysis;
-        let state = State { analysis, segments, frequencies, places, by_id, totals, tables };
+        let state = IndexState { analysis, segments, frequencies, places, by_id, totals, tables };
         Self { state: Arc::new(state) }
     }
 
@@ -224,7 +227,7 @@ impl fmt::Debug for Index {
     }
 }
 
-impl State {
+impl IndexState {
     /// The slot of a living document.
     pub(crate) fn slot(&self, id: &str) -> Option<u32> {
         let at = self.by_id.binary_search_by(|&slot| (**self.id(slot)).cmp(id)).ok()?;
@@ -237,7 +240,7 @@ impl State {
     }
 
     /// The segment of a slot, which of both it is, and the slot in it.
-    pub(crate) fn segment(&self, slot: u32) -> (usize, &Segment, usize) {
+    pub(crate) fn segment(&self, slot: u32) -> (usize, &IndexSegment, usize) {
         let [base, overlay] = &self.segments;
         match (slot as usize).checked_sub(base.len()) {
             Some(slot) => (OVERLAY, overlay, slot),
@@ -246,7 +249,7 @@ impl State {
     }
 }
 
-fn id_of(segments: &[Arc<Segment>; 2], slot: usize) -> &Arc<str> {
+fn id_of(segments: &[Arc<IndexSegment>; 2], slot: usize) -> &Arc<str> {
     let [base, overlay] = segments;
     match slot.checked_sub(base.len()) {
         Some(slot) => &overlay.documents[slot].id,
@@ -255,7 +258,7 @@ fn id_of(segments: &[Arc<Segment>; 2], slot: usize) -> &Arc<str> {
 }
 
 /// The terms that a small segment has in common with a large one: their numbers in both.
-fn in_both(small: &Segment, large: &Segment) -> impl Iterator<Item = (usize, u32)> {
+fn in_both(small: &IndexSegment, large: &IndexSegment) -> impl Iterator<Item = (usize, u32)> {
     let number = |term| Some((term, large.vocabulary.find(small.vocabulary.get(term))?));
     (0..small.vocabulary.len()).filter_map(number)
 }
@@ -276,7 +279,7 @@ fn last_of_each<'a>(documents: impl IntoIterator<Item = Document<'a>>) -> Vec<Do
     kept
 }
 
-fn segment_of(analysis: Analysis, documents: &[Document<'_>]) -> Segment {
+fn segment_of(analysis: TextAnalyzer, documents: &[Document<'_>]) -> IndexSegment {
     let mut builder = SegmentBuilder::new(analysis);
     documents.iter().for_each(|document| builder.add(document));
     builder.finish()

@@ -1,6 +1,6 @@
 //! Finds the skills that fit a task.
 //!
-//! An [`Index`] is built of [`Document`]s and answers [`Request`]s; it never changes, but gives a
+//! An [`Index`] is built of [`Document`]s and answers [`SearchRequest`]s; it never changes, but gives a
 //! new one for changed skills. A [`Ranker`] holds all numbers of the ranking, which has two stages:
 //! BM25F over five fields finds up to a hundred candidates, and a linear model over their features
 //! orders them.
@@ -40,12 +40,12 @@ mod search;
 mod segment;
 mod weights;
 
-pub use analysis::Analysis;
-pub use document::{Document, headings};
-pub use explain::{Contribution, ExplainedHit, Explanation, QueryTerm, TermMatch};
-pub use features::{Candidates, Feature};
-pub use field::Fields;
+pub use analysis::TextAnalyzer;
+pub use document::{Document, extract_headings};
+pub use explain::{ExplainedHit, FeatureContribution, QueryTerm, RankingExplanation, TermMatch};
+pub use features::{CandidateFeatures, Feature};
+pub use field::FieldSet;
 pub use index::Index;
-pub use measures::{Cosines, Measures, Semantics};
-pub use ranker::{Constants, Model, Ranker};
-pub use request::{Hit, Request};
+pub use measures::{CandidateMeasures, CosineScores, EmbeddingSimilarity};
+pub use ranker::{Bm25fConstants, LinearModel, Ranker};
+pub use request::{SearchHit, SearchRequest};

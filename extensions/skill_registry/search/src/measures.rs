@@ -1,18 +1,18 @@
 //! What is measured of a candidate; features are computed of these.
 
 /// The nearness of meanings, where an embedding model is at hand.
-pub trait Semantics {
+pub trait EmbeddingSimilarity {
     /// Returns the cosines of the query with a document; none where it has no vectors.
-    fn cosines(&self, id: &str) -> Option<Cosines>;
+    fn cosines(&self, id: &str) -> Option<CosineScores>;
 
-    /// Returns the documents that are nearest to the query by [`Cosines::description`], nearest
+    /// Returns the documents that are nearest to the query by [`CosineScores::description`], nearest
     /// first.
     fn nearest(&self, limit: usize) -> Vec<&str>;
 }
 
 /// Cosines of the query's vector with those of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cosines {
+pub struct CosineScores {
     /// With that of name and description.
     pub description: f32,
     /// With that of name, description and headings.
@@ -24,7 +24,7 @@ pub struct Cosines {
 /// What is measured of a candidate. `u` is the weight of a query term: the square root of how often
 /// the query has it, times its rarity `g`; every sum goes over distinct terms of the query.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measures {
+pub struct CandidateMeasures {
     /// BM25F: the sum of u times the saturated, weighted frequency over all fields.
     pub lex: f64,
     /// The highest `lex` of the admitted documents, at least 1e-9.
@@ -70,7 +70,7 @@ pub struct Measures {
     /// The sum of those weights, plus 1e-6.
     pub local_mass: f64,
     /// The cosines; zero without an embedding model.
-    pub cosines: Cosines,
-    /// The place among the candidates by [`Cosines::description`], from 0.
+    pub cosines: CosineScores,
+    /// The place among the candidates by [`CosineScores::description`], from 0.
     pub cosine_rank: usize,
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::Analysis;
-use crate::analysis::term;
+use crate::TextAnalyzer;
+use crate::analysis::term_for_word;
 
 /// How much of a query is read, in bytes.
 const READ: usize = 16 * 1024;
@@ -15,7 +15,7 @@ const TERMS: usize = 512;
 const SENTENCES: usize = 30;
 
 /// What a query asks for.
-pub(crate) struct Query {
+pub(crate) struct ParsedQuery {
     /// Its distinct terms, in the order of their first occurrence.
     pub(crate) terms: Vec<String>,
     /// How often each occurs.
@@ -27,10 +27,10 @@ pub(crate) struct Query {
     pub(crate) sentences: Vec<Vec<(usize, u32)>>,
 }
 
-impl Query {
-    pub(crate) fn new(analysis: Analysis, text: &str) -> Self {
+impl ParsedQuery {
+    pub(crate) fn new(analysis: TextAnalyzer, text: &str) -> Self {
         let text = &text[..text.floor_char_boundary(READ)];
-        let mut numbers = Numbers::default();
+        let mut numbers = TermNumbers::default();
         let mut all = Vec::new();
         numbers.read(analysis, text, &mut all);
         let mut pairs: Vec<(usize, usize)> = Vec::new();
@@ -64,21 +64,21 @@ impl Query {
 
 /// Numbers for the distinct terms of a query.
 #[derive(Default)]
-struct Numbers {
+struct TermNumbers {
     terms: Vec<String>,
     by_term: HashMap<String, usize>,
     /// So that a word is stemmed once; none for a stop word and for a term too many.
     by_word: HashMap<String, Option<usize>>,
 }
 
-impl Numbers {
+impl TermNumbers {
     /// Appends the numbers of a text's terms.
-    fn read(&mut self, analysis: Analysis, text: &str, into: &mut Vec<usize>) {
+    fn read(&mut self, analysis: TextAnalyzer, text: &str, into: &mut Vec<usize>) {
         analysis.for_each_word(text, |word| {
             let number = match self.by_word.get(word) {
                 Some(number) => *number,
                 None => {
-                    let number = self.of_word(word);
+                    let number = self.number_for_word(word);
                     self.by_word.insert(word.to_owned(), number);
                     number
                 }
@@ -87,8 +87,8 @@ impl Numbers {
         });
     }
 
-    fn of_word(&mut self, word: &str) -> Option<usize> {
-        let term = term(word)?;
+    fn number_for_word(&mut self, word: &str) -> Option<usize> {
+        let term = term_for_word(word)?;
         if let Some(number) = self.by_term.get(&*term) {
             return Some(*number);
         }
@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn numbers_terms_pairs_and_sentences() {
-        let query = Query::new(Analysis::Standard, "Deploy app deploy app now. Check logs; logs");
+        let query =
+            ParsedQuery::new(TextAnalyzer::Standard, "Deploy app deploy app now. Check logs; logs");
         assert_eq!(query.terms, ["deploy", "app", "check", "log"]);
         assert_eq!(query.counts, [2, 2, 1, 2]);
         assert_eq!(query.pairs, [(0, 1), (1, 0), (1, 2), (2, 3), (3, 3)]);
@@ -176,9 +177,9 @@ mod tests {
     #[test]
     fn reads_a_bounded_part() {
         let many: String = (0..2_000).map(|number| format!("t{number} ")).collect();
-        let query = Query::new(Analysis::Standard, &many);
+        let query = ParsedQuery::new(TextAnalyzer::Standard, &many);
         assert_eq!((query.terms.len(), query.pairs.len()), (512, 511));
         let long = format!("first {}é last", "x".repeat(READ - 7));
-        assert_eq!(Query::new(Analysis::Standard, &long).terms.len(), 2);
+        assert_eq!(ParsedQuery::new(TextAnalyzer::Standard, &long).terms.len(), 2);
     }
 }

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use crate::features::{self, Feature};
 use crate::field::FIELDS;
-use crate::{Measures, weights};
+use crate::{CandidateMeasures, weights};
 
 /// The constants of BM25F. Fields are in the order name, description, tags, headings, body.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Constants {
+pub struct Bm25fConstants {
     /// How soon a term that occurs again counts no more.
     pub k1: f64,
     /// The power that a term's rarity is raised to.
@@ -19,21 +19,21 @@ pub struct Constants {
     pub length: [f64; FIELDS],
 }
 
-impl Constants {
+impl Bm25fConstants {
     /// The saturation of a term's frequency.
-    pub(crate) fn saturated(&self, frequency: f64) -> f64 {
+    pub(crate) fn saturate(&self, frequency: f64) -> f64 {
         frequency * (self.k1 + 1.0) / (frequency + self.k1)
     }
 }
 
 /// A linear model over features and their square roots.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct LinearModel {
     features: Cow<'static, [Feature]>,
     weights: Vec<f64>,
 }
 
-impl Model {
+impl LinearModel {
     fn new(features: impl Into<Cow<'static, [Feature]>>, weights: &[f64]) -> Self {
         let features = features.into();
         debug_assert_eq!(features.len() * 2, weights.len());
@@ -60,7 +60,7 @@ impl Model {
     }
 
     /// Computes the features of a candidate, then their square roots; that of a negative one is 0.
-    pub(crate) fn row(&self, measures: &Measures) -> Vec<f64> {
+    pub(crate) fn row(&self, measures: &CandidateMeasures) -> Vec<f64> {
         let mut row = Vec::with_capacity(self.weights.len());
         row.extend(self.features.iter().map(|feature| (feature.value)(measures)));
         for at in 0..self.features.len() {
@@ -71,7 +71,7 @@ impl Model {
 
     /// Adds up what the features of a candidate contribute: value times weight of each, then the same
     /// of the square roots.
-    pub(crate) fn score(&self, measures: &Measures) -> f64 {
+    pub(crate) fn score(&self, measures: &CandidateMeasures) -> f64 {
         let (plain, roots) = self.weights.split_at(self.features.len());
         let values = || self.features.iter().map(|feature| (feature.value)(measures));
         let plain: f64 = values().zip(plain).map(|(value, weight)| weight * value).sum();
@@ -89,13 +89,13 @@ impl Model {
 #[derive(Clone, Debug)]
 pub struct Ranker {
     name: &'static str,
-    constants: Constants,
-    model: Model,
-    semantic: Option<Model>,
+    constants: Bm25fConstants,
+    model: LinearModel,
+    semantic: Option<LinearModel>,
 }
 
 impl Ranker {
-    /// The names that [`Ranker::named`] knows.
+    /// The names that [`Ranker::from_name`] knows.
     pub const NAMES: [&'static str; 3] = ["standard", "reference", "bm25f"];
 
     /// Returns the ranker that skills are searched with.
@@ -106,8 +106,8 @@ impl Ranker {
         Self {
             name: "standard",
             constants: weights::STANDARD_CONSTANTS,
-            model: Model::new(&features::STANDARD[..], &weights::STANDARD),
-            semantic: Some(Model::new(with_cosines, &weights::SEMANTIC)),
+            model: LinearModel::new(&features::STANDARD[..], &weights::STANDARD),
+            semantic: Some(LinearModel::new(with_cosines, &weights::SEMANTIC)),
         }
     }
 
@@ -118,7 +118,7 @@ impl Ranker {
         Self {
             name: "reference",
             constants: weights::REFERENCE_CONSTANTS,
-            model: Model::new(&features::REFERENCE[..], &weights::REFERENCE),
+            model: LinearModel::new(&features::REFERENCE[..], &weights::REFERENCE),
             semantic: None,
         }
     }
@@ -129,14 +129,14 @@ impl Ranker {
         Self {
             name: "bm25f",
             constants: weights::REFERENCE_CONSTANTS,
-            model: Model::new(&features::BM25F[..], &[1.0, 0.0]),
+            model: LinearModel::new(&features::BM25F[..], &[1.0, 0.0]),
             semantic: None,
         }
     }
 
     /// Returns a ranker by its name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "standard" => Some(Self::standard()),
             "reference" => Some(Self::reference()),
@@ -153,14 +153,14 @@ impl Ranker {
 
     /// Returns the constants of the first stage.
     #[must_use]
-    pub fn constants(&self) -> &Constants {
+    pub fn constants(&self) -> &Bm25fConstants {
         &self.constants
     }
 
     /// Returns the model that orders candidates: that for a query with cosines, where this ranker
     /// has one, or that without.
     #[must_use]
-    pub fn model(&self, with_cosines: bool) -> &Model {
+    pub fn model(&self, with_cosines: bool) -> &LinearModel {
         match &self.semantic {
             Some(model) if with_cosines => model,
             _ => &self.model,
@@ -169,7 +169,7 @@ impl Ranker {
 
     /// Says whether this ranker makes use of cosines.
     #[must_use]
-    pub fn knows_cosines(&self) -> bool {
+    pub fn uses_cosines(&self) -> bool {
         self.semantic.is_some()
     }
 
@@ -191,7 +191,7 @@ impl Ranker {
 
     /// Returns the same ranker with other constants of BM25F.
     #[must_use]
-    pub fn with_constants(&self, constants: Constants) -> Self {
+    pub fn with_constants(&self, constants: Bm25fConstants) -> Self {
         Self { constants, ..self.clone() }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::{Fields, Ranker, Semantics};
+use crate::{EmbeddingSimilarity, FieldSet, Ranker};
 
 /// A question to the index.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct SearchRequest<'a> {
     /// The task, in any words and of any length; the first 16 KiB are read.
     pub query: &'a str,
     /// What orders the hits.
@@ -17,10 +17,10 @@ pub struct Request<'a> {
     /// may cost something.
     pub admits: &'a dyn Fn(&str) -> bool,
     /// The nearness of meanings, where an embedding model is at hand.
-    pub semantics: Option<&'a dyn Semantics>,
+    pub semantics: Option<&'a dyn EmbeddingSimilarity>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> SearchRequest<'a> {
     /// Asks for the ten best of all skills, by words alone.
     #[must_use]
     pub fn new(query: &'a str, ranker: &'a Ranker) -> Self {
@@ -30,12 +30,12 @@ impl<'a> Request<'a> {
 
 /// A skill that was found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
+pub struct SearchHit {
     /// The document's id.
     pub id: Arc<str>,
     /// How well it fits; comparable within one answer only.
     pub score: f64,
     /// The fields in which a term of the query occurs. None where only a section deep in the body
     /// or the meaning fits.
-    pub fields: Fields,
+    pub fields: FieldSet,
 }

@@ -8,24 +8,24 @@ mod sections;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::explain::{Contribution, ExplainedHit, Explanation, QueryTerm, TermMatch};
-use crate::features::Candidates;
-use crate::index::{State, Tables};
-use crate::query::Query;
-use crate::segment::Counts;
-use crate::{Hit, Index, Measures, Model, Request};
-use measure::Measured;
+use crate::explain::{ExplainedHit, FeatureContribution, QueryTerm, RankingExplanation, TermMatch};
+use crate::features::CandidateFeatures;
+use crate::index::{IndexState, ScoringTables};
+use crate::query::ParsedQuery;
+use crate::segment::FieldCounts;
+use crate::{CandidateMeasures, Index, LinearModel, SearchHit, SearchRequest};
+use measure::MeasuredCandidates;
 
 /// A query as the index sees it.
-pub(crate) struct Asked<'a> {
-    pub(crate) state: &'a State,
-    pub(crate) tables: Cow<'a, Tables>,
-    pub(crate) query: Query,
-    pub(crate) terms: Vec<Term>,
+pub(crate) struct ResolvedQuery<'a> {
+    pub(crate) state: &'a IndexState,
+    pub(crate) tables: Cow<'a, ScoringTables>,
+    pub(crate) query: ParsedQuery,
+    pub(crate) terms: Vec<ResolvedTerm>,
 }
 
 /// A term of the query as the index sees it.
-pub(crate) struct Term {
+pub(crate) struct ResolvedTerm {
     /// Its number in each segment.
     pub(crate) numbers: [Option<u32>; 2],
     /// How many documents have it in a field.
@@ -37,21 +37,21 @@ pub(crate) struct Term {
 }
 
 /// A candidate and what is measured of it.
-pub(crate) struct Candidate {
+pub(crate) struct MeasuredCandidate {
     /// Its place among the candidates.
     number: usize,
     slot: u32,
-    measures: Measures,
+    measures: CandidateMeasures,
 }
 
-impl<'a> Asked<'a> {
-    fn new(state: &'a State, request: &Request<'_>) -> Self {
+impl<'a> ResolvedQuery<'a> {
+    fn new(state: &'a IndexState, request: &SearchRequest<'_>) -> Self {
         let constants = request.ranker.constants();
         let tables = match state.tables.constants == *constants {
             true => Cow::Borrowed(&state.tables),
-            false => Cow::Owned(Tables::new(constants, &state.segments, &state.totals)),
+            false => Cow::Owned(ScoringTables::new(constants, &state.segments, &state.totals)),
         };
-        let query = Query::new(state.analysis, request.query);
+        let query = ParsedQuery::new(state.analysis, request.query);
         let term = |(term, count): (&String, &u32)| {
             let number = |segment: usize| state.segments[segment].vocabulary.find(term);
             let numbers = [number(0), number(1)];
@@ -59,15 +59,15 @@ impl<'a> Asked<'a> {
                 .find_map(|(number, frequencies)| Some(frequencies[(*number)? as usize]));
             let frequency = frequency.unwrap_or_default();
             let rarity = tables.rarity(frequency);
-            Term { numbers, frequency, rarity, weight: f64::from(*count).sqrt() * rarity }
+            ResolvedTerm { numbers, frequency, rarity, weight: f64::from(*count).sqrt() * rarity }
         };
         let terms = query.terms.iter().zip(&query.counts).map(term).collect();
         Self { state, tables, query, terms }
     }
 
     /// The candidates of the first stage, measured.
-    fn measured(&self, request: &Request<'_>) -> Measured {
-        measure::measured(self, request, &candidates::candidates(self, request))
+    fn measured(&self, request: &SearchRequest<'_>) -> MeasuredCandidates {
+        measure::measure_candidates(self, request, &candidates::select_candidates(self, request))
     }
 }
 
@@ -78,10 +78,10 @@ impl Index {
     /// A document in which no term of the query occurs is not found, but by the nearness of
     /// meanings.
     #[must_use]
-    pub fn search(&self, request: &Request<'_>) -> Vec<Hit> {
-        let measured = Asked::new(&self.state, request).measured(request);
+    pub fn search(&self, request: &SearchRequest<'_>) -> Vec<SearchHit> {
+        let measured = ResolvedQuery::new(&self.state, request).measured(request);
         let best = ranked(model(request), &measured).into_iter().take(request.limit);
-        let hit = |(candidate, score): (&Candidate, f64)| Hit {
+        let hit = |(candidate, score): (&MeasuredCandidate, f64)| SearchHit {
             id: self.state.id(candidate.slot).clone(),
             score,
             fields: measured.fields(candidate),
@@ -91,13 +91,13 @@ impl Index {
 
     /// Returns the same hits, at most `limit` of them, and how their scores came about.
     #[must_use]
-    pub fn explain(&self, request: &Request<'_>, limit: usize) -> Explanation {
-        let asked = Asked::new(&self.state, request);
+    pub fn explain(&self, request: &SearchRequest<'_>, limit: usize) -> RankingExplanation {
+        let asked = ResolvedQuery::new(&self.state, request);
         let measured = asked.measured(request);
         let model = model(request);
         let columns = model.columns();
         let best = ranked(model, &measured).into_iter().take(limit);
-        let explained = |(candidate, score): (&Candidate, f64)| ExplainedHit {
+        let explained = |(candidate, score): (&MeasuredCandidate, f64)| ExplainedHit {
             id: self.state.id(candidate.slot).clone(),
             score,
             fields: measured.fields(candidate),
@@ -105,13 +105,13 @@ impl Index {
             contributions: contributions(model, &columns, &model.row(&candidate.measures)),
         };
         let hits = best.map(explained).collect();
-        let term = |(at, term): (usize, &Term)| QueryTerm {
+        let term = |(at, term): (usize, &ResolvedTerm)| QueryTerm {
             term: asked.query.terms[at].clone(),
             count: asked.query.counts[at] as usize,
             skills: term.frequency as usize,
             weight: term.weight,
         };
-        Explanation {
+        RankingExplanation {
             ranker: request.ranker.name(),
             terms: asked.terms.iter().enumerate().map(term).collect(),
             candidates: measured.candidates.len(),
@@ -121,11 +121,12 @@ impl Index {
 
     /// Returns the candidates of a request with their features.
     #[must_use]
-    pub fn features(&self, request: &Request<'_>) -> Candidates {
-        let Measured { candidates, .. } = Asked::new(&self.state, request).measured(request);
+    pub fn collect_features(&self, request: &SearchRequest<'_>) -> CandidateFeatures {
+        let MeasuredCandidates { candidates, .. } =
+            ResolvedQuery::new(&self.state, request).measured(request);
         let model = model(request);
         let ids = candidates.iter().map(|it| Arc::clone(self.state.id(it.slot)));
-        Candidates {
+        CandidateFeatures {
             ids: ids.collect(),
             columns: model.columns(),
             rows: candidates.iter().map(|candidate| model.row(&candidate.measures)).collect(),
@@ -134,29 +135,32 @@ impl Index {
     }
 }
 
-fn matched(query: &Query, counts: impl Iterator<Item = Counts>) -> Vec<TermMatch> {
+fn matched(query: &ParsedQuery, counts: impl Iterator<Item = FieldCounts>) -> Vec<TermMatch> {
     let found = query.terms.iter().zip(counts).filter(|(_, counts)| !counts.is_empty());
     found.map(|(term, counts)| TermMatch { term: term.clone(), fields: counts.fields() }).collect()
 }
 
 /// The model that a request's candidates are ordered by.
-fn model<'a>(request: &Request<'a>) -> &'a Model {
+fn model<'a>(request: &SearchRequest<'a>) -> &'a LinearModel {
     request.ranker.model(request.semantics.is_some())
 }
 
 /// The candidates with their scores, best first.
-fn ranked<'a>(model: &Model, measured: &'a Measured) -> Vec<(&'a Candidate, f64)> {
-    let score = |candidate: &'a Candidate| (candidate, model.score(&candidate.measures));
+fn ranked<'a>(
+    model: &LinearModel,
+    measured: &'a MeasuredCandidates,
+) -> Vec<(&'a MeasuredCandidate, f64)> {
+    let score = |candidate: &'a MeasuredCandidate| (candidate, model.score(&candidate.measures));
     let mut ranked: Vec<_> = measured.candidates.iter().map(score).collect();
     // The sort is stable: what scores the same stays in the candidates' order.
     ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     ranked
 }
 
-fn contributions(model: &Model, columns: &[String], row: &[f64]) -> Vec<Contribution> {
+fn contributions(model: &LinearModel, columns: &[String], row: &[f64]) -> Vec<FeatureContribution> {
     let parts = columns.iter().zip(row).zip(model.weights());
     parts
-        .map(|((feature, &value), &weight)| Contribution {
+        .map(|((feature, &value), &weight)| FeatureContribution {
             feature: feature.clone(),
             value,
             weight,

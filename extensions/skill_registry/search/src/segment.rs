@@ -13,25 +13,25 @@ use std::sync::Arc;
 
 pub(crate) use builder::SegmentBuilder;
 pub(crate) use layout::SECTIONS;
-pub(crate) use merge::{Part, merge};
-pub(crate) use vocabulary::Vocabulary;
+pub(crate) use merge::{SegmentPart, merge_segments};
+pub(crate) use vocabulary::TermDictionary;
 
-use crate::field::{DESCRIPTION, FIELDS, Fields, NAME};
+use crate::field::{DESCRIPTION, FIELDS, FieldSet, NAME};
 
 /// Documents by slot, terms by number, and postings: for each term the documents that have it.
 ///
 /// Lists of varying length are kept one after the other in one vector, beside a vector of starts
 /// that has one entry more than there are lists.
 #[derive(Debug, Default)]
-pub(crate) struct Segment {
-    pub(crate) documents: Vec<Entry>,
+pub(crate) struct IndexSegment {
+    pub(crate) documents: Vec<DocumentEntry>,
     /// The sections of all documents, as ranges of positions.
-    sections: Lists<(u16, u16)>,
+    sections: PackedLists<(u16, u16)>,
     /// The distinct terms of each name, in the order of their first occurrence.
-    names: Lists<u32>,
+    names: PackedLists<u32>,
     /// The distinct terms in the fields of each document: what it adds to document frequencies.
-    terms: Lists<u32>,
-    pub(crate) vocabulary: Vocabulary,
+    terms: PackedLists<u32>,
+    pub(crate) vocabulary: TermDictionary,
     /// For each term, in how many documents a field has it.
     pub(crate) frequencies: Vec<u32>,
     /// Where the postings of each term start.
@@ -39,25 +39,25 @@ pub(crate) struct Segment {
     /// The slot of each posting, ascending within a term.
     slots: Vec<u32>,
     /// How often the fields have the term.
-    counts: Vec<Counts>,
+    counts: Vec<FieldCounts>,
     /// The positions of each posting, ascending.
-    positions: Lists<u16>,
+    positions: PackedLists<u16>,
 }
 
 /// What is kept of a document beside its terms.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct DocumentEntry {
     pub(crate) id: Arc<str>,
     /// The number of terms in each field.
     pub(crate) lengths: [u32; FIELDS],
-    pub(crate) layout: Layout,
+    pub(crate) layout: FieldLayout,
 }
 
 /// Where fields lie in the positions of a document: name, description and headings with a gap after
 /// each; then the part of the body that has sections, of which the field body is the beginning; then
 /// what the field body ends with where its end cuts a term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct FieldLayout {
     /// The first position of the body.
     pub(crate) body: u16,
     /// The first position behind those terms of the body that are of the field.
@@ -69,9 +69,9 @@ pub(crate) struct Layout {
 /// How often each field of a document has a term, in one word. A count that is too high for its
 /// bits is the highest that they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts(u32);
+pub(crate) struct FieldCounts(u32);
 
-impl Counts {
+impl FieldCounts {
     const BITS: [u32; FIELDS] = [4, 7, 4, 7, 10];
     const SHIFT: [u32; FIELDS] = [0, 4, 11, 15, 22];
 
@@ -93,38 +93,38 @@ impl Counts {
     }
 
     /// Returns the fields that have the term.
-    pub(crate) fn fields(self) -> Fields {
-        let mut fields = Fields::default();
+    pub(crate) fn fields(self) -> FieldSet {
+        let mut fields = FieldSet::default();
         (0..FIELDS).filter(|field| self.get(*field) > 0).for_each(|field| fields.add(field));
         fields
     }
 
     /// Says whether the name or the description has the term.
-    pub(crate) fn is_told(self) -> bool {
+    pub(crate) fn in_summary_fields(self) -> bool {
         self.get(NAME) + self.get(DESCRIPTION) > 0
     }
 
     /// Says whether no field but the body has the term, as most have it.
-    pub(crate) fn is_body_alone(self) -> bool {
+    pub(crate) fn is_body_only(self) -> bool {
         self.0 & ((1 << Self::SHIFT[FIELDS - 1]) - 1) == 0
     }
 }
 
 /// Lists of varying length, one after the other.
 #[derive(Debug)]
-struct Lists<T> {
+struct PackedLists<T> {
     /// Where each list starts; then the end of the last.
     starts: Vec<u32>,
     items: Vec<T>,
 }
 
-impl<T> Default for Lists<T> {
+impl<T> Default for PackedLists<T> {
     fn default() -> Self {
         Self { starts: vec![0], items: Vec::new() }
     }
 }
 
-impl<T> Lists<T> {
+impl<T> PackedLists<T> {
     fn get(&self, list: usize) -> &[T] {
         &self.items[self.starts[list] as usize..self.starts[list + 1] as usize]
     }
@@ -153,7 +153,7 @@ fn bytes<T>(items: &Vec<T>) -> usize {
     items.capacity() * size_of::<T>()
 }
 
-impl Segment {
+impl IndexSegment {
     /// Returns the number of documents.
     pub(crate) fn len(&self) -> usize {
         self.documents.len()
@@ -184,7 +184,7 @@ impl Segment {
     pub(crate) fn occurrences(
         &self,
         postings: Range<usize>,
-    ) -> impl Iterator<Item = (u32, Counts)> + '_ {
+    ) -> impl Iterator<Item = (u32, FieldCounts)> + '_ {
         let counts = &self.counts[postings.clone()];
         self.slots[postings].iter().copied().zip(counts.iter().copied())
     }
@@ -230,16 +230,16 @@ mod tests {
 
     #[test]
     fn counts_saturate_each_on_its_own() {
-        let mut counts = Counts::default();
-        assert!(counts.is_empty() && counts.is_body_alone());
+        let mut counts = FieldCounts::default();
+        assert!(counts.is_empty() && counts.is_body_only());
         for _ in 0..2_000 {
             counts.add(4);
         }
-        assert!(!counts.is_empty() && counts.is_body_alone());
+        assert!(!counts.is_empty() && counts.is_body_only());
         for _ in 0..2_000 {
             (0..4).for_each(|field| counts.add(field));
         }
         assert_eq!([0, 1, 2, 3, 4].map(|field| counts.get(field)), [15, 127, 15, 127, 1_023]);
-        assert!(!counts.is_body_alone());
+        assert!(!counts.is_body_only());
     }
 }

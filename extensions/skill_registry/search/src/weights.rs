@@ -1,10 +1,10 @@
 //! The numbers of the rankers. The reference's never change; the standard's are those that a fit
 //! gives.
 
-use crate::Constants;
+use crate::Bm25fConstants;
 
 /// The BM25F constants of the reference.
-pub(crate) const REFERENCE_CONSTANTS: Constants = Constants {
+pub(crate) const REFERENCE_CONSTANTS: Bm25fConstants = Bm25fConstants {
     k1: 1.1,
     idf_power: 0.7,
     weights: [2.35, 1.73, 0.75, 0.19, 0.19],
@@ -38,7 +38,7 @@ pub(crate) const REFERENCE: [f64; 22] = [
 ];
 
 /// The BM25F constants of the standard ranker.
-pub(crate) const STANDARD_CONSTANTS: Constants = REFERENCE_CONSTANTS;
+pub(crate) const STANDARD_CONSTANTS: Bm25fConstants = REFERENCE_CONSTANTS;
 
 /// The standard ranker's weights.
 pub(crate) const STANDARD: [f64; 28] = [

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use skill_format::{CatalogItem, Choice, Selected, selected};
+use skill_format::{CatalogItem, RenderedSelection, SkillSelection, render_selection};
 
 use crate::scope::Scope;
 use crate::search::Ranked;
@@ -154,22 +154,22 @@ impl<'s> Picked<'s> {
         view: &View,
         known: Option<&Known>,
         budget_chars: usize,
-    ) -> Option<Selected> {
+    ) -> Option<RenderedSelection> {
         let stable = lines(snapshot, self.stable.iter().copied());
         let matched = lines(snapshot, self.found.hits.iter().map(|hit| &hit.skill));
         let (stable, matched) = (items(&stable), items(&matched));
         let total = view.listed().len();
-        let mut choice = Choice { stable: &stable, matched: &matched, others: &[], total };
+        let mut choice = SkillSelection { stable: &stable, matched: &matched, others: &[], total };
         if let Some(known) = known
             && let Some(gone) = gone(snapshot, view, known)
-            && let Some(next) = known.shown.next(&choice, &gone, budget_chars)
+            && let Some(next) = known.shown.extend(&choice, &gone, budget_chars)
         {
             return Some(next);
         }
         let others = lines(snapshot, view.skills(snapshot));
         let others = items(&others);
         choice.others = &others;
-        selected(&choice, budget_chars)
+        render_selection(&choice, budget_chars)
     }
 }
 

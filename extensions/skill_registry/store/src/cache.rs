@@ -141,7 +141,7 @@ mod tests {
 
     fn text(c: char, len: usize) -> GoodText {
         let text: String = std::iter::repeat_n(c, len).collect();
-        GoodText { digest: Digest::of(text.as_bytes()), text: text.into() }
+        GoodText { digest: Digest::compute(text.as_bytes()), text: text.into() }
     }
 
     #[test]

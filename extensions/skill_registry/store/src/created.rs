@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use skill_format::{Digest, SkillId, sanitise_line};
+use skill_format::{Digest, SkillId, sanitize_line};
 
 use crate::ledger::Author;
 
@@ -34,7 +34,7 @@ impl CreatedSkill {
         match self.author.agent_id.as_str() {
             "" if self.author == Author::default() => "an unknown author".to_owned(),
             "" => "an agent".to_owned(),
-            id => format!("the agent {}", sanitise_line(id)),
+            id => format!("the agent {}", sanitize_line(id)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use skill_format::sanitise_line;
+use skill_format::sanitize_line;
 
 /// Says why a store cannot be opened or its generation not be recorded.
 ///
@@ -81,7 +81,7 @@ impl RegistryError {
     /// else it is `otherwise`.
     pub(crate) fn not_found(message: String, similar: Vec<String>, otherwise: &str) -> Self {
         let quoted: Vec<String> =
-            similar.iter().map(|name| format!("`{}`", sanitise_line(name))).collect();
+            similar.iter().map(|name| format!("`{}`", sanitize_line(name))).collect();
         let hint = if quoted.is_empty() {
             otherwise.to_owned()
         } else {

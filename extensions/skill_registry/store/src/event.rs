@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn two_lists_are_compared_by_id_and_digest() {
-        let (one, two, three) = (Digest::of(b"1"), Digest::of(b"2"), Digest::of(b"3"));
+        let (one, two, three) =
+            (Digest::compute(b"1"), Digest::compute(b"2"), Digest::compute(b"3"));
         let kept = skill("kept", Some(one));
         let old = [
             skill("edited", Some(one)),
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_wire_form_has_hexadecimal_digests() {
-        let digest = Digest::of(b"abc");
+        let digest = Digest::compute(b"abc");
         let event = SkillEvent::Changed { id: id("x"), old: None, new: Some(digest) };
         assert_eq!(
             serde_json::to_value(&event).unwrap(),

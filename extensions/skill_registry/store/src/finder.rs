@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use skill_search::{Ranker, Semantics};
+use skill_search::{EmbeddingSimilarity, Ranker};
 
 use crate::block::{Blocks, Turn, explain_catalog};
 use crate::ledger::{Ledger, LedgerError};
@@ -110,7 +110,7 @@ impl Finder {
             self.begin(snapshot);
         }
         let Self { store, searcher, ranker, .. } = &**self;
-        let semantics = near.map(|near| near as &dyn Semantics);
+        let semantics = near.map(|near| near as &dyn EmbeddingSimilarity);
         let search = SearchIn { store, snapshot, searcher, ranker, semantics };
         search_skills(&search, audience, args)
     }
@@ -161,7 +161,7 @@ impl Finder {
         admits: &dyn Fn(&Skill) -> bool,
     ) -> Ranked {
         self.begin(snapshot);
-        let semantics = near.map(|near| near as &dyn Semantics);
+        let semantics = near.map(|near| near as &dyn EmbeddingSimilarity);
         let (query, ranker) = (turn.prompt, &self.ranker);
         let ask = Ask { query, limit: MATCHES, tags: &[], admits, ranker, semantics };
         self.searcher.search(&self.store, snapshot, &ask)

@@ -129,7 +129,7 @@ pub use tools::{
 };
 
 pub use skill_diff as diff;
-pub use skill_search::{Cosines, Explanation, Ranker, Semantics};
+pub use skill_search::{CosineScores, EmbeddingSimilarity, Ranker, RankingExplanation};
 pub use view::SharedCatalog;
 
 pub use skill_format::{Digest, FILE_LIMIT, SkillId, TokenCount};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use skill_format::{Digest, LARGE_SKILL, Severity, SkillId, sanitise_line};
+use skill_format::{Digest, LARGE_SKILL, Severity, SkillId, sanitize_line};
 
 use crate::problem::Problem;
 use crate::snapshot::Snapshot;
@@ -22,7 +22,7 @@ impl NewsLine {
     /// Makes a warning; the text may quote anybody's.
     #[must_use]
     pub fn warning(text: &str) -> Self {
-        Self { warning: true, text: sanitise_line(text) }
+        Self { warning: true, text: sanitize_line(text) }
     }
 }
 
@@ -73,5 +73,5 @@ fn key(problem: &Problem) -> (&Path, &str) {
 /// The finding may quote anybody's text.
 fn line(problem: &Problem) -> NewsLine {
     let warning = problem.diagnostic.severity != Severity::Note;
-    NewsLine { warning, text: sanitise_line(&problem.to_string()) }
+    NewsLine { warning, text: sanitize_line(&problem.to_string()) }
 }

@@ -77,8 +77,10 @@ pub(crate) fn render(proposal: &Proposal) -> String {
 
 /// Reads a proposal back; nothing if the file is not one.
 pub(crate) fn parse(text: &str) -> Option<Recovered> {
-    let fences = skill_format::fences(text)?;
-    let Value::Mapping(fields) = tree::parse(&text[fences.yaml], 2).root else { return None };
+    let fences = skill_format::find_fences(text)?;
+    let Value::Mapping(fields) = tree::parse_frontmatter(&text[fences.yaml], 2).root else {
+        return None;
+    };
     let field = |key: &str| fields.get(key).and_then(Value::as_str);
     let id = Ulid::from_string(field("id")?).ok()?;
     let base_digest = match field("base_digest")? {
@@ -199,8 +201,8 @@ mod tests {
                     origin: "agent".to_owned(),
                 },
                 justification_line: String::new(),
-                base_digest: Some(Digest::of(b"base")),
-                new_digest: Digest::of(b"new"),
+                base_digest: Some(Digest::compute(b"base")),
+                new_digest: Digest::compute(b"new"),
                 added: 1,
                 removed: 1,
                 count: 3,

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-use skill_format::{Digest, sanitise_line};
+use skill_format::{Digest, sanitize_line};
 
 use crate::created::CreatedSkill;
 use crate::error::RegistryError;
@@ -293,7 +293,7 @@ fn describe(skill: &Skill, text: &Text, resources: Manifest) -> SkillEntry {
         Ok(read) => {
             // The index may be of an earlier text.
             let other = (read["name"] != *name)
-                .then(|| format!("the name in SKILL.md is not `{}`", sanitise_line(&name)));
+                .then(|| format!("the name in SKILL.md is not `{}`", sanitize_line(&name)));
             (read, other)
         }
         Err(reason) => (frontmatter::frontmatter(&text.decoded), Some(reason)),
@@ -348,7 +348,7 @@ fn manifest(
         executable: cfg!(unix) && mode & 0o111 != 0,
     };
     // What is served is this text, whatever lies on the disk, or nothing does.
-    let own = Digest::of(&text.bytes);
+    let own = Digest::compute(&text.bytes);
     let mut files = vec![entry(listed::SKILL_MD, own, text.bytes.len() as u64, 0)];
     let mut remembered = Vec::with_capacity(listing.files.len());
     for Listed { path, signature } in &listing.files {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use skill_format::{Diagnostic, Digest, FILE_LIMIT, Frontmatter, Head, TokenCount};
+use skill_format::{Diagnostic, Digest, FILE_LIMIT, Frontmatter, HeadStatus, TokenCount};
 
 use crate::cache::GoodText;
 use crate::disk::{FileKind, FileStat, stat_file};
@@ -76,13 +76,13 @@ pub(crate) fn read_head(
         filled += read;
         let bytes = &buffer[..filled];
         let at_end = filled < end || filled >= size;
-        let fence = match skill_format::head(bytes) {
-            Head::Complete(length) => Some(length),
-            Head::NeedMore if !at_end => {
+        let fence = match skill_format::find_head(bytes) {
+            HeadStatus::Complete(length) => Some(length),
+            HeadStatus::NeedMore if !at_end => {
                 end = size.min(end * 4);
                 continue;
             }
-            Head::NeedMore | Head::Absent => None,
+            HeadStatus::NeedMore | HeadStatus::Absent => None,
         };
         let parsed = skill_format::parse_head(dir_name, &bytes[..fence.unwrap_or(filled)]);
         let body = size.saturating_sub(fence.unwrap_or(parsed.body_start));
@@ -151,16 +151,16 @@ pub(crate) fn read_bytes(file: &mut File, before: FileStat) -> io::Result<Result
 
 /// Parses a whole file's bytes.
 pub(crate) fn parse_whole(dir_name: &str, bytes: &[u8]) -> Reading {
-    let skill = match skill_format::parse(dir_name, bytes) {
+    let skill = match skill_format::parse_skill(dir_name, bytes) {
         Ok(skill) => skill,
         Err(parsed) => return Reading::Bad(parsed.diagnostics),
     };
     let body_start = skill.parsed.body_start;
-    let tokens = TokenCount::of(skill.body());
+    let tokens = TokenCount::estimate(skill.body());
     let Some(frontmatter) = skill.parsed.frontmatter else {
         return Reading::Bad(skill.parsed.diagnostics);
     };
-    let digest = Digest::of(bytes);
+    let digest = Digest::compute(bytes);
     let good = GoodText { text: Arc::from(&*skill.text), digest };
     Reading::Good(Box::new(Good {
         frontmatter,
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!((read.bytes.as_slice(), read.torn, read.stat), (bytes, false, stat));
         let Reading::Good(good) = parse_whole("demo", &read.bytes) else { panic!("bad") };
         let whole = good.whole.unwrap();
-        assert_eq!(whole.known.digest, Digest::of(bytes));
+        assert_eq!(whole.known.digest, Digest::compute(bytes));
         assert_eq!(whole.known.tokens.get(), 2);
         assert_eq!(&whole.good.text[whole.body_start..], "ééééé");
     }

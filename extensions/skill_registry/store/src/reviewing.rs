@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use skill_format::{Digest, sanitise_line};
+use skill_format::{Digest, sanitize_line};
 
 use crate::ledger::{
     Advice, Kept, Ledger, LedgerError, LedgerEvent, LedgerNote, ProposalFilter, ProposalState,
@@ -57,7 +57,7 @@ impl Default for ReviewConfig {
 /// Says who decides, on one line.
 impl fmt::Display for ReviewConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let agent = sanitise_line(&self.agent);
+        let agent = sanitize_line(&self.agent);
         match self.policy {
             ReviewPolicy::Human => f.write_str("human: people decide about proposals"),
             ReviewPolicy::AgentRecommends => {
@@ -158,7 +158,7 @@ impl Reviewer {
         let (text, run_id) = match answer {
             Ok(answer) => answer,
             Err(reason) => {
-                self.not_reviewed(&task.proposal, sanitise_line(&reason));
+                self.not_reviewed(&task.proposal, sanitize_line(&reason));
                 return self.kept(Vec::new(), None);
             }
         };

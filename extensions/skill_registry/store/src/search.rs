@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use skill_search::{Explanation, Index, Ranker, Request, Semantics};
+use skill_search::{EmbeddingSimilarity, Index, Ranker, RankingExplanation, SearchRequest};
 
 use crate::ledger::{Ledger, LedgerError};
 use crate::skill::Skill;
@@ -52,7 +52,7 @@ pub struct Ask<'a> {
     /// What makes a skill fit.
     pub ranker: &'a Ranker,
     /// How near the skills are to the query, where an embedding model is at hand.
-    pub semantics: Option<&'a dyn Semantics>,
+    pub semantics: Option<&'a dyn EmbeddingSimilarity>,
 }
 
 /// What an index answers, the best first.
@@ -239,7 +239,7 @@ impl Searcher {
         store: &Store,
         snapshot: &Arc<Snapshot>,
         ask: &Ask<'_>,
-    ) -> Option<Explanation> {
+    ) -> Option<RankingExplanation> {
         let built = self.ready(store, snapshot)?;
         match self.narrowed(store, snapshot, ask) {
             Some((filters, holders)) if !holders.is_empty() => {
@@ -349,7 +349,7 @@ fn ids(skills: &[Arc<Skill>]) -> HashSet<&str> {
 
 /// Asks an index for skills of a snapshot.
 fn ranked(index: &Index, snapshot: &Snapshot, ask: &Ask<'_>, by: RankedBy) -> Ranked {
-    let found = index.search(&Request {
+    let found = index.search(&SearchRequest {
         query: ask.query,
         ranker: ask.ranker,
         limit: usize::MAX,

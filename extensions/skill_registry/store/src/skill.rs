@@ -285,9 +285,9 @@ pub(crate) mod tests {
     fn an_estimate_gives_way_to_what_was_counted() {
         let skill = skill("a", None);
         assert_eq!((skill.tokens().get(), skill.digest()), (20, None));
-        let digest = Digest::of(b"x");
+        let digest = Digest::compute(b"x");
         skill.learn(Known { digest, tokens: TokenCount::from_chars(12) });
-        skill.learn(Known { digest: Digest::of(b"y"), tokens: TokenCount::from_chars(99) });
+        skill.learn(Known { digest: Digest::compute(b"y"), tokens: TokenCount::from_chars(99) });
         assert_eq!((skill.tokens().get(), skill.digest()), (3, Some(digest)));
     }
 

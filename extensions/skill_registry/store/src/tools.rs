@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use skill_format::{Digest, TokenCount, sanitise_line};
+use skill_format::{Digest, TokenCount, sanitize_line};
 
 use crate::created::CreatedSkill;
 use crate::error::{ErrorKind, RegistryError};
@@ -188,10 +188,10 @@ pub fn skill_content(
 
 /// Puts a skill's text into the element that it has in a prompt.
 fn content(id: &str, skill: &Skill, source: &SkillSource) -> Content {
-    let text = skill_format::skill_content(id, &source.digest, source.body());
+    let text = skill_format::wrap_content(id, &source.digest, source.body());
     Content {
         skill_id: id.to_owned(),
-        tokens: TokenCount::of(&text),
+        tokens: TokenCount::estimate(&text),
         text,
         digest: source.digest,
         root: skill.source().to_owned(),
@@ -256,7 +256,7 @@ pub(crate) fn find<'s>(
             ErrorKind::NotFound,
             format!(
                 "the skill `{shown}` is left out: {}",
-                sanitise_line(&problem.diagnostic.message)
+                sanitize_line(&problem.diagnostic.message)
             ),
             problem.diagnostic.help.clone().unwrap_or_else(|| "repair its SKILL.md".to_owned()),
         ));

@@ -165,7 +165,7 @@ impl View {
             .collect();
         let items: Vec<CatalogItem<'_>> =
             described.iter().map(|(id, description)| CatalogItem { id, description }).collect();
-        let catalog = skill_format::catalog(&items, budget_chars)?;
+        let catalog = skill_format::render_catalog(&items, budget_chars)?;
         Some(SharedCatalog { text: catalog.text.into(), report: catalog.report })
     }
 }

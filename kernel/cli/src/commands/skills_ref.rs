@@ -135,7 +135,7 @@ pub(super) fn to_prompt_boxxy_of(paths: &[PathBuf]) -> Printed {
         let (file, bytes) = read(&dir)?.ok_or_else(|| not_found(&dir))?;
         let dir_name = name(&dir);
         let location = as_python_writes_it(&file);
-        let head = skill_format::parse(&dir_name, &bytes)
+        let head = skill_format::parse_skill(&dir_name, &bytes)
             .map_err(|refused| *refused)
             .map_or_else(|refused| refused, |skill| skill.parsed);
         match head.frontmatter {

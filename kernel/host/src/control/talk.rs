@@ -140,7 +140,7 @@ pub struct MessageConnection {
 }
 
 impl MessageConnection {
-    /// Sends a [`Request::Talk`] or [`Request::Attach`].
+    /// Sends a [`SearchRequest::Talk`] or [`SearchRequest::Attach`].
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when no kernel runs.

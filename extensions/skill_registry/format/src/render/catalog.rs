@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::line::{cut_at_word, sanitised, short};
+use super::line::{cut_at_word, sanitize, shorten};
 
 pub(super) const HEADER: &str = "[Available Skills]\n";
 pub(super) const FOOTER: &str = "\nUse read_skill(skill_id) to load full instructions.";
@@ -41,7 +41,7 @@ pub struct RenderReport {
 
 /// The rendered catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Catalog {
+pub struct RenderedCatalog {
     /// The block for the prompt, without a line end at its end.
     pub text: String,
     /// What was cut.
@@ -55,13 +55,13 @@ pub struct Catalog {
 /// backwards, and a line `(n more: list_skills(query))` counts them. The text is longer than the
 /// budget only if not even that fits: header, a count of all skills, and footer are always there.
 #[must_use]
-pub fn catalog(items: &[CatalogItem<'_>], budget_chars: usize) -> Option<Catalog> {
+pub fn render_catalog(items: &[CatalogItem<'_>], budget_chars: usize) -> Option<RenderedCatalog> {
     if items.is_empty() {
         return None;
     }
     debug_assert!(items.is_sorted_by(|a, b| a.id <= b.id), "catalog items are sorted by id");
-    let entries: Vec<Entry<'_>> = items.iter().map(Entry::new).collect();
-    let plan = Plan::of(&entries, budget_chars);
+    let entries: Vec<CatalogEntry<'_>> = items.iter().map(CatalogEntry::new).collect();
+    let plan = CutPlan::compute(&entries, budget_chars);
     let mut text = String::with_capacity(plan.capacity(&entries));
     let mut report = RenderReport { budget: budget_chars, ..RenderReport::default() };
     text.push_str(HEADER);
@@ -69,36 +69,36 @@ pub fn catalog(items: &[CatalogItem<'_>], budget_chars: usize) -> Option<Catalog
         report.listed += 1;
         let limit = if index < plan.described { plan.limit } else { 0 };
         match entry.write(limit, &mut text) {
-            Cut::Nothing => {}
-            Cut::Shortened => report.shortened += 1,
-            Cut::Dropped => report.without_description += 1,
+            DescriptionCut::Nothing => {}
+            DescriptionCut::Shortened => report.shortened += 1,
+            DescriptionCut::Dropped => report.without_description += 1,
         }
     }
     report.omitted = entries.len() - plan.listed;
     if report.omitted > 0 {
-        let _ = writeln!(text, "{}", more(report.omitted));
+        let _ = writeln!(text, "{}", omitted_line(report.omitted));
     }
     text.push_str(FOOTER);
     report.chars = text.chars().count();
-    Some(Catalog { text, report })
+    Some(RenderedCatalog { text, report })
 }
 
-pub(super) fn more(omitted: usize) -> String {
+pub(super) fn omitted_line(omitted: usize) -> String {
     format!("({omitted} more: list_skills(query))")
 }
 
 /// The parts of one line.
-pub(super) struct Entry<'a> {
+pub(super) struct CatalogEntry<'a> {
     id: Cow<'a, str>,
     description: Cow<'a, str>,
     id_chars: usize,
     pub(super) description_chars: usize,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> CatalogEntry<'a> {
     pub(super) fn new(item: &CatalogItem<'a>) -> Self {
-        let id = sanitised(item.id);
-        let description = short(item.description);
+        let id = sanitize(item.id);
+        let description = shorten(item.description);
         let (id_chars, description_chars) = (id.chars().count(), description.chars().count());
         Self { id, description, id_chars, description_chars }
     }
@@ -110,7 +110,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Writes the line with at most so many characters of the description; says what was cut.
-    pub(super) fn write(&self, limit: usize, text: &mut String) -> Cut {
+    pub(super) fn write(&self, limit: usize, text: &mut String) -> DescriptionCut {
         text.push_str("• `");
         text.push_str(&self.id);
         text.push('`');
@@ -120,17 +120,17 @@ impl<'a> Entry<'a> {
         }
         text.push('\n');
         match self.description_chars {
-            0 => Cut::Nothing,
-            _ if limit == 0 => Cut::Dropped,
-            chars if chars > limit => Cut::Shortened,
-            _ => Cut::Nothing,
+            0 => DescriptionCut::Nothing,
+            _ if limit == 0 => DescriptionCut::Dropped,
+            chars if chars > limit => DescriptionCut::Shortened,
+            _ => DescriptionCut::Nothing,
         }
     }
 }
 
 /// What a line lost to the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum DescriptionCut {
     /// It has all of the short description.
     Nothing,
     /// It has the beginning of it.
@@ -141,7 +141,7 @@ pub(super) enum Cut {
 
 /// What to cut.
 #[derive(Debug, PartialEq, Eq)]
-struct Plan {
+struct CutPlan {
     /// The first so many skills get a line.
     listed: usize,
     /// The first so many of those get a description.
@@ -150,8 +150,8 @@ struct Plan {
     limit: usize,
 }
 
-impl Plan {
-    fn of(entries: &[Entry<'_>], budget: usize) -> Self {
+impl CutPlan {
+    fn compute(entries: &[CatalogEntry<'_>], budget: usize) -> Self {
         let all = entries.len();
         let frame = HEADER.chars().count() + FOOTER.chars().count();
         let names: usize = frame + entries.iter().map(|entry| entry.chars(0)).sum::<usize>();
@@ -162,7 +162,7 @@ impl Plan {
                 limit: 0,
             };
         }
-        let cost = |entry: &Entry<'_>, limit: usize| {
+        let cost = |entry: &CatalogEntry<'_>, limit: usize| {
             entry.chars(entry.description_chars.min(limit)) - entry.chars(0)
         };
         let longest = entries.iter().map(|entry| entry.description_chars).max().unwrap_or(0);
@@ -182,7 +182,7 @@ impl Plan {
             return Self { listed: all, described: all, limit: low };
         }
         let mut total = names;
-        let within = |entry: &&Entry<'_>| {
+        let within = |entry: &&CatalogEntry<'_>| {
             total += cost(entry, LEAST_DESCRIPTION);
             total <= budget
         };
@@ -191,10 +191,10 @@ impl Plan {
     }
 
     /// Counts the names that fit together with the line that counts the others.
-    fn names_that_fit(entries: &[Entry<'_>], budget: usize, frame: usize) -> usize {
-        let line = more(entries.len()).chars().count() + 1;
+    fn names_that_fit(entries: &[CatalogEntry<'_>], budget: usize, frame: usize) -> usize {
+        let line = omitted_line(entries.len()).chars().count() + 1;
         let mut total = frame + line;
-        let within = |entry: &&Entry<'_>| {
+        let within = |entry: &&CatalogEntry<'_>| {
             total += entry.chars(0);
             total <= budget
         };
@@ -202,9 +202,10 @@ impl Plan {
     }
 
     /// Estimates the bytes of the text from above, for texts of mostly ASCII.
-    fn capacity(&self, entries: &[Entry<'_>]) -> usize {
-        let line =
-            |entry: &Entry<'_>| entry.id.len() + entry.description.len().min(self.limit) + 16;
+    fn capacity(&self, entries: &[CatalogEntry<'_>]) -> usize {
+        let line = |entry: &CatalogEntry<'_>| {
+            entry.id.len() + entry.description.len().min(self.limit) + 16
+        };
         128 + entries[..self.listed].iter().map(line).sum::<usize>()
     }
 }
@@ -234,15 +235,20 @@ mod tests {
             Use read_skill(skill_id) to load full instructions.";
         let report =
             RenderReport { listed: 3, chars: 224, budget: 8000, ..RenderReport::default() };
-        assert_eq!(catalog(&skills, 8000), Some(Catalog { text: text.to_owned(), report }));
-        assert_eq!(catalog(&[], 8000), None);
+        assert_eq!(
+            render_catalog(&skills, 8000),
+            Some(RenderedCatalog { text: text.to_owned(), report })
+        );
+        assert_eq!(render_catalog(&[], 8000), None);
     }
 
     #[test]
     fn over_budget_long_descriptions_are_shortened_first() {
         let long = "many words here ".repeat(8);
         let skills = items(&[("a", "Short one."), ("b", &long), ("c", &long)]);
-        let Some(Catalog { text, report }) = catalog(&skills, 165) else { panic!("no catalog") };
+        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 165) else {
+            panic!("no catalog")
+        };
         assert_eq!(
             text,
             "[Available Skills]\n\
@@ -266,7 +272,9 @@ mod tests {
     fn then_descriptions_are_dropped_from_the_end() {
         let long = "many words here ".repeat(8);
         let skills = items(&[("a", &long), ("b", &long), ("c", &long)]);
-        let Some(Catalog { text, report }) = catalog(&skills, 150) else { panic!("no catalog") };
+        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 150) else {
+            panic!("no catalog")
+        };
         assert_eq!(
             text,
             "[Available Skills]\n\
@@ -291,7 +299,9 @@ mod tests {
     fn then_skills_are_omitted_and_counted() {
         let ids = ["a", "b", "c", "d"].map(|letter| letter.repeat(20));
         let skills = items(&[(&ids[0], "x"), (&ids[1], ""), (&ids[2], "z"), (&ids[3], "")]);
-        let Some(Catalog { text, report }) = catalog(&skills, 150) else { panic!("no catalog") };
+        let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 150) else {
+            panic!("no catalog")
+        };
         assert_eq!(
             text,
             "[Available Skills]\n\
@@ -320,7 +330,10 @@ mod tests {
             \n\
             Use read_skill(skill_id) to load full instructions.";
         let report = RenderReport { omitted: 1, chars: 100, budget: 10, ..RenderReport::default() };
-        assert_eq!(catalog(&skills, 10), Some(Catalog { text: text.to_owned(), report }));
+        assert_eq!(
+            render_catalog(&skills, 10),
+            Some(RenderedCatalog { text: text.to_owned(), report })
+        );
     }
 
     fn any_skills() -> impl Strategy<Value = Vec<(String, String)>> {
@@ -341,7 +354,7 @@ mod tests {
             budget in 0_usize..2_000,
         ) {
             let pairs: Vec<_> = skills.iter().map(|(i, d)| (i.as_str(), d.as_str())).collect();
-            let Some(Catalog { text, report }) = catalog(&items(&pairs), budget) else {
+            let Some(RenderedCatalog { text, report }) = render_catalog(&items(&pairs), budget) else {
                 return Err(TestCaseError::fail("no catalog"));
             };
             let chars = text.chars().count();
@@ -353,14 +366,14 @@ mod tests {
                 .filter_map(|line| line.strip_prefix("• `")?.split('`').next())
                 .collect();
             let expected: Vec<_> =
-                skills[..report.listed].iter().map(|(id, _)| sanitised(id)).collect();
+                skills[..report.listed].iter().map(|(id, _)| sanitize(id)).collect();
             prop_assert_eq!(ids, expected);
             let described = text.lines().filter(|line| line.contains("` — ")).count();
             let with_text =
-                skills[..report.listed].iter().filter(|(_, d)| !sanitised(d).is_empty()).count();
+                skills[..report.listed].iter().filter(|(_, d)| !sanitize(d).is_empty()).count();
             prop_assert_eq!(described + report.without_description, with_text);
             prop_assert_eq!(
-                text.contains(&more(report.omitted)), report.omitted > 0
+                text.contains(&omitted_line(report.omitted)), report.omitted > 0
             );
             prop_assert_eq!(text.lines().filter(|line| line.starts_with('•')).count(), report.listed);
         }
@@ -370,7 +383,7 @@ mod tests {
             let pairs: Vec<_> = skills.iter().map(|(i, d)| (i.as_str(), d.as_str())).collect();
             let skills = items(&pairs);
             let described = |budget| {
-                catalog(&skills, budget)
+                render_catalog(&skills, budget)
                     .map(|c| (c.report.listed, c.report.listed - c.report.without_description))
             };
             prop_assert!(described(budget) <= described(budget + 100));

@@ -53,11 +53,11 @@ fn is_removed(c: char) -> bool {
 /// characters are removed; backticks become apostrophes and angle brackets become `‹` and `›`, so
 /// that the line can neither leave its place in a prompt nor look like markup.
 #[must_use]
-pub fn sanitise_line(text: &str) -> String {
-    sanitised(text).into_owned()
+pub fn sanitize_line(text: &str) -> String {
+    sanitize(text).into_owned()
 }
 
-pub(super) fn sanitised(text: &str) -> Cow<'_, str> {
+pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
     let mut clean = clean_length(text);
     if clean == text.len() && !text.ends_with(' ') {
         return Cow::Borrowed(text);
@@ -119,22 +119,22 @@ fn clean_length(text: &str) -> usize {
 /// A longer one becomes its first sentence, followed by the first sentence that says when to use
 /// the skill, cut at a word where both do not fit.
 #[must_use]
-pub fn description_short(description: &str) -> String {
-    short(description).into_owned()
+pub fn shorten_description(description: &str) -> String {
+    shorten(description).into_owned()
 }
 
-pub(super) fn short(description: &str) -> Cow<'_, str> {
-    let line = sanitised(description);
+pub(super) fn shorten(description: &str) -> Cow<'_, str> {
+    let line = sanitize(description);
     if fits(&line, SHORT_DESCRIPTION) {
         return line;
     }
     let mut sentences = sentences(&line);
     let first = sentences.next().unwrap_or_default();
     let room = SHORT_DESCRIPTION.saturating_sub(first.chars().count() + 1);
-    let trigger = if room < LEAST_TRIGGER || says_when(first) {
+    let trigger = if room < LEAST_TRIGGER || has_trigger_phrase(first) {
         None
     } else {
-        sentences.find(|sentence| says_when(sentence))
+        sentences.find(|sentence| has_trigger_phrase(sentence))
     };
     let mut both = String::with_capacity(first.len() + trigger.map_or(0, |t| t.len() + 1));
     both.push_str(first);
@@ -152,7 +152,7 @@ fn fits(text: &str, limit: usize) -> bool {
     text.len() <= limit || text.chars().nth(limit).is_none()
 }
 
-fn says_when(sentence: &str) -> bool {
+fn has_trigger_phrase(sentence: &str) -> bool {
     let bytes = sentence.as_bytes();
     let opens = |trigger: &str, rest: &[u8]| {
         rest.get(..trigger.len())
@@ -235,55 +235,55 @@ mod tests {
             ("a \u{200b} b", "a b"),
         ];
         for (text, expected) in cases {
-            assert_eq!(sanitise_line(text), expected, "{text:?}");
-            assert_eq!(sanitise_line(expected), expected, "twice: {text:?}");
+            assert_eq!(sanitize_line(text), expected, "{text:?}");
+            assert_eq!(sanitize_line(expected), expected, "twice: {text:?}");
         }
     }
 
     #[test]
     fn a_short_description_stays_whole() {
         let text = "x".repeat(SHORT_DESCRIPTION);
-        assert_eq!(description_short(&text), text);
-        assert_eq!(description_short("  Counts\n beads. "), "Counts beads.");
+        assert_eq!(shorten_description(&text), text);
+        assert_eq!(shorten_description("  Counts\n beads. "), "Counts beads.");
     }
 
     #[test]
     fn a_long_description_keeps_its_first_and_its_trigger_sentence() {
         let filler = "It also does many other things that nobody asked about. ".repeat(4);
         assert_eq!(
-            description_short(&format!(
+            shorten_description(&format!(
                 "Counts beads, e.g. in jars. {filler}Use when asked for beads. Use this twice."
             )),
             "Counts beads, e.g. in jars. Use when asked for beads."
         );
         assert_eq!(
-            description_short(&format!("Counts beads v1.5! {filler}")),
+            shorten_description(&format!("Counts beads v1.5! {filler}")),
             "Counts beads v1.5!"
         );
         assert_eq!(
-            description_short(&format!("Use when counting. {filler}Use this for beads.")),
+            shorten_description(&format!("Use when counting. {filler}Use this for beads.")),
             "Use when counting."
         );
-        assert_eq!(description_short(&format!("数える。{filler}")), "数える。");
+        assert_eq!(shorten_description(&format!("数える。{filler}")), "数える。");
     }
 
     #[test]
     fn what_does_not_fit_is_cut_at_a_word() {
         let words = "word ".repeat(60);
         let expected = format!("{}…", "word ".repeat(31) + "word");
-        assert_eq!(description_short(&words).chars().count(), 160);
-        assert_eq!(description_short(&words), expected);
+        assert_eq!(shorten_description(&words).chars().count(), 160);
+        assert_eq!(shorten_description(&words), expected);
         let one_word = "x".repeat(300);
-        assert_eq!(description_short(&one_word), format!("{}…", "x".repeat(159)));
+        assert_eq!(shorten_description(&one_word), format!("{}…", "x".repeat(159)));
         let trigger = format!("Counts beads. Use when {}.", "asked ".repeat(60).trim());
         assert_eq!(
-            description_short(&trigger),
+            shorten_description(&trigger),
             format!("Counts beads. Use when{}…", " asked".repeat(22))
         );
         let long_first = format!("{}. Use when asked.", "y".repeat(140));
-        assert_eq!(description_short(&long_first), "y".repeat(140) + ". Use when asked.");
+        assert_eq!(shorten_description(&long_first), "y".repeat(140) + ". Use when asked.");
         let longer_first = format!("{}. Use when asked for beads.", "y".repeat(140));
-        assert_eq!(description_short(&longer_first), "y".repeat(140) + ".");
+        assert_eq!(shorten_description(&longer_first), "y".repeat(140) + ".");
     }
 
     proptest! {
@@ -297,8 +297,8 @@ mod tests {
                 "([A-Za-z]{1,9}[ .,\n]{1,2}){0,80}",
             ],
         ) {
-            let line = sanitise_line(&text);
-            prop_assert_eq!(&sanitise_line(&line), &line);
+            let line = sanitize_line(&text);
+            prop_assert_eq!(&sanitize_line(&line), &line);
             prop_assert_eq!(line.trim(), &line);
             prop_assert!(!line.contains("  "));
             let harmful = |c: char| {
@@ -310,9 +310,9 @@ mod tests {
                 line.chars().filter(visible).count(),
                 text.chars().filter(visible).count()
             );
-            let short = description_short(&text);
+            let short = shorten_description(&text);
             prop_assert!(short.chars().count() <= SHORT_DESCRIPTION);
-            prop_assert_eq!(description_short(&short), short);
+            prop_assert_eq!(shorten_description(&short), short);
         }
     }
 

@@ -16,7 +16,7 @@ pub struct PromptSkill<'a> {
 /// The one difference: skills-ref prints a location as it is; here `&`, `<` and `>` in it are
 /// escaped, so that the block stays XML whatever a directory is called.
 #[must_use]
-pub fn available_skills_xml(skills: &[PromptSkill<'_>]) -> String {
+pub fn render_available_skills(skills: &[PromptSkill<'_>]) -> String {
     let mut out = String::from("<available_skills>\n");
     for skill in skills {
         out.push_str("<skill>\n<name>\n");
@@ -70,7 +70,7 @@ mod tests {
             location: "/it's/xml-tag/SKILL.md",
         };
         assert_eq!(
-            available_skills_xml(&[skill, PromptSkill { location: "/a&<b>", ..skill }]),
+            render_available_skills(&[skill, PromptSkill { location: "/a&<b>", ..skill }]),
             "<available_skills>\n\
              <skill>\n<name>\nxml-tag\n</name>\n\
              <description>\nWraps &lt;b&gt;&quot;it&#x27;s&quot;&lt;/b&gt; &amp; more.\nTwice.\n</description>\n\
@@ -80,7 +80,7 @@ mod tests {
              <location>\n/a&amp;&lt;b&gt;\n</location>\n</skill>\n\
              </available_skills>"
         );
-        assert_eq!(available_skills_xml(&[]), "<available_skills>\n</available_skills>");
+        assert_eq!(render_available_skills(&[]), "<available_skills>\n</available_skills>");
     }
 
     fn unescaped(text: &str) -> String {
@@ -97,7 +97,7 @@ mod tests {
         #[test]
         fn every_text_can_be_read_back(texts in proptest::collection::vec(".{0,20}|[&<>;a-z]{0,20}", 3)) {
             let [name, description, location] = &texts[..] else { unreachable!() };
-            let block = available_skills_xml(&[PromptSkill { name, description, location }]);
+            let block = render_available_skills(&[PromptSkill { name, description, location }]);
             let between = |tag: &str| {
                 let (_, rest) = block.split_once(&format!("<{tag}>\n"))?;
                 let (inner, rest) = rest.split_once(&format!("\n</{tag}>"))?;

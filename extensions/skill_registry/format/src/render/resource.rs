@@ -28,7 +28,7 @@ pub struct ResourceLine<'a> {
 impl ResourceKind {
     /// Tells the kind from a path's extension, in any case of letters.
     #[must_use]
-    pub fn of_path(path: &str) -> Self {
+    pub fn from_path(path: &str) -> Self {
         entry(path).map_or(Self::Data, |(_, kind, _)| *kind)
     }
 
@@ -153,7 +153,7 @@ mod tests {
             ("", Data, "application/octet-stream"),
         ];
         for (path, kind, mime) in cases {
-            assert_eq!((ResourceKind::of_path(path), mime_type(path)), (kind, mime), "{path}");
+            assert_eq!((ResourceKind::from_path(path), mime_type(path)), (kind, mime), "{path}");
         }
     }
 

@@ -5,8 +5,11 @@
 
 use std::collections::HashSet;
 
-use super::catalog::{Catalog, CatalogItem, Cut, Entry, FOOTER, HEADER, RenderReport, more};
-use super::line::{SHORT_DESCRIPTION, sanitised};
+use super::catalog::{
+    CatalogEntry, CatalogItem, DescriptionCut, FOOTER, HEADER, RenderReport, RenderedCatalog,
+    omitted_line,
+};
+use super::line::{SHORT_DESCRIPTION, sanitize};
 
 /// So many of the best matches get their short description whole.
 const WHOLE: usize = 8;
@@ -30,7 +33,7 @@ const NEW: &str = "new:\n";
 
 /// What a block is made of; a skill may stand in several of the lists.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Choice<'a> {
+pub struct SkillSelection<'a> {
     /// Bound and recently used skills, which come first.
     pub stable: &'a [CatalogItem<'a>],
     /// The matches for the prompt, best first.
@@ -43,20 +46,20 @@ pub struct Choice<'a> {
 
 /// A rendered choice of skills and what it leaves to a later one of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selected {
+pub struct RenderedSelection {
     /// The block for the prompt and what was cut.
-    pub catalog: Catalog,
+    pub catalog: RenderedCatalog,
     /// What the session has been shown.
-    pub shown: Shown,
+    pub shown: SessionLines,
 }
 
 /// What a session was shown: its lines, byte for byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct SessionLines {
     /// Everything between the header and the line that counts the others.
     lines: String,
     chars: usize,
-    listed: Vec<(Box<str>, Cut)>,
+    listed: Vec<(Box<str>, DescriptionCut)>,
 }
 
 /// Renders the skills that matter for a prompt in at most `budget_chars` characters; nothing if
@@ -65,30 +68,33 @@ pub struct Shown {
 /// Bound and recent skills come first, then the matches, then the others; each once. The best
 /// matches have their whole description, those after them its beginning, the rest are ids alone. If
 /// not every skill has a line, the block leaves three eighths of a large budget to what the session
-/// comes to need later, see [`Shown::next`].
+/// comes to need later, see [`SessionLines::extend`].
 #[must_use]
-pub fn selected(choice: &Choice<'_>, budget_chars: usize) -> Option<Selected> {
+pub fn render_selection(
+    choice: &SkillSelection<'_>,
+    budget_chars: usize,
+) -> Option<RenderedSelection> {
     if choice.total == 0 {
         return None;
     }
     let shared = (budget_chars * 5 / 8).max(LEAST_SHARED).min(budget_chars);
     let room = |chars: usize| chars.saturating_sub(frame(choice.total));
-    let mut block = Block { room: room(shared), ..Block::default() };
+    let mut block = SelectionBlock { room: room(shared), ..SelectionBlock::default() };
     block.add(choice.stable, |_| BEGINNING, block.room / 2);
     block.add(choice.matched, by_rank(WHOLE, WHOLE + BEGUN), block.room);
-    block.lengthen();
+    block.expand_descriptions();
     block.add(choice.others, |_| 0, block.room);
     if block.lines.len() >= choice.total {
         // Nothing is left that a later prompt could bring up.
         block.room = room(budget_chars);
-        block.lengthen();
+        block.expand_descriptions();
     }
-    let mut shown = Shown::default();
+    let mut shown = SessionLines::default();
     shown.write(&block.lines);
     Some(shown.selected(choice.total, budget_chars))
 }
 
-impl Shown {
+impl SessionLines {
     /// Returns the ids of the skills that are listed, in the order of their lines.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.listed.iter().map(|(id, _)| &**id)
@@ -100,17 +106,17 @@ impl Shown {
     /// The lines so far begin the new text byte for byte. Returns nothing if that does not fit into
     /// the budget: the block is then to be made anew.
     #[must_use]
-    pub fn next(
+    pub fn extend(
         &self,
-        choice: &Choice<'_>,
+        choice: &SkillSelection<'_>,
         removed: &[&str],
         budget_chars: usize,
-    ) -> Option<Selected> {
+    ) -> Option<RenderedSelection> {
         let mut shown = self.clone();
         let gone: HashSet<&str> = removed.iter().copied().collect();
         shown.listed.retain(|(id, _)| !gone.contains(&**id));
         let known = self.ids().collect();
-        let mut block = Block { room: usize::MAX, known, ..Block::default() };
+        let mut block = SelectionBlock { room: usize::MAX, known, ..SelectionBlock::default() };
         let best = &choice.matched[..choice.matched.len().min(NEWS)];
         block.add(best, by_rank(WHOLE_NEWS, NEWS), usize::MAX);
         if !block.lines.is_empty() {
@@ -120,7 +126,7 @@ impl Shown {
         let quoted: Vec<String> = self
             .ids()
             .filter(|id| gone.contains(id))
-            .map(|id| format!("`{}`", sanitised(id)))
+            .map(|id| format!("`{}`", sanitize(id)))
             .collect();
         if !quoted.is_empty() {
             shown.push(&format!("removed: {}\n", quoted.join(", ")));
@@ -134,7 +140,7 @@ impl Shown {
         self.chars += text.chars().count();
     }
 
-    fn write(&mut self, lines: &[Line<'_>]) {
+    fn write(&mut self, lines: &[SelectionLine<'_>]) {
         let from = self.lines.len();
         for line in lines {
             let cut = line.entry.write(line.limit, &mut self.lines);
@@ -143,28 +149,28 @@ impl Shown {
         self.chars += self.lines[from..].chars().count();
     }
 
-    fn selected(self, total: usize, budget: usize) -> Selected {
+    fn selected(self, total: usize, budget: usize) -> RenderedSelection {
         let listed = self.listed.len();
         let omitted = total.saturating_sub(listed);
-        let rest = if omitted > 0 { format!("{}\n", more(omitted)) } else { String::new() };
+        let rest = if omitted > 0 { format!("{}\n", omitted_line(omitted)) } else { String::new() };
         let count = |cut| self.listed.iter().filter(|(_, was)| *was == cut).count();
         let report = RenderReport {
             listed,
-            shortened: count(Cut::Shortened),
-            without_description: count(Cut::Dropped),
+            shortened: count(DescriptionCut::Shortened),
+            without_description: count(DescriptionCut::Dropped),
             omitted,
             chars: [HEADER, &rest, FOOTER].map(|part| part.chars().count()).iter().sum::<usize>()
                 + self.chars,
             budget,
         };
         let text = [HEADER, &self.lines, &rest, FOOTER].concat();
-        Selected { catalog: Catalog { text, report }, shown: self }
+        RenderedSelection { catalog: RenderedCatalog { text, report }, shown: self }
     }
 }
 
 /// The characters of everything but the lines, where some skill has none.
 fn frame(total: usize) -> usize {
-    [HEADER, &more(total), "\n", FOOTER].map(|part| part.chars().count()).iter().sum()
+    [HEADER, &omitted_line(total), "\n", FOOTER].map(|part| part.chars().count()).iter().sum()
 }
 
 /// How much of its description a match gets: all of it, its beginning, nothing.
@@ -177,17 +183,17 @@ fn by_rank(whole: usize, begun: usize) -> impl Fn(usize) -> usize {
 }
 
 /// One line in the making.
-struct Line<'a> {
+struct SelectionLine<'a> {
     id: &'a str,
-    entry: Entry<'a>,
+    entry: CatalogEntry<'a>,
     /// The most characters of its description.
     limit: usize,
 }
 
 /// The lines of a block in the making.
 #[derive(Default)]
-struct Block<'a> {
-    lines: Vec<Line<'a>>,
+struct SelectionBlock<'a> {
+    lines: Vec<SelectionLine<'a>>,
     known: HashSet<&'a str>,
     room: usize,
     used: usize,
@@ -195,14 +201,14 @@ struct Block<'a> {
     described: usize,
 }
 
-impl<'a> Block<'a> {
+impl<'a> SelectionBlock<'a> {
     /// Adds a line for each item that has none, while they fit into `room`.
     fn add(&mut self, items: &'a [CatalogItem<'a>], limit: impl Fn(usize) -> usize, room: usize) {
         for (rank, item) in items.iter().enumerate() {
             if self.known.contains(item.id) {
                 continue;
             }
-            let entry = Entry::new(item);
+            let entry = CatalogEntry::new(item);
             let name = entry.chars(0);
             if self.used + name > room {
                 break;
@@ -216,12 +222,12 @@ impl<'a> Block<'a> {
             self.used += name + description;
             self.described += description;
             self.known.insert(item.id);
-            self.lines.push(Line { id: item.id, entry, limit });
+            self.lines.push(SelectionLine { id: item.id, entry, limit });
         }
     }
 
     /// Gives whole descriptions to the lines, from the first one on, as far as the room goes.
-    fn lengthen(&mut self) {
+    fn expand_descriptions(&mut self) {
         for line in &mut self.lines {
             let chars = line.entry.description_chars;
             let more = line.entry.chars(chars) - line.entry.chars(chars.min(line.limit));
@@ -251,14 +257,14 @@ mod tests {
     fn what_matters_most_comes_first_and_says_most() {
         let ids: Vec<String> = (0..300).map(|n| format!("skill-number-{n:03}")).collect();
         let all: Vec<_> = ids.iter().map(|id| item(id, LONG)).collect();
-        let choice = Choice {
+        let choice = SkillSelection {
             stable: &[item("bound", LONG), all[7]],
             matched: &all[..60],
             others: &all,
             total: 301,
         };
-        let Selected { catalog: Catalog { text, report }, shown } =
-            selected(&choice, 4_000).expect("a block");
+        let RenderedSelection { catalog: RenderedCatalog { text, report }, shown } =
+            render_selection(&choice, 4_000).expect("a block");
         let lines: Vec<&str> = text.lines().collect();
         let begun = "— Reviews a change of code with a checklist of what goes wrong…";
         assert_eq!(lines[1], format!("• `bound` {begun}"));
@@ -284,9 +290,9 @@ mod tests {
     fn where_all_skills_have_a_line_descriptions_take_the_whole_budget() {
         let ids: Vec<String> = (0..41).map(|n| format!("s{n:02}")).collect();
         let all: Vec<_> = ids.iter().map(|id| item(id, LONG)).collect();
-        let choice = Choice { matched: &all[40..], others: &all, total: 41, stable: &[] };
-        let Selected { catalog: Catalog { text, report }, .. } =
-            selected(&choice, 5_000).expect("a block");
+        let choice = SkillSelection { matched: &all[40..], others: &all, total: 41, stable: &[] };
+        let RenderedSelection { catalog: RenderedCatalog { text, report }, .. } =
+            render_selection(&choice, 5_000).expect("a block");
         assert!(
             text.starts_with(&format!("{HEADER}• `s40` — {LONG}\n• `s00` — {LONG}\n")),
             "{text}"
@@ -306,17 +312,19 @@ mod tests {
     #[test]
     fn later_prompts_add_lines_behind_those_that_were_shown() {
         let all = [item("a", "About a."), item("b", "About b."), item("c", "About c.")];
-        let first =
-            selected(&Choice { matched: &all[..1], total: 500, ..Choice::default() }, 8_000);
+        let first = render_selection(
+            &SkillSelection { matched: &all[..1], total: 500, ..SkillSelection::default() },
+            8_000,
+        );
         let first = first.expect("a block");
         let head = "[Available Skills]\n• `a` — About a.\n";
         let foot = "\nUse read_skill(skill_id) to load full instructions.";
         assert_eq!(first.catalog.text, format!("{head}(499 more: list_skills(query))\n{foot}"));
         // Nothing new: the same bytes.
-        let choice = Choice { matched: &all[..1], total: 500, ..Choice::default() };
-        assert_eq!(first.shown.next(&choice, &[], 8_000), Some(first.clone()));
-        let choice = Choice { matched: &all, total: 499, ..Choice::default() };
-        let second = first.shown.next(&choice, &["a"], 8_000).expect("room");
+        let choice = SkillSelection { matched: &all[..1], total: 500, ..SkillSelection::default() };
+        assert_eq!(first.shown.extend(&choice, &[], 8_000), Some(first.clone()));
+        let choice = SkillSelection { matched: &all, total: 499, ..SkillSelection::default() };
+        let second = first.shown.extend(&choice, &["a"], 8_000).expect("room");
         let lines = "new:\n• `b` — About b.\n• `c` — About c.\nremoved: `a`\n";
         assert_eq!(
             second.catalog.text,
@@ -324,12 +332,12 @@ mod tests {
         );
         assert_eq!(second.shown.ids().collect::<Vec<_>>(), ["b", "c"]);
         assert_eq!(second.catalog.report.listed, 2);
-        assert_eq!(second.shown.next(&choice, &[], 100), None);
+        assert_eq!(second.shown.extend(&choice, &[], 100), None);
     }
 
     #[test]
     fn without_skills_there_is_no_block() {
-        assert_eq!(selected(&Choice::default(), 8_000), None);
+        assert_eq!(render_selection(&SkillSelection::default(), 8_000), None);
     }
 
     fn any_skills() -> impl Strategy<Value = Vec<(String, String)>> {
@@ -346,16 +354,16 @@ mod tests {
     }
 
     /// What holds of every block; `gone` are listed in its text and no longer in the report.
-    fn is_sound(selected: &Selected, total: usize, budget: usize, gone: &[&str]) {
-        let Selected { catalog: Catalog { text, report }, shown } = selected;
+    fn is_sound(selected: &RenderedSelection, total: usize, budget: usize, gone: &[&str]) {
+        let RenderedSelection { catalog: RenderedCatalog { text, report }, shown } = selected;
         let chars = text.chars().count();
         assert_eq!((report.chars, report.budget), (chars, budget));
         assert!(chars <= budget || report.listed == 0, "{chars} of {budget}: {text}");
         assert_eq!(report.listed + report.omitted, total);
-        assert_eq!(text.contains(&more(report.omitted)), report.omitted > 0);
+        assert_eq!(text.contains(&omitted_line(report.omitted)), report.omitted > 0);
         let mut ids = listed(text);
         ids.retain(|id| !gone.contains(id));
-        assert_eq!(ids, shown.ids().map(sanitised).collect::<Vec<_>>());
+        assert_eq!(ids, shown.ids().map(sanitize).collect::<Vec<_>>());
         assert_eq!(ids.len(), report.listed);
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "listed twice: {text}");
@@ -376,13 +384,13 @@ mod tests {
             let picked: Vec<_> = order.iter().map(|index| *index.get(&all)).collect();
             let (stable, matched) = picked.split_at(bound.min(picked.len()));
             let total = all.len();
-            let choice = Choice { stable, matched, others: &all, total };
-            let first = selected(&choice, budget).expect("a block");
+            let choice = SkillSelection { stable, matched, others: &all, total };
+            let first = render_selection(&choice, budget).expect("a block");
             is_sound(&first, total, budget, &[]);
             let cut = first.catalog.text.lines().filter(|line| line.ends_with('…')).count();
             prop_assert!(cut >= first.catalog.report.shortened);
             // With room for all of it, all of it is there.
-            let whole = selected(&choice, 60_000).expect("a block").catalog.report;
+            let whole = render_selection(&choice, 60_000).expect("a block").catalog.report;
             prop_assert_eq!((whole.listed, whole.shortened, whole.without_description), (total, 0, 0));
         }
 
@@ -397,7 +405,7 @@ mod tests {
         ) {
             let mut all: Vec<_> = skills.iter().map(|(i, d)| item(i, d)).collect();
             let mut gone: Vec<String> = Vec::new();
-            let mut before: Option<Selected> = None;
+            let mut before: Option<RenderedSelection> = None;
             for (order, removes) in turns {
                 let mut removed = Vec::new();
                 if removes && let Some(before) = &before && all.len() > 1
@@ -407,10 +415,10 @@ mod tests {
                     all.retain(|item| item.id != id);
                 }
                 let matched: Vec<_> = order.iter().map(|index| *index.get(&all)).collect();
-                let choice = Choice { matched: &matched, total: all.len(), ..Choice::default() };
+                let choice = SkillSelection { matched: &matched, total: all.len(), ..SkillSelection::default() };
                 let names: Vec<&str> = removed.iter().map(String::as_str).collect();
                 let next = match &before {
-                    Some(before) => before.shown.next(&choice, &names, budget),
+                    Some(before) => before.shown.extend(&choice, &names, budget),
                     None => None,
                 };
                 let now = match next {
@@ -428,7 +436,7 @@ mod tests {
                     }
                     None => {
                         gone.clear();
-                        selected(&choice, budget).expect("a block")
+                        render_selection(&choice, budget).expect("a block")
                     }
                 };
                 let names: Vec<&str> = gone.iter().map(String::as_str).collect();
@@ -439,6 +447,6 @@ mod tests {
     }
 
     fn sanitise(id: &str) -> String {
-        sanitised(id).into_owned()
+        sanitize(id).into_owned()
     }
 }

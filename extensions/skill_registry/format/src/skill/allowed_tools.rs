@@ -1,19 +1,19 @@
 //! Reads `allowed-tools`, which is written in three ways.
 
 use super::AllowedTools;
-use super::fields::first_occurrences;
+use super::fields::dedup;
 
 /// Reads the text form: tools separated by blanks or commas, as in `Bash(git add:*), Read`.
 ///
 /// Separators in parentheses belong to the tool's pattern.
-pub(super) fn of_text(text: &str) -> AllowedTools {
+pub(super) fn parse_text(text: &str) -> AllowedTools {
     let text = text.trim();
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     list(split(bare, |c| c == ',' || c.is_whitespace()))
 }
 
 /// Reads the list form: one tool per item.
-pub(super) fn of_items(items: &[String]) -> AllowedTools {
+pub(super) fn parse_items(items: &[String]) -> AllowedTools {
     // `[Bash(git log, git diff), Read]` is three items to YAML and two tools to its author.
     list(split(&items.join(","), |c| c == ','))
 }
@@ -22,7 +22,7 @@ fn list(tools: Option<Vec<String>>) -> AllowedTools {
     match tools {
         None => AllowedTools::Unparsable,
         Some(tools) if tools.is_empty() => AllowedTools::Absent,
-        Some(tools) => AllowedTools::List(first_occurrences(tools)),
+        Some(tools) => AllowedTools::List(dedup(tools)),
     }
 }
 
@@ -82,20 +82,20 @@ mod tests {
             ("Bash(f(x) y) Read", &["Bash(f(x) y)", "Read"]),
         ];
         for (text, expected) in cases {
-            assert_eq!(of_text(text), tools(expected), "{text:?}");
+            assert_eq!(parse_text(text), tools(expected), "{text:?}");
         }
         for text in ["", "  ", ",", "[]"] {
-            assert_eq!(of_text(text), AllowedTools::Absent, "{text:?}");
+            assert_eq!(parse_text(text), AllowedTools::Absent, "{text:?}");
         }
         for text in ["Bash(git:*", "Read)", "a)b("] {
-            assert_eq!(of_text(text), AllowedTools::Unparsable, "{text:?}");
+            assert_eq!(parse_text(text), AllowedTools::Unparsable, "{text:?}");
         }
     }
 
     #[test]
     fn items_are_tools_and_may_hold_blanks() {
         let items = |items: &[&str]| {
-            of_items(&items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>())
+            parse_items(&items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>())
         };
         assert_eq!(items(&["Read", "Web Search"]), tools(&["Read", "Web Search"]));
         assert_eq!(

@@ -1,15 +1,15 @@
 //! What YAML's core schema would make of a value; only for telling authors, never for reading.
 
-use crate::tree::{Scalar, Style, Value};
+use crate::tree::{Scalar, Value, YamlStyle};
 
 /// Names the type that YAML 1.2's core schema gives a value that is not a text: `a list`, `a map`,
 /// `empty`, `true or false` or `a number`.
 #[must_use]
-pub fn core_schema_type(value: &Value) -> Option<&'static str> {
+pub fn infer_core_type(value: &Value) -> Option<&'static str> {
     match value {
         Value::Sequence(_) => Some("a list"),
         Value::Mapping(_) => Some("a map"),
-        Value::Scalar(Scalar { text, style: Style::Plain, .. }) => core_type(text),
+        Value::Scalar(Scalar { text, style: YamlStyle::Plain, .. }) => core_type(text),
         Value::Scalar(_) => None,
     }
 }
@@ -79,9 +79,11 @@ mod tests {
     fn quotes_make_a_text() {
         let span = crate::tree::Span::default();
         let scalar = |style| Value::Scalar(Scalar { text: "1.0".to_owned(), style, span });
-        assert_eq!(core_schema_type(&scalar(Style::Plain)), Some("a number"));
-        for style in [Style::SingleQuoted, Style::DoubleQuoted, Style::Literal, Style::Raw] {
-            assert_eq!(core_schema_type(&scalar(style)), None);
+        assert_eq!(infer_core_type(&scalar(YamlStyle::Plain)), Some("a number"));
+        for style in
+            [YamlStyle::SingleQuoted, YamlStyle::DoubleQuoted, YamlStyle::Literal, YamlStyle::Raw]
+        {
+            assert_eq!(infer_core_type(&scalar(style)), None);
         }
     }
 }

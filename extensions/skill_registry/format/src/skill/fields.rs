@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::findings::Findings;
+use super::findings::DiagnosticCollector;
 use super::{AllowedTools, Frontmatter, allowed_tools, core_schema, name};
 use crate::diagnostic::{Diagnostic, excerpt};
-use crate::tree::{Entry, Mapping, Scalar, Sequence, Span, Style, Value, retain_first};
+use crate::tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle, retain_first};
 
 /// The largest lengths in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;
@@ -19,15 +19,15 @@ const STANDARD: [&str; 6] =
 ///
 /// `source` is the text the map was read from. Returns nothing, and reports an error, if there is
 /// no usable description.
-pub(super) fn frontmatter(
+pub(super) fn read_frontmatter(
     dir_name: &str,
     mut root: Mapping,
     source: &str,
     open_line: u32,
-    findings: &mut Findings,
+    findings: &mut DiagnosticCollector,
 ) -> Option<Frontmatter> {
     retain_first(&mut root.entries);
-    let mut reader = Reader {
+    let mut reader = FieldReader {
         dir_name,
         source,
         first_line: open_line + 1,
@@ -43,7 +43,7 @@ pub(super) fn frontmatter(
 }
 
 /// Keeps the first of equal texts.
-pub(super) fn first_occurrences(mut texts: Vec<String>) -> Vec<String> {
+pub(super) fn dedup(mut texts: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::with_capacity(texts.len());
     let first: Vec<bool> = texts.iter().map(|text| seen.insert(text.as_str())).collect();
     let mut first = first.into_iter();
@@ -51,20 +51,20 @@ pub(super) fn first_occurrences(mut texts: Vec<String>) -> Vec<String> {
     texts
 }
 
-struct Reader<'a> {
+struct FieldReader<'a> {
     dir_name: &'a str,
     source: &'a str,
     /// The line of the file that `source` starts at.
     first_line: u32,
-    findings: &'a mut Findings,
+    findings: &'a mut DiagnosticCollector,
     fields: Frontmatter,
     description: Option<String>,
     /// Where to report that there is no name and no description.
     missing: [Option<Span>; 2],
 }
 
-impl Reader<'_> {
-    fn field(&mut self, Entry { key, value }: Entry) {
+impl FieldReader<'_> {
+    fn field(&mut self, MappingEntry { key, value }: MappingEntry) {
         match key.text.as_str() {
             "name" => self.name(&key, value),
             "description" => self.description(&key, value),
@@ -88,7 +88,7 @@ impl Reader<'_> {
         };
         self.missing[0] = None;
         let findings = &mut *self.findings;
-        name::check(&name, self.dir_name, |found| findings.push(at(found, span)));
+        name::check_name(&name, self.dir_name, |found| findings.push(at(found, span)));
         self.fields.name = Some(name);
     }
 
@@ -118,7 +118,7 @@ impl Reader<'_> {
             );
             return;
         }
-        if matches!(value, Value::Scalar(Scalar { style: Style::Plain, .. })) {
+        if matches!(value, Value::Scalar(Scalar { style: YamlStyle::Plain, .. })) {
             self.note_comment(span);
         }
         self.description = trimmed(value.into_text(self.source));
@@ -175,10 +175,12 @@ impl Reader<'_> {
         let span = value.span();
         let is_list = matches!(value, Value::Sequence(_));
         let tools = match value {
-            Value::Scalar(Scalar { text, .. }) => allowed_tools::of_text(&text),
+            Value::Scalar(Scalar { text, .. }) => allowed_tools::parse_text(&text),
             Value::Sequence(sequence) => {
                 let text = |item: Value| item.into_text(self.source);
-                allowed_tools::of_items(&sequence.items.into_iter().map(text).collect::<Vec<_>>())
+                allowed_tools::parse_items(
+                    &sequence.items.into_iter().map(text).collect::<Vec<_>>(),
+                )
             }
             Value::Mapping(mapping) if mapping.entries.is_empty() => AllowedTools::Absent,
             Value::Mapping(_) => AllowedTools::Unparsable,
@@ -207,7 +209,7 @@ impl Reader<'_> {
             Value::Mapping(mapping) => mapping,
             value if value.is_empty() => return,
             // Broken YAML has been reported already.
-            Value::Scalar(Scalar { style: Style::Raw, .. }) => {
+            Value::Scalar(Scalar { style: YamlStyle::Raw, .. }) => {
                 return self.fields.unknown.push((key.text, value));
             }
             value => {
@@ -224,8 +226,8 @@ impl Reader<'_> {
         };
         retain_first(&mut mapping.entries);
         self.fields.metadata.reserve_exact(mapping.entries.len());
-        for Entry { key, value } in mapping.entries {
-            if let Some(what) = core_schema::core_schema_type(&value) {
+        for MappingEntry { key, value } in mapping.entries {
+            if let Some(what) = core_schema::infer_core_type(&value) {
                 let message = format!(
                     "the metadata value `{}` is {what}; it is kept as text",
                     excerpt(&key.text)
@@ -332,8 +334,8 @@ impl Reader<'_> {
             return None;
         };
         fields.description = description;
-        fields.tags = first_occurrences(fields.tags);
-        fields.requires = first_occurrences(fields.requires);
+        fields.tags = dedup(fields.tags);
+        fields.requires = dedup(fields.requires);
         Some(fields)
     }
 
@@ -375,7 +377,7 @@ impl Reader<'_> {
 }
 
 fn at(found: Diagnostic, span: Span) -> Diagnostic {
-    found.at(span.line, span.column)
+    found.with_position(span.line, span.column)
 }
 
 fn trimmed(text: String) -> Option<String> {

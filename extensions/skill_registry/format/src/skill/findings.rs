@@ -5,12 +5,12 @@ use crate::diagnostic::{Diagnostic, Severity};
 /// The most warnings and notes reported about one file; errors are always reported.
 const LIMIT: usize = 100;
 
-pub(super) struct Findings {
+pub(super) struct DiagnosticCollector {
     list: Vec<Diagnostic>,
     left_out: usize,
 }
 
-impl Findings {
+impl DiagnosticCollector {
     pub(super) fn new(found: Vec<Diagnostic>) -> Self {
         let mut findings = Self { list: found, left_out: 0 };
         if findings.list.len() > LIMIT {
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn a_flood_of_warnings_is_cut_and_counted_but_errors_stay() {
-        let warning = |line| Diagnostic::warning("a.b", "odd").at(line, 1);
-        let mut findings = Findings::new((1..=150).map(warning).collect());
+        let warning = |line| Diagnostic::warning("a.b", "odd").with_position(line, 1);
+        let mut findings = DiagnosticCollector::new((1..=150).map(warning).collect());
         findings.push(warning(151));
-        findings.push(Diagnostic::error("a.c", "bad").at(2, 5));
+        findings.push(Diagnostic::error("a.c", "bad").with_position(2, 5));
         let list = findings.finish();
         assert_eq!(list.len(), LIMIT + 2);
         assert_eq!(list[2].rule, "a.c");

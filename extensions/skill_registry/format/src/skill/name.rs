@@ -11,7 +11,7 @@ use crate::diagnostic::{Diagnostic, excerpt};
 const MAX_CHARS: usize = 64;
 
 /// Checks a name that is not blank against the specification and the directory's name.
-pub(super) fn check(name: &str, dir_name: &str, mut report: impl FnMut(Diagnostic)) {
+pub(super) fn check_name(name: &str, dir_name: &str, mut report: impl FnMut(Diagnostic)) {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let hyphens = name.starts_with('-') || name.ends_with('-') || name.contains("--");
     if name == dir_name && name.len() <= MAX_CHARS && name.bytes().all(plain) && !hyphens {
@@ -74,7 +74,7 @@ mod tests {
 
     fn rules(name: &str, dir_name: &str) -> Vec<&'static str> {
         let mut rules = Vec::new();
-        check(name, dir_name, |found| rules.push(found.rule));
+        check_name(name, dir_name, |found| rules.push(found.rule));
         rules
     }
 

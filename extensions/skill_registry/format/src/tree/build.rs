@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
-use super::{DEPTH_LIMIT, Entry, Mapping, NODE_LIMIT, Scalar, Sequence, Span, Style, Value};
+use super::{
+    DEPTH_LIMIT, Mapping, MappingEntry, NODE_LIMIT, Scalar, Sequence, Span, Value, YamlStyle,
+};
 use crate::diagnostic::{Diagnostic, excerpt};
 
 /// The largest number of parser events spent on one frontmatter, all attempts together.
@@ -16,12 +18,12 @@ pub(super) const OVER_LIMIT: [&str; 3] =
 
 /// Counts what is left to spend on one frontmatter.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct ParseBudget {
     nodes: usize,
     events: usize,
 }
 
-impl Budget {
+impl ParseBudget {
     pub(super) fn new() -> Self {
         Self { nodes: NODE_LIMIT, events: EVENT_LIMIT }
     }
@@ -33,7 +35,7 @@ impl Budget {
 
 /// Whole lines of the frontmatter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lines<'a> {
+pub(super) struct LineRange<'a> {
     /// The whole frontmatter.
     pub(super) source: &'a str,
     /// Where the lines start and end in it.
@@ -43,7 +45,7 @@ pub(super) struct Lines<'a> {
     pub(super) line: u32,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineRange<'a> {
     pub(super) fn text(&self) -> &'a str {
         &self.source[self.start..self.end]
     }
@@ -51,14 +53,14 @@ impl<'a> Lines<'a> {
 
 /// What a successful reading found.
 #[derive(Debug)]
-pub(super) struct Document {
+pub(super) struct ParsedDocument {
     pub(super) root: Value,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
 /// Why a text cannot be read as YAML.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct YamlError {
     pub(super) span: Span,
     pub(super) reason: Cow<'static, str>,
 }
@@ -66,11 +68,11 @@ pub(super) struct Refusal {
 /// Reads lines as YAML; `depth` is how deep in the frontmatter they stand.
 ///
 /// A text without content is an empty map. A failure gives back the nodes it spent, not the events.
-pub(super) fn read(
-    lines: Lines<'_>,
+pub(super) fn parse_lines(
+    lines: LineRange<'_>,
     depth: usize,
-    budget: &mut Budget,
-) -> Result<Document, Refusal> {
+    budget: &mut ParseBudget,
+) -> Result<ParsedDocument, YamlError> {
     let nodes = budget.nodes;
     let outcome = read_all(lines, depth, budget);
     if outcome.is_err() {
@@ -79,19 +81,23 @@ pub(super) fn read(
     outcome
 }
 
-fn read_all(lines: Lines<'_>, depth: usize, budget: &mut Budget) -> Result<Document, Refusal> {
+fn read_all(
+    lines: LineRange<'_>,
+    depth: usize,
+    budget: &mut ParseBudget,
+) -> Result<ParsedDocument, YamlError> {
     let text = lines.text();
     if let Some(nul) = text.find('\0') {
         // To the parser a NUL is the end of the text: everything after it would vanish.
         let line = lines.line + count(text[..nul].matches('\n').count());
         let before = text[..nul].rsplit('\n').next().unwrap_or_default();
         let column = 1 + count(before.chars().count());
-        return Err(Refusal { span: Span { line, column }, reason: "NUL character".into() });
+        return Err(YamlError { span: Span { line, column }, reason: "NUL character".into() });
     }
-    let mut builder = Builder {
+    let mut builder = ValueBuilder {
         lines,
         depth,
-        offsets: Offsets::new(text),
+        offsets: OffsetMap::new(text),
         open: Vec::new(),
         documents: Vec::new(),
         diagnostics: Vec::new(),
@@ -113,35 +119,35 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-struct Builder<'a> {
-    lines: Lines<'a>,
+struct ValueBuilder<'a> {
+    lines: LineRange<'a>,
     depth: usize,
-    offsets: Offsets<'a>,
+    offsets: OffsetMap<'a>,
     /// The lists and maps not closed yet, outermost first.
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     documents: Vec<Value>,
     diagnostics: Vec<Diagnostic>,
 }
 
-struct Open {
-    node: Node,
+struct OpenNode {
+    node: NodeKind,
     /// Where the last thing in it ends, in characters.
     end: usize,
 }
 
-enum Node {
+enum NodeKind {
     Sequence(Sequence),
     /// With the key whose value comes next.
     Mapping(Mapping, Option<Scalar>),
 }
 
-impl<'a> Builder<'a> {
+impl<'a> ValueBuilder<'a> {
     fn accept(
         &mut self,
         event: Event<'a>,
         span: saphyr_parser::Span,
-        budget: &mut Budget,
-    ) -> Result<(), Refusal> {
+        budget: &mut ParseBudget,
+    ) -> Result<(), YamlError> {
         match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
             Event::DocumentStart(_) => self.spend(budget)?,
@@ -154,8 +160,8 @@ impl<'a> Builder<'a> {
             }
             Event::Alias(_) => {
                 self.spend(budget)?;
-                let start = self.offsets.of(span.start.index());
-                let end = self.offsets.of(span.end.index());
+                let start = self.offsets.byte_offset(span.start.index());
+                let end = self.offsets.byte_offset(span.end.index());
                 let text = self.lines.source.get(start + self.lines.start..end + self.lines.start);
                 let text = text.unwrap_or_default().trim_end().to_owned();
                 let place = self.span(span.start);
@@ -164,10 +170,10 @@ impl<'a> Builder<'a> {
                         "frontmatter.alias",
                         format!("the alias `{}` is kept as text and not expanded", excerpt(&text)),
                     )
-                    .at(place.line, place.column)
+                    .with_position(place.line, place.column)
                     .with_help("write the value out, or put the text in quotes"),
                 );
-                let scalar = Scalar { text, style: Style::Alias, span: place };
+                let scalar = Scalar { text, style: YamlStyle::Alias, span: place };
                 self.push(Value::Scalar(scalar), span.end.index());
             }
             Event::SequenceStart(anchor, tag) => {
@@ -176,20 +182,20 @@ impl<'a> Builder<'a> {
                 self.back_to_dash(&mut span, &mut start);
                 let range = start..start;
                 let sequence = Sequence { items: Vec::new(), flow: false, span, range };
-                self.open(Node::Sequence(sequence));
+                self.open(NodeKind::Sequence(sequence));
             }
             Event::MappingStart(anchor, tag) => {
                 let (span, start) = self.start(span.start, anchor, tag.as_deref(), budget)?;
                 let range = start..start;
                 let mapping = Mapping { entries: Vec::new(), flow: false, span, range };
-                self.open(Node::Mapping(mapping, None));
+                self.open(NodeKind::Mapping(mapping, None));
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
         }
         Ok(())
     }
 
-    fn spend(&self, budget: &mut Budget) -> Result<(), Refusal> {
+    fn spend(&self, budget: &mut ParseBudget) -> Result<(), YamlError> {
         budget.nodes =
             budget.nodes.checked_sub(1).ok_or_else(|| self.refuse_at_start(OVER_LIMIT[2]))?;
         Ok(())
@@ -200,21 +206,21 @@ impl<'a> Builder<'a> {
         at: Marker,
         anchor: usize,
         tag: Option<&Tag>,
-        budget: &mut Budget,
-    ) -> Result<(Span, usize), Refusal> {
+        budget: &mut ParseBudget,
+    ) -> Result<(Span, usize), YamlError> {
         self.spend(budget)?;
         let span = self.span(at);
         if self.depth + self.open.len() >= DEPTH_LIMIT {
-            return Err(Refusal { span, reason: OVER_LIMIT[1].into() });
+            return Err(YamlError { span, reason: OVER_LIMIT[1].into() });
         }
         self.note_properties(at, anchor, tag);
-        Ok((span, self.lines.start + self.offsets.of(at.index())))
+        Ok((span, self.lines.start + self.offsets.byte_offset(at.index())))
     }
 
     /// Moves the start of a list that is not indented below its key to its first dash: the parser
     /// gives the place of the first item.
     fn back_to_dash(&self, span: &mut Span, start: &mut usize) {
-        if !matches!(self.open.last(), Some(Open { node: Node::Mapping(_, Some(_)), .. })) {
+        if !matches!(self.open.last(), Some(OpenNode { node: NodeKind::Mapping(_, Some(_)), .. })) {
             return;
         }
         let before = self.lines.source.get(self.lines.start..*start).unwrap_or_default();
@@ -226,18 +232,18 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn open(&mut self, node: Node) {
-        self.open.push(Open { node, end: 0 });
+    fn open(&mut self, node: NodeKind) {
+        self.open.push(OpenNode { node, end: 0 });
     }
 
     fn close(&mut self, span: saphyr_parser::Span) {
-        let Some(Open { mut node, end }) = self.open.pop() else { return };
+        let Some(OpenNode { mut node, end }) = self.open.pop() else { return };
         let bracket = match node {
-            Node::Sequence(_) => b']',
-            Node::Mapping(..) => b'}',
+            NodeKind::Sequence(_) => b']',
+            NodeKind::Mapping(..) => b'}',
         };
         let mut close = span.start.index();
-        let mut at = self.lines.start + self.offsets.of(close);
+        let mut at = self.lines.start + self.offsets.byte_offset(close);
         let rest = self.lines.source.get(at..).unwrap_or_default();
         if rest.starts_with(',') {
             // Of a map whose last field has a comma behind it, the parser gives that comma's place.
@@ -247,18 +253,18 @@ impl<'a> Builder<'a> {
         }
         let flow = self.lines.source.as_bytes().get(at) == Some(&bracket);
         let end = if flow { close + 1 } else { end };
-        let end_offset = self.lines.start + self.offsets.of(end);
+        let end_offset = self.lines.start + self.offsets.byte_offset(end);
         let (is_flow, range) = match &mut node {
-            Node::Sequence(sequence) => (&mut sequence.flow, &mut sequence.range),
-            Node::Mapping(mapping, _) => (&mut mapping.flow, &mut mapping.range),
+            NodeKind::Sequence(sequence) => (&mut sequence.flow, &mut sequence.range),
+            NodeKind::Mapping(mapping, _) => (&mut mapping.flow, &mut mapping.range),
         };
         *is_flow = flow;
         // Block scalars end with their line; the value's own text does not.
         let text = self.lines.source.get(range.start..end_offset).unwrap_or_default();
         range.end = range.start + text.trim_end().len();
         let value = match node {
-            Node::Sequence(sequence) => Value::Sequence(sequence),
-            Node::Mapping(mapping, _) => Value::Mapping(mapping),
+            NodeKind::Sequence(sequence) => Value::Sequence(sequence),
+            NodeKind::Mapping(mapping, _) => Value::Mapping(mapping),
         };
         self.push(value, end);
     }
@@ -270,9 +276,9 @@ impl<'a> Builder<'a> {
         };
         open.end = open.end.max(end);
         match &mut open.node {
-            Node::Sequence(sequence) => sequence.items.push(value),
-            Node::Mapping(mapping, key) => match key.take() {
-                Some(key) => mapping.entries.push(Entry { key, value }),
+            NodeKind::Sequence(sequence) => sequence.items.push(value),
+            NodeKind::Mapping(mapping, key) => match key.take() {
+                Some(key) => mapping.entries.push(MappingEntry { key, value }),
                 None => *key = Some(key_of(value, self.lines.source, &mut self.diagnostics)),
             },
         }
@@ -282,7 +288,7 @@ impl<'a> Builder<'a> {
         if anchor == 0 && tag.is_none() {
             return;
         }
-        let start = self.lines.start + self.offsets.of(at.index());
+        let start = self.lines.start + self.offsets.byte_offset(at.index());
         let rest = self.lines.source.get(start..self.lines.end).unwrap_or_default();
         let properties = rest.split_whitespace().take_while(|word| word.starts_with(['&', '!']));
         let written = properties.collect::<Vec<_>>().join(" ");
@@ -291,12 +297,12 @@ impl<'a> Builder<'a> {
         let place = self.span(at);
         self.diagnostics.push(
             Diagnostic::warning(rule, format!("the {what} `{}` is ignored", excerpt(&written)))
-                .at(place.line, place.column)
+                .with_position(place.line, place.column)
                 .with_help("remove it, or put the text in quotes if it is part of it"),
         );
     }
 
-    fn finish(self) -> Result<Document, Refusal> {
+    fn finish(self) -> Result<ParsedDocument, YamlError> {
         let refusal = self.refuse_at_start("several documents that are not maps");
         let mut diagnostics = self.diagnostics;
         let several = self.documents.len() > 1;
@@ -322,11 +328,11 @@ impl<'a> Builder<'a> {
                     "frontmatter.multipleDocuments",
                     "the frontmatter has several YAML documents; they are read as one",
                 )
-                .at(place.line, 0)
+                .with_position(place.line, 0)
                 .with_help("remove the lines `...`"),
             );
         }
-        Ok(Document { root, diagnostics })
+        Ok(ParsedDocument { root, diagnostics })
     }
 
     fn span(&self, at: Marker) -> Span {
@@ -336,12 +342,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn refuse(&self, error: &ScanError) -> Refusal {
-        Refusal { span: self.span(*error.marker()), reason: error.info().to_owned().into() }
+    fn refuse(&self, error: &ScanError) -> YamlError {
+        YamlError { span: self.span(*error.marker()), reason: error.info().to_owned().into() }
     }
 
-    fn refuse_at_start(&self, reason: &'static str) -> Refusal {
-        Refusal { span: Span { line: self.lines.line, column: 1 }, reason: reason.into() }
+    fn refuse_at_start(&self, reason: &'static str) -> YamlError {
+        YamlError { span: Span { line: self.lines.line, column: 1 }, reason: reason.into() }
     }
 }
 
@@ -354,13 +360,13 @@ fn before_bracket(text: &str) -> &str {
     &text[..text.len() - rest.len()]
 }
 
-fn style_of(style: ScalarStyle) -> Style {
+fn style_of(style: ScalarStyle) -> YamlStyle {
     match style {
-        ScalarStyle::Plain => Style::Plain,
-        ScalarStyle::SingleQuoted => Style::SingleQuoted,
-        ScalarStyle::DoubleQuoted => Style::DoubleQuoted,
-        ScalarStyle::Literal => Style::Literal,
-        ScalarStyle::Folded => Style::Folded,
+        ScalarStyle::Plain => YamlStyle::Plain,
+        ScalarStyle::SingleQuoted => YamlStyle::SingleQuoted,
+        ScalarStyle::DoubleQuoted => YamlStyle::DoubleQuoted,
+        ScalarStyle::Literal => YamlStyle::Literal,
+        ScalarStyle::Folded => YamlStyle::Folded,
     }
 }
 
@@ -371,28 +377,28 @@ fn key_of(value: Value, source: &str, diagnostics: &mut Vec<Diagnostic>) -> Scal
     };
     diagnostics.push(
         Diagnostic::warning("frontmatter.complexKey", "a list or map as a key is kept as text")
-            .at(span.line, span.column)
+            .with_position(span.line, span.column)
             .with_help("put the text in quotes if it is not meant as YAML"),
     );
-    Scalar { text: value.into_text(source), style: Style::Raw, span }
+    Scalar { text: value.into_text(source), style: YamlStyle::Raw, span }
 }
 
 /// Turns positions in characters, which the parser counts, into byte offsets.
 ///
 /// The positions asked for mostly rise, so walking from the last one costs one pass over the text.
-struct Offsets<'a> {
+struct OffsetMap<'a> {
     text: &'a str,
     ascii: bool,
     chars: usize,
     bytes: usize,
 }
 
-impl<'a> Offsets<'a> {
+impl<'a> OffsetMap<'a> {
     fn new(text: &'a str) -> Self {
         Self { text, ascii: text.is_ascii(), chars: 0, bytes: 0 }
     }
 
-    fn of(&mut self, chars: usize) -> usize {
+    fn byte_offset(&mut self, chars: usize) -> usize {
         if self.ascii {
             return chars.min(self.text.len());
         }

@@ -1,6 +1,6 @@
 //! Cuts broken YAML into the pieces that each hold one field.
 
-use super::build::Lines;
+use super::build::LineRange;
 
 /// The fields that are recognised without a blank after the colon: nobody means anything else.
 const FIELDS: [&str; 6] =
@@ -8,8 +8,8 @@ const FIELDS: [&str; 6] =
 
 /// The lines of one `key: value` or one `- item`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece<'a> {
-    pub(super) lines: Lines<'a>,
+pub(super) struct YamlFragment<'a> {
+    pub(super) lines: LineRange<'a>,
     /// The key without its quotes; empty for an item.
     pub(super) key: &'a str,
     /// Where in its first line the key starts, in bytes.
@@ -18,7 +18,7 @@ pub(super) struct Piece<'a> {
     pub(super) value_at: usize,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> YamlFragment<'a> {
     /// Returns the first line from the value on, and the lines after it.
     pub(super) fn value(&self) -> (&'a str, &'a str) {
         let text = self.lines.text();
@@ -29,7 +29,7 @@ impl<'a> Piece<'a> {
 
 /// What starts a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FragmentKind {
     Field,
     Item,
 }
@@ -37,9 +37,13 @@ pub(super) enum Kind {
 /// Cuts lines where a field or an item starts at exactly this indentation.
 ///
 /// Returns what comes before the first one, and the pieces.
-pub(super) fn cut(lines: Lines<'_>, indent: usize, kind: Kind) -> (Lines<'_>, Vec<Piece<'_>>) {
-    let mut before = Lines { end: lines.start, ..lines };
-    let mut pieces: Vec<Piece<'_>> = Vec::new();
+pub(super) fn split_fragments(
+    lines: LineRange<'_>,
+    indent: usize,
+    kind: FragmentKind,
+) -> (LineRange<'_>, Vec<YamlFragment<'_>>) {
+    let mut before = LineRange { end: lines.start, ..lines };
+    let mut pieces: Vec<YamlFragment<'_>> = Vec::new();
     let mut start = lines.start;
     let mut number = lines.line;
     let mut quoted_until = lines.start;
@@ -47,10 +51,10 @@ pub(super) fn cut(lines: Lines<'_>, indent: usize, kind: Kind) -> (Lines<'_>, Ve
         let end = start + line.len();
         let head = if start < quoted_until { None } else { head(line, indent, kind) };
         if let Some((key, value_at)) = head {
-            let rest = Lines { source: lines.source, start, end: lines.end, line: number };
-            let piece = Piece { lines: rest, key, key_at: indent, value_at };
+            let rest = LineRange { source: lines.source, start, end: lines.end, line: number };
+            let piece = YamlFragment { lines: rest, key, key_at: indent, value_at };
             quoted_until = start + quoted_length(piece, indent);
-            pieces.push(Piece { lines: Lines { end, ..rest }, ..piece });
+            pieces.push(YamlFragment { lines: LineRange { end, ..rest }, ..piece });
         } else if let Some(piece) = pieces.last_mut() {
             piece.lines.end = end;
         } else {
@@ -62,15 +66,17 @@ pub(super) fn cut(lines: Lines<'_>, indent: usize, kind: Kind) -> (Lines<'_>, Ve
     (before, pieces)
 }
 
-fn head(line: &str, indent: usize, kind: Kind) -> Option<(&str, usize)> {
+fn head(line: &str, indent: usize, kind: FragmentKind) -> Option<(&str, usize)> {
     let blanks = line.bytes().take_while(|byte| *byte == b' ').count();
     if blanks != indent {
         return None;
     }
     let rest = &line[indent..];
     let (key, length) = match kind {
-        Kind::Field => field_key(rest)?,
-        Kind::Item => ("", if ends_here(rest.strip_prefix('-')?) { 1 } else { return None }),
+        FragmentKind::Field => field_key(rest)?,
+        FragmentKind::Item => {
+            ("", if ends_here(rest.strip_prefix('-')?) { 1 } else { return None })
+        }
     };
     Some((key, indent + length))
 }
@@ -103,10 +109,10 @@ fn ends_here(rest: &str) -> bool {
 /// scalar over several lines; zero if it is not, or if the quotes do not come in pairs.
 ///
 /// A line of such a scalar may look like a field without being one.
-fn quoted_length(piece: Piece<'_>, indent: usize) -> usize {
+fn quoted_length(piece: YamlFragment<'_>, indent: usize) -> usize {
     let text = piece.lines.text();
     let value = text[piece.value_at..].trim_start_matches([' ', '\t']);
-    let Some(length) = quoted(value) else { return 0 };
+    let Some(length) = quoted_scalar_len(value) else { return 0 };
     let close = text.len() - value.len() + length;
     let end = text[close..].find('\n').map_or(text.len(), |end| close + end + 1);
     let after = text[close..end].trim_end();
@@ -117,11 +123,11 @@ fn quoted_length(piece: Piece<'_>, indent: usize) -> usize {
 }
 
 fn field_key_at(line: &str, indent: usize) -> Option<&str> {
-    head(line, indent, Kind::Field).map(|(key, _)| key)
+    head(line, indent, FragmentKind::Field).map(|(key, _)| key)
 }
 
 /// Returns the length of the quoted scalar a text starts with, quotes included.
-pub(super) fn quoted(text: &str) -> Option<usize> {
+pub(super) fn quoted_scalar_len(text: &str) -> Option<usize> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -181,13 +187,13 @@ mod tests {
             (r#""\"#, None),
         ];
         for (text, expected) in cases {
-            assert_eq!(quoted(text), expected, "{text:?}");
+            assert_eq!(quoted_scalar_len(text), expected, "{text:?}");
         }
     }
 
-    fn pieces(source: &str, indent: usize, kind: Kind) -> (&str, Vec<(&str, u32, &str)>) {
-        let lines = Lines { source, start: 0, end: source.len(), line: 2 };
-        let (before, pieces) = cut(lines, indent, kind);
+    fn pieces(source: &str, indent: usize, kind: FragmentKind) -> (&str, Vec<(&str, u32, &str)>) {
+        let lines = LineRange { source, start: 0, end: source.len(), line: 2 };
+        let (before, pieces) = split_fragments(lines, indent, kind);
         let shown = pieces.iter().map(|p| (p.key, p.lines.line, p.lines.text())).collect();
         (before.text(), shown)
     }
@@ -195,7 +201,7 @@ mod tests {
     #[test]
     fn every_line_belongs_to_exactly_one_piece() {
         let source = "# c\nname: x\n\ndescription: a\nprose goes on\n  k: v\n---- x\ntags:\n- a: b";
-        let (before, fields) = pieces(source, 0, Kind::Field);
+        let (before, fields) = pieces(source, 0, FragmentKind::Field);
         assert_eq!(before, "# c\n");
         assert_eq!(
             fields,
@@ -205,14 +211,14 @@ mod tests {
                 ("tags", 9, "tags:\n- a: b"),
             ]
         );
-        let (_, items) = pieces("  - a\n    b\n  - c: d\n  -\n", 2, Kind::Item);
+        let (_, items) = pieces("  - a\n    b\n  - c: d\n  -\n", 2, FragmentKind::Item);
         assert_eq!(items, [("", 2, "  - a\n    b\n"), ("", 4, "  - c: d\n"), ("", 5, "  -\n")]);
     }
 
     #[test]
     fn a_quoted_scalar_over_several_lines_is_not_cut() {
         let whole = "a: \"one\nNote: two\nthree\"\nb: x\n";
-        let (_, fields) = pieces(whole, 0, Kind::Field);
+        let (_, fields) = pieces(whole, 0, FragmentKind::Field);
         assert_eq!(fields, [("a", 2, &whole[..25]), ("b", 5, "b: x\n")]);
         for (unpaired, count) in [
             ("a: \"one\nb: two\nc: \"x\" y\n", 3),
@@ -220,7 +226,7 @@ mod tests {
             ("a: \"one\nb: two\n", 2),
             ("a: \"one\nb: \"#\n", 2),
         ] {
-            assert_eq!(pieces(unpaired, 0, Kind::Field).1.len(), count, "{unpaired}");
+            assert_eq!(pieces(unpaired, 0, FragmentKind::Field).1.len(), count, "{unpaired}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Prints a tree as YAML.
 
-use super::{Entry, Mapping, Scalar, Style, Value};
+use super::{Mapping, MappingEntry, Scalar, Value, YamlStyle};
 
 /// Longer keys must be announced with `? `; YAML looks only this far for their colon.
 const SIMPLE_KEY: usize = 1_000;
@@ -13,14 +13,14 @@ const STEP: usize = 2;
 /// long as it is within the budget. Styles are kept where they can express the text. Comments,
 /// blank lines, anchors and tags are not in the tree and so not in the text.
 #[must_use]
-pub fn print(root: &Mapping) -> String {
+pub fn print_tree(root: &Mapping) -> String {
     let mut text = String::new();
     entries(&root.entries, 0, &mut text);
     text
 }
 
-fn entries(entries: &[Entry], indent: usize, out: &mut String) {
-    for (index, Entry { key, value }) in entries.iter().enumerate() {
+fn entries(entries: &[MappingEntry], indent: usize, out: &mut String) {
+    for (index, MappingEntry { key, value }) in entries.iter().enumerate() {
         // The first key stands on the line of its list item, the others on lines of their own.
         if index > 0 || out.ends_with('\n') {
             blanks(indent, out);
@@ -107,8 +107,8 @@ fn flow(flow: bool, items: &[Value]) -> Option<String> {
 fn inline(scalar: &Scalar, in_flow: bool) -> String {
     let text = &scalar.text;
     match scalar.style {
-        Style::SingleQuoted if is_printable(text) => single_quoted(text),
-        Style::SingleQuoted | Style::DoubleQuoted => double_quoted(text),
+        YamlStyle::SingleQuoted if is_printable(text) => single_quoted(text),
+        YamlStyle::SingleQuoted | YamlStyle::DoubleQuoted => double_quoted(text),
         _ if is_plain(text, in_flow) => text.clone(),
         _ if text.is_empty() && !in_flow => String::new(),
         _ if is_printable(text) && text.contains(['"', '\\']) => single_quoted(text),
@@ -165,11 +165,11 @@ fn double_quoted(text: &str) -> String {
 /// Prints a text over several lines as a block scalar if that can express it.
 fn block(scalar: &Scalar, indent: usize) -> Option<String> {
     let content = scalar.text.strip_suffix('\n').unwrap_or(&scalar.text);
-    let folded = scalar.style == Style::Folded && !content.contains('\n');
+    let folded = scalar.style == YamlStyle::Folded && !content.contains('\n');
     let literal = match scalar.style {
-        Style::Literal | Style::Folded => true,
-        Style::Plain | Style::Raw | Style::Alias => content.contains('\n'),
-        Style::SingleQuoted | Style::DoubleQuoted => false,
+        YamlStyle::Literal | YamlStyle::Folded => true,
+        YamlStyle::Plain | YamlStyle::Raw | YamlStyle::Alias => content.contains('\n'),
+        YamlStyle::SingleQuoted | YamlStyle::DoubleQuoted => false,
     };
     let is_line = |line: &str| {
         line.trim() == line && is_printable(line) && !line.contains('\t')
@@ -197,10 +197,12 @@ fn block(scalar: &Scalar, indent: usize) -> Option<String> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Entry, Mapping, Scalar, Sequence, Span, Style, Value, parse};
-    use super::print;
+    use super::super::{
+        Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle, parse_frontmatter,
+    };
+    use super::print_tree;
 
-    fn scalar(text: &str, style: Style) -> Scalar {
+    fn scalar(text: &str, style: YamlStyle) -> Scalar {
         Scalar { text: text.to_owned(), style, span: Span::default() }
     }
 
@@ -214,15 +216,15 @@ mod tests {
         ]
     }
 
-    fn any_style() -> impl Strategy<Value = Style> {
+    fn any_style() -> impl Strategy<Value = YamlStyle> {
         proptest::sample::select(vec![
-            Style::Plain,
-            Style::SingleQuoted,
-            Style::DoubleQuoted,
-            Style::Literal,
-            Style::Folded,
-            Style::Alias,
-            Style::Raw,
+            YamlStyle::Plain,
+            YamlStyle::SingleQuoted,
+            YamlStyle::DoubleQuoted,
+            YamlStyle::Literal,
+            YamlStyle::Folded,
+            YamlStyle::Alias,
+            YamlStyle::Raw,
         ])
     }
 
@@ -231,7 +233,7 @@ mod tests {
     }
 
     fn mapping(entries: Vec<(Scalar, Value)>) -> Mapping {
-        let entries = entries.into_iter().map(|(key, value)| Entry { key, value }).collect();
+        let entries = entries.into_iter().map(|(key, value)| MappingEntry { key, value }).collect();
         Mapping { entries, ..Mapping::default() }
     }
 
@@ -258,8 +260,8 @@ mod tests {
             entries in proptest::collection::vec((any_scalar(), any_value()), 0..5)
         ) {
             let root = mapping(entries);
-            let printed = print(&root);
-            let tree = parse(&printed, 2);
+            let printed = print_tree(&root);
+            let tree = parse_frontmatter(&printed, 2);
             let rules: Vec<_> = tree.diagnostics.iter().map(|found| found.rule).collect();
             prop_assert!(rules.iter().all(|rule| *rule == "frontmatter.duplicateKey"), "{rules:?}\n{printed}");
             prop_assert!(tree.root.same_content(&Value::Mapping(root)), "{printed}\n{:?}", tree.root);
@@ -275,8 +277,8 @@ mod tests {
             metadata:\n  version: 1.10\n  empty:\n  none: {}\n  \
             steps:\n    - one\n    - kind: two\n      deep:\n        -\n          - x\n    - []\n  \
             text: |\n    first\n\n      indented\n";
-        let Value::Mapping(root) = parse(written, 2).root else { panic!("not a map") };
-        assert_eq!(print(&root), written);
+        let Value::Mapping(root) = parse_frontmatter(written, 2).root else { panic!("not a map") };
+        assert_eq!(print_tree(&root), written);
     }
 
     #[test]
@@ -296,10 +298,10 @@ mod tests {
             (" \nblank", "\" \\nblank\""),
         ];
         for (text, printed) in cases {
-            let value = Value::Scalar(scalar(text, Style::Plain));
-            let root = mapping(vec![(scalar("k", Style::Plain), value)]);
+            let value = Value::Scalar(scalar(text, YamlStyle::Plain));
+            let root = mapping(vec![(scalar("k", YamlStyle::Plain), value)]);
             assert_eq!(
-                print(&root),
+                print_tree(&root),
                 format!("k: {printed}").trim_end().to_owned() + "\n",
                 "{text:?}"
             );

@@ -1,17 +1,17 @@
 //! Reads a frontmatter, whatever is in it.
 
-use super::build::{self, Budget, Document, Lines, Refusal};
+use super::build::{self, LineRange, ParseBudget, ParsedDocument, YamlError};
 use super::reread;
-use super::{Entry, Scalar, Span, Style, Value, repeated_keys};
+use super::{MappingEntry, Scalar, Span, Value, YamlStyle, repeated_keys};
 use crate::diagnostic::{Diagnostic, excerpt};
 
 /// A frontmatter and what was noticed while reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tree {
+pub struct FrontmatterTree {
     /// What stands in it: a map, empty if there is nothing.
     ///
     /// Anything else is not a frontmatter; if it is not even YAML, it is one
-    /// [`Style::Raw`] scalar and there is an error among the diagnostics.
+    /// [`YamlStyle::Raw`] scalar and there is an error among the diagnostics.
     pub root: Value,
     /// What was noticed, not sorted.
     pub diagnostics: Vec<Diagnostic>,
@@ -26,30 +26,30 @@ pub struct Tree {
 /// not YAML by itself is kept as text, with a warning (`frontmatter.recovered`) that names it. No
 /// field is ever dropped. Duplicate keys stay in the tree and are reported.
 #[must_use]
-pub fn parse(text: &str, first_line: u32) -> Tree {
-    parse_with(text, first_line, &mut Budget::new())
+pub fn parse_frontmatter(text: &str, first_line: u32) -> FrontmatterTree {
+    parse_with(text, first_line, &mut ParseBudget::new())
 }
 
-/// Reads like [`parse`] and also returns how many parser events it took, all attempts together:
+/// Reads like [`parse_frontmatter`] and also returns how many parser events it took, all attempts together:
 /// at most 16,000, whatever the text is.
 #[must_use]
-pub fn parse_counted(text: &str, first_line: u32) -> (Tree, usize) {
-    let mut budget = Budget::new();
+pub fn parse_counted(text: &str, first_line: u32) -> (FrontmatterTree, usize) {
+    let mut budget = ParseBudget::new();
     let tree = parse_with(text, first_line, &mut budget);
     (tree, budget.events_spent())
 }
 
-fn parse_with(text: &str, first_line: u32, budget: &mut Budget) -> Tree {
-    let lines = Lines { source: text, start: 0, end: text.len(), line: first_line };
-    let mut tree = match build::read(lines, 0, budget) {
+fn parse_with(text: &str, first_line: u32, budget: &mut ParseBudget) -> FrontmatterTree {
+    let lines = LineRange { source: text, start: 0, end: text.len(), line: first_line };
+    let mut tree = match build::parse_lines(lines, 0, budget) {
         Ok(document) => match &document.root {
             // `name:x` on every line is a scalar to YAML, and a frontmatter to whoever wrote it.
             &Value::Scalar(Scalar { span, .. }) => {
                 let reason = reread::MISSING_BLANK.into();
-                reread_or(lines, &Refusal { span, reason }, budget)
-                    .unwrap_or_else(|| whole(document))
+                reread_or(lines, &YamlError { span, reason }, budget)
+                    .unwrap_or_else(|| tree_from_document(document))
             }
-            _ => whole(document),
+            _ => tree_from_document(document),
         },
         Err(refusal) => reread_or(lines, &refusal, budget)
             .unwrap_or_else(|| not_yaml(text, first_line, &refusal)),
@@ -60,28 +60,32 @@ fn parse_with(text: &str, first_line: u32, budget: &mut Budget) -> Tree {
     tree
 }
 
-fn reread_or(lines: Lines<'_>, refusal: &Refusal, budget: &mut Budget) -> Option<Tree> {
-    let (root, diagnostics, gap) = reread::fields(lines, refusal, budget)?;
-    Some(Tree { root: Value::Mapping(root), diagnostics, gap })
+fn reread_or(
+    lines: LineRange<'_>,
+    refusal: &YamlError,
+    budget: &mut ParseBudget,
+) -> Option<FrontmatterTree> {
+    let (root, diagnostics, gap) = reread::recover_fields(lines, refusal, budget)?;
+    Some(FrontmatterTree { root: Value::Mapping(root), diagnostics, gap })
 }
 
-fn whole(document: Document) -> Tree {
-    Tree { root: document.root, diagnostics: document.diagnostics, gap: None }
+fn tree_from_document(document: ParsedDocument) -> FrontmatterTree {
+    FrontmatterTree { root: document.root, diagnostics: document.diagnostics, gap: None }
 }
 
-fn not_yaml(text: &str, first_line: u32, refusal: &Refusal) -> Tree {
+fn not_yaml(text: &str, first_line: u32, refusal: &YamlError) -> FrontmatterTree {
     let span = Span { line: first_line, column: 1 };
-    let root = Value::Scalar(Scalar { text: text.to_owned(), style: Style::Raw, span });
+    let root = Value::Scalar(Scalar { text: text.to_owned(), style: YamlStyle::Raw, span });
     let found = Diagnostic::error(
         "frontmatter.yaml",
         format!("the frontmatter is not YAML: {}", refusal.reason),
     )
-    .at(refusal.span.line, refusal.span.column)
+    .with_position(refusal.span.line, refusal.span.column)
     .with_help("write one `key: value` per line, with at least `name` and `description`");
-    Tree { root, diagnostics: vec![found], gap: Some(refusal.span) }
+    FrontmatterTree { root, diagnostics: vec![found], gap: Some(refusal.span) }
 }
 
-fn report_duplicates(entries: &[Entry], diagnostics: &mut Vec<Diagnostic>) {
+fn report_duplicates(entries: &[MappingEntry], diagnostics: &mut Vec<Diagnostic>) {
     for index in repeated_keys(entries) {
         let key = &entries[index].key;
         diagnostics.push(
@@ -89,7 +93,7 @@ fn report_duplicates(entries: &[Entry], diagnostics: &mut Vec<Diagnostic>) {
                 "frontmatter.duplicateKey",
                 format!("`{}` stands here again; the first one counts", excerpt(&key.text)),
             )
-            .at(key.span.line, key.span.column)
+            .with_position(key.span.line, key.span.column)
             .with_help("remove one of them; other readers refuse the file"),
         );
     }
@@ -113,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::build::EVENT_LIMIT;
-    use super::super::{DEPTH_LIMIT, Mapping, NODE_LIMIT, print};
+    use super::super::{DEPTH_LIMIT, Mapping, NODE_LIMIT, print_tree};
     use super::*;
 
     /// What one field of a tree looks like in a table: key, value as JSON-like text, place.
@@ -129,12 +133,12 @@ mod tests {
     }
 
     fn shown_mapping(mapping: &Mapping) -> String {
-        let entry = |entry: &Entry| format!("{}: {}", entry.key.text, shown(&entry.value));
+        let entry = |entry: &MappingEntry| format!("{}: {}", entry.key.text, shown(&entry.value));
         format!("{{{}}}", mapping.entries.iter().map(entry).collect::<Vec<_>>().join(", "))
     }
 
     fn check(text: &str, expected: &str, findings: &[&str]) {
-        let tree = parse(text, 2);
+        let tree = parse_frontmatter(text, 2);
         assert_eq!(shown(&tree.root), expected, "{text}");
         let found: Vec<_> = tree
             .diagnostics
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn keys_and_values_know_their_place() {
-        let tree = parse("é: ü\nlist:\n  - [x]\n", 2);
+        let tree = parse_frontmatter("é: ü\nlist:\n  - [x]\n", 2);
         let Value::Mapping(root) = &tree.root else { panic!("{tree:?}") };
         let places: Vec<_> = root
             .entries
@@ -179,7 +183,7 @@ mod tests {
     #[test]
     fn lists_and_maps_can_be_shown_as_they_stand() {
         let text = "é: x\nflow: {\"emoji\": \"ü\", \"bins\": [\"jq\"]}  # why\nblock:\n    deep:\n        - a # why\n        - b\n\n# end\nlist:\n- x\n- y\nlast: z\n";
-        let tree = parse(text, 2);
+        let tree = parse_frontmatter(text, 2);
         let Value::Mapping(root) = tree.root else { panic!("{tree:?}") };
         let texts: Vec<_> =
             root.entries.into_iter().map(|entry| entry.value.into_text(text)).collect();
@@ -199,7 +203,9 @@ mod tests {
     fn braces_end_where_they_close() {
         for flow in ["{a: 1,}", "{a: {b: 2, } ,\n # é }\n  }", "[x, ]", "{}", "[{a: 1,},]"] {
             let text = format!("k: {flow} # why\nl: x\n");
-            let Value::Mapping(mut root) = parse(&text, 2).root else { panic!("not a map") };
+            let Value::Mapping(mut root) = parse_frontmatter(&text, 2).root else {
+                panic!("not a map")
+            };
             let is_flow = match &root.entries[0].value {
                 Value::Mapping(mapping) => mapping.flow,
                 Value::Sequence(sequence) => sequence.flow,
@@ -294,7 +300,7 @@ mod tests {
             ("[just words".to_owned(), Some((3, 1))),
         ];
         for (text, gap) in cases {
-            let found = parse(&text, 2).gap.map(|gap| (gap.line, gap.column));
+            let found = parse_frontmatter(&text, 2).gap.map(|gap| (gap.line, gap.column));
             assert_eq!(found, gap, "{text:.30}");
         }
     }
@@ -302,7 +308,7 @@ mod tests {
     #[test]
     fn quotes_are_taken_off_where_they_were_meant_as_such() {
         let text = "a: \"x\" y\nb: \"say \"hi\" now\"\nc: 'it's'\nd: \"open\n";
-        let tree = parse(text, 2);
+        let tree = parse_frontmatter(text, 2);
         assert_eq!(
             shown(&tree.root),
             r#"{a: "\"x\" y", b: "say \"hi\" now", c: "it's", d: "open"}"#
@@ -347,7 +353,7 @@ mod tests {
     #[test]
     fn broken_blocks_can_be_shown_as_they_stand() {
         let text = "metadata:\n\n  # why\n  list:\n    - a: b: c\n    - d\n\nname: x\n";
-        let Value::Mapping(mut root) = parse(text, 2).root else { panic!("not a map") };
+        let Value::Mapping(mut root) = parse_frontmatter(text, 2).root else { panic!("not a map") };
         let Value::Mapping(metadata) = root.entries.remove(0).value else { panic!("not a map") };
         assert_eq!(metadata.span, Span { line: 5, column: 3 });
         let list = metadata.get("list").cloned().map(|list| list.into_text(text));
@@ -422,7 +428,7 @@ mod tests {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         let text = |value: &str| format!("name: x\ndeep: {value}\ndescription: y\n");
         let fits = nested(DEPTH_LIMIT - 1);
-        assert_eq!(parse(&text(&fits), 2).diagnostics, []);
+        assert_eq!(parse_frontmatter(&text(&fits), 2).diagnostics, []);
         let deeper = nested(DEPTH_LIMIT);
         check(
             &text(&deeper),
@@ -501,8 +507,8 @@ mod tests {
             let (tree, events) = parse_counted(&text, 2);
             assert!(events <= 40 + 10 * text.len(), "{number}: {events} events for {text:?}");
             if let Value::Mapping(root) = tree.root {
-                let printed = print(&root);
-                let again = parse(&printed, 2);
+                let printed = print_tree(&root);
+                let again = parse_frontmatter(&printed, 2);
                 assert!(
                     again.root.same_content(&Value::Mapping(root)),
                     "{number}: {text:?}\n{printed}"
@@ -527,7 +533,7 @@ mod tests {
         #[test]
         fn no_field_is_ever_dropped(lines in proptest::collection::vec("[a-e]{1,3}: [-a-c :\"'\\[\\]{}#&*!|>%?@`]{0,12}", 1..8)) {
             let text = lines.join("\n");
-            let tree = parse(&text, 2);
+            let tree = parse_frontmatter(&text, 2);
             let Value::Mapping(root) = &tree.root else { return Err(TestCaseError::fail("no map")) };
             for line in &lines {
                 let key = line.split(':').next().unwrap_or_default();

@@ -1,21 +1,21 @@
 //! Reads broken YAML field by field and keeps what is not YAML as text.
 
-use super::build::{self, Budget, Document, Lines, Refusal};
-use super::piece::{self, Kind, Piece};
-use super::{Entry, Mapping, Scalar, Sequence, Span, Style, Value};
+use super::build::{self, LineRange, ParseBudget, ParsedDocument, YamlError};
+use super::piece::{self, FragmentKind, YamlFragment};
+use super::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
 use crate::diagnostic::{Diagnostic, excerpt};
 
 /// The deepest field that is read by itself if what surrounds it is broken.
 const DEEPEST: usize = 3;
 
 /// Reads the fields of a broken frontmatter one by one; nothing if no line starts a field.
-pub(super) fn fields(
-    lines: Lines<'_>,
-    whole: &Refusal,
-    budget: &mut Budget,
+pub(super) fn recover_fields(
+    lines: LineRange<'_>,
+    whole: &YamlError,
+    budget: &mut ParseBudget,
 ) -> Option<(Mapping, Vec<Diagnostic>, Option<Span>)> {
-    let mut reader = Reader { budget, diagnostics: Vec::new(), gap: None };
-    let entries = reader.fields(lines, 0, &Path::Root)?;
+    let mut reader = RecoveryReader { budget, diagnostics: Vec::new(), gap: None };
+    let entries = reader.fields(lines, 0, &FieldPath::Root)?;
     if reader.diagnostics.is_empty() {
         // Every field is YAML by itself; it is their sum that is not.
         reader.diagnostics.push(
@@ -30,20 +30,20 @@ pub(super) fn fields(
 
 pub(super) const MISSING_BLANK: &str = "a blank is missing after the colon";
 
-struct Reader<'b> {
-    budget: &'b mut Budget,
+struct RecoveryReader<'b> {
+    budget: &'b mut ParseBudget,
     diagnostics: Vec<Diagnostic>,
     /// The first place where something is lost.
     gap: Option<Span>,
 }
 
 /// Names a field for a message: its key and those of the maps around it.
-enum Path<'a> {
+enum FieldPath<'a> {
     Root,
-    Field { parent: &'a Path<'a>, key: &'a str },
+    Field { parent: &'a FieldPath<'a>, key: &'a str },
 }
 
-impl Path<'_> {
+impl FieldPath<'_> {
     fn depth(&self) -> usize {
         match self {
             Self::Root => 0,
@@ -61,16 +61,21 @@ impl Path<'_> {
     }
 }
 
-impl Reader<'_> {
-    fn fields(&mut self, lines: Lines<'_>, indent: usize, path: &Path<'_>) -> Option<Vec<Entry>> {
-        let (before, pieces) = piece::cut(lines, indent, Kind::Field);
+impl RecoveryReader<'_> {
+    fn fields(
+        &mut self,
+        lines: LineRange<'_>,
+        indent: usize,
+        path: &FieldPath<'_>,
+    ) -> Option<Vec<MappingEntry>> {
+        let (before, pieces) = piece::split_fragments(lines, indent, FragmentKind::Field);
         if pieces.is_empty() {
             return None;
         }
         self.report_stray(before);
         let mut entries = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let path = Path::Field { parent: path, key: piece.key };
+            let path = FieldPath::Field { parent: path, key: piece.key };
             match self.read(piece, &path) {
                 Ok(Value::Mapping(mapping)) if !mapping.flow => entries.extend(mapping.entries),
                 Ok(_) => {
@@ -83,9 +88,9 @@ impl Reader<'_> {
         Some(entries)
     }
 
-    fn read(&mut self, piece: Piece<'_>, path: &Path<'_>) -> Result<Value, Refusal> {
-        match build::read(piece.lines, path.depth() - 1, self.budget) {
-            Ok(Document { root, diagnostics }) => {
+    fn read(&mut self, piece: YamlFragment<'_>, path: &FieldPath<'_>) -> Result<Value, YamlError> {
+        match build::parse_lines(piece.lines, path.depth() - 1, self.budget) {
+            Ok(ParsedDocument { root, diagnostics }) => {
                 self.diagnostics.extend(diagnostics);
                 Ok(root)
             }
@@ -94,7 +99,7 @@ impl Reader<'_> {
     }
 
     /// Reads a quoted scalar whose further lines are not indented as if they were.
-    fn read_indented(&mut self, piece: Piece<'_>, path: &Path<'_>) -> Option<Value> {
+    fn read_indented(&mut self, piece: YamlFragment<'_>, path: &FieldPath<'_>) -> Option<Value> {
         let (value, rest) = piece.value();
         if !value.starts_with(['"', '\'']) || rest.trim().is_empty() {
             return None;
@@ -105,10 +110,13 @@ impl Reader<'_> {
             indented.extend(std::iter::repeat_n(' ', piece.key_at + 1));
             indented.push_str(line);
         }
-        let lines = Lines { source: &indented, start: 0, end: indented.len(), ..piece.lines };
-        let Document { root, .. } = build::read(lines, path.depth() - 1, self.budget).ok()?;
+        let lines = LineRange { source: &indented, start: 0, end: indented.len(), ..piece.lines };
+        let ParsedDocument { root, .. } =
+            build::parse_lines(lines, path.depth() - 1, self.budget).ok()?;
         let Value::Mapping(mapping) = &root else { return None };
-        let [Entry { value: Value::Scalar(_), .. }] = mapping.entries[..] else { return None };
+        let [MappingEntry { value: Value::Scalar(_), .. }] = mapping.entries[..] else {
+            return None;
+        };
         let span = span_in(piece, piece.key_at);
         let name = path.name();
         self.diagnostics.push(
@@ -118,16 +126,26 @@ impl Reader<'_> {
         Some(root)
     }
 
-    fn entry(&mut self, piece: Piece<'_>, refusal: &Refusal, path: &Path<'_>) -> Entry {
+    fn entry(
+        &mut self,
+        piece: YamlFragment<'_>,
+        refusal: &YamlError,
+        path: &FieldPath<'_>,
+    ) -> MappingEntry {
         let key = Scalar {
             text: piece.key.to_owned(),
-            style: Style::Plain,
+            style: YamlStyle::Plain,
             span: span_in(piece, piece.key_at),
         };
-        Entry { key, value: self.broken_value(piece, refusal, path) }
+        MappingEntry { key, value: self.broken_value(piece, refusal, path) }
     }
 
-    fn broken_value(&mut self, piece: Piece<'_>, refusal: &Refusal, path: &Path<'_>) -> Value {
+    fn broken_value(
+        &mut self,
+        piece: YamlFragment<'_>,
+        refusal: &YamlError,
+        path: &FieldPath<'_>,
+    ) -> Value {
         let (first, rest) = piece.value();
         if first.is_empty()
             && path.depth() < DEEPEST
@@ -157,19 +175,24 @@ impl Reader<'_> {
         let at = if first.is_empty() { piece.value_at } else { piece.value_at + blanks };
         Value::Scalar(Scalar {
             text: as_text(first, rest),
-            style: Style::Raw,
+            style: YamlStyle::Raw,
             span: span_in(piece, at),
         })
     }
 
     /// Reads the fields or items of an indented block one by one.
-    fn block(&mut self, piece: Piece<'_>, rest: &str, path: &Path<'_>) -> Option<Value> {
+    fn block(
+        &mut self,
+        piece: YamlFragment<'_>,
+        rest: &str,
+        path: &FieldPath<'_>,
+    ) -> Option<Value> {
         let lead = rest.split_inclusive('\n').take_while(|line| is_blank(line));
         let before: Vec<&str> = lead.collect();
         let skipped: usize = before.iter().map(|line| line.len()).sum();
         let content = rest[skipped..].trim_start_matches(' ');
         let indent = rest.len() - skipped - content.len();
-        let lines = Lines {
+        let lines = LineRange {
             start: piece.lines.end - rest.len(),
             line: piece.lines.line.saturating_add(1),
             ..piece.lines
@@ -187,13 +210,18 @@ impl Reader<'_> {
         Some(Value::Mapping(Mapping { entries, flow: false, span, range }))
     }
 
-    fn items(&mut self, lines: Lines<'_>, indent: usize, parent: &Path<'_>) -> Option<Vec<Value>> {
-        let (before, pieces) = piece::cut(lines, indent, Kind::Item);
+    fn items(
+        &mut self,
+        lines: LineRange<'_>,
+        indent: usize,
+        parent: &FieldPath<'_>,
+    ) -> Option<Vec<Value>> {
+        let (before, pieces) = piece::split_fragments(lines, indent, FragmentKind::Item);
         if pieces.is_empty() {
             return None;
         }
         self.report_stray(before);
-        let path = Path::Field { parent, key: "" };
+        let path = FieldPath::Field { parent, key: "" };
         let mut items = Vec::with_capacity(pieces.len());
         for piece in pieces {
             match self.read(piece, &path) {
@@ -205,7 +233,7 @@ impl Reader<'_> {
         Some(items)
     }
 
-    fn report_stray(&mut self, before: Lines<'_>) {
+    fn report_stray(&mut self, before: LineRange<'_>) {
         let stray = |(_, line): &(u32, &str)| !is_blank(line);
         let Some((line, text)) = (before.line..).zip(before.text().lines()).find(stray) else {
             return;
@@ -224,15 +252,15 @@ fn is_blank(line: &str) -> bool {
 }
 
 fn recovered(span: Span, message: String) -> Diagnostic {
-    Diagnostic::warning("frontmatter.recovered", message).at(span.line, span.column)
+    Diagnostic::warning("frontmatter.recovered", message).with_position(span.line, span.column)
 }
 
-fn refusal_at(piece: Piece<'_>, reason: &'static str) -> Refusal {
-    Refusal { span: span_in(piece, piece.key_at), reason: reason.into() }
+fn refusal_at(piece: YamlFragment<'_>, reason: &'static str) -> YamlError {
+    YamlError { span: span_in(piece, piece.key_at), reason: reason.into() }
 }
 
 /// Returns the place of a byte of the piece's first line.
-fn span_in(piece: Piece<'_>, at: usize) -> Span {
+fn span_in(piece: YamlFragment<'_>, at: usize) -> Span {
     let column = piece.lines.text()[..at].chars().count() + 1;
     Span { line: piece.lines.line, column: position(column) }
 }

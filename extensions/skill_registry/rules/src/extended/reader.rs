@@ -1,6 +1,6 @@
 //! Reads typed records from the tree, which has no types, and notes what does not fit.
 
-use skill_format::tree::{Mapping, Scalar, Style};
+use skill_format::tree::{Mapping, Scalar, YamlStyle};
 use skill_format::{Span, Value};
 
 use super::Noticed;
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         if flag.is_none() {
             let message = format!("`{name}` is neither true nor false; it is not used");
             self.notice(self.rules.kind, value.span(), message, "write `true` or `false`");
-        } else if !matches!(value, Value::Scalar(Scalar { style: Style::Plain, .. })) {
+        } else if !matches!(value, Value::Scalar(Scalar { style: YamlStyle::Plain, .. })) {
             let message = format!("`{name}` is a text, not true or false");
             self.notice(self.rules.kind, value.span(), message, "remove the quotes");
         }
@@ -281,7 +281,7 @@ fn shape(value: &Value) -> &'static str {
 
 /// Names the type YAML's core schema gives a scalar that is no text there.
 fn typed(scalar: &Scalar) -> Option<&'static str> {
-    if scalar.style != Style::Plain {
+    if scalar.style != YamlStyle::Plain {
         return None;
     }
     match scalar.text.as_str() {

@@ -1,7 +1,7 @@
 //! A frontmatter on its way to its canonical form: fields with the comments that belong to them.
 
 use skill_format::Value;
-use skill_format::tree::{Entry, Mapping, Scalar, Style};
+use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
 
 use super::source::{Block, Layout, Line, Source, Token, block, quoted_length, raw_lines};
 
@@ -93,8 +93,8 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn fields(&self, entries: &[Entry]) -> Children {
-        let field = |entry: &Entry| {
+    fn fields(&self, entries: &[MappingEntry]) -> Children {
+        let field = |entry: &MappingEntry| {
             let start = self.source.offset(entry.key.span);
             let place = Place { start, column: self.column(start), ..Place::default() };
             self.node(Some(&entry.key), &entry.value, place)
@@ -158,24 +158,24 @@ impl Builder<'_> {
         let text = self.source.text;
         let mut written = None;
         let (lines, end) = match scalar.style {
-            Style::Literal | Style::Folded => {
+            YamlStyle::Literal | YamlStyle::Folded => {
                 let block = block(self.source, at, self.source.parent_indent(key, at));
                 let end = block.end;
                 written = Some(block);
                 (Vec::new(), end)
             }
-            Style::SingleQuoted | Style::DoubleQuoted => {
+            YamlStyle::SingleQuoted | YamlStyle::DoubleQuoted => {
                 let end = at + quoted_length(&text[at..]);
                 let inner = text.get(at + 1..end - 1).unwrap_or_default();
                 (quoted_lines(inner, scalar.style), end)
             }
-            Style::Raw => {
+            YamlStyle::Raw => {
                 let end = self.layout.next_line(self.source, at);
                 (raw_text_lines(self.source, at, end), end)
             }
             // The place of a value that is not there is somewhere behind it.
-            Style::Plain | Style::Alias if scalar.text.is_empty() => (Vec::new(), start),
-            Style::Plain | Style::Alias => {
+            YamlStyle::Plain | YamlStyle::Alias if scalar.text.is_empty() => (Vec::new(), start),
+            YamlStyle::Plain | YamlStyle::Alias => {
                 let comment = |token: &&Token| token.at > at && token.line != Line::Blank;
                 let comment = self.tokens.iter().find(comment).map_or(text.len(), |it| it.at);
                 let next = self.layout.next_line(self.source, at);
@@ -205,9 +205,10 @@ fn trimmed_lines(text: &str) -> Vec<String> {
 }
 
 /// Returns the lines of a quoted text, if they can be told without reading its escapes.
-fn quoted_lines(inner: &str, style: Style) -> Vec<String> {
-    let quote = if style == Style::SingleQuoted { inner.replace("''", "'") } else { inner.into() };
-    if inner.contains('\\') && style == Style::DoubleQuoted {
+fn quoted_lines(inner: &str, style: YamlStyle) -> Vec<String> {
+    let quote =
+        if style == YamlStyle::SingleQuoted { inner.replace("''", "'") } else { inner.into() };
+    if inner.contains('\\') && style == YamlStyle::DoubleQuoted {
         return Vec::new();
     }
     trimmed_lines(&quote)

@@ -1,7 +1,7 @@
 //! Moves what only some readers know under `metadata`, where the specification has a place for it.
 
 use skill_format::Value;
-use skill_format::tree::{Entry, Mapping, Scalar, Style};
+use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
 
 use super::draft::{Children, Node, Shape};
 use super::text::looks_typed;
@@ -33,7 +33,7 @@ pub(super) fn portable(
         draft.nodes.drain(..).partition(|node| node.key.as_ref().is_none_or(stays));
     draft.nodes = own;
     let Some(there) = metadata_nodes(draft) else { return Err(Reason::Inexact.at(0)) };
-    for (Entry { key, value }, mut node) in moved.into_iter().zip(foreign) {
+    for (MappingEntry { key, value }, mut node) in moved.into_iter().zip(foreign) {
         let scalar = as_text(&key.text, &value, source);
         if let Some(index) = target.entries.iter().position(|it| it.key.text == key.text) {
             if as_text(&key.text, &target.entries[index].value, source).text != scalar.text {
@@ -52,19 +52,22 @@ pub(super) fn portable(
             node = Node::new(key.clone(), shape, node.into_comments());
         }
         there.push(node);
-        target.entries.push(Entry { key, value: Value::Scalar(scalar) });
+        target.entries.push(MappingEntry { key, value: Value::Scalar(scalar) });
     }
     Ok(guards)
 }
 
 /// Finds the map below `metadata`, or makes one.
-fn metadata(entries: &mut Vec<Entry>) -> Result<&mut Mapping, FmtRefusal> {
+fn metadata(entries: &mut Vec<MappingEntry>) -> Result<&mut Mapping, FmtRefusal> {
     let index = entries.iter().position(|entry| entry.key.text == "metadata");
     let index = index.unwrap_or_else(|| {
-        entries.push(Entry { key: plain("metadata"), value: Value::Mapping(Mapping::default()) });
+        entries.push(MappingEntry {
+            key: plain("metadata"),
+            value: Value::Mapping(Mapping::default()),
+        });
         entries.len() - 1
     });
-    let Entry { key, value } = &mut entries[index];
+    let MappingEntry { key, value } = &mut entries[index];
     if value.is_empty() {
         *value = Value::Mapping(Mapping::default());
     }
@@ -93,20 +96,20 @@ fn metadata_nodes(draft: &mut Children) -> Option<&mut Vec<Node>> {
 }
 
 fn plain(text: &str) -> Scalar {
-    Scalar { text: text.to_owned(), style: Style::Plain, span: skill_format::Span::default() }
+    Scalar { text: text.to_owned(), style: YamlStyle::Plain, span: skill_format::Span::default() }
 }
 
 /// Says a value in one text: the words of `tags` and `requires` with commas between them, what is
 /// in brackets or braces on one line as it stands, anything else as JSON.
 fn as_text(key: &str, value: &Value, source: &str) -> Scalar {
-    let quoted = |text| Scalar { text, style: Style::DoubleQuoted, span: value.span() };
+    let quoted = |text| Scalar { text, style: YamlStyle::DoubleQuoted, span: value.span() };
     let in_brackets = |flow: bool| {
         let text = value.clone().into_text(source);
         if flow && !text.contains('\n') { text } else { json(value) }
     };
     match value {
         // Values of `metadata` are texts, also those that look like numbers.
-        Value::Scalar(scalar) if scalar.style == Style::Plain && looks_typed(&scalar.text) => {
+        Value::Scalar(scalar) if scalar.style == YamlStyle::Plain && looks_typed(&scalar.text) => {
             quoted(scalar.text.clone())
         }
         Value::Scalar(scalar) => scalar.clone(),
@@ -132,7 +135,7 @@ fn is_word(text: &str) -> bool {
 fn json(value: &Value) -> String {
     match value {
         Value::Scalar(scalar) => {
-            let bare = scalar.style == Style::Plain
+            let bare = scalar.style == YamlStyle::Plain
                 && serde_json::from_str::<serde_json::Value>(&scalar.text).is_ok();
             if bare { scalar.text.clone() } else { json_text(&scalar.text) }
         }
@@ -141,7 +144,8 @@ fn json(value: &Value) -> String {
             format!("[{}]", items.join(", "))
         }
         Value::Mapping(mapping) => {
-            let field = |it: &Entry| format!("{}: {}", json_text(&it.key.text), json(&it.value));
+            let field =
+                |it: &MappingEntry| format!("{}: {}", json_text(&it.key.text), json(&it.value));
             let fields: Vec<_> = mapping.entries.iter().map(field).collect();
             format!("{{{}}}", fields.join(", "))
         }

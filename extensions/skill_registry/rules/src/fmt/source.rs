@@ -1,6 +1,6 @@
 //! Finds the comments and blank lines of a frontmatter: what a tree does not hold.
 
-use skill_format::tree::{Entry, Mapping, Scalar, Style};
+use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
 use skill_format::{Span, Value};
 
 /// A line of its own between two fields.
@@ -48,7 +48,7 @@ impl<'a> Source<'a> {
     pub(super) fn start_of(&self, scalar: &Scalar) -> usize {
         let at = self.offset(scalar.span);
         match scalar.style {
-            Style::Literal | Style::Folded => self.indicator(at),
+            YamlStyle::Literal | YamlStyle::Folded => self.indicator(at),
             _ => at,
         }
     }
@@ -174,7 +174,7 @@ impl<'a> Layout<'a> {
         self.starts.get(index).map_or(source.text.len(), |&next| source.line_start(next).max(at))
     }
 
-    fn entries(&mut self, source: &Source<'_>, entries: &'a [Entry]) {
+    fn entries(&mut self, source: &Source<'_>, entries: &'a [MappingEntry]) {
         for entry in entries {
             self.scalar(source, &entry.key, None);
             self.value(source, &entry.value, Some(&entry.key));
@@ -184,7 +184,7 @@ impl<'a> Layout<'a> {
     fn value(&mut self, source: &Source<'_>, value: &'a Value, key: Option<&'a Scalar>) {
         match value {
             // The place of a value that is not there is somewhere behind it.
-            Value::Scalar(scalar) if value.is_empty() && scalar.style == Style::Plain => {}
+            Value::Scalar(scalar) if value.is_empty() && scalar.style == YamlStyle::Plain => {}
             Value::Scalar(scalar) => self.scalar(source, scalar, key),
             Value::Sequence(sequence) => {
                 sequence.items.iter().for_each(|item| self.value(source, item, None));
@@ -196,7 +196,7 @@ impl<'a> Layout<'a> {
     fn scalar(&mut self, source: &Source<'_>, scalar: &'a Scalar, key: Option<&'a Scalar>) {
         let at = source.start_of(scalar);
         self.starts.push(at);
-        if !matches!(scalar.style, Style::Plain | Style::Alias) {
+        if !matches!(scalar.style, YamlStyle::Plain | YamlStyle::Alias) {
             self.opaque.push(Opaque { at, scalar, key });
         }
     }
@@ -261,16 +261,16 @@ fn skip(
 ) -> usize {
     let at = opaque.at;
     match opaque.scalar.style {
-        Style::Plain | Style::Alias => at,
-        Style::SingleQuoted | Style::DoubleQuoted => at + quoted_length(&source.text[at..]),
-        Style::Literal | Style::Folded => {
+        YamlStyle::Plain | YamlStyle::Alias => at,
+        YamlStyle::SingleQuoted | YamlStyle::DoubleQuoted => at + quoted_length(&source.text[at..]),
+        YamlStyle::Literal | YamlStyle::Folded => {
             let block = block(source, at, source.parent_indent(opaque.key, at));
             if let Some(at) = block.header_comment {
                 comment(source, at, tokens);
             }
             block.end
         }
-        Style::Raw => {
+        YamlStyle::Raw => {
             let end = layout.next_line(source, at);
             raw_lines(source, at, end, |line_at| {
                 comment(source, line_at, tokens);

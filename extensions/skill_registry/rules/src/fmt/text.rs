@@ -1,6 +1,6 @@
 //! How a text is written.
 
-use skill_format::tree::{Scalar, Style};
+use skill_format::tree::{Scalar, YamlStyle};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use super::source::Block;
@@ -21,15 +21,15 @@ pub(super) fn write(scalar: &Scalar, lines: &[String], block: Option<&Block>) ->
     let text = &scalar.text;
     let written = match scalar.style {
         // A block of nothing but line breaks ends where its neighbours say.
-        Style::Literal | Style::Folded if text.trim().is_empty() => None,
-        Style::Literal | Style::Folded => block.map(as_it_stands),
+        YamlStyle::Literal | YamlStyle::Folded if text.trim().is_empty() => None,
+        YamlStyle::Literal | YamlStyle::Folded => block.map(as_it_stands),
         _ if lines.len() > 1 && fold(lines) == *text => {
             Some(Written::Block(">-".to_owned(), lines.to_vec()))
         }
-        Style::Raw if text.contains('\n') => {
+        YamlStyle::Raw if text.contains('\n') => {
             Some(Written::Block("|-".to_owned(), text.split('\n').map(str::to_owned).collect()))
         }
-        Style::Plain if is_printable(text) => return Written::Inline(text.clone()),
+        YamlStyle::Plain if is_printable(text) => return Written::Inline(text.clone()),
         _ => None,
     };
     // Blocks cannot say everything, and what a file has can be odder than what was thought of.
@@ -39,8 +39,8 @@ pub(super) fn write(scalar: &Scalar, lines: &[String], block: Option<&Block>) ->
 /// Writes a text on one line: without quotes where that is safe for every reader.
 pub(super) fn inline(scalar: &Scalar) -> String {
     let text = &scalar.text;
-    let keeps_type = !looks_typed(text) || scalar.style == Style::Plain;
-    if scalar.style == Style::Raw && text.is_empty() {
+    let keeps_type = !looks_typed(text) || scalar.style == YamlStyle::Plain;
+    if scalar.style == YamlStyle::Raw && text.is_empty() {
         return String::new();
     }
     if is_plain(text) && keeps_type { text.clone() } else { quote(text) }
@@ -65,7 +65,7 @@ fn says(written: &Written, text: &str) -> bool {
         push_line(line, 2, &mut yaml);
     }
     yaml.push_str("l:\n");
-    let tree = skill_format::tree::parse(&yaml, 1);
+    let tree = skill_format::tree::parse_frontmatter(&yaml, 1);
     let skill_format::Value::Mapping(root) = &tree.root else { return false };
     tree.diagnostics.is_empty()
         && root.entries.len() == 2

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use skill_format::sanitise_line;
+use skill_format::sanitize_line;
 
 use super::Graph;
 use crate::extended::ExecutionOrder;
@@ -63,7 +63,7 @@ pub fn mermaid(graph: &Graph) -> String {
 /// Escapes an id for a label in quotes, with Mermaid's character codes.
 fn label(id: &str) -> String {
     let mut out = String::new();
-    for c in sanitise_line(id).chars() {
+    for c in sanitize_line(id).chars() {
         match c {
             '"' | '#' | '<' | '>' | '&' | '`' | '\\' | ';' | '%' | '[' | ']' | '{' | '}' => {
                 let _ = write!(out, "#{};", u32::from(c));

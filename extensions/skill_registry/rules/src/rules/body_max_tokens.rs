@@ -47,7 +47,7 @@ Count the beads.
 const MAX_TOKENS: u32 = 5_000;
 
 fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    let tokens = TokenCount::of(skill.body().trim()).get();
+    let tokens = TokenCount::estimate(skill.body().trim()).get();
     if tokens > MAX_TOKENS {
         let at = Span { line: skill.body_line(), column: 0 };
         let message = format!("the body has about {tokens} tokens, more than {MAX_TOKENS}");

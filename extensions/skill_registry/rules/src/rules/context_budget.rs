@@ -59,7 +59,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     let body = skill.body();
     let lines = skill.body_lines();
     let is_error = body_max_lines::RULE.levels.in_profile(skill.profile()) == Level::Error;
-    let tokens = TokenCount::of(body).get();
+    let tokens = TokenCount::estimate(body).get();
     let message = match (lines > MOST_LINES && !is_error, tokens > MOST_TOKENS) {
         (false, false) => return,
         (true, false) => format!("the body has {lines} lines, more than {MOST_LINES}"),

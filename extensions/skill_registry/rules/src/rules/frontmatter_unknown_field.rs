@@ -1,6 +1,6 @@
 //! `frontmatter.unknownField`: a field is not in the specification.
 
-use skill_format::tree::Entry;
+use skill_format::tree::MappingEntry;
 
 use crate::profile::{Level, Levels, Profile};
 use crate::rule::{Check, Findings, Group, Reach, Rule};
@@ -75,7 +75,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     }
     let Some(tree) = skill.tree() else { return };
     findings.retain(|found| {
-        let here = |entry: &&Entry| {
+        let here = |entry: &&MappingEntry| {
             (entry.key.span.line, entry.key.span.column) == (found.line, found.column)
         };
         let field = tree.entries.iter().find(here);

@@ -5,17 +5,17 @@ use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::{canonical_combining_class, decompose_canonical};
 
-use super::Analysis;
+use super::TextAnalyzer;
 
 /// Replaces characters outside ASCII by what stands for them. ASCII is left as it is: whoever cuts
 /// the words lower-cases it.
-pub(super) fn fold(analysis: Analysis, text: &str) -> Cow<'_, str> {
+pub(super) fn fold_text(analysis: TextAnalyzer, text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
     }
     let mut folded = String::with_capacity(text.len());
     match analysis {
-        Analysis::Reference => {
+        TextAnalyzer::Reference => {
             for c in text.chars() {
                 match c {
                     c if c.is_ascii() => folded.push(c),
@@ -23,7 +23,7 @@ pub(super) fn fold(analysis: Analysis, text: &str) -> Cow<'_, str> {
                 }
             }
         }
-        Analysis::Standard => {
+        TextAnalyzer::Standard => {
             for c in text.chars().flat_map(compatible).nfc() {
                 standard(c, &mut folded);
             }

@@ -5,7 +5,7 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 /// Calls a function with each word, in lower case. Words in ASCII, in scripts that write words
 /// apart, and in scripts that do not (as overlapping pairs of characters) are cut from each other.
-pub(super) fn scan(text: &str, mut each: impl FnMut(&str)) {
+pub(super) fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
     let bytes = text.as_bytes();
     let mut word = String::new();
     let mut at = 0;
@@ -20,7 +20,7 @@ pub(super) fn scan(text: &str, mut each: impl FnMut(&str)) {
             word.push(char::from(byte.to_ascii_lowercase()));
             continue;
         }
-        match name_with_signs(byte, &bytes[at..], &word) {
+        match match_symbol_name(byte, &bytes[at..], &word) {
             Some((rest, more)) => {
                 word.push_str(rest);
                 at += more;
@@ -40,7 +40,7 @@ fn flush(word: &mut String, each: &mut impl FnMut(&str)) {
 
 /// Names that are written with signs: what a sign adds to the word before it, and how many bytes
 /// after the sign belong to it.
-fn name_with_signs(sign: u8, after: &[u8], word: &str) -> Option<(&'static str, usize)> {
+fn match_symbol_name(sign: u8, after: &[u8], word: &str) -> Option<(&'static str, usize)> {
     let follows = |name: &str| {
         after.get(..name.len()).is_some_and(|next| next.eq_ignore_ascii_case(name.as_bytes()))
     };
@@ -61,14 +61,16 @@ fn other(text: &str, each: &mut impl FnMut(&str)) -> usize {
     let end = text.find(|c: char| c.is_ascii()).unwrap_or(text.len());
     let mut rest = &text[..end];
     while let Some(first) = rest.chars().next() {
-        let kind = Kind::of(first);
-        let same = |c: char| Kind::of(c) == kind || (kind != Kind::Sign && is_combining_mark(c));
+        let kind = CharClass::classify(first);
+        let same = |c: char| {
+            CharClass::classify(c) == kind || (kind != CharClass::Sign && is_combining_mark(c))
+        };
         let length = rest.find(|c| !same(c)).unwrap_or(rest.len());
         let (run, after) = rest.split_at(length);
         match kind {
-            Kind::Sign => {}
-            Kind::Apart => each(run),
-            Kind::Together => pairs(run, each),
+            CharClass::Sign => {}
+            CharClass::Apart => each(run),
+            CharClass::Together => pairs(run, each),
         }
         rest = after;
     }
@@ -85,7 +87,7 @@ fn pairs(run: &str, each: &mut impl FnMut(&str)) {
 
 /// What a character outside ASCII is to words.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharClass {
     Sign,
     /// Of a script that writes words apart.
     Apart,
@@ -93,8 +95,8 @@ enum Kind {
     Together,
 }
 
-impl Kind {
-    fn of(c: char) -> Self {
+impl CharClass {
+    fn classify(c: char) -> Self {
         match c {
             // Thai, Lao; Burmese; Khmer; kana; Han; hangul; Han again.
             '\u{0e00}'..='\u{0eff}'

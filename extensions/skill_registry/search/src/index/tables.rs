@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::Totals;
-use crate::Constants;
+use super::CorpusTotals;
+use crate::Bm25fConstants;
 use crate::field::{BODY, DESCRIPTION, HEADINGS, NAME, TAGS};
-use crate::segment::{Counts, Entry, Segment};
+use crate::segment::{DocumentEntry, FieldCounts, IndexSegment};
 
 /// What follows from the constants of BM25F and the sums over all documents. Made anew at every
 /// change, which takes a fraction of a millisecond; so nothing else has to follow a change.
 #[derive(Clone, Debug)]
-pub(crate) struct Tables {
-    pub(crate) constants: Constants,
+pub(crate) struct ScoringTables {
+    pub(crate) constants: Bm25fConstants,
     /// For each slot weight / norm of the body, where norm = 1 − b + b × length / mean length. Apart
     /// from the others, because most terms are in the body alone and this fits in a cache.
     body: Vec<f64>,
@@ -21,14 +21,14 @@ pub(crate) struct Tables {
     rarities: Vec<f64>,
 }
 
-impl Tables {
+impl ScoringTables {
     pub(crate) fn new(
-        constants: &Constants,
-        segments: &[Arc<Segment>; 2],
-        totals: &Totals,
+        constants: &Bm25fConstants,
+        segments: &[Arc<IndexSegment>; 2],
+        totals: &CorpusTotals,
     ) -> Self {
         let means = totals.mean_lengths();
-        let inverse = |entry: &Entry, field: usize| {
+        let inverse = |entry: &DocumentEntry, field: usize| {
             let b = constants.length[field];
             let norm = 1.0 - b + b * f64::from(entry.lengths[field]) / means[field];
             1.0 / norm.max(1e-9)
@@ -57,24 +57,24 @@ impl Tables {
 
     /// The saturated sum of a term's frequencies over all fields, each weighted and divided by its
     /// norm.
-    pub(crate) fn combined(&self, slot: u32, counts: Counts) -> f64 {
+    pub(crate) fn bm25f_score(&self, slot: u32, counts: FieldCounts) -> f64 {
         let slot = slot as usize;
         let body = f64::from(counts.get(BODY)) * self.body[slot];
-        if counts.is_body_alone() {
-            return self.constants.saturated(body);
+        if counts.is_body_only() {
+            return self.constants.saturate(body);
         }
         let inverse = &self.others[slot];
         let of = |field: usize| {
             self.constants.weights[field] * (f64::from(counts.get(field)) * inverse[field])
         };
         let others = of(NAME) + of(DESCRIPTION) + of(TAGS) + of(HEADINGS);
-        self.constants.saturated(others + body)
+        self.constants.saturate(others + body)
     }
 
     /// The saturated frequency of a term in a field other than the body, divided by its norm.
-    pub(crate) fn in_field(&self, slot: u32, counts: Counts, field: usize) -> f64 {
+    pub(crate) fn field_score(&self, slot: u32, counts: FieldCounts, field: usize) -> f64 {
         let inverse = self.others[slot as usize][field];
-        self.constants.saturated(f64::from(counts.get(field)) * inverse)
+        self.constants.saturate(f64::from(counts.get(field)) * inverse)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

@@ -1,34 +1,34 @@
 //! Sums over all documents.
 
 use crate::field::FIELDS;
-use crate::segment::Segment;
+use crate::segment::IndexSegment;
 
 /// Sums over all living documents, in whole numbers: they are the same whatever order documents came
 /// and went in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct CorpusTotals {
     documents: u64,
     lengths: [u64; FIELDS],
     sections: u64,
     in_sections: u64,
 }
 
-impl Totals {
-    pub(super) fn of(segment: &Segment) -> Self {
+impl CorpusTotals {
+    pub(super) fn from_segment(segment: &IndexSegment) -> Self {
         let mut totals = Self::default();
         (0..segment.len()).for_each(|slot| totals.add(segment, slot));
         totals
     }
 
-    pub(super) fn add(&mut self, segment: &Segment, slot: usize) {
+    pub(super) fn add(&mut self, segment: &IndexSegment, slot: usize) {
         self.change(segment, slot, |total, value| total + value);
     }
 
-    pub(super) fn remove(&mut self, segment: &Segment, slot: usize) {
+    pub(super) fn remove(&mut self, segment: &IndexSegment, slot: usize) {
         self.change(segment, slot, |total, value| total - value);
     }
 
-    fn change(&mut self, segment: &Segment, slot: usize, op: fn(u64, u64) -> u64) {
+    fn change(&mut self, segment: &IndexSegment, slot: usize, op: fn(u64, u64) -> u64) {
         self.documents = op(self.documents, 1);
         for (total, length) in self.lengths.iter_mut().zip(segment.documents[slot].lengths) {
             *total = op(*total, u64::from(length));

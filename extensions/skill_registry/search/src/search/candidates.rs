@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::Asked;
-use crate::Request;
+use super::ResolvedQuery;
+use crate::SearchRequest;
 use crate::index::GONE;
 
 /// How many candidates the first stage gives.
@@ -14,7 +14,7 @@ const NEAREST: usize = 20;
 
 /// A document with its BM25F score: the sum of u times the saturated frequency over all fields.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scored {
+pub(super) struct ScoredDocument {
     pub(super) slot: u32,
     pub(super) lex: f64,
     /// The document's place in the order of ids.
@@ -22,14 +22,17 @@ pub(super) struct Scored {
 }
 
 /// Returns the candidates: the best by BM25F, in order; then the nearest by meaning.
-pub(super) fn candidates(asked: &Asked<'_>, request: &Request<'_>) -> Vec<Scored> {
-    let (scores, mut found) = scored(asked);
-    let mut best = best(&mut found, &|slot| (request.admits)(asked.state.id(slot)));
-    let semantics = request.semantics.filter(|_| request.ranker.knows_cosines());
+pub(super) fn select_candidates(
+    asked: &ResolvedQuery<'_>,
+    request: &SearchRequest<'_>,
+) -> Vec<ScoredDocument> {
+    let (scores, mut found) = score_documents(asked);
+    let mut best = top_admitted(&mut found, &|slot| (request.admits)(asked.state.id(slot)));
+    let semantics = request.semantics.filter(|_| request.ranker.uses_cosines());
     for id in semantics.map(|it| it.nearest(NEAREST)).unwrap_or_default() {
         let Some(slot) = asked.state.slot(id) else { continue };
         if best.iter().all(|it| it.slot != slot) && (request.admits)(id) {
-            best.push(Scored { slot, lex: scores[slot as usize], place: 0 });
+            best.push(ScoredDocument { slot, lex: scores[slot as usize], place: 0 });
         }
     }
     best
@@ -37,7 +40,7 @@ pub(super) fn candidates(asked: &Asked<'_>, request: &Request<'_>) -> Vec<Scored
 
 /// The scores of all documents by slot; and the living documents that have a term of the query, if
 /// only behind the end of a field.
-fn scored(asked: &Asked<'_>) -> (Vec<f64>, Vec<Scored>) {
+fn score_documents(asked: &ResolvedQuery<'_>) -> (Vec<f64>, Vec<ScoredDocument>) {
     let state = asked.state;
     let mut scores = vec![0.0; state.places.len()];
     // Documents that have a term in a section alone.
@@ -51,7 +54,8 @@ fn scored(asked: &Asked<'_>) -> (Vec<f64>, Vec<Scored>) {
                     if counts.is_empty() {
                         deep.push(slot);
                     } else {
-                        scores[slot as usize] += term.weight * asked.tables.combined(slot, counts);
+                        scores[slot as usize] +=
+                            term.weight * asked.tables.bm25f_score(slot, counts);
                     }
                 }
             }
@@ -64,7 +68,7 @@ fn scored(asked: &Asked<'_>) -> (Vec<f64>, Vec<Scored>) {
     let positive = scores.iter().enumerate().filter(|(_, score)| **score > 0.0);
     let found = positive.map(|(slot, _)| slot as u32).chain(deep).filter_map(|slot| {
         let place = state.places[slot as usize];
-        (place != GONE).then(|| Scored { slot, lex: scores[slot as usize], place })
+        (place != GONE).then(|| ScoredDocument { slot, lex: scores[slot as usize], place })
     });
     let found = found.collect();
     (scores, found)
@@ -72,7 +76,10 @@ fn scored(asked: &Asked<'_>) -> (Vec<f64>, Vec<Scored>) {
 
 /// The best admitted documents, best first. Whether one is admitted is asked from the best on, until
 /// there are enough.
-fn best(mut found: &mut [Scored], admits: &dyn Fn(u32) -> bool) -> Vec<Scored> {
+fn top_admitted(
+    mut found: &mut [ScoredDocument],
+    admits: &dyn Fn(u32) -> bool,
+) -> Vec<ScoredDocument> {
     let mut best = Vec::with_capacity(CANDIDATES + NEAREST);
     let mut portion = CANDIDATES;
     while !found.is_empty() && best.len() < CANDIDATES {
@@ -90,6 +97,6 @@ fn best(mut found: &mut [Scored], admits: &dyn Fn(u32) -> bool) -> Vec<Scored> {
 }
 
 /// By score, then by id.
-fn order(a: &Scored, b: &Scored) -> Ordering {
+fn order(a: &ScoredDocument, b: &ScoredDocument) -> Ordering {
     b.lex.total_cmp(&a.lex).then(a.place.cmp(&b.place))
 }

@@ -1,21 +1,21 @@
 //! What the second stage measures of candidates.
 
-use super::candidates::Scored;
-use super::pairs::pairs;
-use super::sections::Sections;
-use super::{Asked, Candidate, Term};
+use super::candidates::ScoredDocument;
+use super::pairs::find_pairs;
+use super::sections::SectionScores;
+use super::{MeasuredCandidate, ResolvedQuery, ResolvedTerm};
 use crate::field::{DESCRIPTION, HEADINGS};
 use crate::index::GONE;
-use crate::segment::Counts;
-use crate::{Fields, Measures, Request};
+use crate::segment::FieldCounts;
+use crate::{CandidateMeasures, FieldSet, SearchRequest};
 
 /// Among so many candidates a term's local rarity is counted.
 const FIRST: usize = 50;
 
 /// Where a candidate has a term of the query.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Occurrence {
-    pub(super) counts: Counts,
+pub(super) struct TermOccurrence {
+    pub(super) counts: FieldCounts,
     /// The number of the posting; none where the candidate does not have the term.
     pub(super) posting: Option<u32>,
     /// The saturated frequency over all fields.
@@ -23,86 +23,92 @@ pub(super) struct Occurrence {
 }
 
 /// Candidates with what is measured of them.
-pub(crate) struct Measured {
+pub(crate) struct MeasuredCandidates {
     /// In the order of the first stage.
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<MeasuredCandidate>,
     /// For each candidate and term of the query where it occurs.
-    rows: Vec<Occurrence>,
+    rows: Vec<TermOccurrence>,
     /// The number of terms of the query.
     width: usize,
 }
 
-impl Measured {
+impl MeasuredCandidates {
     /// For each term of the query how often the fields of a candidate have it.
-    pub(super) fn counts(&self, candidate: &Candidate) -> impl Iterator<Item = Counts> + '_ {
+    pub(super) fn counts(
+        &self,
+        candidate: &MeasuredCandidate,
+    ) -> impl Iterator<Item = FieldCounts> + '_ {
         let row = &self.rows[candidate.number * self.width..(candidate.number + 1) * self.width];
         row.iter().map(|occurrence| occurrence.counts)
     }
 
     /// The fields in which a term of the query occurs.
-    pub(super) fn fields(&self, candidate: &Candidate) -> Fields {
-        let mut fields = Fields::default();
+    pub(super) fn fields(&self, candidate: &MeasuredCandidate) -> FieldSet {
+        let mut fields = FieldSet::default();
         self.counts(candidate).for_each(|counts| fields.extend(counts.fields()));
         fields
     }
 }
 
 /// Measures candidates.
-pub(super) fn measured(
-    asked: &Asked<'_>,
-    request: &Request<'_>,
-    candidates: &[Scored],
-) -> Measured {
+pub(super) fn measure_candidates(
+    asked: &ResolvedQuery<'_>,
+    request: &SearchRequest<'_>,
+    candidates: &[ScoredDocument],
+) -> MeasuredCandidates {
     let max_lex = candidates.first().map_or(0.0, |best| best.lex).max(1e-9);
-    let whole = Measures {
+    let whole = CandidateMeasures {
         max_lex,
         mass: asked.terms.iter().map(|term| term.weight).sum::<f64>() + 1e-6,
         distinct_mass: asked.terms.iter().map(|term| term.rarity).sum::<f64>() + 1e-6,
-        ..Measures::default()
+        ..CandidateMeasures::default()
     };
-    let sentences: Vec<Sentence> = (0..asked.query.sentences.len())
-        .map(|number| Sentence::new(asked, &asked.query.sentences[number]))
+    let sentences: Vec<QuerySentence> = (0..asked.query.sentences.len())
+        .map(|number| QuerySentence::new(asked, &asked.query.sentences[number]))
         .collect();
     let (rows, told) = occurrences(asked, candidates);
-    let worths = [told_worths(asked, &told), local_worths(asked, &rows)];
-    let whole = Measures {
+    let worths = [summary_weights(asked, &told), local_weights(asked, &rows)];
+    let whole = CandidateMeasures {
         told_mass: worths[0].iter().sum::<f64>() + 1e-6,
         local_mass: worths[1].iter().sum::<f64>() + 1e-6,
         terms: asked.terms.len() as f64,
         ..whole
     };
-    let semantics = request.semantics.filter(|_| request.ranker.knows_cosines());
+    let semantics = request.semantics.filter(|_| request.ranker.uses_cosines());
     let sections = sections(asked, candidates, &rows);
     let width = asked.terms.len();
-    let mut measured: Vec<Candidate> = candidates
+    let mut measured: Vec<MeasuredCandidate> = candidates
         .iter()
         .zip(sections)
         .enumerate()
         .map(|(number, (scored, sections))| {
             let row = &rows[number * width..(number + 1) * width];
-            let mut measures = Measures { lex: scored.lex, sections, ..whole.clone() };
-            by_term(asked, scored.slot, row, &mut measures);
-            by_worth(&worths, row, &mut measures);
-            by_sentence(&sentences, row, &mut measures);
+            let mut measures = CandidateMeasures { lex: scored.lex, sections, ..whole.clone() };
+            measure_terms(asked, scored.slot, row, &mut measures);
+            measure_weights(&worths, row, &mut measures);
+            measure_sentences(&sentences, row, &mut measures);
             if let Some(semantics) = semantics {
                 let id = asked.state.id(scored.slot);
                 measures.cosines = semantics.cosines(id).unwrap_or_default();
             }
-            Candidate { number, slot: scored.slot, measures }
+            MeasuredCandidate { number, slot: scored.slot, measures }
         })
         .collect();
     if semantics.is_some() {
         rank_by_cosine(&mut measured);
     }
-    Measured { candidates: measured, rows, width }
+    MeasuredCandidates { candidates: measured, rows, width }
 }
 
 /// For each candidate and term of the query where it occurs; and for each term how many documents
 /// have it in the name or the description.
-fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> (Vec<Occurrence>, Vec<u32>) {
+fn occurrences(
+    asked: &ResolvedQuery<'_>,
+    candidates: &[ScoredDocument],
+) -> (Vec<TermOccurrence>, Vec<u32>) {
     const NONE: u32 = u32::MAX;
     let width = asked.terms.len();
-    let mut rows = vec![Occurrence::default(); candidates.len() * width];
+    let mut rows = vec![TermOccurrence::default(); candidates.len() * width];
     let mut numbers = vec![NONE; asked.state.places.len()];
     for (number, candidate) in candidates.iter().enumerate() {
         numbers[candidate.slot as usize] = number as u32;
@@ -116,17 +122,17 @@ fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> (Vec<Occurrence>, Ve
                 let found = postings.clone().zip(segment.occurrences(postings));
                 for (posting, (slot, counts)) in found {
                     let slot = first + slot;
-                    if counts.is_told() && asked.state.places[slot as usize] != GONE {
+                    if counts.in_summary_fields() && asked.state.places[slot as usize] != GONE {
                         told[at] += 1;
                     }
                     let candidate = numbers[slot as usize];
                     if candidate == NONE {
                         continue;
                     }
-                    rows[candidate as usize * width + at] = Occurrence {
+                    rows[candidate as usize * width + at] = TermOccurrence {
                         counts,
                         posting: Some(posting as u32),
-                        combined: asked.tables.combined(slot, counts),
+                        combined: asked.tables.bm25f_score(slot, counts),
                     };
                 }
             }
@@ -140,13 +146,17 @@ fn occurrences(asked: &Asked<'_>, candidates: &[Scored]) -> (Vec<Occurrence>, Ve
 ///
 /// Term by term and in the order of the postings: their positions lie one after the other, while
 /// those of one candidate lie all over the index.
-fn sections(asked: &Asked<'_>, candidates: &[Scored], rows: &[Occurrence]) -> Vec<[f64; 3]> {
+fn sections(
+    asked: &ResolvedQuery<'_>,
+    candidates: &[ScoredDocument],
+    rows: &[TermOccurrence],
+) -> Vec<[f64; 3]> {
     let (constants, totals) = (&asked.tables.constants, &asked.state.totals);
     let mut sections: Vec<_> = candidates
         .iter()
         .map(|candidate| {
             let (_, segment, local) = asked.state.segment(candidate.slot);
-            (segment, Sections::new(constants, totals, segment, local))
+            (segment, SectionScores::new(constants, totals, segment, local))
         })
         .collect();
     let mut by_slot: Vec<usize> = (0..candidates.len()).collect();
@@ -165,8 +175,8 @@ fn sections(asked: &Asked<'_>, candidates: &[Scored], rows: &[Occurrence]) -> Ve
 
 /// The weight of each term, times the square root of the share of the skills with the term that
 /// have it in the name or the description: bodies tell stories, these tell what a skill is for.
-fn told_worths(asked: &Asked<'_>, told: &[u32]) -> Vec<f64> {
-    let worth = |(term, &told): (&Term, &u32)| {
+fn summary_weights(asked: &ResolvedQuery<'_>, told: &[u32]) -> Vec<f64> {
+    let worth = |(term, &told): (&ResolvedTerm, &u32)| {
         let share = (f64::from(told) + 0.3) / (f64::from(term.frequency) + 1.0);
         term.weight * share.sqrt()
     };
@@ -174,11 +184,11 @@ fn told_worths(asked: &Asked<'_>, told: &[u32]) -> Vec<f64> {
 }
 
 /// The weight of each term, times its rarity among the first candidates: what tells them apart.
-fn local_worths(asked: &Asked<'_>, rows: &[Occurrence]) -> Vec<f64> {
+fn local_weights(asked: &ResolvedQuery<'_>, rows: &[TermOccurrence]) -> Vec<f64> {
     let width = asked.terms.len().max(1);
     let first = || rows.chunks(width).take(FIRST);
     let among = first().count() as f64;
-    let worth = |(at, term): (usize, &Term)| {
+    let worth = |(at, term): (usize, &ResolvedTerm)| {
         let with = first().filter(|row| !row[at].counts.is_empty()).count() as f64;
         term.weight * (1.0 + (among - with + 0.5) / (with + 0.5)).ln()
     };
@@ -186,7 +196,11 @@ fn local_worths(asked: &Asked<'_>, rows: &[Occurrence]) -> Vec<f64> {
 }
 
 /// Measures what counts terms by another worth than their weight.
-fn by_worth([told, local]: &[Vec<f64>; 2], row: &[Occurrence], measures: &mut Measures) {
+fn measure_weights(
+    [told, local]: &[Vec<f64>; 2],
+    row: &[TermOccurrence],
+    measures: &mut CandidateMeasures,
+) {
     for ((occurrence, told), local) in row.iter().zip(told).zip(local) {
         measures.told += told * occurrence.combined;
         measures.local += local * occurrence.combined;
@@ -197,7 +211,12 @@ fn by_worth([told, local]: &[Vec<f64>; 2], row: &[Occurrence], measures: &mut Me
 }
 
 /// Measures what depends on terms one by one, and on their places.
-fn by_term(asked: &Asked<'_>, slot: u32, row: &[Occurrence], measures: &mut Measures) {
+fn measure_terms(
+    asked: &ResolvedQuery<'_>,
+    slot: u32,
+    row: &[TermOccurrence],
+    measures: &mut CandidateMeasures,
+) {
     let (which, segment, local) = asked.state.segment(slot);
     let tables = &asked.tables;
     for (term, occurrence) in asked.terms.iter().zip(row) {
@@ -205,8 +224,8 @@ fn by_term(asked: &Asked<'_>, slot: u32, row: &[Occurrence], measures: &mut Meas
             continue;
         }
         let counts = occurrence.counts;
-        measures.description += term.weight * tables.in_field(slot, counts, DESCRIPTION);
-        measures.headings += term.weight * tables.in_field(slot, counts, HEADINGS);
+        measures.description += term.weight * tables.field_score(slot, counts, DESCRIPTION);
+        measures.headings += term.weight * tables.field_score(slot, counts, HEADINGS);
         if !counts.is_empty() {
             measures.covered += term.rarity;
         }
@@ -223,7 +242,7 @@ fn by_term(asked: &Asked<'_>, slot: u32, row: &[Occurrence], measures: &mut Meas
     for &(a, b) in &asked.query.pairs {
         let (Some(first), Some(second)) = (row[a].posting, row[b].posting) else { continue };
         let first = segment.positions(first as usize);
-        let found = pairs(first, segment.positions(second as usize), layout);
+        let found = find_pairs(first, segment.positions(second as usize), layout);
         let weight = (asked.terms[a].rarity + asked.terms[b].rarity) / 2.0;
         measures.body_pairs += weight * f64::from(found.in_body).ln_1p();
         if found.in_meta {
@@ -233,14 +252,14 @@ fn by_term(asked: &Asked<'_>, slot: u32, row: &[Occurrence], measures: &mut Meas
 }
 
 /// A sentence of the query.
-struct Sentence {
+struct QuerySentence {
     /// Its terms by number, each with its weight in this sentence.
     terms: Vec<(usize, f64)>,
     mass: f64,
 }
 
-impl Sentence {
-    fn new(asked: &Asked<'_>, counted: &[(usize, u32)]) -> Self {
+impl QuerySentence {
+    fn new(asked: &ResolvedQuery<'_>, counted: &[(usize, u32)]) -> Self {
         let weighted = |&(term, count): &(usize, u32)| {
             (term, f64::from(count).sqrt() * asked.terms[term].rarity)
         };
@@ -250,8 +269,12 @@ impl Sentence {
     }
 }
 
-fn by_sentence(sentences: &[Sentence], row: &[Occurrence], measures: &mut Measures) {
-    let score = |sentence: &Sentence| {
+fn measure_sentences(
+    sentences: &[QuerySentence],
+    row: &[TermOccurrence],
+    measures: &mut CandidateMeasures,
+) {
+    let score = |sentence: &QuerySentence| {
         let terms = sentence.terms.iter();
         terms.map(|&(term, weight)| weight * row[term].combined).sum::<f64>() / sentence.mass
     };
@@ -261,7 +284,7 @@ fn by_sentence(sentences: &[Sentence], row: &[Occurrence], measures: &mut Measur
     measures.best_sentence = scores().fold(0.0, f64::max);
 }
 
-fn rank_by_cosine(candidates: &mut [Candidate]) {
+fn rank_by_cosine(candidates: &mut [MeasuredCandidate]) {
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     // The sort is stable: what is as near stays in the candidates' order.
     order.sort_by(|&a, &b| {

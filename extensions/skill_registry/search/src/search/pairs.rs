@@ -1,10 +1,10 @@
 //! Neighbours in a document.
 
-use crate::segment::Layout;
+use crate::segment::FieldLayout;
 
 /// Where a document has two terms next to each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct PairMatches {
     /// How often in the field body.
     pub(super) in_body: u32,
     /// Whether in name, description or headings.
@@ -12,8 +12,8 @@ pub(super) struct Found {
 }
 
 /// Finds the places where a term is followed by another, by the ascending positions of both.
-pub(super) fn pairs(first: &[u16], second: &[u16], layout: Layout) -> Found {
-    let mut found = Found::default();
+pub(super) fn find_pairs(first: &[u16], second: &[u16], layout: FieldLayout) -> PairMatches {
+    let mut found = PairMatches::default();
     let mut rest = second.iter().copied().peekable();
     for &position in first {
         let next = position + 1;
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn counts_neighbours_by_field() {
-        let layout = Layout { body: 10, body_end: 16, tail: 30 };
+        let layout = FieldLayout { body: 10, body_end: 16, tail: 30 };
         let rows: [(&[u16], &[u16], u32, bool); 8] = [
             (&[], &[1], 0, false),
             (&[1], &[], 0, false),
@@ -50,8 +50,8 @@ mod tests {
             (&[2, 11], &[1, 3, 12], 1, true),
         ];
         for (first, second, in_body, in_meta) in rows {
-            let found = pairs(first, second, layout);
-            assert_eq!(found, Found { in_body, in_meta }, "{first:?} {second:?}");
+            let found = find_pairs(first, second, layout);
+            assert_eq!(found, PairMatches { in_body, in_meta }, "{first:?} {second:?}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The sections of a document's body that fit best.
 
-use crate::Constants;
-use crate::index::Totals;
-use crate::segment::{SECTIONS, Segment};
+use crate::Bm25fConstants;
+use crate::index::CorpusTotals;
+use crate::segment::{IndexSegment, SECTIONS};
 
 /// The sections of a document's body with the scores of the terms seen so far.
-pub(super) struct Sections<'a> {
-    constants: &'a Constants,
+pub(super) struct SectionScores<'a> {
+    constants: &'a Bm25fConstants,
     ranges: &'a [(u16, u16)],
     /// Half of 1 / the mean length of a section.
     half_inverse_mean: f64,
@@ -15,11 +15,11 @@ pub(super) struct Sections<'a> {
     counts: [u16; SECTIONS],
 }
 
-impl<'a> Sections<'a> {
+impl<'a> SectionScores<'a> {
     pub(super) fn new(
-        constants: &'a Constants,
-        totals: &Totals,
-        segment: &'a Segment,
+        constants: &'a Bm25fConstants,
+        totals: &CorpusTotals,
+        segment: &'a IndexSegment,
         slot: usize,
     ) -> Self {
         let ranges = segment.sections(slot);
@@ -54,7 +54,7 @@ impl<'a> Sections<'a> {
             let count = f64::from(std::mem::take(&mut counts[number]));
             let (start, end) = ranges[number];
             let norm = 0.5 + f64::from(end - start) * self.half_inverse_mean;
-            self.scores[number] += weight * self.constants.saturated(count / norm);
+            self.scores[number] += weight * self.constants.saturate(count / norm);
         }
     }
 

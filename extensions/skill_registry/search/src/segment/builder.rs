@@ -2,39 +2,39 @@
 
 use std::collections::HashMap;
 
-use super::layout::Laid;
-use super::{Counts, Entry, Lists, Segment, Vocabulary};
-use crate::analysis::term;
+use super::layout::TokenizedDocument;
+use super::{DocumentEntry, FieldCounts, IndexSegment, PackedLists, TermDictionary};
+use crate::analysis::term_for_word;
 use crate::field::{FIELDS, NAME};
-use crate::{Analysis, Document};
+use crate::{Document, TextAnalyzer};
 
 /// Collects documents; each is read at once and not needed afterwards.
 #[derive(Debug)]
 pub(crate) struct SegmentBuilder {
-    words: Words,
-    laid: Laid,
+    words: TermInterner,
+    laid: TokenizedDocument,
     /// Terms have the numbers of `words` until the end.
-    documents: Vec<Entry>,
-    sections: Lists<(u16, u16)>,
-    names: Lists<u32>,
+    documents: Vec<DocumentEntry>,
+    sections: PackedLists<(u16, u16)>,
+    names: PackedLists<u32>,
     /// For each document its postings.
-    postings: Lists<(u32, Counts)>,
+    postings: PackedLists<(u32, FieldCounts)>,
     /// For each of those the positions.
-    positions: Lists<u16>,
+    positions: PackedLists<u16>,
     /// For each term the document that had it last, and which of its postings that is.
     last: Vec<(u32, u32)>,
 }
 
 impl SegmentBuilder {
-    pub(crate) fn new(analysis: Analysis) -> Self {
+    pub(crate) fn new(analysis: TextAnalyzer) -> Self {
         Self {
-            words: Words { analysis, words: HashMap::new(), terms: HashMap::new() },
-            laid: Laid::default(),
+            words: TermInterner { analysis, words: HashMap::new(), terms: HashMap::new() },
+            laid: TokenizedDocument::default(),
             documents: Vec::new(),
-            sections: Lists::default(),
-            names: Lists::default(),
-            postings: Lists::default(),
-            positions: Lists::default(),
+            sections: PackedLists::default(),
+            names: PackedLists::default(),
+            postings: PackedLists::default(),
+            positions: PackedLists::default(),
             last: Vec::new(),
         }
     }
@@ -42,15 +42,15 @@ impl SegmentBuilder {
     /// Adds a document; its slot is the number of documents before it.
     pub(crate) fn add(&mut self, document: &Document<'_>) {
         let Self { words, laid, .. } = self;
-        laid.lay(words, document);
+        laid.tokenize(words, document);
         self.last.resize(words.terms.len(), (u32::MAX, 0));
         let slot = self.documents.len() as u32;
         let first = self.postings.items.len();
-        let mut of = |term: u32, postings: &mut Vec<(u32, Counts)>| {
+        let mut of = |term: u32, postings: &mut Vec<(u32, FieldCounts)>| {
             let (seen, at) = &mut self.last[term as usize];
             if *seen != slot {
                 (*seen, *at) = (slot, (postings.len() - first) as u32);
-                postings.push((term, Counts::default()));
+                postings.push((term, FieldCounts::default()));
             }
             *at as usize
         };
@@ -88,7 +88,7 @@ impl SegmentBuilder {
         }
         self.postings.close();
         self.sections.push(self.laid.sections.iter().copied());
-        self.documents.push(Entry {
+        self.documents.push(DocumentEntry {
             id: document.id.into(),
             lengths: std::array::from_fn::<_, FIELDS, _>(|at| self.laid.fields[at].len() as u32),
             layout: self.laid.layout,
@@ -96,15 +96,15 @@ impl SegmentBuilder {
     }
 
     /// Sorts the terms and turns the postings of documents into postings of terms.
-    pub(crate) fn finish(self) -> Segment {
+    pub(crate) fn finish(self) -> IndexSegment {
         let (vocabulary, numbers) = self.words.sorted();
-        let mut segment = Segment {
+        let mut segment = IndexSegment {
             frequencies: vec![0; vocabulary.len()],
             vocabulary,
             documents: self.documents,
             sections: self.sections,
             names: self.names,
-            ..Segment::default()
+            ..IndexSegment::default()
         };
         segment.names.items.iter_mut().for_each(|term| *term = numbers[*term as usize]);
         // Counted, then put where the counts say; documents come in the order of their slots.
@@ -120,7 +120,7 @@ impl SegmentBuilder {
         }
         let total = self.postings.items.len();
         segment.slots = vec![0; total];
-        segment.counts = vec![Counts::default(); total];
+        segment.counts = vec![FieldCounts::default(); total];
         segment.positions.starts = vec![0; total + 1];
         segment.positions.items = vec![0; self.positions.items.len()];
         let mut next = starts.clone();
@@ -161,14 +161,14 @@ impl SegmentBuilder {
 
 /// Numbers for terms, and for the words that become them.
 #[derive(Debug)]
-pub(super) struct Words {
-    analysis: Analysis,
+pub(super) struct TermInterner {
+    analysis: TextAnalyzer,
     /// The term's number; none for a stop word.
     words: HashMap<Box<str>, Option<u32>>,
     terms: HashMap<Box<str>, u32>,
 }
 
-impl Words {
+impl TermInterner {
     /// Appends the numbers of a text's terms.
     pub(super) fn read(&mut self, text: &str, into: &mut Vec<u32>) {
         let Self { analysis, words, terms } = self;
@@ -176,7 +176,7 @@ impl Words {
             let number = match words.get(word) {
                 Some(number) => *number,
                 None => {
-                    let number = term(word).map(|term| match terms.get(&*term) {
+                    let number = term_for_word(word).map(|term| match terms.get(&*term) {
                         Some(number) => *number,
                         None => {
                             let number = terms.len() as u32;
@@ -193,10 +193,10 @@ impl Words {
     }
 
     /// The terms in their order, and for each number before the number in that order.
-    fn sorted(self) -> (Vocabulary, Vec<u32>) {
+    fn sorted(self) -> (TermDictionary, Vec<u32>) {
         let mut terms: Vec<(Box<str>, u32)> = self.terms.into_iter().collect();
         terms.sort_unstable();
-        let mut vocabulary = Vocabulary::default();
+        let mut vocabulary = TermDictionary::default();
         let mut numbers = vec![0; terms.len()];
         for (term, before) in terms {
             numbers[before as usize] = vocabulary.push(&term);

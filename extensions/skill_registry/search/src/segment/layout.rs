@@ -1,6 +1,6 @@
 //! A document as terms at positions.
 
-use super::{Layout, builder::Words};
+use super::{FieldLayout, builder::TermInterner};
 use crate::Document;
 use crate::field::{BODY, DESCRIPTION, FIELDS, HEADINGS, NAME, TAGS};
 
@@ -23,20 +23,20 @@ pub(crate) const SECTIONS: usize = 40;
 
 /// A document as terms at positions. Kept from document to document for its vectors.
 #[derive(Debug, Default)]
-pub(super) struct Laid {
+pub(super) struct TokenizedDocument {
     /// The terms of each field.
     pub(super) fields: [Vec<u32>; FIELDS],
     /// Terms with positions, each field's in order.
     pub(super) placed: Vec<(u32, u16)>,
     pub(super) sections: Vec<(u16, u16)>,
-    pub(super) layout: Layout,
+    pub(super) layout: FieldLayout,
     /// The terms of that part of the body that has sections.
     body: Vec<u32>,
 }
 
-impl Laid {
+impl TokenizedDocument {
     /// Lays out a document.
-    pub(super) fn lay(&mut self, words: &mut Words, document: &Document<'_>) {
+    pub(super) fn tokenize(&mut self, words: &mut TermInterner, document: &Document<'_>) {
         self.fields.iter_mut().for_each(Vec::clear);
         self.placed.clear();
         let description = [document.description, document.when_to_use];
@@ -48,21 +48,21 @@ impl Laid {
         ] {
             let terms = &mut self.fields[field];
             for text in texts {
-                words.read(first(text, FIELD_LIMIT), terms);
+                words.read(truncate_chars(text, FIELD_LIMIT), terms);
                 terms.truncate(FIELD_LIMIT);
             }
         }
         let mut next = 0;
         for field in [NAME, DESCRIPTION, HEADINGS] {
-            place(&mut self.placed, &mut next, &self.fields[field]);
+            assign_positions(&mut self.placed, &mut next, &self.fields[field]);
         }
-        self.lay_body(words, document.body, next);
+        self.tokenize_body(words, document.body, next);
     }
 
     /// Lays out the body from a position on.
-    fn lay_body(&mut self, words: &mut Words, body: &str, start: usize) {
-        let body = first(body, SECTION_CHARS);
-        let field_end = first(body, BODY_CHARS).len();
+    fn tokenize_body(&mut self, words: &mut TermInterner, body: &str, start: usize) {
+        let body = truncate_chars(body, SECTION_CHARS);
+        let field_end = truncate_chars(body, BODY_CHARS).len();
         self.body.clear();
         self.sections.clear();
         let mut section = 0;
@@ -98,8 +98,8 @@ impl Laid {
         self.fields[BODY].extend_from_slice(&self.body[..in_field]);
         self.fields[BODY].extend_from_slice(&cut);
         let mut next = start;
-        place(&mut self.placed, &mut next, &self.body);
-        self.layout = Layout {
+        assign_positions(&mut self.placed, &mut next, &self.body);
+        self.layout = FieldLayout {
             body: start as u16,
             body_end: (start + in_field) as u16,
             tail: next.min(usize::from(u16::MAX)) as u16,
@@ -108,7 +108,7 @@ impl Laid {
             // The term before the cut one comes along, for the pair of both.
             let before = in_field.checked_sub(1).map(|before| self.body[before]);
             let terms: Vec<u32> = before.into_iter().chain(cut).collect();
-            place(&mut self.placed, &mut next, &terms);
+            assign_positions(&mut self.placed, &mut next, &terms);
         }
     }
 
@@ -120,14 +120,14 @@ impl Laid {
 }
 
 /// Gives terms the next positions and leaves a gap behind them.
-fn place(placed: &mut Vec<(u32, u16)>, next: &mut usize, terms: &[u32]) {
+fn assign_positions(placed: &mut Vec<(u32, u16)>, next: &mut usize, terms: &[u32]) {
     let positions = (*next..usize::from(u16::MAX)).map(|position| position as u16);
     placed.extend(terms.iter().copied().zip(positions));
     *next += terms.len() + 1;
 }
 
 /// The beginning of a text, in characters.
-fn first(text: &str, characters: usize) -> &str {
+fn truncate_chars(text: &str, characters: usize) -> &str {
     // Bytes are counted faster, and there are at least as many.
     if text.len() <= characters {
         return text;

@@ -1,10 +1,10 @@
 //! Joining segments, and leaving documents out.
 
-use super::{Counts, Lists, Segment};
+use super::{FieldCounts, IndexSegment, PackedLists};
 
 /// A segment and which of its documents stay.
-pub(crate) struct Part<'a> {
-    pub(crate) segment: &'a Segment,
+pub(crate) struct SegmentPart<'a> {
+    pub(crate) segment: &'a IndexSegment,
     /// For each slot whether its document stays.
     pub(crate) stays: &'a dyn Fn(usize) -> bool,
 }
@@ -13,8 +13,8 @@ pub(crate) struct Part<'a> {
 const GONE: u32 = u32::MAX;
 
 /// Joins segments: the documents that stay, in the order of parts and slots.
-pub(crate) fn merge(parts: &[Part<'_>]) -> Segment {
-    let mut merged = Segment::default();
+pub(crate) fn merge_segments(parts: &[SegmentPart<'_>]) -> IndexSegment {
+    let mut merged = IndexSegment::default();
     let mut slots = 0;
     let new_slots: Vec<Vec<u32>> = parts
         .iter()
@@ -32,7 +32,7 @@ pub(crate) fn merge(parts: &[Part<'_>]) -> Segment {
     let new_terms = merge_terms(&mut merged, parts, &new_slots);
     for ((part, new_slots), new_terms) in parts.iter().zip(&new_slots).zip(&new_terms) {
         let segment = part.segment;
-        let renumbered = |terms: &[u32], into: &mut Lists<u32>| {
+        let renumbered = |terms: &[u32], into: &mut PackedLists<u32>| {
             into.push(terms.iter().map(|&term| new_terms[term as usize]));
         };
         for slot in (0..segment.len()).filter(|&slot| new_slots[slot] != GONE) {
@@ -47,8 +47,12 @@ pub(crate) fn merge(parts: &[Part<'_>]) -> Segment {
 }
 
 /// Joins vocabularies and postings; returns for each part the new numbers of its terms.
-fn merge_terms(merged: &mut Segment, parts: &[Part<'_>], new_slots: &[Vec<u32>]) -> Vec<Vec<u32>> {
-    let sum = |of: &dyn Fn(&Segment) -> usize| parts.iter().map(|it| of(it.segment)).sum();
+fn merge_terms(
+    merged: &mut IndexSegment,
+    parts: &[SegmentPart<'_>],
+    new_slots: &[Vec<u32>],
+) -> Vec<Vec<u32>> {
+    let sum = |of: &dyn Fn(&IndexSegment) -> usize| parts.iter().map(|it| of(it.segment)).sum();
     merged.slots.reserve(sum(&|it| it.slots.len()));
     merged.counts.reserve(sum(&|it| it.slots.len()));
     merged.positions.starts.reserve(sum(&|it| it.slots.len()));
@@ -74,7 +78,7 @@ fn merge_terms(merged: &mut Segment, parts: &[Part<'_>], new_slots: &[Vec<u32>])
                 if slot == GONE {
                     continue;
                 }
-                let counts: Counts = segment.counts[posting];
+                let counts: FieldCounts = segment.counts[posting];
                 frequency += u32::from(!counts.is_empty());
                 merged.slots.push(slot);
                 merged.counts.push(counts);

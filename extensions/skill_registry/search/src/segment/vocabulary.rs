@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 
 /// Distinct terms, numbered in their order; their texts lie one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Vocabulary {
+pub(crate) struct TermDictionary {
     text: String,
     ends: Vec<u32>,
 }
 
-impl Vocabulary {
+impl TermDictionary {
     /// Adds a term behind the last, which must come before it; returns its number.
     pub(super) fn push(&mut self, term: &str) -> u32 {
         debug_assert!(self.is_empty() || self.get(self.len() - 1) < term);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn finds_what_it_has() {
-        let mut vocabulary = Vocabulary::default();
+        let mut vocabulary = TermDictionary::default();
         assert_eq!(vocabulary.find("a"), None);
         let terms = ["a", "app", "b", "é"];
         assert_eq!(terms.map(|term| vocabulary.push(term)), [0, 1, 2, 3]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use skill_search::{Analysis, Index, Ranker, Request};
+use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 
 use crate::catalog::{Skill, skills, text};
 
@@ -18,25 +18,25 @@ fn answers(index: &Index) -> Vec<String> {
     let rankers = [Ranker::standard(), Ranker::bm25f()];
     let answer = |query: &str, ranker: &Ranker| {
         // Debug prints floats so that no two have the same text.
-        format!("{:?}", index.explain(&Request::new(query, ranker), 100))
+        format!("{:?}", index.explain(&SearchRequest::new(query, ranker), 100))
     };
     queries.iter().flat_map(|query| rankers.iter().map(|it| answer(query, it))).collect()
 }
 
 fn built(skills: &BTreeMap<String, Skill>) -> Index {
-    Index::build(Analysis::Standard, skills.values().map(Skill::document))
+    Index::build(TextAnalyzer::Standard, skills.values().map(Skill::document))
 }
 
 fn check(start: &[Skill], changes: &[(Vec<Skill>, Vec<u32>)]) {
     let mut skills: BTreeMap<String, Skill> =
         start.iter().map(|skill| (skill.id.clone(), skill.clone())).collect();
-    let mut index = Index::build(Analysis::Standard, start.iter().map(Skill::document));
+    let mut index = Index::build(TextAnalyzer::Standard, start.iter().map(Skill::document));
     assert_eq!(answers(&index), answers(&built(&skills)));
     for (put, removed) in changes {
         let removed: Vec<String> = removed.iter().map(|id| format!("skill-{id}")).collect();
         let ids: Vec<&str> = removed.iter().map(String::as_str).collect();
         let before = (index.clone(), answers(&index));
-        index = index.updated(put.iter().map(Skill::document), &ids);
+        index = index.with_updates(put.iter().map(Skill::document), &ids);
         ids.iter().for_each(|id| drop(skills.remove(*id)));
         skills.extend(put.iter().map(|skill| (skill.id.clone(), skill.clone())));
         assert_eq!(answers(&index), answers(&built(&skills)));
@@ -82,11 +82,11 @@ fn so_many_changes_that_segments_are_joined() {
         let id = step * 17 % 330;
         if step % 5 == 0 {
             let id = format!("skill-{id:03}");
-            index = index.updated([], &[&id]);
+            index = index.with_updates([], &[&id]);
             skills.remove(&id);
         } else {
             let skill = plain(id, ["release version x1", "deploy_app café"][step % 2]);
-            index = index.updated([skill.document()], &[]);
+            index = index.with_updates([skill.document()], &[]);
             skills.insert(skill.id.clone(), skill);
         }
         shrunk += usize::from(index.heap_bytes() + 1_000 < before);
@@ -97,7 +97,7 @@ fn so_many_changes_that_segments_are_joined() {
     }
     assert!(shrunk >= 2, "never joined");
     let ids: Vec<&str> = skills.keys().map(String::as_str).collect();
-    let empty = index.updated([], &ids);
+    let empty = index.with_updates([], &ids);
     assert_eq!(answers(&empty), answers(&built(&BTreeMap::new())));
     assert!(empty.is_empty());
 }
@@ -109,10 +109,10 @@ fn what_stands_behind_the_end_of_the_body_is_found_and_does_not_count() {
     let skills = [deep(1), plain(2, "zebra"), plain(3, "count"), deep(4)];
     let all = |skills: &[Skill]| {
         let documents = skills.iter().map(Skill::document);
-        Index::build(Analysis::Standard, documents)
+        Index::build(TextAnalyzer::Standard, documents)
     };
     let ranker = Ranker::reference();
-    let request = Request::new("zebra", &ranker);
+    let request = SearchRequest::new("zebra", &ranker);
     let built = all(&skills);
     let explanation = built.explain(&request, 10);
     assert_eq!(explanation.terms[0].skills, 1);
@@ -122,19 +122,19 @@ fn what_stands_behind_the_end_of_the_body_is_found_and_does_not_count() {
         [("skill-002", vec!["description", "body"]), ("skill-001", vec![]), ("skill-004", vec![])];
     assert_eq!(found, expected);
     let changed = all(&[plain(1, "y"), plain(2, "zebra"), plain(4, "y")])
-        .updated(skills[2..].iter().map(Skill::document), &[])
-        .updated([skills[0].document()], &[]);
+        .with_updates(skills[2..].iter().map(Skill::document), &[])
+        .with_updates([skills[0].document()], &[]);
     assert_eq!(format!("{:?}", changed.explain(&request, 10)), format!("{explanation:?}"));
 }
 
 #[test]
 fn a_later_document_replaces_an_earlier_and_putting_in_wins_over_removing() {
     let documents = [plain(1, "count"), plain(2, "publish"), plain(1, "deploy")];
-    let index = Index::build(Analysis::Standard, documents.iter().map(Skill::document));
+    let index = Index::build(TextAnalyzer::Standard, documents.iter().map(Skill::document));
     let expected: BTreeMap<_, _> =
         documents.iter().map(|skill| (skill.id.clone(), skill.clone())).collect();
     assert_eq!(answers(&index), answers(&built(&expected)));
-    let changed = index.updated([documents[0].document()], &["skill-001", "skill-404"]);
+    let changed = index.with_updates([documents[0].document()], &["skill-001", "skill-404"]);
     assert!(changed.contains("skill-001"));
     assert_eq!(changed.len(), 2);
 }
@@ -145,11 +145,11 @@ proptest! {
     #[test]
     fn order_of_documents_does_not_matter(skills in skills(1..20), query in text(1..10)) {
         let distinct = crate::catalog::distinct(&skills);
-        let forwards = Index::build(Analysis::Standard, distinct.iter().map(|it| it.document()));
+        let forwards = Index::build(TextAnalyzer::Standard, distinct.iter().map(|it| it.document()));
         let backwards =
-            Index::build(Analysis::Standard, distinct.iter().rev().map(|it| it.document()));
+            Index::build(TextAnalyzer::Standard, distinct.iter().rev().map(|it| it.document()));
         let ranker = Ranker::standard();
-        let request = Request::new(&query, &ranker);
+        let request = SearchRequest::new(&query, &ranker);
         prop_assert_eq!(forwards.search(&request), backwards.search(&request));
     }
 }

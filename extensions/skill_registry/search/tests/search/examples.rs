@@ -1,6 +1,6 @@
 //! Examples, computed by a program in another language that follows the same formula.
 
-use skill_search::{Analysis, Index, Ranker, Request};
+use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 
 use crate::catalog::Skill;
 
@@ -148,10 +148,10 @@ const EXAMPLES: [Example; 6] = [
 fn the_reference_ranker_gives_the_examples() {
     let skills = skills();
     let ranker = Ranker::reference();
-    for analysis in [Analysis::Reference, Analysis::Standard] {
+    for analysis in [TextAnalyzer::Reference, TextAnalyzer::Standard] {
         let index = Index::build(analysis, skills.iter().map(Skill::document));
         for (query, expected, id, features) in EXAMPLES {
-            let explanation = index.explain(&Request::new(query, &ranker), 10);
+            let explanation = index.explain(&SearchRequest::new(query, &ranker), 10);
             let hits = explanation.hits;
             let found: Vec<_> = hits.iter().map(|hit| &*hit.id).collect();
             assert_eq!(found, expected.iter().map(|(id, _)| *id).collect::<Vec<_>>(), "{query}");
@@ -176,9 +176,9 @@ fn the_reference_ranker_gives_the_examples() {
 #[test]
 fn an_explanation_is_whole() {
     let skills = skills();
-    let index = Index::build(Analysis::Standard, skills.iter().map(Skill::document));
+    let index = Index::build(TextAnalyzer::Standard, skills.iter().map(Skill::document));
     let ranker = Ranker::bm25f();
-    let request = Request::new("Beads, beads of colour", &ranker);
+    let request = SearchRequest::new("Beads, beads of colour", &ranker);
     let explanation = index.explain(&request, 1);
     let score = explanation.hits[0].score;
     let weights: Vec<f64> = explanation.terms.iter().map(|term| term.weight).collect();
@@ -196,7 +196,7 @@ fn an_explanation_is_whole() {
         score.sqrt(),
     );
     assert_eq!(format!("{explanation:?}"), expected);
-    let hits = index.search(&Request { limit: 1, ..request });
+    let hits = index.search(&SearchRequest { limit: 1, ..request });
     assert_eq!(hits.len(), 1);
     assert_eq!((hits[0].score, &*hits[0].id), (score, "bead-counter"));
     assert_eq!(hits[0].fields.names(), ["name", "description", "headings", "body"]);

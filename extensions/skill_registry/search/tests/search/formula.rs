@@ -1,7 +1,7 @@
 //! The ranking is that of the formula.
 
 use proptest::prelude::*;
-use skill_search::{Analysis, Index, Ranker, Request};
+use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 
 use crate::catalog::{Skill, distinct, skills, text};
 use crate::naive::Naive;
@@ -11,13 +11,13 @@ const REFERENCE: [usize; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 const STANDARD: [usize; 14] = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14];
 
 /// Compares the candidates of a query and their features with what the formula gives.
-fn check(analysis: Analysis, skills: &[Skill], query: &str) {
+fn check(analysis: TextAnalyzer, skills: &[Skill], query: &str) {
     let (ranker, features) = match analysis {
-        Analysis::Standard => (Ranker::standard(), &STANDARD[..]),
-        Analysis::Reference => (Ranker::reference(), &REFERENCE[..]),
+        TextAnalyzer::Standard => (Ranker::standard(), &STANDARD[..]),
+        TextAnalyzer::Reference => (Ranker::reference(), &REFERENCE[..]),
     };
     let index = Index::build(analysis, skills.iter().map(Skill::document));
-    let found = index.features(&Request::new(query, &ranker));
+    let found = index.collect_features(&SearchRequest::new(query, &ranker));
     let naive = Naive::new(analysis, *ranker.constants(), &distinct(skills));
     let mut expected = naive.rows(query);
     let rows = found.ids.iter().zip(&found.lex).zip(&found.rows);
@@ -48,7 +48,7 @@ proptest! {
         query in text(0..25),
         standard in any::<bool>(),
     ) {
-        check(if standard { Analysis::Standard } else { Analysis::Reference }, &skills, &query);
+        check(if standard { TextAnalyzer::Standard } else { TextAnalyzer::Reference }, &skills, &query);
     }
 }
 
@@ -61,7 +61,7 @@ fn a_word_may_be_cut_where_the_body_ends() {
         let end: String = read[7_975..].iter().collect();
         let id = "skill".to_owned();
         let skill = Skill { id, name: "beads".to_owned(), body, ..Skill::default() };
-        for analysis in [Analysis::Reference, Analysis::Standard] {
+        for analysis in [TextAnalyzer::Reference, TextAnalyzer::Standard] {
             check(analysis, std::slice::from_ref(&skill), &end);
         }
     }

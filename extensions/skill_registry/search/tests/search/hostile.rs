@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use proptest::prelude::*;
-use skill_search::{Analysis, Document, Index, Ranker, Request};
+use skill_search::{Document, Index, Ranker, SearchRequest, TextAnalyzer};
 
 use crate::catalog::{Skill, skills};
 
@@ -20,12 +20,12 @@ fn index() -> Index {
         body,
         ..Document::default()
     });
-    Index::build(Analysis::Standard, documents)
+    Index::build(TextAnalyzer::Standard, documents)
 }
 
 fn found(query: &str) -> Vec<String> {
     let ranker = Ranker::standard();
-    let hits = index().search(&Request::new(query, &ranker));
+    let hits = index().search(&SearchRequest::new(query, &ranker));
     hits.iter().map(|hit| hit.id.to_string()).collect()
 }
 
@@ -71,7 +71,7 @@ fn who_admits_is_asked_about_the_best_until_there_are_enough() {
             ..Skill::default()
         })
         .collect();
-    let index = Index::build(Analysis::Standard, skills.iter().map(Skill::document));
+    let index = Index::build(TextAnalyzer::Standard, skills.iter().map(Skill::document));
     let ranker = Ranker::standard();
     let asked = Cell::new(0);
     let search = |admits: &dyn Fn(&str) -> bool| {
@@ -80,7 +80,8 @@ fn who_admits_is_asked_about_the_best_until_there_are_enough() {
             asked.set(asked.get() + 1);
             admits(id)
         };
-        let request = Request { limit: 1_000, admits: &admits, ..Request::new("beads", &ranker) };
+        let request =
+            SearchRequest { limit: 1_000, admits: &admits, ..SearchRequest::new("beads", &ranker) };
         let hits = index.search(&request);
         (hits.first().map(|hit| hit.id.to_string()), hits.len(), asked.get())
     };
@@ -117,10 +118,10 @@ fn documents_of_any_size_are_taken() {
         Document { id: "lists", tags: many.clone(), headings: many, ..Document::default() },
         Document { id: "", ..Document::default() },
     ];
-    let index = Index::build(Analysis::Standard, rows);
+    let index = Index::build(TextAnalyzer::Standard, rows);
     let ranker = Ranker::standard();
     for (query, id) in [("署服", "ideographs"), ("bead", "lists"), (&word[..16_000], "words")] {
-        let hits = index.search(&Request::new(query, &ranker));
+        let hits = index.search(&SearchRequest::new(query, &ranker));
         assert_eq!(hits.iter().map(|hit| &*hit.id).collect::<Vec<_>>(), [id]);
         assert!(hits[0].score.is_finite());
     }
@@ -132,12 +133,12 @@ proptest! {
     #[test]
     fn any_text_gets_an_answer(skills in skills(0..6), query in any::<String>(), body in any::<String>()) {
         let other = Document { id: "other", description: &query, body: &body, ..Document::default() };
-        for analysis in [Analysis::Reference, Analysis::Standard] {
+        for analysis in [TextAnalyzer::Reference, TextAnalyzer::Standard] {
             let documents = skills.iter().map(Skill::document).chain([other.clone()]);
             let index = Index::build(analysis, documents);
             for name in Ranker::NAMES {
-                let ranker = Ranker::named(name).unwrap();
-                let hits = index.search(&Request::new(&query, &ranker));
+                let ranker = Ranker::from_name(name).unwrap();
+                let hits = index.search(&SearchRequest::new(&query, &ranker));
                 prop_assert!(hits.iter().all(|hit| hit.score.is_finite()));
                 let has_terms = !analysis.terms(&query).is_empty();
                 prop_assert_eq!(hits.iter().any(|hit| &*hit.id == "other"), has_terms);

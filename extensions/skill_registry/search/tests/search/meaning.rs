@@ -1,14 +1,16 @@
 //! What an embedding model adds.
 
-use skill_search::{Analysis, Cosines, Document, Index, Ranker, Request, Semantics};
+use skill_search::{
+    CosineScores, Document, EmbeddingSimilarity, Index, Ranker, SearchRequest, TextAnalyzer,
+};
 
 /// Cosines by id.
 struct Table(&'static [(&'static str, f32)]);
 
-impl Semantics for Table {
-    fn cosines(&self, id: &str) -> Option<Cosines> {
+impl EmbeddingSimilarity for Table {
+    fn cosines(&self, id: &str) -> Option<CosineScores> {
         let (_, cosine) = self.0.iter().find(|(other, _)| *other == id)?;
-        Some(Cosines { description: *cosine, headings: cosine / 2.0, section: cosine / 4.0 })
+        Some(CosineScores { description: *cosine, headings: cosine / 2.0, section: cosine / 4.0 })
     }
 
     fn nearest(&self, limit: usize) -> Vec<&str> {
@@ -22,15 +24,15 @@ fn the_nearest_join_the_candidates_and_cosines_the_features() {
         [("a", "count beads"), ("b", "count stars"), ("c", "cook soup"), ("d", "read books")];
     let documents =
         rows.map(|(id, description)| Document { id, description, ..Document::default() });
-    let index = Index::build(Analysis::Standard, documents);
+    let index = Index::build(TextAnalyzer::Standard, documents);
     let table = Table(&[("c", 0.75), ("b", 0.5), ("gone", 0.5), ("d", 0.25)]);
     let ranker = Ranker::standard();
-    let request = Request {
+    let request = SearchRequest {
         semantics: Some(&table),
         admits: &|id| id != "d",
-        ..Request::new("count beads", &ranker)
+        ..SearchRequest::new("count beads", &ranker)
     };
-    let found = index.features(&request);
+    let found = index.collect_features(&request);
     let ids: Vec<&str> = found.ids.iter().map(|id| &**id).collect();
     assert_eq!(ids, ["a", "b", "c"]);
     let last: Vec<&[f64]> = found.rows.iter().map(|row| &row[14..18]).collect();
@@ -46,8 +48,8 @@ fn the_nearest_join_the_candidates_and_cosines_the_features() {
 
     // Who knows no cosines answers as if there were none.
     let reference = Ranker::reference();
-    let without = Request { semantics: None, ranker: &reference, ..request };
-    let with = Request { ranker: &reference, ..request };
+    let without = SearchRequest { semantics: None, ranker: &reference, ..request };
+    let with = SearchRequest { ranker: &reference, ..request };
     assert_eq!(index.search(&with), index.search(&without));
     assert_eq!(index.search(&with).len(), 2);
 }
@@ -68,7 +70,7 @@ fn other_weights_make_another_ranker() {
     assert_eq!(other.model(true).weights(), weights);
     assert!(Ranker::reference().with_semantic_weights(weights).is_none());
     for name in Ranker::NAMES {
-        assert_eq!(Ranker::named(name).unwrap().name(), name);
+        assert_eq!(Ranker::from_name(name).unwrap().name(), name);
     }
-    assert!(Ranker::named("best").is_none());
+    assert!(Ranker::from_name("best").is_none());
 }

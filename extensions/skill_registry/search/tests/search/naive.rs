@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use skill_search::{Analysis, Constants};
+use skill_search::{Bm25fConstants, TextAnalyzer};
 
 use crate::catalog::Skill;
 
@@ -14,8 +14,8 @@ struct Terms {
 }
 
 pub(crate) struct Naive {
-    analysis: Analysis,
-    constants: Constants,
+    analysis: TextAnalyzer,
+    constants: Bm25fConstants,
     skills: Vec<Terms>,
 }
 
@@ -43,7 +43,11 @@ fn distinct(terms: &[String]) -> Vec<&String> {
 
 impl Naive {
     /// The skills must be in the order of their ids.
-    pub(crate) fn new(analysis: Analysis, constants: Constants, skills: &[&Skill]) -> Self {
+    pub(crate) fn new(
+        analysis: TextAnalyzer,
+        constants: Bm25fConstants,
+        skills: &[&Skill],
+    ) -> Self {
         let terms = |skill: &&Skill| Terms {
             id: skill.id.clone(),
             fields: [
@@ -199,7 +203,7 @@ impl Naive {
     }
 }
 
-fn sections(analysis: Analysis, body: &str) -> Vec<Vec<String>> {
+fn sections(analysis: TextAnalyzer, body: &str) -> Vec<Vec<String>> {
     let mut sections = Vec::new();
     let mut current: Vec<String> = Vec::new();
     for line in body.split('\n') {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::json;
-use skill_format::{RenderReport, sanitise_line};
+use skill_format::{RenderReport, sanitize_line};
 
 use crate::options::Trust;
 use crate::search::{Ranked, RankedSkill};
@@ -175,7 +175,7 @@ fn told(
         text.push_str(&format!(
             "{:>3}. {} {:.3} ({}; {place})\n",
             at + 1,
-            sanitise_line(id),
+            sanitize_line(id),
             found.score,
             found.fields.join(", ")
         ));
@@ -187,7 +187,7 @@ fn told(
             continue;
         }
         let named: Vec<String> =
-            of.iter().take(NAMED).map(|skill| sanitise_line(skill.skill_id)).collect();
+            of.iter().take(NAMED).map(|skill| sanitize_line(skill.skill_id)).collect();
         let more = match of.len().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -195,12 +195,12 @@ fn told(
         text.push_str(&format!("\n{} {}: {}{more}", of.len(), absent.told(), named.join(", ")));
     }
     for skill in skills.iter().filter(|skill| skill.in_block && skill.trust == Trust::Untrusted) {
-        let id = sanitise_line(skill.skill_id);
+        let id = sanitize_line(skill.skill_id);
         text.push_str(&format!("\nuntrusted: {id} is listed with its origin and grants nothing"));
     }
     for (what, unmatched) in [("catalog", globs), ("skills in the settings", settings)] {
         for pattern in unmatched {
-            let shown = sanitise_line(&pattern.pattern);
+            let shown = sanitize_line(&pattern.pattern);
             text.push_str(&format!("\nno effect: `{shown}` of {what}: {}", pattern.reason));
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use skill_format::Shown;
+use skill_format::SessionLines;
 
 /// So many sessions are remembered; the one that was silent longest goes first.
 const SESSIONS: usize = 512;
@@ -36,7 +36,7 @@ pub(super) struct Known {
     /// What the block was made for.
     pub(super) mark: u64,
     pub(super) text: Arc<str>,
-    pub(super) shown: Shown,
+    pub(super) shown: SessionLines,
     /// What stood for each of the shown skills, hashed.
     pub(super) lines: Vec<u64>,
 }

@@ -90,7 +90,7 @@ fn a_database_that_another_program_holds_is_not_waited_for_long() {
 
 fn row(id: &str, body: &str) -> CatalogRow {
     let fields = [id, "About it.", "tag", "", body].map(str::to_owned);
-    CatalogRow { skill_id: id.to_owned(), digest: Digest::of(body.as_bytes()), fields }
+    CatalogRow { skill_id: id.to_owned(), digest: Digest::compute(body.as_bytes()), fields }
 }
 
 fn term(words: &str, prefix: bool) -> CatalogTerm {

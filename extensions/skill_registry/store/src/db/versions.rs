@@ -62,7 +62,7 @@ impl Tx<'_> {
         let content: Option<Arc<[u8]>> = statement
             .query_row([Hash(digest)], |row| Ok(Arc::from(row.get_ref(0)?.as_blob()?)))
             .optional()?;
-        Ok(content.filter(|content| Digest::of(content) == digest))
+        Ok(content.filter(|content| Digest::compute(content) == digest))
     }
 
     /// Records a version; returns its number in the skill and the one in the database.

@@ -92,7 +92,7 @@ impl Session<'_> {
         let files = steps(intent, &contents, &dir)?;
         for (file, step) in intent.files.iter().zip(&files) {
             let found = tree::read(&dir, &step.path).map_err(|error| failed(&error))?;
-            let found = found.map(|content| Digest::of(&content));
+            let found = found.map(|content| Digest::compute(&content));
             if found != file.old && found != file.new {
                 return Ok(Some(file.path.clone()));
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cap_std::fs::Dir;
 use skill_format::{
-    Diagnostic, Digest, FILE_LIMIT, ResourceKind, Severity, TokenCount, Value, fences, tree,
+    Diagnostic, Digest, FILE_LIMIT, ResourceKind, Severity, TokenCount, Value, find_fences, tree,
 };
 use skill_rules::{EntryKind, FileEntry, Options, Profile, Scope, SkillInput};
 
@@ -78,7 +78,7 @@ impl Subject {
                 "only text files can be changed by a proposal",
             )
         })?;
-        Ok(Some(Text { digest: Digest::of(&content), text: text.to_owned() }))
+        Ok(Some(Text { digest: Digest::compute(&content), text: text.to_owned() }))
     }
 
     /// Refuses a path that would make a directory of a file.
@@ -148,11 +148,11 @@ pub(super) fn examine(
         removed: 0,
         flags: flags(subject, base, new, words),
         lint: LintDelta::default(),
-        tokens: (TokenCount::of(before).get(), TokenCount::of(new).get()),
+        tokens: (TokenCount::estimate(before).get(), TokenCount::estimate(new).get()),
     };
     (examined.added, examined.removed) = diff::count_changes(before, new);
     if subject.is_skill_file() {
-        if let Err(parsed) = skill_format::parse(&subject.skill_id, new.as_bytes()) {
+        if let Err(parsed) = skill_format::parse_skill(&subject.skill_id, new.as_bytes()) {
             return Err(invalid(subject, parsed.diagnostics.iter()));
         }
         let entries = subject.entries(new.len() as u64);
@@ -264,7 +264,7 @@ fn flags(subject: &Subject, base: Option<&str>, new: &str, words: &[&str]) -> Ve
             flags.push(Flag::Frontmatter { fields });
         }
     }
-    if ResourceKind::of_path(subject.path.as_str()) == ResourceKind::Code {
+    if ResourceKind::from_path(subject.path.as_str()) == ResourceKind::Code {
         flags.push(Flag::Code);
     }
     if !subject.exists {
@@ -296,8 +296,8 @@ fn hidden(text: &str) -> usize {
 
 /// Returns the frontmatter's fields that were added, removed or changed, sorted.
 fn changed_fields(before: &str, new: &str) -> Vec<String> {
-    let fields = |text: &str| match fences(text) {
-        Some(fences) => match tree::parse(&text[fences.yaml], 1).root {
+    let fields = |text: &str| match find_fences(text) {
+        Some(fences) => match tree::parse_frontmatter(&text[fences.yaml], 1).root {
             Value::Mapping(fields) => fields,
             _ => tree::Mapping::default(),
         },

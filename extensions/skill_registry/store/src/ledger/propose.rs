@@ -198,7 +198,7 @@ impl Made<'_> {
     fn record(self, work: &Work<'_, '_>) -> Result<Proposed, LedgerError> {
         let skill_id = self.subject.skill_id.as_str();
         let base_digest = self.base.as_ref().map(|base| base.digest);
-        let new_digest = Digest::of(self.new.as_bytes());
+        let new_digest = Digest::compute(self.new.as_bytes());
         for waiting in work.undecided(skill_id)? {
             if waiting.state == ProposalState::Open
                 && waiting.path == self.subject.path.as_str()

@@ -119,7 +119,7 @@ fn read_file(path: &Path) -> Option<Found> {
     let bytes = fs::read(path).ok()?;
     let recovered = proposal_file::parse(std::str::from_utf8(&bytes).ok()?)?;
     let name = path.file_name()?.to_str()?.into();
-    Some(Found { name, digest: Digest::of(&bytes), recovered })
+    Some(Found { name, digest: Digest::compute(&bytes), recovered })
 }
 
 fn restore(tx: &Tx<'_>, found: Found) -> Result<(), LedgerError> {
@@ -198,7 +198,7 @@ fn settled(snapshot: &Snapshot, stored: &Stored) -> Option<(Proposal, Option<Tex
     }
     let before = base.as_ref().map_or("", |base| base.text.as_str());
     let new = diff::apply_diff(before, &proposal.diff, subject.path.as_str()).ok()?.text;
-    if Digest::of(new.as_bytes()) != proposal.summary.new_digest {
+    if Digest::compute(new.as_bytes()) != proposal.summary.new_digest {
         return None;
     }
     reword(&subject, &mut proposal, base.as_ref(), &new).ok()?;

@@ -1,7 +1,7 @@
 //! Decisions that a person makes through somebody else's client.
 
 use serde::Serialize;
-use skill_format::{Digest, sanitise_line};
+use skill_format::{Digest, sanitize_line};
 
 use crate::snapshot::Snapshot;
 
@@ -50,10 +50,10 @@ impl Ledger {
         let summary = &found.summary;
         let text = format!(
             "{} proposes to change {} of the skill `{}`.\n\nWhy: {}\n\n{}",
-            sanitise_line(&summary.author.agent_id),
-            sanitise_line(&summary.path),
-            sanitise_line(&summary.skill_id),
-            sanitise_line(&found.justification),
+            sanitize_line(&summary.author.agent_id),
+            sanitize_line(&summary.path),
+            sanitize_line(&summary.skill_id),
+            sanitize_line(&found.justification),
             shown(&found.diff)
         );
         let offer = Offer { proposal: summary.id.clone(), digest: summary.new_digest, text };
@@ -106,7 +106,7 @@ pub(crate) fn shown(text: &str) -> String {
     // What a line cannot have as it is, even if only as a space: a carriage return overwrites.
     let as_it_is = |c: char| {
         let between = format!("a{c}a");
-        sanitise_line(&between) == between
+        sanitize_line(&between) == between
     };
     let harmless = |c: char| matches!(c, '\n' | '\t') || as_it_is(c);
     text.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()

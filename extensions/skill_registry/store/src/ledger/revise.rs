@@ -160,7 +160,7 @@ pub(super) fn reword(
     let Examined { diff, added, removed, flags, lint, tokens } = examined;
     let summary = &mut proposal.summary;
     summary.base_digest = base.map(|base| base.digest);
-    summary.new_digest = Digest::of(new.as_bytes());
+    summary.new_digest = Digest::compute(new.as_bytes());
     (summary.added, summary.removed, summary.flags) = (added, removed, flags);
     proposal.base_text = base.map(|base| base.text.clone());
     proposal.new_text = Some(new.to_owned());

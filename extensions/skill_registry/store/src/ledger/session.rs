@@ -139,7 +139,7 @@ impl Ledger {
         match fs::read(path) {
             Err(_) => FileState::Missing,
             Ok(bytes) => {
-                let found = Digest::of(&bytes);
+                let found = Digest::compute(&bytes);
                 if found == stored.file_digest || Some(found) == stored.file_before {
                     FileState::AsWritten
                 } else {
@@ -247,10 +247,10 @@ impl Work<'_, '_> {
             self.ledger.note(LedgerNote::EditedFile { path });
         } else {
             let text = proposal_file::render(&stored.proposal);
-            let digest = Digest::of(text.as_bytes());
+            let digest = Digest::compute(text.as_bytes());
             if state == FileState::Missing || digest != stored.file_digest {
                 // Until the new file is in place, the old one is as it was written too.
-                stored.file_before = fs::read(&path).ok().map(|bytes| Digest::of(&bytes));
+                stored.file_before = fs::read(&path).ok().map(|bytes| Digest::compute(&bytes));
                 stored.file_digest = digest;
                 self.files.borrow_mut().push((path, text));
             }
@@ -261,7 +261,7 @@ impl Work<'_, '_> {
     /// Records a new proposal and has its file written.
     pub(super) fn add(&self, stored: &mut Stored, changed: u64) -> Result<(), LedgerError> {
         let text = proposal_file::render(&stored.proposal);
-        stored.file_digest = Digest::of(text.as_bytes());
+        stored.file_digest = Digest::compute(text.as_bytes());
         let path = self.ledger.proposals_dir().join(&stored.proposal.file);
         self.files.borrow_mut().push((path, text));
         self.add_proposal(stored, changed)
@@ -272,7 +272,7 @@ impl Work<'_, '_> {
         let text = proposal_file::render(&stored.proposal);
         let path = self.ledger.proposals_dir().join(&stored.proposal.file);
         let written = fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes());
-        if !written && Digest::of(text.as_bytes()) == stored.file_digest {
+        if !written && Digest::compute(text.as_bytes()) == stored.file_digest {
             self.files.borrow_mut().push((path, text));
         }
         Ok(())

@@ -97,7 +97,7 @@ impl Swap<'_> {
 
     fn wanted(&self) -> Option<Digest> {
         match self.new {
-            Target::File { content, .. } => Some(Digest::of(content)),
+            Target::File { content, .. } => Some(Digest::compute(content)),
             Target::Absent => None,
         }
     }
@@ -117,7 +117,7 @@ impl Swap<'_> {
             Target::Absent => None,
         };
         let ours = [new, self.before].into_iter().flatten().any(|text| text.starts_with(&left))
-            || Some(Digest::of(&left)) == self.old;
+            || Some(Digest::compute(&left)) == self.old;
         // An edit that was swapped out is the only other thing that can lie there.
         let edit = found == self.wanted() && !ours;
         if !edit {
@@ -213,7 +213,7 @@ pub(super) fn sweep<'p>(dir: &Dir, paths: impl Iterator<Item = &'p RelPath>) -> 
 /// Returns the digest of a file; nothing if it is not there.
 fn digest_of(parent: &Dir, name: &str) -> Result<Option<Digest>, JailError> {
     let path = RelPath::new(name).expect("a component of a path is a path");
-    Ok(tree::read(parent, &path)?.map(|content| Digest::of(&content)))
+    Ok(tree::read(parent, &path)?.map(|content| Digest::compute(&content)))
 }
 
 fn to_io(error: JailError) -> io::Error {

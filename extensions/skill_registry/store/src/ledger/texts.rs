@@ -62,7 +62,7 @@ impl Work<'_, '_> {
                     continue;
                 }
                 if let Some(text) = derivation.applied(&base)
-                    && Digest::of(text.as_bytes()) == digest
+                    && Digest::compute(text.as_bytes()) == digest
                 {
                     return Ok(Some(text.into_bytes().into()));
                 }

@@ -57,7 +57,7 @@ impl Captured {
                 path,
                 mode: executable(&metadata),
                 size: content.len() as u64,
-                digest: Digest::of(&content),
+                digest: Digest::compute(&content),
                 content,
             });
         }
@@ -91,7 +91,7 @@ pub(super) fn digest(files: &[VersionFile]) -> Digest {
         writeln!(lines, "{length} {path} {mode:o} {size} {digest}")
             .expect("a text takes whatever is written");
     }
-    Digest::of(lines.as_bytes())
+    Digest::compute(lines.as_bytes())
 }
 
 /// Reads one file whole; nothing if it is not there.

@@ -113,7 +113,7 @@ mod tests {
 
     fn of(lines: &str) -> Vec<(String, Option<String>, bool)> {
         let text = format!("---\nname: a\ndescription: A.\n{lines}\n---\nbody\n");
-        let skill = skill_format::parse("a", text.as_bytes()).unwrap();
+        let skill = skill_format::parse_skill("a", text.as_bytes()).unwrap();
         let read = arguments(&skill.parsed.frontmatter.unwrap());
         read.into_iter().map(|a| (a.name, a.description, a.required)).collect()
     }

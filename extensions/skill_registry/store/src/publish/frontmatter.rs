@@ -6,12 +6,12 @@
 
 use serde_json::{Map, Number, Value as Json};
 use skill_format::tree::{self, Scalar};
-use skill_format::{Value, core_schema_type, fences};
+use skill_format::{Value, find_fences, infer_core_type};
 
 /// Reads the frontmatter of a text with every key; of a repeated key, the first.
 pub(super) fn frontmatter(text: &str) -> Map<String, Json> {
-    let Some(fences) = fences(text) else { return Map::new() };
-    from_tree(&tree::parse(&text[fences.yaml.clone()], fences.open_line + 1).root)
+    let Some(fences) = find_fences(text) else { return Map::new() };
+    from_tree(&tree::parse_frontmatter(&text[fences.yaml.clone()], fences.open_line + 1).root)
 }
 
 /// As [`frontmatter`], from what the text between the fences was parsed to.
@@ -36,7 +36,7 @@ fn json(value: &Value) -> Json {
     match value {
         Value::Sequence(list) => list.items.iter().map(json).collect(),
         Value::Mapping(map) => Json::Object(object(map)),
-        Value::Scalar(scalar) => match core_schema_type(value) {
+        Value::Scalar(scalar) => match infer_core_type(value) {
             Some("empty") => Json::Null,
             Some("true or false") => Json::Bool(scalar.text.eq_ignore_ascii_case("true")),
             Some(_) => number(&scalar.text).map_or_else(|| text(scalar), Json::Number),

@@ -60,6 +60,6 @@ pub fn skill_prompt(
     let others = given.iter().filter(|(name, _)| declared.iter().all(|a| a.name != **name));
     let values: Vec<_> = named.chain(others).map(|(name, text)| (&**name, &**text)).collect();
     let body = with_arguments(source.body(), &values);
-    let text = skill_format::skill_content(skill_id, &source.digest, &body);
+    let text = skill_format::wrap_content(skill_id, &source.digest, &body);
     Ok(SkillPrompt { text, digest: source.digest })
 }

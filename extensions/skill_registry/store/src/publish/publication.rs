@@ -175,7 +175,7 @@ impl Publication {
         let path = (file.uri != skill_uris(&place.skill).1).then_some(file.path);
         let (content, tokens) = match file.content {
             FileContent::Text(text) => {
-                let tokens = TokenCount::of(&text);
+                let tokens = TokenCount::estimate(&text);
                 (BodyContent::Text(text), tokens)
             }
             bytes @ FileContent::Bytes(_) => {
@@ -215,7 +215,7 @@ impl Publication {
             skill_id: skill_id.to_owned(),
             path: None,
             digest: Some(prompt.digest),
-            tokens: TokenCount::of(&prompt.text),
+            tokens: TokenCount::estimate(&prompt.text),
         };
         Ok((prompt, read))
     }

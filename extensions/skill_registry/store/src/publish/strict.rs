@@ -7,8 +7,8 @@
 
 use serde_json::{Map, Number, Value as Json};
 use serde_yaml::Value as Yaml;
-use skill_format::tree::{self, Style};
-use skill_format::{FRONTMATTER_LIMIT, Severity, Value, fences, sanitise_line};
+use skill_format::tree::{self, YamlStyle};
+use skill_format::{FRONTMATTER_LIMIT, Severity, Value, find_fences, sanitize_line};
 
 /// The longest `name` in bytes, which are its characters.
 const MAX_NAME: usize = 64;
@@ -32,10 +32,10 @@ pub fn explain_unlisted(bytes: &[u8]) -> Option<String> {
 pub(super) fn read_strictly(bytes: &[u8]) -> Result<Map<String, Json>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "SKILL.md is not UTF-8".to_owned())?;
     let yaml = between_fences(text)?;
-    if fences(text).is_none_or(|found| text[found.yaml] != *yaml) {
+    if find_fences(text).is_none_or(|found| text[found.yaml] != *yaml) {
         return Err("readers find different ends of the frontmatter".to_owned());
     }
-    let lenient = tree::parse(yaml, 2);
+    let lenient = tree::parse_frontmatter(yaml, 2);
     // Before the strict parser, which expands aliases: what a stranger wrote stays small.
     let doubts = lenient.diagnostics.iter().filter(|found| found.severity <= Severity::Warning);
     if let Some(found) = doubts.min_by_key(|found| (found.line, found.column)) {
@@ -49,7 +49,7 @@ pub(super) fn read_strictly(bytes: &[u8]) -> Result<Map<String, Json>, String> {
     if let Value::Mapping(root) = &lenient.root {
         for field in ["name", "description"] {
             if let Some(Value::Scalar(scalar)) = root.get(field)
-                && scalar.style == Style::Plain
+                && scalar.style == YamlStyle::Plain
                 && is_typed_by_yaml_1_1(&scalar.text)
             {
                 return Err(format!("`{field}` is not a text to YAML 1.1 parsers; quote it"));
@@ -126,7 +126,7 @@ fn check_fields(frontmatter: &Map<String, Json>) -> Result<(), String> {
     if !is_valid_name(name) {
         return Err(format!(
             "the name `{}` is not lower-case letters, digits and single hyphens, at most {MAX_NAME}",
-            sanitise_line(name)
+            sanitize_line(name)
         ));
     }
     let description = text("description")?.ok_or("`description` is missing")?;
@@ -148,7 +148,7 @@ fn check_fields(frontmatter: &Map<String, Json>) -> Result<(), String> {
         {
             None => Ok(()),
             Some((key, _)) => {
-                Err(format!("`metadata.{}` is not a text; quote it", sanitise_line(key)))
+                Err(format!("`metadata.{}` is not a text; quote it", sanitize_line(key)))
             }
         },
         Some(_) => Err("`metadata` is not a map".to_owned()),

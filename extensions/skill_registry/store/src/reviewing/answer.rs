@@ -1,7 +1,7 @@
 //! What the reviewing agent answers, which is a model's word and read as such.
 
 use serde_json::{Deserializer, Map, Value};
-use skill_format::sanitise_line;
+use skill_format::sanitize_line;
 
 use crate::ledger::Advice;
 
@@ -63,7 +63,7 @@ fn verdict(object: &Map<String, Value>) -> Option<(Advice, String)> {
 }
 
 fn bounded(reason: &str) -> String {
-    let mut line = sanitise_line(reason);
+    let mut line = sanitize_line(reason);
     if let Some((end, _)) = line.char_indices().nth(REASON) {
         line.truncate(end);
         line.push('…');

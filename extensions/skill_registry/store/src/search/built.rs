@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use skill_format::Digest;
-use skill_search::{Analysis, Document, Explanation, Index, Request};
+use skill_search::{Document, Index, RankingExplanation, SearchRequest, TextAnalyzer};
 
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
@@ -59,7 +59,7 @@ impl Built {
     pub(super) fn new(store: &Store, snapshot: &Snapshot) -> Self {
         let nothing = Self {
             generation: 0,
-            index: Index::build(Analysis::Standard, []),
+            index: Index::build(TextAnalyzer::Standard, []),
             entries: Vec::new(),
         };
         nothing.renewed(store, snapshot)
@@ -89,9 +89,9 @@ impl Built {
             changes.put.iter().map(|skill| Text::read(store, skill, BODY_CHARS)).collect();
         let documents = texts.iter().map(Text::document);
         let index = if texts.len() == snapshot.skills().len() {
-            Index::build(Analysis::Standard, documents)
+            Index::build(TextAnalyzer::Standard, documents)
         } else {
-            self.index.updated(documents, &changes.removed)
+            self.index.with_updates(documents, &changes.removed)
         };
         let mut read = texts.iter().peekable();
         let mut before = self.entries.iter().peekable();
@@ -117,8 +117,8 @@ impl Built {
         ranked(&self.index, snapshot, ask, RankedBy::Index { generation, current })
     }
 
-    pub(super) fn explain(&self, snapshot: &Snapshot, ask: &Ask<'_>) -> Explanation {
-        let request = Request {
+    pub(super) fn explain(&self, snapshot: &Snapshot, ask: &Ask<'_>) -> RankingExplanation {
+        let request = SearchRequest {
             query: ask.query,
             ranker: ask.ranker,
             limit: ask.limit,
@@ -140,5 +140,5 @@ pub(super) fn names_alone(snapshot: &Snapshot) -> Index {
         tags: skill.tags().iter().map(|tag| &**tag).collect(),
         ..Document::default()
     });
-    Index::build(Analysis::Standard, documents)
+    Index::build(TextAnalyzer::Standard, documents)
 }

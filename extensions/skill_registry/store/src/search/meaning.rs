@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use skill_format::Digest;
-use skill_search::{Cosines, Semantics};
+use skill_search::{CosineScores, EmbeddingSimilarity};
 
 use crate::ledger::{Ledger, LedgerError};
 use crate::skill::Skill;
@@ -306,11 +306,11 @@ impl Nearness {
     }
 }
 
-impl Semantics for Nearness {
-    fn cosines(&self, id: &str) -> Option<Cosines> {
+impl EmbeddingSimilarity for Nearness {
+    fn cosines(&self, id: &str) -> Option<CosineScores> {
         let packed = self.packed(self.snapshot.winner(id)?)?;
         let sections = (2..packed.scales.len()).map(|at| packed.cosine(at, &self.query));
-        Some(Cosines {
+        Some(CosineScores {
             description: packed.cosine(0, &self.query),
             headings: packed.cosine(1, &self.query),
             section: sections.max_by(f32::total_cmp).unwrap_or_default(),

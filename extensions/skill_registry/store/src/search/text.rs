@@ -34,7 +34,8 @@ impl Text {
         if let Some(source) = store.read_quietly(skill) {
             let body = source.body();
             text.digest = Some(source.digest);
-            text.headings = skill_search::headings(body).into_iter().map(str::to_owned).collect();
+            text.headings =
+                skill_search::extract_headings(body).into_iter().map(str::to_owned).collect();
             text.body = body.chars().take(body_chars).collect();
         }
         text

@@ -1,7 +1,7 @@
 //! `list_skills`.
 
 use serde_json::{Value, json};
-use skill_format::{description_short, sanitise_line};
+use skill_format::{sanitize_line, shorten_description};
 
 use crate::created::CreatedSkill;
 use crate::options::Trust;
@@ -82,7 +82,7 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs)
         structured["partial"] = json!(partial);
         answer.push_str(&format!(
             "(the list is not complete: {})\n",
-            sanitise_line(&partial.to_string())
+            sanitize_line(&partial.to_string())
         ));
     }
     answer.truncate(answer.trim_end().len());
@@ -99,7 +99,7 @@ pub(super) struct Line<'s> {
 
 impl<'s> Line<'s> {
     pub(super) fn of(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
-        let description = description_short(skill.description());
+        let description = shorten_description(skill.description());
         let (unapproved, state) = (snapshot.unapproved(skill), snapshot.state(skill));
         Self { skill, description, unapproved, state }
     }
@@ -109,11 +109,11 @@ impl<'s> Line<'s> {
         let skill = self.skill;
         text.push_str(&format!(
             "• `{}` — {} [",
-            sanitise_line(skill.id.as_str()),
+            sanitize_line(skill.id.as_str()),
             self.description
         ));
         if !skill.tags().is_empty() {
-            let tags: Vec<String> = skill.tags().iter().map(|tag| sanitise_line(tag)).collect();
+            let tags: Vec<String> = skill.tags().iter().map(|tag| sanitize_line(tag)).collect();
             text.push_str(&format!("{}; ", tags.join(", ")));
         }
         let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };

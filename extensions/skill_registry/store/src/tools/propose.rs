@@ -1,7 +1,7 @@
 //! `propose_skill_update`.
 
 use serde_json::json;
-use skill_format::sanitise_line;
+use skill_format::sanitize_line;
 
 use crate::error::RegistryError;
 use crate::ledger::{
@@ -82,7 +82,7 @@ fn answer(made: &Proposed, policy: ReviewPolicy) -> Answer {
     } else {
         format!(
             "Proposal {number} ({id}) is recorded: {} of `{}`, {} lines added, {} removed.",
-            sanitise_line(&proposal.path),
+            sanitize_line(&proposal.path),
             proposal.skill_id,
             proposal.added,
             proposal.removed
@@ -95,7 +95,7 @@ fn answer(made: &Proposed, policy: ReviewPolicy) -> Answer {
     }
     for (what, findings) in [("adds", &made.lint.new), ("settles", &made.lint.gone)] {
         for finding in findings {
-            let message = sanitise_line(&finding.message);
+            let message = sanitize_line(&finding.message);
             text.push_str(&format!("\nIt {what} {}: {message}.", finding.rule));
         }
     }

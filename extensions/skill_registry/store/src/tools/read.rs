@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use skill_format::{
-    Frontmatter, Instructions, LARGE_SKILL, ResourceKind, ResourceLine, instructions, mime_type,
-    sanitise_line,
+    Frontmatter, LARGE_SKILL, ResourceKind, ResourceLine, SkillInstructions, mime_type,
+    render_instructions, sanitize_line,
 };
 use skill_rules::extended::{Extended, Reading, SKILL_YAML};
 use skill_rules::{Eligibility, Reason, eligibility};
@@ -44,10 +44,10 @@ pub fn read_skill(
     let lines: Vec<ResourceLine<'_>> = resources
         .listed
         .iter()
-        .map(|(path, size)| ResourceLine { path, kind: ResourceKind::of_path(path), size: *size })
+        .map(|(path, size)| ResourceLine { path, kind: ResourceKind::from_path(path), size: *size })
         .collect();
     let requires = &source.frontmatter.requires;
-    let mut text = instructions(&Instructions {
+    let mut text = render_instructions(&SkillInstructions {
         id: &args.skill_id,
         digest: &source.digest,
         tokens: source.tokens,
@@ -67,13 +67,13 @@ pub fn read_skill(
     if let SourceState::LastGood { problem } = &source.state {
         notes.push(format!(
             "SKILL.md is broken on disk ({}); this is the last good version",
-            sanitise_line(&problem.message)
+            sanitize_line(&problem.message)
         ));
     }
     let missing = missing(snapshot, requires, &source.frontmatter, resources.skill_yaml.as_deref());
     if !missing.is_empty() {
         let reasons: Vec<String> = missing.iter().map(Reason::to_string).collect();
-        notes.push(format!("loaded but not eligible: {}", sanitise_line(&reasons.join("; "))));
+        notes.push(format!("loaded but not eligible: {}", sanitize_line(&reasons.join("; "))));
     }
     for note in &notes {
         text.push_str(&format!("\nNote: {note}."));

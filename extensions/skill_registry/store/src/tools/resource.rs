@@ -92,7 +92,7 @@ pub fn read_skill_resource(
         "generation": snapshot.generation(),
         "skill_id": args.skill_id,
         "path": path.as_str(),
-        "kind": ResourceKind::of_path(path.as_str()),
+        "kind": ResourceKind::from_path(path.as_str()),
         "mime_type": mime,
         "size": page.size,
         "offset": page.offset,
@@ -106,7 +106,7 @@ pub fn read_skill_resource(
         skill_id: args.skill_id.clone(),
         path: Some(args.path.clone()),
         digest: skill.digest(),
-        tokens: TokenCount::of(&text),
+        tokens: TokenCount::estimate(&text),
     };
     Ok(Answer { text, structured, read: Some(read) })
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use skill_format::sanitise_line;
-use skill_search::{Ranker, Semantics};
+use skill_format::sanitize_line;
+use skill_search::{EmbeddingSimilarity, Ranker};
 
 use crate::scope::Audience;
 use crate::search::{Ask, Ranked, Searched, Searcher};
@@ -33,7 +33,7 @@ pub struct SearchIn<'a> {
     /// What makes a skill fit.
     pub ranker: &'a Ranker,
     /// How near the skills are to the query, where an embedding model is at hand.
-    pub semantics: Option<&'a dyn Semantics>,
+    pub semantics: Option<&'a dyn EmbeddingSimilarity>,
 }
 
 /// Lists the skills an audience is shown that fit a query, the best first; without a query, as
@@ -64,7 +64,7 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
     text.push('\n');
     if !found.unmet.is_empty() {
         let quoted =
-            |filter: &String| -> String { sanitise_line(filter).chars().take(QUOTED).collect() };
+            |filter: &String| -> String { sanitize_line(filter).chars().take(QUOTED).collect() };
         let unmet: Vec<String> = found.unmet.iter().map(quoted).collect();
         text.push_str(&format!("(no skill has {}: searched without it)\n", unmet.join(" and ")));
     }

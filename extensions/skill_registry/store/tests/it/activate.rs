@@ -15,7 +15,7 @@ use crate::scene::Scene;
 fn write(scene: &Scene, id: &str, fields: &str) -> Digest {
     let text = format!("---\nname: {id}\ndescription: About {id}.\n{fields}---\nDo it.\n");
     scene.write(&format!("skills/{id}/SKILL.md"), &text);
-    Digest::of(text.as_bytes())
+    Digest::compute(text.as_bytes())
 }
 
 fn activate(store: &Store, audience: Audience<'_>, id: &str) -> Result<Activated, RegistryError> {
@@ -54,7 +54,7 @@ fn a_skill_comes_as_it_is_bound_and_says_which_tools_it_names() {
     let text =
         format!("<skill_content name=\"absent\" digest=\"{digest}\">\nDo it.\n</skill_content>");
     let content = Content {
-        tokens: TokenCount::of(&text),
+        tokens: TokenCount::estimate(&text),
         text,
         digest,
         skill_id: "absent".to_owned(),
@@ -173,7 +173,7 @@ fn only_decisions_of_persons_keep_grants() {
     let approved = || {
         let (snapshot, text) = (desk.snapshot(), desk.file("typed/SKILL.md").unwrap());
         let skill = snapshot.get("typed").unwrap();
-        desk.ledger.is_approved(skill, Digest::of(text.as_bytes())).unwrap()
+        desk.ledger.is_approved(skill, Digest::compute(text.as_bytes())).unwrap()
     };
     let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
     desk.ledger.approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();

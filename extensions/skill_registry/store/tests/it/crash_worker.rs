@@ -68,14 +68,14 @@ impl Worker<'_> {
                 whole(skill, file, &own, &own, lines)
             }
         };
-        tell(&format!("may {}", Digest::of(text.as_bytes())));
+        tell(&format!("may {}", Digest::compute(text.as_bytes())));
         text
     }
 
     /// Tells that a text must be kept.
     fn kept(text: Option<&str>) {
         if let Some(text) = text {
-            tell(&format!("kept {}", Digest::of(text.as_bytes())));
+            tell(&format!("kept {}", Digest::compute(text.as_bytes())));
         }
     }
 

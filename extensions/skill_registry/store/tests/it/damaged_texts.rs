@@ -25,7 +25,7 @@ fn approve_writes_exactly_the_approved_text() {
     damage(&desk, digest);
     // The diff still makes it.
     desk.approve(&proposal, digest).unwrap();
-    assert_eq!(Digest::of(desk.file("beads/SKILL.md").unwrap().as_bytes()), digest);
+    assert_eq!(Digest::compute(desk.file("beads/SKILL.md").unwrap().as_bytes()), digest);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn rollback_refuses_a_damaged_version() {
     desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     desk.write("beads", &text("beads", "later"));
     desk.ledger.history(&desk.snapshot(), "beads").unwrap();
-    let digest = Digest::of(original.as_bytes());
+    let digest = Digest::compute(original.as_bytes());
     damage(&desk, digest);
 
     let back = || desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None);

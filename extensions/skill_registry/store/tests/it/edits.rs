@@ -48,7 +48,7 @@ fn atomic_rename() {
     let text = skill_text("demo", "version two");
     let temporary = scene.write("skills/demo/.SKILL.md.swp", &text);
     fs::rename(temporary, scene.path(FILE)).unwrap();
-    assert_eq!(events(&store), changed(first, Digest::of(text.as_bytes())));
+    assert_eq!(events(&store), changed(first, Digest::compute(text.as_bytes())));
     assert_eq!(body(&store, "demo"), served("version two"));
     assert_quiet(&store);
 }
@@ -137,7 +137,7 @@ fn partial_write() {
     tick(&scene.path(FILE));
     file.write_all(&text.as_bytes()[20..]).unwrap();
     drop(file);
-    assert_eq!(events(&store), changed(first, Digest::of(text.as_bytes())));
+    assert_eq!(events(&store), changed(first, Digest::compute(text.as_bytes())));
     assert_eq!(body(&store, "demo"), served("version two"));
     assert_eq!(findings(&store), []);
     assert_quiet(&store);
@@ -173,7 +173,7 @@ fn symlink_swap() {
 
     symlink("versions/two", scene.path("skills/next")).unwrap();
     fs::rename(scene.path("skills/next"), scene.path("skills/demo")).unwrap();
-    let [old, new] = [first, second].map(|path| Digest::of(&fs::read(path).unwrap()));
+    let [old, new] = [first, second].map(|path| Digest::compute(&fs::read(path).unwrap()));
     assert_eq!(events(&store), changed(old, new));
     assert_eq!(body(&store, "demo"), served("version two"));
     assert_quiet(&store);
@@ -318,7 +318,7 @@ fn a_file_that_was_moved_and_edited_before_it_was_read_is_another_one() {
     fs::rename(scene.path("skills/demo"), scene.path("skills/moved")).unwrap();
     let text = skill_text("demo", "version two, written into the same file");
     let moved = scene.write("skills/moved/SKILL.md", &text);
-    let digest = Some(Digest::of(&fs::read(moved).unwrap()));
+    let digest = Some(Digest::compute(&fs::read(moved).unwrap()));
     assert_eq!(events(&store), [SkillEvent::Added { id: id("moved"), digest }]);
     assert_eq!(events(&store), [SkillEvent::Removed { id: id("demo"), digest: None }]);
 }
@@ -348,5 +348,5 @@ fn the_last_good_text_keeps_the_digest_of_the_file_it_came_from() {
     scene.write(FILE, "broken");
     let snapshot = store.snapshot();
     let source = store.read(snapshot.get("demo").unwrap()).unwrap();
-    assert_eq!((source.body(), source.digest), ("in sixteen bits\n", Digest::of(&bytes)));
+    assert_eq!((source.body(), source.digest), ("in sixteen bits\n", Digest::compute(&bytes)));
 }

@@ -61,8 +61,8 @@ fn a_proposal_is_recorded_and_changes_nothing() {
         created_ms: NOON,
         author: agent(),
         justification_line: "It counts better.".to_owned(),
-        base_digest: Some(Digest::of(before.as_bytes())),
-        new_digest: Digest::of(new.as_bytes()),
+        base_digest: Some(Digest::compute(before.as_bytes())),
+        new_digest: Digest::compute(new.as_bytes()),
         added: 1,
         removed: 1,
         count: 1,
@@ -208,7 +208,7 @@ fn a_direct_edit_makes_a_proposal_stale_and_a_rebase_makes_it_fit() {
     let (proposal, digest) = desk.propose("beads", "one\ntwo\nTHREE");
     desk.write("beads", &text("beads", "ONE\ntwo\nthree"));
     let open = desk.ledger.proposal(&proposal).unwrap();
-    let current = Digest::of(text("beads", "ONE\ntwo\nthree").as_bytes());
+    let current = Digest::compute(text("beads", "ONE\ntwo\nthree").as_bytes());
     let moved = Drift::Moved { current: Some(current), mergeable: true };
     assert_eq!(desk.ledger.drift(&desk.snapshot(), &open), moved);
     let error = desk.approve(&proposal, digest).unwrap_err();
@@ -227,7 +227,7 @@ fn a_direct_edit_makes_a_proposal_stale_and_a_rebase_makes_it_fit() {
     assert_eq!(rebased.proposal.new_text.as_deref(), Some(new.as_str()));
     let old_digest = desk.approve(&proposal, digest).unwrap_err();
     assert_eq!(old_digest.reason(), LedgerErrorKind::Digest);
-    desk.approve(&proposal, Digest::of(new.as_bytes())).unwrap();
+    desk.approve(&proposal, Digest::compute(new.as_bytes())).unwrap();
     assert_eq!(desk.body("beads"), "ONE\ntwo\nTHREE");
 }
 
@@ -247,7 +247,7 @@ fn a_conflicting_rebase_says_where_and_does_nothing() {
     assert_eq!(conflict, json!([{"line": 6, "base": "two\n", "ours": "zwei\n", "theirs": "2\n"}]));
     let current = before.summary.base_digest.map(|_| desk.file("beads/SKILL.md").unwrap());
     let moved =
-        Drift::Moved { current: current.map(|t| Digest::of(t.as_bytes())), mergeable: false };
+        Drift::Moved { current: current.map(|t| Digest::compute(t.as_bytes())), mergeable: false };
     assert_eq!(desk.ledger.drift(&desk.snapshot(), &before), moved);
 }
 
@@ -282,7 +282,7 @@ fn an_edited_proposal_has_another_digest_and_the_same_author() {
     let (proposal, digest) = desk.propose("beads", "ONE");
     let new = text("beads", "ONE, and better");
     let amended = desk.ledger.amend(&desk.snapshot(), &person(), &proposal, &new).unwrap();
-    assert_eq!(amended.summary.new_digest, Digest::of(new.as_bytes()));
+    assert_eq!(amended.summary.new_digest, Digest::compute(new.as_bytes()));
     assert_eq!(amended.summary.author, agent());
     assert_eq!(amended.file_state, FileState::AsWritten);
     assert_eq!(desk.approve(&proposal, digest).unwrap_err().reason(), LedgerErrorKind::Digest);
@@ -294,7 +294,7 @@ fn an_edited_proposal_has_another_digest_and_the_same_author() {
         desk.ledger.audit(AuditFilter { proposal: Some(&proposal), ..AuditFilter::default() });
     let amended = &entries.unwrap()[1];
     assert_eq!((amended.action.as_str(), amended.by.as_str()), ("proposal.amended", "ada"));
-    assert_eq!(amended.detail, json!({"from": digest, "to": Digest::of(new.as_bytes())}));
+    assert_eq!(amended.detail, json!({"from": digest, "to": Digest::compute(new.as_bytes())}));
 }
 
 #[test]

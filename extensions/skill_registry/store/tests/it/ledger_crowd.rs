@@ -84,7 +84,7 @@ impl Member<'_> {
         let path = self.desk.scene.path(&format!("skills/{skill}/SKILL.md"));
         fs::rename(temporary, path).unwrap();
         self.ledger.observe(&self.desk.snapshot(), &[id(skill)]).unwrap();
-        tell(&format!("edited {skill} {}", Digest::of(text.as_bytes())));
+        tell(&format!("edited {skill} {}", Digest::compute(text.as_bytes())));
     }
 
     /// Returns what a skill says with one more line at the top, and without the oldest of many.

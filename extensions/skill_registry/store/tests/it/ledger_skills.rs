@@ -145,7 +145,7 @@ fn a_skill_an_agent_created_waits_for_a_person() {
     let approve = |id: &str, digest| {
         desk.ledger.approve_skill(&desk.snapshot(), &person(), id, digest).map_err(|e| e.reason())
     };
-    assert_eq!(approve("made", Digest::of(b"other")), Err(LedgerErrorKind::Digest));
+    assert_eq!(approve("made", Digest::compute(b"other")), Err(LedgerErrorKind::Digest));
     assert_eq!(approve("beads", digest), Err(LedgerErrorKind::Digest));
     assert_eq!(approve("nothing", digest), Err(LedgerErrorKind::NotFound));
     standing(false);
@@ -179,7 +179,7 @@ fn readings_are_added_up() {
         skill_id: skill.to_owned(),
         kind,
         path: (kind == ActivationKind::Resource).then(|| "a.md".to_owned()),
-        digest: Some(Digest::of(b"x")),
+        digest: Some(Digest::compute(b"x")),
         agent_id: "builder".to_owned(),
         session_id: session.to_owned(),
         turn_id: "t".to_owned(),

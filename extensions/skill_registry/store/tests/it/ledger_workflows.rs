@@ -20,7 +20,7 @@ pub(crate) const ONE: &str = "one\ntwo\nthree";
 
 /// Approves the first proposal, which wants this body.
 fn approve_first(desk: &Desk, skill: &str, body: &str) -> bool {
-    desk.approve("1", Digest::of(text(skill, body).as_bytes())).is_ok()
+    desk.approve("1", Digest::compute(text(skill, body).as_bytes())).is_ok()
 }
 
 pub(crate) const WORKFLOWS: [Workflow; 13] = [

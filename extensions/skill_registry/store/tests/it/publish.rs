@@ -27,7 +27,7 @@ fn wire(entry: &SkillEntry) -> Value {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", Digest::of(bytes))
+    format!("sha256:{}", Digest::compute(bytes))
 }
 
 /// Reads what a URI names.
@@ -49,7 +49,11 @@ fn assert_verified(store: &Store, entry: &SkillEntry) {
     for file in files {
         let read = read_uri(store, &file.uri).unwrap();
         let bytes = read.content.bytes();
-        assert_eq!((Digest::of(bytes), bytes.len() as u64), (file.digest, file.size), "{read:?}");
+        assert_eq!(
+            (Digest::compute(bytes), bytes.len() as u64),
+            (file.digest, file.size),
+            "{read:?}"
+        );
         assert_eq!((&read.uri, &read.path), (&file.uri, &file.path));
     }
 }
@@ -332,7 +336,7 @@ fn what_is_over_the_limits_has_no_manifest_and_is_still_read() {
     assert_eq!(counted, [Some(512), None, None, Some(4), None, Some(2)]);
     assert_eq!(wire(&fresh(&store, "many"))["resources"], json!("dynamic"));
     assert_eq!(
-        Digest::of(read_uri(&store, "skill://full/SKILL.md").unwrap().content.bytes()),
+        Digest::compute(read_uri(&store, "skill://full/SKILL.md").unwrap().content.bytes()),
         text
     );
     assert!(read_uri(&store, "skill://many/f/512").is_ok());
@@ -419,7 +423,7 @@ fn a_broken_file_is_published_as_it_last_was() {
     let broken = entry(&publisher, &store, "demo");
     assert_eq!(wire(&broken), wire(&good));
     let text = read_uri(&store, "skill://demo/SKILL.md").unwrap();
-    assert_eq!(Digest::of(text.content.bytes()), digest);
+    assert_eq!(Digest::compute(text.content.bytes()), digest);
     fs::remove_file(&path).unwrap();
     assert_eq!(wire(&entry(&publisher, &store, "demo")), wire(&good));
     assert_verified(&store, &broken);

@@ -51,7 +51,7 @@ impl Scene {
         let name = dir.rsplit('/').next().unwrap();
         let text = skill_text(name, body);
         self.write(&format!("{dir}/SKILL.md"), &text);
-        Digest::of(text.as_bytes())
+        Digest::compute(text.as_bytes())
     }
 
     pub(crate) fn options(&self, roots: &[&str]) -> StoreOptions {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use skill_store::{
-    Ask, Audience, Finder, ListArgs, Ranker, RegistryConfig, Searcher, Semantics, Skill, Store,
-    Vectors,
+    Ask, Audience, EmbeddingSimilarity, Finder, ListArgs, Ranker, RegistryConfig, Searcher, Skill,
+    Store, Vectors,
 };
 
 use crate::scene::tick;
@@ -85,7 +85,7 @@ fn vectors_join_the_ranking_where_words_do_not_meet() {
     fill(&vectors, &store, "m1");
     let near = vectors.nearness(&snapshot, &[0.0, 0.0, 1.0]).unwrap();
     let ranker = Ranker::standard();
-    assert!(ranker.knows_cosines());
+    assert!(ranker.uses_cosines());
     let ask = Ask {
         query: "etwas mit Wasser",
         limit: 9,

@@ -13,7 +13,7 @@ use crate::scene::{Scene, skill_text};
 fn write_skill(scene: &Scene, name: &str, more: &str, body: &str) -> Digest {
     let text = format!("---\nname: {name}\ndescription: About {name}.\n{more}---\n{body}\n");
     scene.write(&format!("skills/{name}/SKILL.md"), &text);
-    Digest::of(text.as_bytes())
+    Digest::compute(text.as_bytes())
 }
 
 fn scene() -> (Scene, Store) {

@@ -209,7 +209,7 @@ impl Folder {
         let written = files.iter().try_for_each(|(path, (digest, executable))| {
             let file = read_published(store, snapshot, Audience::Operator, id, path)?;
             let bytes = file.content.bytes();
-            if Digest::of(bytes) != *digest {
+            if Digest::compute(bytes) != *digest {
                 let message = format!("{path} changed while it was copied");
                 return Err(CliError::new(exit::CONFLICT, message).hint("export it again"));
             }

@@ -152,7 +152,7 @@ pub(super) fn digest(files: &Files) -> Digest {
         // A path has no NUL.
         text.push_str(&format!("{path}\0{}\0{digest}\n", u8::from(*executable)));
     }
-    Digest::of(text.as_bytes())
+    Digest::compute(text.as_bytes())
 }
 
 /// Reads a tree; false if there is anything that export does not write.
@@ -178,7 +178,7 @@ fn walk(dir: &Path, prefix: &str, seen: &mut usize, files: &mut Files) -> io::Re
         if bytes.len() as u64 > MAX_FILE {
             return Ok(false);
         }
-        files.insert(path, (Digest::of(&bytes), executable(&metadata)));
+        files.insert(path, (Digest::compute(&bytes), executable(&metadata)));
     }
     Ok(true)
 }

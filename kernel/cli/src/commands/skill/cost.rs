@@ -175,11 +175,11 @@ fn total(skills: &[SkillCost], listings: &[Listing], counter: &mut Counter) -> T
     let mut offered: Vec<&Listing> = listings.iter().filter(|it| !it.user_only).collect();
     offered.sort_by(|a, b| a.id.cmp(&b.id));
     let items: Vec<CatalogItem<'_>> = offered.iter().map(|it| it.catalog_item()).collect();
-    total.catalog =
-        skill_format::catalog(&items, usize::MAX).map(|catalog| counter.count(&catalog.text));
+    total.catalog = skill_format::render_catalog(&items, usize::MAX)
+        .map(|catalog| counter.count(&catalog.text));
     let block: Vec<_> = offered.iter().map(|it| it.prompt_skill()).collect();
     if !block.is_empty() {
-        let block = skill_format::available_skills_xml(&block);
+        let block = skill_format::render_available_skills(&block);
         total.available_skills = Some(counter.count(&block));
     }
     total

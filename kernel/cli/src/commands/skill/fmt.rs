@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
-use skill_format::{decode, fences};
+use skill_format::{decode_file, find_fences};
 use skill_rules::fmt::{FmtOptions, format};
 use skill_store::{FoundProblem, FoundSkill, ReplaceError, SkillFiles, replace_file};
 
@@ -124,7 +124,7 @@ fn format_file(
 ) -> Record {
     let path = skill.path();
     let shown = path.display().to_string();
-    let text = match decode(&files.bytes) {
+    let text = match decode_file(&files.bytes) {
         Ok(decoded) => decoded.text,
         Err(found) => {
             let help = found.help.unwrap_or_default();
@@ -189,7 +189,7 @@ impl From<CliError> for Problem {
 
 /// The frontmatter with its fences.
 fn head(text: &str) -> &str {
-    &text[..fences(text).map_or(0, |fences| fences.body_start)]
+    &text[..find_fences(text).map_or(0, |fences| fences.body_start)]
 }
 
 /// The changed lines with some around them; what cannot be seen is said.

@@ -30,7 +30,7 @@ pub(super) fn render(session: &Session, args: &RenderArgs) -> Outcome {
     let skill = find(session, &args.skill)?;
     let width = args.width.unwrap_or_else(terminal_width).max(MIN_WIDTH);
     let role = Role::of_name(&skill.name);
-    let tokens = TokenCount::of(&skill.body);
+    let tokens = TokenCount::estimate(&skill.body);
     let page = Page {
         name: &skill.name,
         role,
@@ -140,7 +140,7 @@ fn on_disk(path: &Path) -> Result<Shown, CliError> {
         let message = format!("{}: {message}", skill.path().display());
         CliError::new(exit::FINDINGS, message).hint("see: skillhost skill validate")
     };
-    let parsed: SkillText<'_> = skill_format::parse(&skill.dir_name, &files.bytes)
+    let parsed: SkillText<'_> = skill_format::parse_skill(&skill.dir_name, &files.bytes)
         .map_err(|refused| unreadable(&first_message(&refused)))?;
     let Some(frontmatter) = &parsed.parsed.frontmatter else {
         return Err(unreadable(&first_message(&parsed.parsed)));
@@ -149,7 +149,7 @@ fn on_disk(path: &Path) -> Result<Shown, CliError> {
     Ok(Shown::new(&skill.dir_name, name, &frontmatter.description, parsed.body()))
 }
 
-fn first_message(parsed: &skill_format::Parsed) -> String {
+fn first_message(parsed: &skill_format::ParsedSkill) -> String {
     let error = parsed.diagnostics.iter().find(|it| it.severity == skill_format::Severity::Error);
     error.map(ToString::to_string).unwrap_or_default()
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use skill_store::{
-    Ask, Audience, Explanation, ListArgs, Ranker, SearchIn, Searched, Searcher, Skill, Trust,
-    search_skills,
+    Ask, Audience, ListArgs, Ranker, RankingExplanation, SearchIn, Searched, Searcher, Skill,
+    Trust, search_skills,
 };
 
 use super::stored;
@@ -89,7 +89,7 @@ fn print(output: Output, found: &Searched) -> Result<(), CliError> {
     for hit in hits {
         let id = show(hit.skill.id().as_str());
         let gap = " ".repeat(width.saturating_sub(id.chars().count()));
-        let description = skill_format::description_short(hit.skill.description());
+        let description = skill_format::shorten_description(hit.skill.description());
         let mut line = format!("{BOLD}{id}{BOLD:#}{gap}  {:>6.2}  {description}", hit.score);
         let mut notes = hit.fields.clone();
         if hit.skill.trust() == Trust::Untrusted {
@@ -105,7 +105,7 @@ fn print(output: Output, found: &Searched) -> Result<(), CliError> {
 }
 
 /// Prints what the scores are made of.
-fn explain(output: Output, explanation: &Explanation) -> Result<(), CliError> {
+fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliError> {
     output.line("")?;
     output.line(format!(
         "{BOLD}ranker {}{BOLD:#}, {} candidates",

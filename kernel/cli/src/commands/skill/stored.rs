@@ -215,7 +215,7 @@ fn print_list(
         let id = skill.id().as_str();
         line.clear();
         let (id_shown, description) =
-            (sanitise(id), skill_format::description_short(skill.description()));
+            (sanitise(id), skill_format::shorten_description(skill.description()));
         // Pieces, not a format string: of ten thousand lines it is a tenth of the whole cost.
         for piece in [&*bold, &*id_shown, &*plain] {
             line.push_str(piece);

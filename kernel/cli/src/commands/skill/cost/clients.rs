@@ -163,7 +163,7 @@ impl Client {
 
 fn catalog(listings: &[&Listing], cut: Cut) -> Cut {
     let items: Vec<CatalogItem<'_>> = listings.iter().map(|it| it.catalog_item()).collect();
-    let Some(catalog) = skill_format::catalog(&items, cut.budget) else { return cut };
+    let Some(catalog) = skill_format::render_catalog(&items, cut.budget) else { return cut };
     let report = catalog.report;
     Cut {
         chars: report.chars,
@@ -265,7 +265,7 @@ mod tests {
     fn little_is_not_cut() {
         let one = [listing("brew", "Brews tea.")];
         // The catalog's header and footer are counted, the frames of the others are not known.
-        let catalog = skill_format::catalog(&[one[0].catalog_item()], 8_000).unwrap();
+        let catalog = skill_format::render_catalog(&[one[0].catalog_item()], 8_000).unwrap();
         assert_eq!(
             numbers(&one, None),
             [

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 use skill_format::{
-    Diagnostic, Digest, Instructions, ResourceKind, ResourceLine, Severity, TokenCount,
+    Diagnostic, Digest, ResourceKind, ResourceLine, Severity, SkillInstructions, TokenCount,
 };
 use skill_rules::EntryKind;
 use skill_store::{FoundProblem, FoundSkill, Resource, SkillFiles};
@@ -50,7 +50,7 @@ impl Counter {
     pub(super) fn count(&mut self, text: &str) -> Count {
         let chars = text.chars().count();
         let o200k = self.exact.then(|| {
-            let digest = Digest::of(text.as_bytes());
+            let digest = Digest::compute(text.as_bytes());
             *self.known.entry(digest).or_insert_with(|| skill_tokens::count_o200k(text))
         });
         Count { chars: chars as u64, estimate: TokenCount::from_chars(chars).get(), o200k }
@@ -94,7 +94,7 @@ pub(super) fn measure(
     files: &SkillFiles,
     counter: &mut Counter,
 ) -> Result<(SkillCost, Listing, Vec<FoundProblem>), Diagnostic> {
-    let text = skill_format::parse(&skill.dir_name, &files.bytes)
+    let text = skill_format::parse_skill(&skill.dir_name, &files.bytes)
         .map_err(|refused| first_error(refused.diagnostics))?;
     let body = text.body().to_owned();
     let frontmatter = text.parsed.frontmatter;
@@ -106,15 +106,15 @@ pub(super) fn measure(
         .iter()
         .map(|it| ResourceLine {
             path: &it.path,
-            kind: ResourceKind::of_path(&it.path),
+            kind: ResourceKind::from_path(&it.path),
             size: it.size,
         })
         .collect();
     let shown = lines.len().min(MAX_LISTED);
-    let instructions = skill_format::instructions(&Instructions {
+    let instructions = skill_format::render_instructions(&SkillInstructions {
         id: &listing.id,
-        digest: &Digest::of(&files.bytes),
-        tokens: TokenCount::of(&body),
+        digest: &Digest::compute(&files.bytes),
+        tokens: TokenCount::estimate(&body),
         body: &body,
         resources: &lines[..shown],
         more_resources: lines.len() - shown,
@@ -173,7 +173,7 @@ fn resources(
 
 /// The skill's line of the catalog, as it stands there while the budget lasts.
 fn catalog_line(listing: &Listing) -> String {
-    let catalog = skill_format::catalog(&[listing.catalog_item()], usize::MAX);
+    let catalog = skill_format::render_catalog(&[listing.catalog_item()], usize::MAX);
     let text = catalog.map(|catalog| catalog.text).unwrap_or_default();
     // The first line is the header.
     text.lines().nth(1).map(|line| format!("{line}\n")).unwrap_or_default()
@@ -181,7 +181,7 @@ fn catalog_line(listing: &Listing) -> String {
 
 /// The skill's part of `<available_skills>`.
 fn element(listing: &Listing) -> String {
-    let block = skill_format::available_skills_xml(&[listing.prompt_skill()]);
+    let block = skill_format::render_available_skills(&[listing.prompt_skill()]);
     let inner = block.strip_prefix("<available_skills>\n").unwrap_or(&block);
     inner.strip_suffix("</available_skills>").unwrap_or(inner).to_owned()
 }
@@ -217,7 +217,7 @@ mod tests {
         counter.count("one");
         assert_eq!(counter.known.len(), 2);
         // Whatever is known of a text is not counted again.
-        counter.known.insert(Digest::of(b"one"), 77);
+        counter.known.insert(Digest::compute(b"one"), 77);
         assert_eq!(counter.count("one").o200k, Some(77));
     }
 

@@ -275,7 +275,7 @@ impl Examiner<'_> {
         if let Some(error) = report.of(Severity::Error).next() {
             row.stop(Stage::Valid, true, error.clone());
         }
-        let parsed = skill_format::parse(skill.id().as_str(), &files.bytes);
+        let parsed = skill_format::parse_skill(skill.id().as_str(), &files.bytes);
         if let Some(frontmatter) = parsed.ok().and_then(|text| text.parsed.frontmatter) {
             self.needs(&found, &frontmatter, &mut row);
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use skill_format::decode;
+use skill_format::decode_file;
 use skill_rules::{Finding, Options, Report, SkillInput, check, fix};
 
 /// A mark that says nothing: UTF-8 has but one byte order.
@@ -13,7 +13,7 @@ const MARK: &[u8] = b"\xEF\xBB\xBF";
 /// A byte order mark goes where a rule objects to it. A UTF-16 file is left alone: the edits of its
 /// findings say nothing about its bytes.
 pub(super) fn mended(input: &SkillInput<'_>, options: Options) -> Option<(Vec<u8>, usize)> {
-    let Cow::Borrowed(_) = decode(input.bytes).ok()?.text else { return None };
+    let Cow::Borrowed(_) = decode_file(input.bytes).ok()?.text else { return None };
     let before = check(input, options);
     let keeps_mark = input.bytes.starts_with(MARK) && !before.findings.iter().any(is_mark);
     let fixed = fix(input, options);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use annotate_snippets::renderer::DEFAULT_LINE_NUM_STYLE;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use skill_format::{Diagnostic, Severity, decode};
+use skill_format::{Diagnostic, Severity, decode_file};
 
 use super::place::{Lines, Shown, shown};
 use super::{Checked, Form, Summary};
@@ -93,7 +93,7 @@ impl Form for Human {
 
 /// The text as findings count its lines; of a file in no known encoding, what can be read.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
-    decode(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), |decoded| decoded.text)
+    decode_file(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), |decoded| decoded.text)
 }
 
 /// An untrusted text that stays on its line.
