@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use skill_rules::fmt::{FmtOptions, format};
-use skill_rules::{Options, Profile, Scope, SkillInput, check};
+use skill_rules::fmt::{FmtOptions, format_skill};
+use skill_rules::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
 
 /// How many mutants are timed.
 const COUNT: usize = 10_000;
@@ -52,8 +52,8 @@ pub(crate) fn measure() -> Mutants {
         let input = SkillInput { dir_name: "beads", file_name, bytes, files: None };
         let profile = Profile::ALL[number % Profile::ALL.len()];
         let start = Instant::now();
-        let report = check(&input, Options { profile, scope: Scope::Lint });
-        let formatted = format(&text, FmtOptions::default());
+        let report = check_skill(&input, CheckOptions { profile, scope: CheckScope::Lint });
+        let formatted = format_skill(&text, FmtOptions::default());
         worst = worst.max(start.elapsed().as_secs_f64() * 1e3);
         std::hint::black_box((report, formatted.is_ok()));
     }

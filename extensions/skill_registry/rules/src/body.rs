@@ -15,11 +15,11 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 ///
 /// [`Subject::span_at`]: crate::Subject::span_at
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Markdown {
+pub(crate) struct MarkdownBody {
     /// The text as a reader sees it.
-    pub(crate) passages: Vec<Passage>,
+    pub(crate) passages: Vec<TextPassage>,
     /// Links and images outside code, however they are written.
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<MarkdownLink>,
     /// Code within a line, such as `scripts/extract.py`.
     pub(crate) code_spans: Vec<CodeSpan>,
     /// Blocks of code, fenced or indented.
@@ -34,8 +34,8 @@ pub(crate) struct Markdown {
 
 /// A run of text without markup: soft breaks are blanks, code is kept in backticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Passage {
-    pub(crate) kind: Kind,
+pub(crate) struct TextPassage {
+    pub(crate) kind: PassageKind,
     pub(crate) text: String,
     /// The text with its ASCII letters in lower case; offsets are the same.
     pub(crate) lower: String,
@@ -49,7 +49,7 @@ pub(crate) struct Passage {
 
 /// What a passage is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PassageKind {
     /// A heading of any level.
     Heading,
     /// A paragraph or the text of a list item.
@@ -60,7 +60,7 @@ pub(crate) enum Kind {
 
 /// A link or an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct MarkdownLink {
     /// Where it leads, as it is written, without the title.
     pub(crate) target: String,
     /// The whole link, its text included.
@@ -86,10 +86,10 @@ pub(crate) struct CodeBlock {
     pub(crate) is_unclosed: bool,
 }
 
-impl Markdown {
+impl MarkdownBody {
     /// Reads the part of `text` from byte `start`.
     pub(crate) fn read(text: &str, start: usize) -> Self {
-        let mut reader = Reader::default();
+        let mut reader = MarkdownReader::default();
         let options = Options::ENABLE_TABLES
             | Options::ENABLE_FOOTNOTES
             | Options::ENABLE_STRIKETHROUGH
@@ -123,8 +123,8 @@ impl Markdown {
     }
 
     /// Returns the passages that are headings.
-    pub(crate) fn headings(&self) -> impl Iterator<Item = &Passage> {
-        self.passages.iter().filter(|passage| passage.kind == Kind::Heading)
+    pub(crate) fn headings(&self) -> impl Iterator<Item = &TextPassage> {
+        self.passages.iter().filter(|passage| passage.kind == PassageKind::Heading)
     }
 
     /// Tells whether a byte of the file lies in code or in HTML.
@@ -135,9 +135,9 @@ impl Markdown {
     }
 }
 
-impl Passage {
+impl TextPassage {
     /// Returns the offset in the file of an offset in `text`.
-    pub(crate) fn place(&self, at: usize) -> usize {
+    pub(crate) fn file_offset(&self, at: usize) -> usize {
         let next = self.pieces.partition_point(|(piece, _)| *piece <= at);
         let (piece, place) = self.pieces[next.saturating_sub(1)];
         place + at.saturating_sub(piece)
@@ -151,9 +151,9 @@ fn covers<T>(list: &[T], range: impl Fn(&T) -> &Range<usize>, at: usize) -> bool
 }
 
 #[derive(Default)]
-struct Reader {
-    markdown: Markdown,
-    kind: Option<Kind>,
+struct MarkdownReader {
+    markdown: MarkdownBody,
+    kind: Option<PassageKind>,
     quotes: usize,
     lists: usize,
     in_code: bool,
@@ -161,15 +161,15 @@ struct Reader {
     pieces: Vec<(usize, usize)>,
 }
 
-impl Reader {
+impl MarkdownReader {
     fn open(&mut self, tag: Tag<'_>, range: Range<usize>, text: &str) {
         let kind = match tag {
             Tag::Emphasis | Tag::Strong | Tag::Strikethrough => return,
             Tag::Link { dest_url, .. } => return self.link(dest_url.into_string(), range, false),
             Tag::Image { dest_url, .. } => return self.link(dest_url.into_string(), range, true),
-            Tag::Heading { .. } => Kind::Heading,
-            Tag::TableCell => Kind::Cell,
-            _ => Kind::Text,
+            Tag::Heading { .. } => PassageKind::Heading,
+            Tag::TableCell => PassageKind::Cell,
+            _ => PassageKind::Text,
         };
         self.flush();
         self.kind = Some(kind);
@@ -184,13 +184,13 @@ impl Reader {
             Tag::HtmlBlock => self.markdown.html.push(range.clone()),
             _ => {}
         }
-        if kind != Kind::Cell {
+        if kind != PassageKind::Cell {
             self.markdown.blocks.push(range);
         }
     }
 
     fn link(&mut self, target: String, range: Range<usize>, is_image: bool) {
-        self.markdown.links.push(Link { target, range, is_image });
+        self.markdown.links.push(MarkdownLink { target, range, is_image });
     }
 
     fn close(&mut self, tag: TagEnd) {
@@ -223,9 +223,9 @@ impl Reader {
 
     /// Ends a passage. The buffers stay, so that each passage takes no more room than it needs.
     fn flush(&mut self) {
-        let kind = self.kind.replace(Kind::Text).unwrap_or(Kind::Text);
+        let kind = self.kind.replace(PassageKind::Text).unwrap_or(PassageKind::Text);
         if !self.text.trim_start().is_empty() {
-            self.markdown.passages.push(Passage {
+            self.markdown.passages.push(TextPassage {
                 kind,
                 text: self.text.clone(),
                 lower: self.text.to_ascii_lowercase(),
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn passages_have_no_markup_and_know_their_place() {
-        let markdown = Markdown::read(TEXT, 8);
+        let markdown = MarkdownBody::read(TEXT, 8);
         let passages: Vec<_> = markdown
             .passages
             .iter()
@@ -293,33 +293,33 @@ mod tests {
         assert_eq!(
             passages,
             [
-                (Kind::Heading, "The `é` way", false, false),
-                (Kind::Text, "Use `x` or y.", false, false),
-                (Kind::Text, "quoted", true, false),
-                (Kind::Text, "one", false, true),
-                (Kind::Text, "two", false, true),
-                (Kind::Text, "deep end", false, true),
-                (Kind::Cell, "a", false, false),
-                (Kind::Cell, "b", false, false),
-                (Kind::Cell, "c", false, false),
-                (Kind::Cell, "`d``", false, false),
-                (Kind::Text, "i r", false, false),
+                (PassageKind::Heading, "The `é` way", false, false),
+                (PassageKind::Text, "Use `x` or y.", false, false),
+                (PassageKind::Text, "quoted", true, false),
+                (PassageKind::Text, "one", false, true),
+                (PassageKind::Text, "two", false, true),
+                (PassageKind::Text, "deep end", false, true),
+                (PassageKind::Cell, "a", false, false),
+                (PassageKind::Cell, "b", false, false),
+                (PassageKind::Cell, "c", false, false),
+                (PassageKind::Cell, "`d``", false, false),
+                (PassageKind::Text, "i r", false, false),
             ]
         );
         let place = |passage: usize, word: &str| {
             let passage = &markdown.passages[passage];
-            &TEXT[passage.place(passage.text.find(word).unwrap())..][..word.len()]
+            &TEXT[passage.file_offset(passage.text.find(word).unwrap())..][..word.len()]
         };
         for (passage, word) in [(0, "way"), (1, "or"), (1, "y"), (5, "deep"), (5, "end")] {
             assert_eq!(place(passage, word), word);
         }
-        let headings: Vec<_> = markdown.headings().map(|it| it.place(0)).collect();
+        let headings: Vec<_> = markdown.headings().map(|it| it.file_offset(0)).collect();
         assert_eq!(headings, [at("The")]);
     }
 
     #[test]
     fn links_and_code_are_those_of_the_file() {
-        let markdown = Markdown::read(TEXT, 8);
+        let markdown = MarkdownBody::read(TEXT, 8);
         let links: Vec<_> = markdown
             .links
             .iter()
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_is_not_prose_is_known() {
-        let markdown = Markdown::read(TEXT, 8);
+        let markdown = MarkdownBody::read(TEXT, 8);
         let code: Vec<_> = markdown
             .code_blocks
             .iter()
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn footnotes_are_text_and_no_links() {
-        let markdown = Markdown::read("See[^1] it.\n\n[^1]: the-note\n", 0);
+        let markdown = MarkdownBody::read("See[^1] it.\n\n[^1]: the-note\n", 0);
         let passages: Vec<_> = markdown.passages.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(passages, ["See it.", "the-note"]);
         assert_eq!(markdown.links, []);
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_fence_is_unclosed_only_if_it_runs_to_the_end() {
         let unclosed = |text: &str| {
-            let blocks = Markdown::read(text, 0).code_blocks;
+            let blocks = MarkdownBody::read(text, 0).code_blocks;
             blocks.iter().map(|code| code.is_unclosed).collect::<Vec<_>>()
         };
         assert_eq!(unclosed("```\na\n```\n"), [false]);

@@ -9,9 +9,9 @@ use skill_format::{Severity, Span};
 
 use crate::input::SkillInput;
 use crate::profile::Profile;
-use crate::rule::{Finding, Findings, Rule};
+use crate::rule::{Finding, FindingSink, Rule};
 use crate::rules::{catalog_duplicate, catalog_overlap, requires_unresolved};
-use crate::subject::Subject;
+use crate::subject::SkillDocument;
 use crate::suppress;
 
 /// How many missing skills get a suggestion: each takes a look at every id.
@@ -38,24 +38,24 @@ impl CatalogSkill {
     /// Takes what is needed of a skill; nothing if it has no usable frontmatter.
     #[must_use]
     pub fn new(input: &SkillInput<'_>) -> Option<Self> {
-        Self::of(&Subject::new(input, Profile::default()))
+        Self::from_document(&SkillDocument::new(input, Profile::default()))
     }
 
     /// Takes what is needed of a skill that has been taken up already.
     #[must_use]
-    pub fn of(skill: &Subject<'_>) -> Option<Self> {
+    pub fn from_document(skill: &SkillDocument<'_>) -> Option<Self> {
         let frontmatter = skill.frontmatter()?;
         let requires_at = match skill.field("requires") {
             Some(entry) => entry.value.span(),
-            None => skill.place_of("metadata"),
+            None => skill.field_span("metadata"),
         };
         Some(Self {
             id: skill.input().dir_name.to_owned(),
-            name: frontmatter.name.clone().map(|name| (name, skill.place_of("name"))),
-            description: (frontmatter.description.clone(), skill.place_of("description")),
+            name: frontmatter.name.clone().map(|name| (name, skill.field_span("name"))),
+            description: (frontmatter.description.clone(), skill.field_span("description")),
             requires: frontmatter.requires.clone(),
             requires_at,
-            allowed: suppress::allowed_everywhere(skill),
+            allowed: suppress::file_wide_suppressions(skill),
         })
     }
 }
@@ -71,10 +71,10 @@ pub fn check_catalog(skills: &[CatalogSkill]) -> Vec<(usize, Finding)> {
     if skills.len() < 2 {
         return Vec::new();
     }
-    let mut findings = Collector { skills, list: Vec::new() };
+    let mut findings = CatalogFindings { skills, list: Vec::new() };
     duplicates(skills, &mut findings);
     unresolved(skills, &mut findings);
-    for found in overlap::find(skills) {
+    for found in overlap::find_overlaps(skills) {
         let (skill, other) = (&skills[found.index], &skills[found.other]);
         let message = if found.same {
             format!("the description says the same as that of `{}`", other.id)
@@ -90,25 +90,25 @@ pub fn check_catalog(skills: &[CatalogSkill]) -> Vec<(usize, Finding)> {
     list
 }
 
-struct Collector<'a> {
+struct CatalogFindings<'a> {
     skills: &'a [CatalogSkill],
     list: Vec<(usize, Finding)>,
 }
 
-impl Collector<'_> {
+impl CatalogFindings<'_> {
     fn add(&mut self, rule: &'static Rule, index: usize, at: Span, message: String, help: &str) {
-        let severity = rule.levels.in_profile(Profile::default()).severity();
+        let severity = rule.levels.level_for(Profile::default()).severity();
         let allowed = self.skills[index].allowed.iter().any(|id| id == rule.id);
         let severity = severity.filter(|severity| *severity == Severity::Error || !allowed);
         let Some(severity) = severity else { return };
         let mut found = Vec::new();
-        Findings::new(rule, severity, &mut found).add(at, message, help);
+        FindingSink::new(rule, severity, &mut found).add(at, message, help);
         self.list.extend(found.into_iter().map(|finding| (index, finding)));
     }
 }
 
 /// Finds ids and names that an earlier skill has, upper and lower case being the same.
-fn duplicates(skills: &[CatalogSkill], findings: &mut Collector<'_>) {
+fn duplicates(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
     let mut ids: HashMap<String, usize> = HashMap::with_capacity(skills.len());
     let mut names: HashMap<String, usize> = HashMap::with_capacity(skills.len());
     for (index, skill) in skills.iter().enumerate() {
@@ -134,7 +134,7 @@ fn duplicates(skills: &[CatalogSkill], findings: &mut Collector<'_>) {
 }
 
 /// Finds required skills that are not in the catalog.
-fn unresolved(skills: &[CatalogSkill], findings: &mut Collector<'_>) {
+fn unresolved(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
     let by_id: HashMap<&str, ()> = skills.iter().map(|skill| (&*skill.id, ())).collect();
     let mut suggestions = 0;
     for (index, skill) in skills.iter().enumerate() {

@@ -5,11 +5,11 @@ use std::fmt;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 
-use crate::extended::{Extended, Version, tool_name};
+use crate::extended::{ExtendedSpec, ToolVersion, tool_name};
 
 /// A tool that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolAvailable {
+pub struct AvailableTool {
     /// Its name, without a pattern.
     pub name: String,
     /// Its version as it says itself; nothing if it does not.
@@ -22,12 +22,12 @@ pub enum Eligibility {
     /// Nothing it needs is missing, as far as it was checked.
     Eligible,
     /// Something it needs is missing. The skill is loaded all the same.
-    Ineligible(Vec<Reason>),
+    Ineligible(Vec<MissingRequirement>),
 }
 
 /// What a skill needs and does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum MissingRequirement {
     /// A required skill is not there; holds its id.
     MissingSkill(String),
     /// A required tool is not there; holds the tool as the skill names it.
@@ -39,7 +39,7 @@ pub enum Reason {
         /// The version that is there.
         has: Option<String>,
         /// The oldest one that would do.
-        needs: Version,
+        needs: ToolVersion,
     },
 }
 
@@ -51,14 +51,14 @@ pub enum Reason {
 /// there is a skill of an id. `tools` are the tools there are; without them tools are not checked,
 /// which [`unchecked_tools`] says. A pattern such as `Bash(git:*)` needs the tool `Bash`.
 #[must_use]
-pub fn eligibility(
+pub fn check_eligibility(
     requires: &[String],
-    extended: &Extended,
+    extended: &ExtendedSpec,
     skills: &dyn Fn(&str) -> bool,
-    tools: Option<&[ToolAvailable]>,
+    tools: Option<&[AvailableTool]>,
 ) -> Eligibility {
     let mut reasons = Vec::new();
-    let mut add = |reason: Reason| {
+    let mut add = |reason: MissingRequirement| {
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
@@ -66,7 +66,7 @@ pub fn eligibility(
     let needed = extended.composition.iter().flat_map(|it| &it.dependencies);
     let needed = needed.filter(|it| !it.optional).map(|it| &it.skill_name);
     for id in requires.iter().chain(needed).filter(|id| !skills(id)) {
-        add(Reason::MissingSkill(id.clone()));
+        add(MissingRequirement::MissingSkill(id.clone()));
     }
     let bound = extended.tools.iter().flat_map(|it| &it.dependencies).filter(|it| it.required);
     for needed in bound {
@@ -74,31 +74,35 @@ pub fn eligibility(
         let name = tool_name(&needed.tool);
         let mut found = tools.iter().filter(|tool| tool.name == name).peekable();
         let Some(first) = found.peek() else {
-            add(Reason::MissingTool(needed.tool.clone()));
+            add(MissingRequirement::MissingTool(needed.tool.clone()));
             continue;
         };
         let has = first.version.clone();
         let Some(oldest) = &needed.min_version else { continue };
-        let version = |tool: &ToolAvailable| tool.version.as_deref().and_then(Version::new);
+        let version = |tool: &AvailableTool| tool.version.as_deref().and_then(ToolVersion::new);
         if !found.any(|tool| version(tool).is_some_and(|version| version >= *oldest)) {
-            add(Reason::OldTool { tool: needed.tool.clone(), has, needs: oldest.clone() });
+            add(MissingRequirement::OldTool {
+                tool: needed.tool.clone(),
+                has,
+                needs: oldest.clone(),
+            });
         }
     }
     if reasons.is_empty() { Eligibility::Eligible } else { Eligibility::Ineligible(reasons) }
 }
 
-/// Returns the required tools that [`eligibility`] did not look for, as the skill names them.
+/// Returns the required tools that [`check_eligibility`] did not look for, as the skill names them.
 #[must_use]
 pub fn unchecked_tools<'a>(
-    extended: &'a Extended,
-    tools: Option<&[ToolAvailable]>,
+    extended: &'a ExtendedSpec,
+    tools: Option<&[AvailableTool]>,
 ) -> Vec<&'a str> {
     let bound = extended.tools.iter().filter(|_| tools.is_none()).flat_map(|it| &it.dependencies);
     bound.filter(|it| it.required).map(|it| it.tool.as_str()).collect()
 }
 
 /// A lower-case fragment. Quotes untrusted text.
-impl fmt::Display for Reason {
+impl fmt::Display for MissingRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MissingSkill(id) => write!(f, "the required skill `{id}` is missing"),
@@ -114,7 +118,7 @@ impl fmt::Display for Reason {
 }
 
 /// An object with `kind`, `name` and `message`.
-impl Serialize for Reason {
+impl Serialize for MissingRequirement {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, name) = match self {
             Self::MissingSkill(id) => ("missing_skill", id),
@@ -132,9 +136,9 @@ impl Serialize for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extended::Reading;
+    use crate::extended::ParsedExtendedSpec;
 
-    fn extended() -> Extended {
+    fn extended() -> ExtendedSpec {
         let yaml = "\
 tools:
   dependencies:
@@ -147,18 +151,20 @@ composition:
     - {skillName: weather, reason: x, optional: true}
   conflicts: [insult]
 ";
-        Reading::of_skill_yaml(yaml, "greet").extended
+        ParsedExtendedSpec::parse_skill_yaml(yaml, "greet").extended
     }
 
-    fn tool(name: &str, version: Option<&str>) -> ToolAvailable {
-        ToolAvailable { name: name.to_owned(), version: version.map(str::to_owned) }
+    fn tool(name: &str, version: Option<&str>) -> AvailableTool {
+        AvailableTool { name: name.to_owned(), version: version.map(str::to_owned) }
     }
 
-    fn said(skills: &[&str], tools: Option<&[ToolAvailable]>) -> Vec<String> {
+    fn said(skills: &[&str], tools: Option<&[AvailableTool]>) -> Vec<String> {
         let requires = ["base".to_owned(), "people".to_owned()];
-        match eligibility(&requires, &extended(), &|id| skills.contains(&id), tools) {
+        match check_eligibility(&requires, &extended(), &|id| skills.contains(&id), tools) {
             Eligibility::Eligible => Vec::new(),
-            Eligibility::Ineligible(reasons) => reasons.iter().map(Reason::to_string).collect(),
+            Eligibility::Ineligible(reasons) => {
+                reasons.iter().map(MissingRequirement::to_string).collect()
+            }
         }
     }
 
@@ -194,7 +200,8 @@ composition:
     #[test]
     fn a_reason_is_an_object_for_programs() {
         assert_eq!(
-            serde_json::to_value(Reason::MissingTool("Bash(git:*)".to_owned())).unwrap(),
+            serde_json::to_value(MissingRequirement::MissingTool("Bash(git:*)".to_owned()))
+                .unwrap(),
             serde_json::json!({
                 "kind": "missing_tool",
                 "name": "Bash(git:*)",

@@ -10,24 +10,24 @@ use crate::input::{EntryKind, FileEntry, SkillInput};
 use crate::profile::Profile;
 use crate::rule::Rule;
 
-pub use page::{all_pages, page};
+pub use page::{render_all_pages, render_page};
 
 /// The documentation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Documentation {
+pub struct RuleDocumentation {
     /// Markdown: what the rule looks at.
     pub what: &'static str,
     /// Markdown: why it does.
     pub why: &'static str,
     /// Skills in which it finds something.
-    pub bad: Examples,
+    pub bad: RuleExamples,
     /// Skills in which it finds nothing.
-    pub good: Examples,
+    pub good: RuleExamples,
 }
 
 /// One section of examples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Examples {
+pub struct RuleExamples {
     /// The profile they are checked in: `spec` unless they name another.
     pub profile: Profile,
     /// The skills, in the order in which they first appear. More than one belong together only for
@@ -88,7 +88,7 @@ const HEADINGS: [&str; 4] = ["What it does", "Why is this bad?", "Bad", "Good"];
 ///
 /// # Errors
 /// Fails if a section is missing or an example cannot be read.
-pub fn documentation(rule: &Rule) -> Result<Documentation, DocumentationError> {
+pub fn parse_documentation(rule: &Rule) -> Result<RuleDocumentation, DocumentationError> {
     let mut rest = rule.docs;
     let mut sections = [""; 4];
     for (index, heading) in HEADINGS.into_iter().enumerate() {
@@ -107,15 +107,15 @@ pub fn documentation(rule: &Rule) -> Result<Documentation, DocumentationError> {
         rest = rest.get(end + 1..).unwrap_or_default();
     }
     let [what, why, bad, good] = sections;
-    Ok(Documentation { what, why, bad: examples("Bad", bad)?, good: examples("Good", good)? })
+    Ok(RuleDocumentation { what, why, bad: examples("Bad", bad)?, good: examples("Good", good)? })
 }
 
-fn examples(heading: &'static str, section: &str) -> Result<Examples, DocumentationError> {
-    let mut examples = Examples::default();
+fn examples(heading: &'static str, section: &str) -> Result<RuleExamples, DocumentationError> {
+    let mut examples = RuleExamples::default();
     for part in parts(section)? {
         match part {
-            Part::Text(text) => examples.excuse.push_str(text),
-            Part::Block(block) => examples.take(&block)?,
+            MarkdownPart::Text(text) => examples.excuse.push_str(text),
+            MarkdownPart::Block(block) => examples.take(&block)?,
         }
     }
     if !examples.skills.is_empty() {
@@ -128,28 +128,28 @@ fn examples(heading: &'static str, section: &str) -> Result<Examples, Documentat
 
 /// A piece of Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part<'a> {
+enum MarkdownPart<'a> {
     Text(&'a str),
-    Block(Block<'a>),
+    Block(FencedBlock<'a>),
 }
 
 /// A fenced block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block<'a> {
+struct FencedBlock<'a> {
     fence: &'a str,
     info: &'a str,
     content: &'a str,
 }
 
 /// Cuts Markdown into fenced blocks and the lines between them.
-fn parts(section: &str) -> Result<Vec<Part<'_>>, DocumentationError> {
+fn parts(section: &str) -> Result<Vec<MarkdownPart<'_>>, DocumentationError> {
     let mut parts = Vec::new();
     let mut rest = section;
     while !rest.is_empty() {
         let line_end = rest.find('\n').map_or(rest.len(), |at| at + 1);
         let line = &rest[..line_end];
         if !line.starts_with("```") {
-            parts.push(Part::Text(line));
+            parts.push(MarkdownPart::Text(line));
             rest = &rest[line_end..];
             continue;
         }
@@ -163,14 +163,18 @@ fn parts(section: &str) -> Result<Vec<Part<'_>>, DocumentationError> {
             (line.trim_end() == fence).then_some(start)
         });
         let close = closing.ok_or_else(|| DocumentationError::Unclosed(info.to_owned()))?;
-        parts.push(Part::Block(Block { fence, info, content: &rest[line_end..close] }));
+        parts.push(MarkdownPart::Block(FencedBlock {
+            fence,
+            info,
+            content: &rest[line_end..close],
+        }));
         rest = &rest[at..];
     }
     Ok(parts)
 }
 
 /// What an info string says.
-struct Info<'a> {
+struct InfoString<'a> {
     language: &'a str,
     dir_name: &'a str,
     path: &'a str,
@@ -180,13 +184,13 @@ struct Info<'a> {
     mode: u32,
 }
 
-impl<'a> Info<'a> {
+impl<'a> InfoString<'a> {
     fn read(info: &'a str) -> Option<Self> {
         let mut words = info.split_whitespace();
         let (language, path) = (words.next()?, words.next()?);
         let (dir_name, path) = path.split_once('/')?;
         let (profile, encoding, link, mode) = (None, None, None, 0o644);
-        let mut info = Info { language, dir_name, path, profile, encoding, link, mode };
+        let mut info = InfoString { language, dir_name, path, profile, encoding, link, mode };
         for word in words {
             match word.split_once('=')? {
                 ("profile", name) => {
@@ -205,10 +209,10 @@ impl<'a> Info<'a> {
     }
 }
 
-impl Examples {
-    fn take(&mut self, block: &Block<'_>) -> Result<(), DocumentationError> {
+impl RuleExamples {
+    fn take(&mut self, block: &FencedBlock<'_>) -> Result<(), DocumentationError> {
         let unknown = || DocumentationError::Info(block.info.to_owned());
-        let info = Info::read(block.info).ok_or_else(unknown)?;
+        let info = InfoString::read(block.info).ok_or_else(unknown)?;
         if let Some(profile) = info.profile {
             self.profile = profile;
         }
@@ -341,19 +345,19 @@ fn escapes(path: &str, target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Level, Levels};
-    use crate::rule::{Check, Group, Reach};
+    use crate::profile::{ProfileLevels, RuleLevel};
+    use crate::rule::{RuleCheck, RuleExtent, RuleGroup};
 
-    fn of(docs: &'static str) -> Result<Documentation, DocumentationError> {
-        documentation(&Rule {
+    fn of(docs: &'static str) -> Result<RuleDocumentation, DocumentationError> {
+        parse_documentation(&Rule {
             id: "a.b",
-            group: Group::Lint,
-            reach: Reach::Head,
+            group: RuleGroup::Lint,
+            reach: RuleExtent::Head,
             summary: "it is odd",
-            levels: Levels::all(Level::Note),
+            levels: ProfileLevels::uniform(RuleLevel::Note),
             fixable: false,
             docs,
-            check: Check::Loading,
+            check: RuleCheck::Loading,
         })
     }
 
@@ -373,17 +377,17 @@ mod tests {
             dir_name: "x".to_owned(),
             files: vec![file("SKILL.md", b"\xE9\n```sh\n## Good\n```\n"), script, link],
         };
-        let expected = Documentation {
+        let expected = RuleDocumentation {
             what: "Looks.",
             why: "It is.",
-            bad: Examples {
+            bad: RuleExamples {
                 profile: Profile::Skillscraft,
                 skills: vec![skill.clone()],
                 excuse: String::new(),
             },
-            good: Examples {
+            good: RuleExamples {
                 excuse: "A file of one gigabyte is no example.".to_owned(),
-                ..Examples::default()
+                ..RuleExamples::default()
             },
         };
         assert_eq!(of(docs), Ok(expected));

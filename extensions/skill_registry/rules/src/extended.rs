@@ -39,12 +39,12 @@ pub use composition::{ExecutionOrder, SkillComposition, SkillDependency};
 pub use scenarios::{AssertionType, TestAssertion, TestCase, TestScenario};
 pub use security::{CapabilityDeclaration, FileSystemScope, SecurityManifest};
 pub use tools::{ToolBinding, ToolDependency, tool_name};
-pub use version::Version;
+pub use version::ToolVersion;
 
 use crate::profile::Profile;
-use crate::rule::Findings;
-use crate::subject::Subject;
-use reader::{Pin, Reader};
+use crate::rule::FindingSink;
+use crate::subject::SkillDocument;
+use reader::{FindingAnchor, RecordReader};
 
 /// The name of the file beside SKILL.md.
 pub const SKILL_YAML: &str = "skill.yaml";
@@ -56,7 +56,7 @@ pub const SKILL_YAML_LIMIT: usize = FRONTMATTER_LIMIT;
 ///
 /// As JSON it has the keys of the specification; what is absent is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Extended {
+pub struct ExtendedSpec {
     /// What the skill asks to be allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<SecurityManifest>,
@@ -73,7 +73,7 @@ pub struct Extended {
 
 /// Something that was noticed while reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Noticed {
+pub struct ExtendedFinding {
     /// The id of the rule.
     pub rule: &'static str,
     /// Where; of what stands in a text that is no block, where the text starts.
@@ -88,23 +88,23 @@ pub struct Noticed {
 
 /// What was read, with what was noticed on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ParsedExtendedSpec {
     /// What the skill declares; of what is wrong, the usable part.
-    pub extended: Extended,
+    pub extended: ExtendedSpec,
     /// What was noticed, in the order of reading.
-    pub noticed: Vec<Noticed>,
+    pub noticed: Vec<ExtendedFinding>,
 }
 
 /// The four types.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Section {
+enum ExtendedSection {
     Security,
     Tests,
     Tools,
     Composition,
 }
 
-impl Extended {
+impl ExtendedSpec {
     /// Tells whether the skill declares nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -113,7 +113,7 @@ impl Extended {
 
     /// Takes over from `other` what is not declared here.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
+    pub fn merge_with(self, other: Self) -> Self {
         Self {
             security: self.security.or(other.security),
             tests: self.tests.or(other.tests),
@@ -124,28 +124,28 @@ impl Extended {
 
     /// Reads what a loaded frontmatter declares.
     ///
-    /// Answers the same as [`Reading::of_tree`], without the places; of a skill that declares
+    /// Answers the same as [`ParsedExtendedSpec::from_mapping`], without the places; of a skill that declares
     /// nothing it costs a look at its keys.
     #[must_use]
-    pub fn of_frontmatter(frontmatter: &Frontmatter) -> Self {
-        let mut reading = Collector::new(None);
+    pub fn from_frontmatter(frontmatter: &Frontmatter) -> Self {
+        let mut reading = SectionCollector::new(None);
         for (key, value) in &frontmatter.unknown {
             reading.entry(key, value, value.span());
         }
         for (key, text) in &frontmatter.metadata {
-            reading.text(key, text, Span::default(), Pin::At(Span::default()));
+            reading.text(key, text, Span::default(), FindingAnchor::At(Span::default()));
         }
         reading.done.extended
     }
 }
 
-impl Reading {
+impl ParsedExtendedSpec {
     /// Reads what a frontmatter declares.
     ///
     /// `id` is the skill's own id, for telling that it needs itself.
     #[must_use]
-    pub fn of_tree(root: &Mapping, id: &str) -> Self {
-        let mut reading = Collector::new(Some(id));
+    pub fn from_mapping(root: &Mapping, id: &str) -> Self {
+        let mut reading = SectionCollector::new(Some(id));
         reading.map(root);
         if let Some(Value::Mapping(metadata)) = root.get("metadata") {
             reading.map(metadata);
@@ -157,9 +157,9 @@ impl Reading {
     ///
     /// `id` is the skill's own id.
     #[must_use]
-    pub fn of_skill_yaml(text: &str, id: &str) -> Self {
-        let mut reading = Collector::new(Some(id));
-        let refuse = |message: String| Noticed {
+    pub fn parse_skill_yaml(text: &str, id: &str) -> Self {
+        let mut reading = SectionCollector::new(Some(id));
+        let refuse = |message: String| ExtendedFinding {
             rule: "composition.type",
             at: Span::default(),
             message,
@@ -173,7 +173,7 @@ impl Reading {
         }
         let tree = tree::parse_frontmatter(text, 1);
         for found in tree.diagnostics {
-            reading.done.noticed.push(Noticed {
+            reading.done.noticed.push(ExtendedFinding {
                 rule: found.rule,
                 at: Span { line: found.line, column: found.column },
                 message: found.message,
@@ -200,7 +200,11 @@ impl Reading {
 }
 
 /// Reports what was noticed in a skill's frontmatter under one rule.
-pub(crate) fn report(rule: &str, skill: &Subject<'_>, findings: &mut Findings<'_>) {
+pub(crate) fn report_extended(
+    rule: &str,
+    skill: &SkillDocument<'_>,
+    findings: &mut FindingSink<'_>,
+) {
     let Some(reading) = skill.extended() else { return };
     for noticed in reading.noticed.iter().filter(|noticed| noticed.rule == rule) {
         if !noticed.strict || skill.profile() == Profile::Skillscraft {
@@ -211,39 +215,39 @@ pub(crate) fn report(rule: &str, skill: &Subject<'_>, findings: &mut Findings<'_
 
 /// Tells whether a frontmatter has a key that may declare something.
 pub(crate) fn may_declare(frontmatter: &Frontmatter) -> bool {
-    frontmatter.unknown.iter().any(|(key, _)| section_of(key).is_some())
-        || frontmatter.metadata.iter().any(|(key, _)| section_of(key).is_some())
+    frontmatter.unknown.iter().any(|(key, _)| classify_key(key).is_some())
+        || frontmatter.metadata.iter().any(|(key, _)| classify_key(key).is_some())
 }
 
 /// Finds the type a key stands for, and whether the key is the type's name.
-fn section_of(key: &str) -> Option<(Section, bool)> {
+fn classify_key(key: &str) -> Option<(ExtendedSection, bool)> {
     // Every key of every frontmatter comes by here.
     if !key.as_bytes().first().is_some_and(|first| b"sStTcC".contains(first)) {
         return None;
     }
     let named = |names: &[&str]| names.iter().any(|name| reader::is_spelling(name, key));
     match () {
-        () if key == "security" => Some((Section::Security, false)),
-        () if key == "tests" => Some((Section::Tests, false)),
-        () if key == "tools" => Some((Section::Tools, false)),
-        () if key == "composition" => Some((Section::Composition, false)),
-        () if named(&["securityManifest"]) => Some((Section::Security, true)),
-        () if named(&["testScenarios", "testScenario"]) => Some((Section::Tests, true)),
-        () if named(&["toolBinding"]) => Some((Section::Tools, true)),
-        () if named(&["skillComposition"]) => Some((Section::Composition, true)),
+        () if key == "security" => Some((ExtendedSection::Security, false)),
+        () if key == "tests" => Some((ExtendedSection::Tests, false)),
+        () if key == "tools" => Some((ExtendedSection::Tools, false)),
+        () if key == "composition" => Some((ExtendedSection::Composition, false)),
+        () if named(&["securityManifest"]) => Some((ExtendedSection::Security, true)),
+        () if named(&["testScenarios", "testScenario"]) => Some((ExtendedSection::Tests, true)),
+        () if named(&["toolBinding"]) => Some((ExtendedSection::Tools, true)),
+        () if named(&["skillComposition"]) => Some((ExtendedSection::Composition, true)),
         () => None,
     }
 }
 
 /// Collects the four types from wherever they are.
-struct Collector<'a> {
+struct SectionCollector<'a> {
     id: Option<&'a str>,
-    done: Reading,
+    done: ParsedExtendedSpec,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> SectionCollector<'a> {
     fn new(id: Option<&'a str>) -> Self {
-        Self { id, done: Reading::default() }
+        Self { id, done: ParsedExtendedSpec::default() }
     }
 
     fn map(&mut self, map: &Mapping) {
@@ -259,19 +263,19 @@ impl<'a> Collector<'a> {
                 let blank = scalar.text.bytes().take_while(|&byte| byte == b'\n').count();
                 let pin = match scalar.style {
                     YamlStyle::Literal => {
-                        Pin::Block(scalar.span, u32::try_from(blank).unwrap_or(0))
+                        FindingAnchor::Block(scalar.span, u32::try_from(blank).unwrap_or(0))
                     }
-                    _ => Pin::At(scalar.span),
+                    _ => FindingAnchor::At(scalar.span),
                 };
                 self.text(key, &scalar.text, scalar.span, pin);
             }
-            value => self.value(key, value, key_span, Pin::Own),
+            value => self.value(key, value, key_span, FindingAnchor::Own),
         }
     }
 
     /// Takes a text: YAML, or somebody else's field.
-    fn text(&mut self, key: &str, text: &str, span: Span, pin: Pin) {
-        let Some((_, by_name)) = section_of(key) else { return };
+    fn text(&mut self, key: &str, text: &str, span: Span, pin: FindingAnchor) {
+        let Some((_, by_name)) = classify_key(key) else { return };
         let inner =
             (text.len() <= FRONTMATTER_LIMIT).then(|| tree::parse_frontmatter(text, 1).root);
         match inner {
@@ -281,43 +285,47 @@ impl<'a> Collector<'a> {
             _ if by_name => {
                 let scalar =
                     tree::Scalar { text: text.to_owned(), style: YamlStyle::DoubleQuoted, span };
-                self.value(key, &Value::Scalar(scalar), span, Pin::At(span));
+                self.value(key, &Value::Scalar(scalar), span, FindingAnchor::At(span));
             }
             _ => {}
         }
     }
 
     /// Takes a value; `pin` says where what is noticed in it is reported.
-    fn value(&mut self, key: &str, value: &Value, key_span: Span, pin: Pin) {
-        let Some((section, by_name)) = section_of(key) else { return };
+    fn value(&mut self, key: &str, value: &Value, key_span: Span, pin: FindingAnchor) {
+        let Some((section, by_name)) = classify_key(key) else { return };
         let (rules, fields) = match section {
-            Section::Security => (&security::RULES, security::FIELDS),
-            Section::Tests => (&scenarios::RULES, scenarios::FIELDS),
-            Section::Tools => (&tools::RULES, tools::FIELDS),
-            Section::Composition => (&composition::RULES, composition::FIELDS),
+            ExtendedSection::Security => (&security::RULES, security::FIELDS),
+            ExtendedSection::Tests => (&scenarios::RULES, scenarios::FIELDS),
+            ExtendedSection::Tools => (&tools::RULES, tools::FIELDS),
+            ExtendedSection::Composition => (&composition::RULES, composition::FIELDS),
         };
         if !by_name && !has_field(value, fields) {
             return;
         }
-        let Reading { extended, noticed } = &mut self.done;
+        let ParsedExtendedSpec { extended, noticed } = &mut self.done;
         let given = match section {
-            Section::Security => extended.security.is_some(),
-            Section::Tests => extended.tests.is_some(),
-            Section::Tools => extended.tools.is_some(),
-            Section::Composition => extended.composition.is_some(),
+            ExtendedSection::Security => extended.security.is_some(),
+            ExtendedSection::Tests => extended.tests.is_some(),
+            ExtendedSection::Tools => extended.tools.is_some(),
+            ExtendedSection::Composition => extended.composition.is_some(),
         };
-        let mut reader = Reader::new(rules, pin, noticed);
+        let mut reader = RecordReader::new(rules, pin, noticed);
         if given {
             let message = format!("`{key}` is given once more and not used");
-            reader.pin = Pin::At(key_span);
-            return reader.notice(rules.unknown, key_span, message, "keep one of the two");
+            reader.pin = FindingAnchor::At(key_span);
+            return reader.report(rules.unknown, key_span, message, "keep one of the two");
         }
         match section {
-            Section::Security => extended.security = security::read(&mut reader, value),
-            Section::Tests => extended.tests = scenarios::read(&mut reader, value),
-            Section::Tools => extended.tools = tools::read(&mut reader, value),
-            Section::Composition => {
-                extended.composition = composition::read(&mut reader, value, self.id);
+            ExtendedSection::Security => {
+                extended.security = security::read_security(&mut reader, value)
+            }
+            ExtendedSection::Tests => {
+                extended.tests = scenarios::read_scenarios(&mut reader, value)
+            }
+            ExtendedSection::Tools => extended.tools = tools::read_tools(&mut reader, value),
+            ExtendedSection::Composition => {
+                extended.composition = composition::read_composition(&mut reader, value, self.id);
             }
         }
     }
@@ -349,8 +357,8 @@ mod tests {
         }
     }
 
-    fn lines(reading: &Reading) -> Vec<String> {
-        let line = |it: &Noticed| {
+    fn lines(reading: &ParsedExtendedSpec) -> Vec<String> {
+        let line = |it: &ExtendedFinding| {
             let strict = if it.strict { " (strict)" } else { "" };
             format!("{}:{} {}: {}{strict}", it.at.line, it.at.column, it.rule, it.message)
         };
@@ -388,7 +396,7 @@ composition:
 
     #[test]
     fn everything_is_read_and_shown_as_the_specification_writes_it() {
-        let reading = Reading::of_tree(&tree(WHOLE), "greet");
+        let reading = ParsedExtendedSpec::from_mapping(&tree(WHOLE), "greet");
         assert_eq!(lines(&reading), [""; 0]);
         assert_eq!(
             serde_json::to_value(&reading.extended).unwrap(),
@@ -442,7 +450,7 @@ composition:
     #[test]
     fn every_place_says_the_same() {
         let indented = |by: &str| WHOLE.replace('\n', &format!("\n{by}"));
-        let top = Reading::of_tree(&tree(WHOLE), "greet").extended;
+        let top = ParsedExtendedSpec::from_mapping(&tree(WHOLE), "greet").extended;
         let metadata = format!("metadata:{}\n", indented("  ").trim_end());
         let named = WHOLE
             .replace("\nsecurity:", "\nsecurity-manifest:")
@@ -456,14 +464,14 @@ composition:
             part[1..].iter().for_each(|line| texts.push_str(&format!("    {line}\n")));
         }
         for place in [&metadata, &named, &texts] {
-            let reading = Reading::of_tree(&tree(place), "greet");
+            let reading = ParsedExtendedSpec::from_mapping(&tree(place), "greet");
             assert_eq!((lines(&reading), reading.extended), (Vec::new(), top.clone()), "{place}");
             let file = format!("---\ndescription: Greets.\n{place}---\n");
             let loaded = skill_format::parse_head("greet", file.as_bytes()).frontmatter.unwrap();
             assert!(may_declare(&loaded));
-            assert_eq!(Extended::of_frontmatter(&loaded), top, "{place}");
+            assert_eq!(ExtendedSpec::from_frontmatter(&loaded), top, "{place}");
         }
-        assert_eq!(Reading::of_skill_yaml(WHOLE, "greet").extended, top);
+        assert_eq!(ParsedExtendedSpec::parse_skill_yaml(WHOLE, "greet").extended, top);
     }
 
     #[test]
@@ -492,7 +500,7 @@ composition:
 metadata:
   composition: {dependencies: []}
 ";
-        let reading = Reading::of_tree(&tree(yaml), "greet");
+        let reading = ParsedExtendedSpec::from_mapping(&tree(yaml), "greet");
         assert_eq!(
             lines(&reading),
             [
@@ -536,7 +544,7 @@ metadata:
   tool-binding: soon
 ";
         assert_eq!(
-            lines(&Reading::of_tree(&tree(yaml), "x")),
+            lines(&ParsedExtendedSpec::from_mapping(&tree(yaml), "x")),
             [
                 "5:19 tools.type: `tools.dependencies` is a text, not a list",
                 "6:16 composition.type: `composition.dependencies` is a text, not a list",
@@ -557,7 +565,11 @@ metadata:
             "metadata: {tools: 'Note: see below', tests: unit}",
             "test: {cases: []}",
         ] {
-            assert_eq!(Reading::of_tree(&tree(yaml), "x"), Reading::default(), "{yaml}");
+            assert_eq!(
+                ParsedExtendedSpec::from_mapping(&tree(yaml), "x"),
+                ParsedExtendedSpec::default(),
+                "{yaml}"
+            );
         }
     }
 }

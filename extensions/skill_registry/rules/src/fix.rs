@@ -2,9 +2,9 @@
 
 use skill_format::{Value, find_fences, tree};
 
-use crate::check::{Options, Report, check};
+use crate::check::{CheckOptions, CheckReport, check_skill};
 use crate::input::SkillInput;
-use crate::rule::Edit;
+use crate::rule::TextEdit;
 
 /// How often a text is checked and mended before what is left is left.
 const MOST_ROUNDS: usize = 8;
@@ -13,8 +13,8 @@ const MOST_ROUNDS: usize = 8;
 /// wins, and of two that start together the first of the list; edits outside the text are left
 /// out.
 #[must_use]
-pub fn apply(text: &str, edits: &[Edit]) -> String {
-    let mut sorted: Vec<&Edit> = edits.iter().collect();
+pub fn apply_edits(text: &str, edits: &[TextEdit]) -> String {
+    let mut sorted: Vec<&TextEdit> = edits.iter().collect();
     sorted.sort_by_key(|edit| edit.range.start);
     let mut mended = String::with_capacity(text.len());
     let mut done = 0;
@@ -33,13 +33,13 @@ pub fn apply(text: &str, edits: &[Edit]) -> String {
 
 /// A skill after its fixable findings were mended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fixed {
+pub struct FixOutcome {
     /// The text of the file, without a byte order mark.
     pub text: String,
     /// How many edits were made.
     pub edits: usize,
     /// What is left to find.
-    pub report: Report,
+    pub report: CheckReport,
 }
 
 /// Mends what can be mended, again and again until nothing fixable is found. The frontmatter never
@@ -47,26 +47,26 @@ pub struct Fixed {
 ///
 /// Files that are not UTF-8 are left as they are.
 #[must_use]
-pub fn fix(input: &SkillInput<'_>, options: Options) -> Fixed {
-    let mut report = check(input, options);
+pub fn apply_fixes(input: &SkillInput<'_>, options: CheckOptions) -> FixOutcome {
+    let mut report = check_skill(input, options);
     let Ok(decoded) = skill_format::decode_file(input.bytes) else {
         let text = String::from_utf8_lossy(input.bytes).into_owned();
-        return Fixed { text, edits: 0, report };
+        return FixOutcome { text, edits: 0, report };
     };
     let mut text = decoded.text.into_owned();
     let mut count = 0;
     for _ in 0..MOST_ROUNDS {
         let found = report.findings.iter().flat_map(|finding| finding.edits.clone());
-        let edits: Vec<Edit> = found.collect();
-        let mended = apply(&text, &edits);
+        let edits: Vec<TextEdit> = found.collect();
+        let mended = apply_edits(&text, &edits);
         if mended == text || !same_frontmatter(&text, &mended) {
             break;
         }
         count += edits.len();
         text = mended;
-        report = check(&SkillInput { bytes: text.as_bytes(), ..*input }, options);
+        report = check_skill(&SkillInput { bytes: text.as_bytes(), ..*input }, options);
     }
-    Fixed { text, edits: count, report }
+    FixOutcome { text, edits: count, report }
 }
 
 fn same_frontmatter(before: &str, after: &str) -> bool {
@@ -84,28 +84,28 @@ fn same_frontmatter(before: &str, after: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn edit(range: std::ops::Range<usize>, replacement: &str) -> Edit {
-        Edit { range, replacement: replacement.to_owned() }
+    fn edit(range: std::ops::Range<usize>, replacement: &str) -> TextEdit {
+        TextEdit { range, replacement: replacement.to_owned() }
     }
 
     #[test]
     fn edits_are_applied_in_the_order_of_the_text() {
         let edits = [edit(4..5, "E"), edit(0..1, ""), edit(2..2, "+")];
-        assert_eq!(apply("abcdef", &edits), "b+cdEf");
-        assert_eq!(apply("abc", &[]), "abc");
+        assert_eq!(apply_edits("abcdef", &edits), "b+cdEf");
+        assert_eq!(apply_edits("abc", &[]), "abc");
     }
 
     #[test]
     fn the_first_of_overlapping_edits_wins() {
-        assert_eq!(apply("abcdef", &[edit(2..5, "X"), edit(1..3, "Y")]), "aYdef");
-        assert_eq!(apply("abc", &[edit(1..2, "X"), edit(1..3, "Y")]), "aXc");
-        assert_eq!(apply("ab", &[edit(2..2, "1"), edit(2..2, "2")]), "ab12");
+        assert_eq!(apply_edits("abcdef", &[edit(2..5, "X"), edit(1..3, "Y")]), "aYdef");
+        assert_eq!(apply_edits("abc", &[edit(1..2, "X"), edit(1..3, "Y")]), "aXc");
+        assert_eq!(apply_edits("ab", &[edit(2..2, "1"), edit(2..2, "2")]), "ab12");
     }
 
     #[test]
     fn edits_that_do_not_fit_are_left_out() {
         assert_eq!(
-            apply("a\u{E9}b", &[edit(2..3, ""), edit(9..9, "x"), edit(3..4, "B")]),
+            apply_edits("a\u{E9}b", &[edit(2..3, ""), edit(9..9, "x"), edit(3..4, "B")]),
             "a\u{E9}B"
         );
     }

@@ -25,8 +25,8 @@ mod text;
 use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle, parse_frontmatter};
 use skill_format::{Severity, Value, find_fences};
 
-use draft::{Children, draft};
-use source::{Layout, Line, Source, Token, tokens};
+use draft::{DraftChildren, build_draft};
+use source::{CommentToken, FrontmatterSource, SourceLayout, StandaloneLine, collect_comments};
 
 /// The fields of the Agent Skills specification in their order.
 const STANDARD: [&str; 6] =
@@ -54,7 +54,7 @@ pub struct FmtOptions {
 
 /// A formatted SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Formatted {
+pub struct FormattedSkill {
     /// The whole text.
     pub text: String,
     /// Whether it differs from the text that was given.
@@ -67,17 +67,17 @@ pub struct Formatted {
 /// Says why a file is left alone, and at which line; 0 is the file as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct FmtRefusal {
+pub struct FmtError {
     /// The line, counted from 1.
     pub line: u32,
     /// What cannot be formatted.
-    pub reason: Reason,
+    pub reason: FmtErrorKind,
 }
 
 /// What cannot be formatted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum FmtErrorKind {
     /// There is no frontmatter, or it is no map.
     #[error("{found}")]
     NoFields {
@@ -116,9 +116,9 @@ pub enum Reason {
     Inexact,
 }
 
-impl Reason {
-    fn at(self, line: u32) -> FmtRefusal {
-        FmtRefusal { line, reason: self }
+impl FmtErrorKind {
+    fn at(self, line: u32) -> FmtError {
+        FmtError { line, reason: self }
     }
 
     /// Returns what to do about it.
@@ -146,24 +146,24 @@ impl Reason {
 ///
 /// # Errors
 /// Fails if that cannot be had.
-pub fn format(text: &str, options: FmtOptions) -> Result<Formatted, FmtRefusal> {
+pub fn format_skill(text: &str, options: FmtOptions) -> Result<FormattedSkill, FmtError> {
     let Some(fences) = find_fences(text) else { return Err(without_fences(text)) };
     let first_line = fences.open_line + 1;
     let yaml = text[fences.yaml.clone()].replace("\r\n", "\n");
     refuse_controls(&yaml, first_line)?;
-    let mut root = readable(&yaml, first_line)?;
+    let mut root = parse_lossless(&yaml, first_line)?;
     // The parser gives CRLF and LF the same meaning, but not where it reads broken YAML as text.
     let with_crlf = parse_frontmatter(&text[fences.yaml.clone()], first_line).root;
     if !matches!(&with_crlf, Value::Mapping(before) if before.same_content(&root)) {
-        return Err(Reason::Inexact.at(0));
+        return Err(FmtErrorKind::Inexact.at(0));
     }
-    let source = Source::new(&yaml, first_line);
-    let layout = Layout::new(&source, &root);
-    let found = tokens(&source, &layout);
-    let mut fields = draft(&source, &layout, &found, &root, options.portable);
+    let source = FrontmatterSource::new(&yaml, first_line);
+    let layout = SourceLayout::new(&source, &root);
+    let found = collect_comments(&source, &layout);
+    let mut fields = build_draft(&source, &layout, &found, &root, options.portable);
     let header = header(&mut fields);
     let left = match options.portable {
-        true => portable::portable(&mut fields, &mut root, &yaml)?,
+        true => portable::make_portable(&mut fields, &mut root, &yaml)?,
         false => Vec::new(),
     };
     fields.nodes.sort_by_key(|node| rank(node.key.as_ref()));
@@ -173,63 +173,63 @@ pub fn format(text: &str, options: FmtOptions) -> Result<Formatted, FmtRefusal> 
     } else {
         fields.tail.splice(0..0, header);
     }
-    let printed = print::print(fields);
+    let printed = print::print_draft(fields);
     let body = &text[fences.body_start..];
     let result = format!("---\n{printed}---\n{body}");
-    if says_the_same(&result, body, &root, &found) {
-        Ok(Formatted { changed: result != text, text: result, left })
+    if is_equivalent(&result, body, &root, &found) {
+        Ok(FormattedSkill { changed: result != text, text: result, left })
     } else {
-        Err(Reason::Inexact.at(0))
+        Err(FmtErrorKind::Inexact.at(0))
     }
 }
 
-fn without_fences(text: &str) -> FmtRefusal {
+fn without_fences(text: &str) -> FmtError {
     let parsed = skill_format::parse_skill("", text.as_bytes()).map(|skill| skill.parsed);
     let parsed = parsed.unwrap_or_else(|refused| *refused);
     let found = parsed.diagnostics.into_iter().find(|found| found.severity == Severity::Error);
     match found {
-        Some(found) => Reason::NoFields { found: found.message }.at(found.line),
-        None => Reason::Inexact.at(0),
+        Some(found) => FmtErrorKind::NoFields { found: found.message }.at(found.line),
+        None => FmtErrorKind::Inexact.at(0),
     }
 }
 
-fn refuse_controls(yaml: &str, first_line: u32) -> Result<(), FmtRefusal> {
+fn refuse_controls(yaml: &str, first_line: u32) -> Result<(), FmtError> {
     let Some(at) = yaml.find(['\r', '\0']) else { return Ok(()) };
     let before = yaml[..at].matches('\n').count();
     let name = if yaml[at..].starts_with('\0') { "NUL" } else { "carriage return" };
     let line = first_line.saturating_add(u32::try_from(before).unwrap_or(u32::MAX));
-    Err(Reason::Control { name }.at(line))
+    Err(FmtErrorKind::Control { name }.at(line))
 }
 
 /// Reads a frontmatter that can be written again without loss.
-fn readable(yaml: &str, first_line: u32) -> Result<Mapping, FmtRefusal> {
+fn parse_lossless(yaml: &str, first_line: u32) -> Result<Mapping, FmtError> {
     let tree = parse_frontmatter(yaml, first_line);
     let error = tree.diagnostics.iter().find(|found| found.severity == Severity::Error);
     if let Some(found) = error {
-        return Err(Reason::NoFields { found: found.message.clone() }.at(found.line));
+        return Err(FmtErrorKind::NoFields { found: found.message.clone() }.at(found.line));
     }
     if let Some(found) = tree.diagnostics.iter().find(|found| AMBIGUOUS.contains(&found.rule)) {
-        return Err(Reason::Ambiguous { found: found.message.clone() }.at(found.line));
+        return Err(FmtErrorKind::Ambiguous { found: found.message.clone() }.at(found.line));
     }
     if let Some(gap) = tree.gap {
-        return Err(Reason::Gap.at(gap.line));
+        return Err(FmtErrorKind::Gap.at(gap.line));
     }
     let span = tree.root.span();
     let Value::Mapping(root) = tree.root else {
         let found = "the frontmatter is not a list of `key: value` lines".to_owned();
-        return Err(Reason::NoFields { found }.at(span.line));
+        return Err(FmtErrorKind::NoFields { found }.at(span.line));
     };
     let long = |entry: &&MappingEntry| entry.key.text.chars().count() > KEY_LIMIT;
     if let Some(entry) = root.entries.iter().find(long) {
-        return Err(Reason::LongKey.at(entry.key.span.line));
+        return Err(FmtErrorKind::LongKey.at(entry.key.span.line));
     }
     Ok(root)
 }
 
 /// Takes the comments at the top that a blank line separates from the first field.
-fn header(fields: &mut Children) -> Vec<Line> {
+fn header(fields: &mut DraftChildren) -> Vec<StandaloneLine> {
     let Some(first) = fields.nodes.first_mut() else { return Vec::new() };
-    let end = first.leading.iter().rposition(|line| *line == Line::Blank);
+    let end = first.leading.iter().rposition(|line| *line == StandaloneLine::Blank);
     end.map_or_else(Vec::new, |end| first.leading.drain(..=end).collect())
 }
 
@@ -239,15 +239,15 @@ fn rank(key: Option<&Scalar>) -> usize {
 }
 
 /// Tells whether a result has the content, the types, the comments and the body it should have.
-fn says_the_same(result: &str, body: &str, root: &Mapping, before: &[Token]) -> bool {
+fn is_equivalent(result: &str, body: &str, root: &Mapping, before: &[CommentToken]) -> bool {
     let Some(fences) = find_fences(result) else { return false };
     let yaml = &result[fences.yaml];
     let tree = parse_frontmatter(yaml, 2);
     let Value::Mapping(after) = &tree.root else { return false };
-    let source = Source::new(yaml, 2);
-    let comments = |tokens: &[Token]| {
+    let source = FrontmatterSource::new(yaml, 2);
+    let comments = |tokens: &[CommentToken]| {
         let mut comments: Vec<_> = tokens.iter().map(|token| &token.line).cloned().collect();
-        comments.retain(|line| *line != Line::Blank);
+        comments.retain(|line| *line != StandaloneLine::Blank);
         comments.sort_unstable();
         comments
     };
@@ -255,7 +255,8 @@ fn says_the_same(result: &str, body: &str, root: &Mapping, before: &[Token]) -> 
         && tree.gap.is_none()
         && result.get(fences.body_start..) == Some(body)
         && same_entries(&root.entries, &after.entries)
-        && comments(&tokens(&source, &Layout::new(&source, after))) == comments(before)
+        && comments(&collect_comments(&source, &SourceLayout::new(&source, after)))
+            == comments(before)
 }
 
 fn same_entries(before: &[MappingEntry], after: &[MappingEntry]) -> bool {

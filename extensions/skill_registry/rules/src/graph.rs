@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::extended::{ExecutionOrder, SkillComposition};
 
-pub use mermaid::mermaid;
+pub use mermaid::render_mermaid;
 
 /// A skill as the graph sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,15 +36,15 @@ pub struct GraphSkill {
 
 /// What a set of skills looks like.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Graph {
+pub struct SkillGraph {
     /// The skills that can be loaded, level by level, each sorted by id: whatever has to come before
     /// a skill is in an earlier level. Skills in a cycle, and those that have to come after one, have
     /// no level.
     pub levels: Vec<Vec<String>>,
     /// What is needed and not there, sorted by skill.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingSkill>,
     /// The skills that are there and do not get on, each pair once, sorted.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<SkillConflict>,
     /// Cycles as paths in which each skill has to come after the next; the first, which has the
     /// smallest id, is repeated at the end. Every skill in a cycle is in at least one of them, and
     /// none is reported twice.
@@ -56,7 +56,7 @@ pub struct Graph {
     /// The ids that more than one skill has, sorted; the first of each counts.
     pub duplicates: Vec<String>,
     /// What needs what, sorted by skill.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<DependencyEdge>,
 }
 
 /// The largest number of cycles that are reported.
@@ -64,7 +64,7 @@ pub const MAX_CYCLES: usize = 100;
 
 /// A skill that is needed and not there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Missing {
+pub struct MissingSkill {
     /// The skill that needs it.
     pub skill: String,
     /// What it needs.
@@ -75,7 +75,7 @@ pub struct Missing {
 
 /// Two skills that do not get on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Conflict {
+pub struct SkillConflict {
     /// The one with the smaller id.
     pub skill: String,
     /// The other.
@@ -84,7 +84,7 @@ pub struct Conflict {
 
 /// One skill needs another that is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Edge {
+pub struct DependencyEdge {
     /// The skill that needs the other.
     pub skill: String,
     /// The other.
@@ -95,7 +95,7 @@ pub struct Edge {
     pub order: ExecutionOrder,
 }
 
-impl Graph {
+impl SkillGraph {
     /// Tells whether something is wrong: a skill missing that is not optional, a conflict, a cycle.
     #[must_use]
     pub fn has_problems(&self) -> bool {
@@ -105,18 +105,18 @@ impl Graph {
     }
 
     /// Returns the order to load the skills in: the levels, one after the other.
-    pub fn order(&self) -> impl Iterator<Item = &str> {
+    pub fn load_order(&self) -> impl Iterator<Item = &str> {
         self.levels.iter().flatten().map(String::as_str)
     }
 }
 
 /// Makes the graph of a set of skills.
 #[must_use]
-pub fn graph(skills: &[GraphSkill]) -> Graph {
+pub fn build_graph(skills: &[GraphSkill]) -> SkillGraph {
     let mut sorted: Vec<&GraphSkill> = skills.iter().collect();
     // The sort is stable: of equal ids the first stays first.
     sorted.sort_by(|a, b| a.id.cmp(&b.id));
-    let mut graph = Graph::default();
+    let mut graph = SkillGraph::default();
     for pair in sorted.windows(2).filter(|pair| pair[0].id == pair[1].id) {
         if graph.duplicates.last() != Some(&pair[0].id) {
             graph.duplicates.push(pair[0].id.clone());
@@ -128,10 +128,10 @@ pub fn graph(skills: &[GraphSkill]) -> Graph {
     // For each skill, those that have to come before it.
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); sorted.len()];
     for (own, skill) in sorted.iter().enumerate() {
-        for need in needs(skill) {
+        for need in skill_requirements(skill) {
             let Some(&other) = index.get(need.id) else {
                 let (skill, needs) = (skill.id.clone(), need.id.to_owned());
-                graph.missing.push(Missing { skill, needs, optional: need.optional });
+                graph.missing.push(MissingSkill { skill, needs, optional: need.optional });
                 continue;
             };
             match need.order {
@@ -139,7 +139,7 @@ pub fn graph(skills: &[GraphSkill]) -> Graph {
                 ExecutionOrder::Before => before[other].push(own),
                 ExecutionOrder::Independent => {}
             }
-            graph.edges.push(Edge {
+            graph.edges.push(DependencyEdge {
                 skill: skill.id.clone(),
                 needs: need.id.to_owned(),
                 optional: need.optional,
@@ -149,7 +149,7 @@ pub fn graph(skills: &[GraphSkill]) -> Graph {
         for other in skill.composition.conflicts.iter().filter(|id| index.contains_key(id.as_str()))
         {
             let (a, b) = if *other < skill.id { (other, &skill.id) } else { (&skill.id, other) };
-            graph.conflicts.push(Conflict { skill: a.clone(), with: b.clone() });
+            graph.conflicts.push(SkillConflict { skill: a.clone(), with: b.clone() });
         }
     }
     graph.missing.sort();
@@ -162,7 +162,7 @@ pub fn graph(skills: &[GraphSkill]) -> Graph {
     let name = |index: usize| sorted[index].id.clone();
     let (levels, left) = levels(&before);
     graph.levels = levels.iter().map(|level| level.iter().copied().map(name).collect()).collect();
-    let found = cycles::cycles(&before, &left, MAX_CYCLES);
+    let found = cycles::find_cycles(&before, &left, MAX_CYCLES);
     graph.cycles =
         found.paths.iter().map(|path| path.iter().copied().map(name).collect()).collect();
     graph.more_in_cycles = found.more;
@@ -172,17 +172,17 @@ pub fn graph(skills: &[GraphSkill]) -> Graph {
 }
 
 /// One skill that another needs.
-struct Need<'a> {
+struct SkillRequirement<'a> {
     id: &'a str,
     optional: bool,
     order: ExecutionOrder,
 }
 
 /// What a skill needs, each id once: dependencies, then the rest of `requires`.
-fn needs(skill: &GraphSkill) -> Vec<Need<'_>> {
+fn skill_requirements(skill: &GraphSkill) -> Vec<SkillRequirement<'_>> {
     let order = skill.composition.execution_order.unwrap_or(ExecutionOrder::After);
     let mut place: HashMap<&str, usize> = HashMap::new();
-    let mut needs: Vec<Need<'_>> = Vec::new();
+    let mut needs: Vec<SkillRequirement<'_>> = Vec::new();
     for dependency in &skill.composition.dependencies {
         let id = dependency.skill_name.as_str();
         match place.get(id) {
@@ -190,7 +190,7 @@ fn needs(skill: &GraphSkill) -> Vec<Need<'_>> {
             Some(&index) => needs[index].optional &= dependency.optional,
             None => {
                 place.insert(id, needs.len());
-                needs.push(Need { id, optional: dependency.optional, order });
+                needs.push(SkillRequirement { id, optional: dependency.optional, order });
             }
         }
     }
@@ -199,7 +199,7 @@ fn needs(skill: &GraphSkill) -> Vec<Need<'_>> {
             Some(&index) => needs[index].optional = false,
             None => {
                 place.insert(id, needs.len());
-                needs.push(Need { id, optional: false, order: ExecutionOrder::After });
+                needs.push(SkillRequirement { id, optional: false, order: ExecutionOrder::After });
             }
         }
     }
@@ -264,14 +264,14 @@ mod tests {
     }
 
     fn order(skills: &[GraphSkill]) -> String {
-        graph(skills).order().collect::<Vec<_>>().join(" ")
+        build_graph(skills).load_order().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn what_is_needed_comes_first_and_ties_go_by_id() {
         let skills =
             [skill("deploy", &["test", "build"]), skill("test", &["build"]), skill("build", &[])];
-        let found = graph(&skills);
+        let found = build_graph(&skills);
         assert_eq!(found.levels, [["build"], ["test"], ["deploy"]]);
         assert!(!found.has_problems());
         assert_eq!(order(&[skill("c", &[]), skill("a", &["d"]), skill("d", &[])]), "c d a");
@@ -283,12 +283,12 @@ mod tests {
         assert_eq!(order(&with(None)), "b a");
         assert_eq!(order(&with(Some(ExecutionOrder::After))), "b a");
         assert_eq!(order(&with(Some(ExecutionOrder::Before))), "a b");
-        let independent = graph(&with(Some(ExecutionOrder::Independent)));
+        let independent = build_graph(&with(Some(ExecutionOrder::Independent)));
         assert_eq!(independent.levels, [["a", "b"]]);
         // In both: the dependency's order, and needed for good.
         let mut both = composed("b", Some(ExecutionOrder::Before), &[("a", true), ("x", true)]);
         both.requires = vec!["a".to_owned(), "x".to_owned()];
-        let both = graph(&[both, skill("a", &[])]);
+        let both = build_graph(&[both, skill("a", &[])]);
         assert_eq!(both.levels, [["b"], ["a"]]);
         assert!(both.has_problems() && !both.missing[0].optional);
     }
@@ -300,18 +300,18 @@ mod tests {
             ["polite", "polite", "absent", "rude"].map(String::from).into();
         let mut polite = skill("polite", &[]);
         polite.composition.conflicts = vec!["rude".to_owned()];
-        let found = graph(&[rude, polite.clone(), polite]);
-        let missing = |needs: &str, optional| Missing {
+        let found = build_graph(&[rude, polite.clone(), polite]);
+        let missing = |needs: &str, optional| MissingSkill {
             skill: "rude".to_owned(),
             needs: needs.to_owned(),
             optional,
         };
-        let conflict = |a: &str, b: &str| Conflict { skill: a.to_owned(), with: b.to_owned() };
+        let conflict = |a: &str, b: &str| SkillConflict { skill: a.to_owned(), with: b.to_owned() };
         assert_eq!(found.missing, [missing("gone", true), missing("lost", false)]);
         assert_eq!(found.conflicts, [conflict("polite", "rude"), conflict("rude", "rude")]);
         assert_eq!(found.duplicates, ["polite"]);
         assert!(found.has_problems());
-        let optional = graph(&[composed("a", None, &[("gone", true)])]);
+        let optional = build_graph(&[composed("a", None, &[("gone", true)])]);
         assert!(!optional.has_problems());
         assert_eq!(optional.levels, [["a"]]);
     }
@@ -328,7 +328,7 @@ mod tests {
             skill("x", &["y"]),
             composed("y", None, &[("x", false)]),
         ];
-        let found = graph(&skills);
+        let found = build_graph(&skills);
         assert_eq!(
             found.cycles,
             [vec!["a", "c", "b", "a"], vec!["self", "self"], vec!["x", "y", "x"]]
@@ -354,9 +354,9 @@ mod tests {
                 .map(|n| GraphSkill { id: id(n), requires: needs(n), ..GraphSkill::default() })
                 .collect()
         };
-        let open = graph(&chain(false));
+        let open = build_graph(&chain(false));
         assert_eq!((open.levels.len(), open.cycles.len()), (MANY, 0));
-        let closed = graph(&chain(true));
+        let closed = build_graph(&chain(true));
         assert_eq!((closed.levels.len(), closed.cycles.len()), (0, 1));
         assert_eq!(closed.cycles[0].len(), MANY + 1);
         // A hub in a small cycle with each of the others.
@@ -365,7 +365,7 @@ mod tests {
             star.push(skill(&id(n), &["hub"]));
             star[0].requires.push(id(n));
         }
-        let star = graph(&star);
+        let star = build_graph(&star);
         assert_eq!((star.cycles.len(), star.more_in_cycles), (MAX_CYCLES, MANY - MAX_CYCLES));
     }
 
@@ -382,14 +382,14 @@ mod tests {
             for &(from, to) in &edges {
                 skills[from].requires.push(id(to));
             }
-            let found = graph(&skills);
+            let found = build_graph(&skills);
             // Reachability the slow way.
             let mut reach = [[false; 9]; 9];
             edges.iter().for_each(|&(from, to)| reach[from][to] = true);
             for (via, from, to) in (0..729).map(|n| (n / 81, n / 9 % 9, n % 9)) {
                 reach[from][to] |= reach[from][via] && reach[via][to];
             }
-            let placed: Vec<&str> = found.order().collect();
+            let placed: Vec<&str> = found.load_order().collect();
             let place = |n: usize| placed.iter().position(|it| *it == id(n));
             for n in 0..9 {
                 let behind = (0..9).any(|other| reach[n][other] && reach[other][other]);

@@ -41,7 +41,7 @@
 //! - Nothing panics.
 //! - The same input has the same findings in the same order, whatever else is checked before it.
 //! - Whether a skill is valid does not depend on the [`Scope`] or on comments in it: rules of
-//!   [`Group::Lint`] find no errors, and errors cannot be suppressed.
+//!   [`RuleGroup::Lint`] find no errors, and errors cannot be suppressed.
 //! - Edits leave the meaning of the frontmatter alone.
 
 mod body;
@@ -69,13 +69,16 @@ mod testing;
 
 pub use catalog::{CatalogSkill, check_catalog};
 pub use check::{
-    Options, Report, Scope, check, check_skill_yaml, check_subject, needs_files, needs_skill_yaml,
+    CheckOptions, CheckReport, CheckScope, check_skill, check_skill_yaml, check_subject,
+    needs_files, needs_skill_yaml,
 };
-pub use eligibility::{Eligibility, Reason, ToolAvailable, eligibility, unchecked_tools};
-pub use fix::{Fixed, apply, fix};
+pub use eligibility::{
+    AvailableTool, Eligibility, MissingRequirement, check_eligibility, unchecked_tools,
+};
+pub use fix::{FixOutcome, apply_edits, apply_fixes};
 pub use input::{EntryKind, FileEntry, SkillInput};
-pub use profile::{Level, Levels, Profile};
-pub use properties::{Properties, properties};
-pub use rule::{Check, Edit, Finding, Findings, Group, Reach, Rule};
-pub use rules::{RULES, rule, similar_rules};
-pub use subject::Subject;
+pub use profile::{Profile, ProfileLevels, RuleLevel};
+pub use properties::{SkillProperties, collect_properties};
+pub use rule::{Finding, FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
+pub use rules::{RULES, find_rule, similar_rules};
+pub use subject::SkillDocument;

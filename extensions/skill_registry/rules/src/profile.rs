@@ -48,17 +48,17 @@ impl Profile {
 
     /// Tells whether its validator finds the fences otherwise than loading does, and refuses YAML
     /// that loading mends.
-    pub(crate) fn splits_its_own_way(self) -> bool {
+    pub(crate) fn has_own_fences(self) -> bool {
         matches!(self, Self::Skillscraft | Self::SeedStrict)
     }
 
     /// Tells whether plain scalars have the types of YAML's core schema where a text is asked for.
-    pub(crate) fn types_scalars(self) -> bool {
+    pub(crate) fn uses_core_schema(self) -> bool {
         matches!(self, Self::Skillscraft | Self::SeedStrict | Self::Anthropic)
     }
 
     /// Tells whether names are ASCII and compared as they stand in the file.
-    pub(crate) fn names_are_ascii(self) -> bool {
+    pub(crate) fn requires_ascii_names(self) -> bool {
         matches!(self, Self::Skillscraft | Self::SeedStrict | Self::Anthropic)
     }
 
@@ -77,7 +77,7 @@ impl Profile {
 /// How serious a finding of a rule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum RuleLevel {
     /// The rule says nothing.
     Off,
     /// Worth knowing.
@@ -88,7 +88,7 @@ pub enum Level {
     Error,
 }
 
-impl Level {
+impl RuleLevel {
     /// Returns the name as it is written in documentation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -115,25 +115,25 @@ impl Level {
 /// The level of a rule in every profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Levels {
+pub struct ProfileLevels {
     /// In [`Profile::Lenient`].
-    pub lenient: Level,
+    pub lenient: RuleLevel,
     /// In [`Profile::Spec`].
-    pub spec: Level,
+    pub spec: RuleLevel,
     /// In [`Profile::Reference`].
-    pub reference: Level,
+    pub reference: RuleLevel,
     /// In [`Profile::Skillscraft`].
-    pub skillscraft: Level,
+    pub skillscraft: RuleLevel,
     /// In [`Profile::SeedStrict`].
-    pub seed_strict: Level,
+    pub seed_strict: RuleLevel,
     /// In [`Profile::Anthropic`].
-    pub anthropic: Level,
+    pub anthropic: RuleLevel,
 }
 
-impl Levels {
+impl ProfileLevels {
     /// The same level everywhere; change single ones with `Levels { spec: …, ..Levels::all(…) }`.
     #[must_use]
-    pub const fn all(level: Level) -> Self {
+    pub const fn uniform(level: RuleLevel) -> Self {
         Self {
             lenient: level,
             spec: level,
@@ -146,7 +146,7 @@ impl Levels {
 
     /// Returns the level in a profile.
     #[must_use]
-    pub fn in_profile(&self, profile: Profile) -> Level {
+    pub fn level_for(&self, profile: Profile) -> RuleLevel {
         match profile {
             Profile::Lenient => self.lenient,
             Profile::Spec => self.spec,

@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::subject::Subject;
+use crate::subject::SkillDocument;
 
 /// The fields of the Agent Skills specification, in its order.
 const FIELDS: [&str; 6] =
@@ -14,15 +14,15 @@ const FIELDS: [&str; 6] =
 /// Serialized they are as they are written: nothing is typed, lists are lists, maps keep their
 /// order; of a duplicate field, the first counts.
 #[derive(Clone, Copy, Debug)]
-pub struct Properties<'s, 'a>(&'s Subject<'a>);
+pub struct SkillProperties<'s, 'a>(&'s SkillDocument<'a>);
 
 /// Takes the properties of a skill.
 #[must_use]
-pub fn properties<'s, 'a>(subject: &'s Subject<'a>) -> Properties<'s, 'a> {
-    Properties(subject)
+pub fn collect_properties<'s, 'a>(subject: &'s SkillDocument<'a>) -> SkillProperties<'s, 'a> {
+    SkillProperties(subject)
 }
 
-impl Serialize for Properties<'_, '_> {
+impl Serialize for SkillProperties<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for name in FIELDS {
@@ -48,8 +48,8 @@ mod tests {
             bytes: text.as_bytes(),
             files: None,
         };
-        let subject = Subject::new(&input, Profile::Spec);
-        serde_json::to_string(&properties(&subject)).unwrap()
+        let subject = SkillDocument::new(&input, Profile::Spec);
+        serde_json::to_string(&collect_properties(&subject)).unwrap()
     }
 
     #[test]

@@ -15,10 +15,10 @@ mod yaml;
 use skill_format::{Diagnostic, Severity, Span};
 
 use crate::input::SkillInput;
-use scanner::{Mark, Refused};
-use yaml::{Map, Value};
+use scanner::{ScanMark, StrictYamlError};
+use yaml::{StrictYamlMap, StrictYamlValue};
 
-pub use properties::{PromptSkill, Properties, to_prompt};
+pub use properties::{PromptSkill, ReferenceProperties, to_prompt};
 
 /// The names the reference looks for, in this order.
 pub const FILE_NAMES: [&str; 2] = ["SKILL.md", "skill.md"];
@@ -78,7 +78,7 @@ impl ReferenceError {
 
     /// Returns where in the file it is.
     #[must_use]
-    pub fn place(&self) -> Span {
+    pub fn span(&self) -> Span {
         match self {
             Self::Yaml { at, .. } | Self::Crash { at, .. } => *at,
             _ => Span { line: 1, column: 0 },
@@ -86,27 +86,27 @@ impl ReferenceError {
     }
 
     fn diagnostic(&self) -> Diagnostic {
-        error(self.rule(), self.place(), self.to_string())
+        error(self.rule(), self.span(), self.to_string())
     }
 }
 
 fn error(rule: &'static str, at: Span, message: impl Into<String>) -> Diagnostic {
     let severity = Severity::Error;
-    let message = python::encodable(message.into());
+    let message = python::make_encodable(message.into());
     Diagnostic { rule, severity, line: at.line, column: at.column, message, help: None }
 }
 
 /// A SKILL.md as the reference reads it.
 #[derive(Clone, Debug)]
 pub struct ReferenceSkill {
-    fields: Map,
+    fields: StrictYamlMap,
 }
 
 /// Reads the bytes of a SKILL.md.
 ///
 /// # Errors
 /// [`ReferenceError`] if there is no frontmatter, or none that the reference reads.
-pub fn load(bytes: &[u8]) -> Result<ReferenceSkill, ReferenceError> {
+pub fn load_reference_skill(bytes: &[u8]) -> Result<ReferenceSkill, ReferenceError> {
     let text = std::str::from_utf8(bytes).map_err(|error| ReferenceError::Crash {
         rule: "file.encoding",
         problem: format!("the file is not UTF-8: byte {} cannot be decoded", error.valid_up_to()),
@@ -116,15 +116,15 @@ pub fn load(bytes: &[u8]) -> Result<ReferenceSkill, ReferenceError> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let rest = text.strip_prefix("---").ok_or(ReferenceError::Missing)?;
     let (yaml, _) = rest.split_once("---").ok_or(ReferenceError::Unclosed)?;
-    match yaml::load(yaml).map_err(refused)? {
-        Some(Value::Map(fields)) => Ok(ReferenceSkill { fields }),
+    match yaml::load_yaml(yaml).map_err(to_reference_error)? {
+        Some(StrictYamlValue::Map(fields)) => Ok(ReferenceSkill { fields }),
         _ => Err(ReferenceError::NotMapping),
     }
 }
 
-fn refused(refused: Refused) -> ReferenceError {
-    let Refused { at, problem, crashes } = refused;
-    let at = place(at);
+fn to_reference_error(refused: StrictYamlError) -> ReferenceError {
+    let StrictYamlError { at, problem, crashes } = refused;
+    let at = to_span(at);
     if crashes {
         ReferenceError::Crash { rule: "frontmatter.yaml", problem, at }
     } else {
@@ -133,7 +133,7 @@ fn refused(refused: Refused) -> ReferenceError {
 }
 
 /// Returns the place in the file; the frontmatter begins behind the first `---`.
-fn place(mark: Mark) -> Span {
+fn to_span(mark: ScanMark) -> Span {
     let fence = if mark.line == 0 { 3 } else { 0 };
     Span { line: mark.line + 1, column: mark.column + fence + 1 }
 }
@@ -143,12 +143,12 @@ fn place(mark: Mark) -> Span {
 /// The directory's name is compared with the skill's. A file that is spelt neither `SKILL.md` nor
 /// `skill.md` is not seen.
 #[must_use]
-pub fn validate(input: &SkillInput<'_>) -> Vec<Diagnostic> {
+pub fn validate_reference(input: &SkillInput<'_>) -> Vec<Diagnostic> {
     if !input.file_name.is_some_and(|name| FILE_NAMES.contains(&name)) {
         let missing = "Missing required file: SKILL.md";
         return vec![error("structure.missingSkillMd", Span::default(), missing)];
     }
-    match load(input.bytes) {
+    match load_reference_skill(input.bytes) {
         Ok(skill) => skill.validate(input.dir_name),
         Err(error) => vec![error.diagnostic()],
     }
@@ -156,7 +156,7 @@ pub fn validate(input: &SkillInput<'_>) -> Vec<Diagnostic> {
 
 /// What `skills-ref validate` prints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct ValidationOutput {
     /// On standard output, final newline included; empty if the skill is not valid.
     pub stdout: String,
     /// On standard error, final newline included; empty if the skill is valid.
@@ -166,8 +166,8 @@ pub struct Lines {
 /// Writes the lines of `skills-ref validate` about a skill directory; `dir` is how it was named.
 /// Only errors count.
 #[must_use]
-pub fn lines(dir: &str, found: &[Diagnostic]) -> Lines {
-    let mut lines = Lines::default();
+pub fn format_output(dir: &str, found: &[Diagnostic]) -> ValidationOutput {
+    let mut lines = ValidationOutput::default();
     for error in found.iter().filter(|found| found.severity == Severity::Error) {
         if lines.stderr.is_empty() {
             lines.stderr = format!("Validation failed for {dir}:\n");
@@ -182,6 +182,6 @@ pub fn lines(dir: &str, found: &[Diagnostic]) -> Lines {
 
 /// Writes a text as Python's `repr` does: `'text'`.
 #[must_use]
-pub fn quoted(text: &str) -> String {
+pub fn python_repr(text: &str) -> String {
     python::repr_of(text)
 }

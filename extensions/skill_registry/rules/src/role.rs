@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The role of a skill (formal specification, parts 4 and 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Role {
+pub enum SkillRole {
     /// Trit 0.
     Coordinator,
     /// Trit 1.
@@ -17,7 +17,7 @@ pub enum Role {
     Verifier,
 }
 
-impl Role {
+impl SkillRole {
     /// Every role, in the order of the trits.
     pub const ALL: [Self; 3] = [Self::Coordinator, Self::Generator, Self::Verifier];
 
@@ -25,15 +25,15 @@ impl Role {
     ///
     /// The first 8 bytes of the name's SHA-256, as a little-endian number, modulo 3.
     #[must_use]
-    pub fn of_name(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         let hash = Sha256::digest(name.as_bytes());
         let mut first = [0; 8];
         first.copy_from_slice(&hash[..8]);
-        Self::of_sum(u64::from_le_bytes(first))
+        Self::from_sum(u64::from_le_bytes(first))
     }
 
     /// The role whose trit a number is, modulo 3.
-    fn of_sum(sum: u64) -> Self {
+    fn from_sum(sum: u64) -> Self {
         match sum % 3 {
             0 => Self::Coordinator,
             1 => Self::Generator,
@@ -73,7 +73,7 @@ impl Role {
 
     /// Returns the colour as it is written, such as `#F59E0B`.
     #[must_use]
-    pub fn colour(self) -> String {
+    pub fn hex_color(self) -> String {
         let [red, green, blue] = self.rgb();
         format!("#{red:02X}{green:02X}{blue:02X}")
     }
@@ -81,20 +81,20 @@ impl Role {
 
 /// How many skills of each role a set has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Triads {
+pub struct RoleCounts {
     /// By trit.
     pub counts: [usize; 3],
 }
 
-impl Triads {
+impl RoleCounts {
     /// Counts a skill.
-    pub fn add(&mut self, role: Role) {
+    pub fn add(&mut self, role: SkillRole) {
         self.counts[usize::from(role.trit())] += 1;
     }
 
     /// Returns how many skills have a role.
     #[must_use]
-    pub fn count(&self, role: Role) -> usize {
+    pub fn count(&self, role: SkillRole) -> usize {
         self.counts[usize::from(role.trit())]
     }
 
@@ -112,14 +112,14 @@ impl Triads {
 
     /// Tells whether the sum is 0. The empty set balances.
     #[must_use]
-    pub fn balanced(&self) -> bool {
+    pub fn is_balanced(&self) -> bool {
         self.sum() == 0
     }
 
     /// Returns the role one more skill of which would balance the set; nothing if it balances.
     #[must_use]
-    pub fn balancing(&self) -> Option<Role> {
-        (!self.balanced()).then(|| Role::of_sum(3 - u64::from(self.sum())))
+    pub fn balancing_role(&self) -> Option<SkillRole> {
+        (!self.is_balanced()).then(|| SkillRole::from_sum(3 - u64::from(self.sum())))
     }
 }
 
@@ -143,7 +143,7 @@ pub struct BoxxySkill<'a> {
 pub fn to_prompt_boxxy(skills: &[BoxxySkill<'_>]) -> String {
     let mut out = String::from("<available_skills>\n");
     for skill in skills {
-        let role = Role::of_name(skill.name);
+        let role = SkillRole::from_name(skill.name);
         let trit = role.trit().to_string();
         out.push_str("<skill");
         for (attribute, value) in [
@@ -152,7 +152,7 @@ pub fn to_prompt_boxxy(skills: &[BoxxySkill<'_>]) -> String {
             ("location", skill.location),
             ("trit", &trit),
             ("role", role.as_str()),
-            ("color", &role.colour()),
+            ("color", &role.hex_color()),
         ] {
             out.push(' ');
             out.push_str(attribute);
@@ -193,18 +193,18 @@ mod tests {
     fn the_role_follows_from_the_name() {
         // Computed with Python's hashlib; `pdf` is the formal specification's own example.
         for (name, role) in [
-            ("pdf", Role::Coordinator),
-            ("xlsx", Role::Coordinator),
-            ("code-review", Role::Coordinator),
-            ("gay-mcp", Role::Verifier),
-            ("a", Role::Generator),
-            ("b", Role::Generator),
-            ("", Role::Generator),
-            ("na\u{ef}ve", Role::Coordinator),
+            ("pdf", SkillRole::Coordinator),
+            ("xlsx", SkillRole::Coordinator),
+            ("code-review", SkillRole::Coordinator),
+            ("gay-mcp", SkillRole::Verifier),
+            ("a", SkillRole::Generator),
+            ("b", SkillRole::Generator),
+            ("", SkillRole::Generator),
+            ("na\u{ef}ve", SkillRole::Coordinator),
         ] {
-            assert_eq!(Role::of_name(name), role, "{name}");
+            assert_eq!(SkillRole::from_name(name), role, "{name}");
         }
-        let shown = Role::ALL.map(|role| (role.trit(), role.as_str(), role.colour()));
+        let shown = SkillRole::ALL.map(|role| (role.trit(), role.as_str(), role.hex_color()));
         let shown = shown.each_ref().map(|(trit, name, colour)| (*trit, *name, colour.as_str()));
         assert_eq!(
             shown,
@@ -219,20 +219,20 @@ mod tests {
     #[test]
     fn one_skill_of_the_balancing_role_balances() {
         for counts in (0..216).map(|n| [n % 6, n / 6 % 6, n / 36]) {
-            let mut triads = Triads { counts };
+            let mut triads = RoleCounts { counts };
             let sum = (counts[1] + 2 * counts[2]) % 3;
             assert_eq!(usize::from(triads.sum()), sum, "{counts:?}");
-            assert_eq!(triads.balanced(), sum == 0);
-            match triads.balancing() {
+            assert_eq!(triads.is_balanced(), sum == 0);
+            match triads.balancing_role() {
                 Some(role) => {
                     triads.add(role);
-                    assert!(triads.balanced(), "{counts:?} {role:?}");
+                    assert!(triads.is_balanced(), "{counts:?} {role:?}");
                 }
                 None => assert_eq!(sum, 0),
             }
         }
-        let large = Triads { counts: [usize::MAX; 3] };
-        assert!(large.balanced());
+        let large = RoleCounts { counts: [usize::MAX; 3] };
+        assert!(large.is_balanced());
     }
 
     #[test]

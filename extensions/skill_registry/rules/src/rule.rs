@@ -5,13 +5,13 @@ use std::ops::Range;
 use serde::Serialize;
 use skill_format::{Diagnostic, Severity, Span};
 
-use crate::profile::Levels;
-use crate::subject::Subject;
+use crate::profile::ProfileLevels;
+use crate::subject::SkillDocument;
 
 /// What kind of advice a rule gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Group {
+pub enum RuleGroup {
     /// Whether the skill conforms.
     Validation,
     /// Whether the skill is good; only `lint` asks.
@@ -20,7 +20,7 @@ pub enum Group {
 
 /// How much of a skill a rule looks at, cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reach {
+pub enum RuleExtent {
     /// The frontmatter and the number of lines: every `validate` runs it.
     Head,
     /// The text of the body: links, headings, characters.
@@ -35,32 +35,32 @@ pub struct Rule {
     /// The stable id, such as `name.format`.
     pub id: &'static str,
     /// What kind of advice it gives.
-    pub group: Group,
+    pub group: RuleGroup,
     /// How much it looks at.
-    pub reach: Reach,
+    pub reach: RuleExtent,
     /// One line: what is wrong where it finds something; lower case, no final period.
     pub summary: &'static str,
     /// How serious that is.
-    pub levels: Levels,
+    pub levels: ProfileLevels,
     /// Whether `lint --fix` or `fmt` mends it.
     pub fixable: bool,
     /// Markdown with the sections What it does, Why is this bad, Bad, Good. The examples of the last
     /// two run as tests.
     pub docs: &'static str,
     /// How it is found.
-    pub check: Check,
+    pub check: RuleCheck,
 }
 
 /// How a rule's findings come about.
 #[derive(Clone, Copy, Debug)]
-pub enum Check {
+pub enum RuleCheck {
     /// Loading finds it (`skill_format::parse`); the profile only sets how serious it is.
     Loading,
     /// Loading finds most of it; then the function adds what stricter profiles want, or takes back
     /// what others allow.
-    LoadingAnd(fn(&Subject<'_>, &mut Findings<'_>)),
+    LoadingAnd(fn(&SkillDocument<'_>, &mut FindingSink<'_>)),
     /// The function finds it.
-    Skill(fn(&Subject<'_>, &mut Findings<'_>)),
+    Skill(fn(&SkillDocument<'_>, &mut FindingSink<'_>)),
     /// Reading what the frontmatter declares (`crate::extended`) finds it, under the rule's id.
     Declared,
     /// Reading the disk finds it, before there is anything to check.
@@ -77,12 +77,12 @@ pub struct Finding {
     /// What was found.
     pub diagnostic: Diagnostic,
     /// What `--fix` does about it; empty if that takes a person.
-    pub edits: Vec<Edit>,
+    pub edits: Vec<TextEdit>,
 }
 
 /// A replacement in the decoded text of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edit {
+pub struct TextEdit {
     /// The bytes to replace.
     pub range: Range<usize>,
     /// What to put there.
@@ -91,19 +91,19 @@ pub struct Edit {
 
 /// Takes what one rule finds.
 #[derive(Debug)]
-pub struct Findings<'a> {
+pub struct FindingSink<'a> {
     rule: &'static Rule,
     severity: Severity,
     list: &'a mut Vec<Finding>,
 }
 
-impl<'a> Findings<'a> {
+impl<'a> FindingSink<'a> {
     pub(crate) fn new(rule: &'static Rule, severity: Severity, list: &'a mut Vec<Finding>) -> Self {
         Self { rule, severity, list }
     }
 
     /// Tells whether the rule has found something already, such as while loading.
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn has_findings(&self) -> bool {
         self.list.iter().any(|found| found.diagnostic.rule == self.rule.id)
     }
 
@@ -124,7 +124,7 @@ impl<'a> Findings<'a> {
         at: Span,
         message: impl Into<String>,
         help: impl Into<String>,
-        edits: Vec<Edit>,
+        edits: Vec<TextEdit>,
     ) {
         let help = help.into();
         let diagnostic = Diagnostic {

@@ -215,7 +215,7 @@ pub static RULES: &[&Rule] = &[
 
 /// Finds a rule by its id.
 #[must_use]
-pub fn rule(id: &str) -> Option<&'static Rule> {
+pub fn find_rule(id: &str) -> Option<&'static Rule> {
     RULES.binary_search_by(|rule| rule.id.cmp(id)).ok().map(|index| RULES[index])
 }
 
@@ -245,16 +245,16 @@ mod tests {
     fn rules_are_sorted_and_their_ids_differ() {
         assert!(RULES.is_sorted_by(|a, b| a.id < b.id));
         for rule in RULES {
-            assert_eq!(super::rule(rule.id).map(|found| found.id), Some(rule.id));
+            assert_eq!(super::find_rule(rule.id).map(|found| found.id), Some(rule.id));
         }
     }
 
     #[test]
     fn no_lint_rule_finds_errors() {
-        use crate::{Group, Level, Profile};
-        let lint = RULES.iter().filter(|rule| rule.group == Group::Lint);
+        use crate::{Profile, RuleGroup, RuleLevel};
+        let lint = RULES.iter().filter(|rule| rule.group == RuleGroup::Lint);
         let is_error = |rule: &&&Rule| {
-            Profile::ALL.iter().any(|profile| rule.levels.in_profile(*profile) == Level::Error)
+            Profile::ALL.iter().any(|profile| rule.levels.level_for(*profile) == RuleLevel::Error)
         };
         let errors: Vec<_> = lint.filter(is_error).map(|rule| rule.id).collect();
         assert_eq!(errors, [""; 0]);

@@ -19,7 +19,7 @@ pub(crate) const YAML_FAULTS: [&str; 7] = [
 
 /// A head that was read by the fences of a profile.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct StrictHead {
     pub(crate) parsed: ParsedSkill,
     pub(crate) fences: Option<FrontmatterFences>,
 }
@@ -28,47 +28,52 @@ pub(crate) struct Head {
 /// profile has no fences of its own.
 ///
 /// `marked` says whether a byte order mark was dropped.
-pub(crate) fn read(dir_name: &str, text: &str, marked: bool, profile: Profile) -> Option<Head> {
-    let find: fn(&str) -> Result<FrontmatterFences, Missing> = match profile {
+pub(crate) fn read_strict_head(
+    dir_name: &str,
+    text: &str,
+    marked: bool,
+    profile: Profile,
+) -> Option<StrictHead> {
+    let find: fn(&str) -> Result<FrontmatterFences, MissingFence> = match profile {
         Profile::Skillscraft => skillscraft,
         Profile::SeedStrict => seed_strict,
         _ => return None,
     };
-    let found = if marked { Err(Missing::Mark) } else { find(text) };
+    let found = if marked { Err(MissingFence::Mark) } else { find(text) };
     Some(match found {
-        Ok(fences) if fences.body_start > FRONTMATTER_LIMIT => refused(Missing::TooLarge),
+        Ok(fences) if fences.body_start > FRONTMATTER_LIMIT => missing_head(MissingFence::TooLarge),
         Ok(fences) => {
-            Head { parsed: parse_with_fences(dir_name, text, &fences), fences: Some(fences) }
+            StrictHead { parsed: parse_with_fences(dir_name, text, &fences), fences: Some(fences) }
         }
-        Err(missing) => refused(missing),
+        Err(missing) => missing_head(missing),
     })
 }
 
 /// Why there is no frontmatter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
+enum MissingFence {
     Mark,
     Opening,
     Closing,
     TooLarge,
 }
 
-fn refused(missing: Missing) -> Head {
+fn missing_head(missing: MissingFence) -> StrictHead {
     let found = match missing {
-        Missing::Mark => Diagnostic::error(
+        MissingFence::Mark => Diagnostic::error(
             "frontmatter.missing",
             "the file starts with a byte order mark, not with `---`",
         )
         .with_help("save it as UTF-8 without a byte order mark"),
-        Missing::Opening => {
+        MissingFence::Opening => {
             Diagnostic::error("frontmatter.missing", "the file does not start with a line `---`")
                 .with_help("start the file with a line that is exactly `---`")
         }
-        Missing::Closing => {
+        MissingFence::Closing => {
             Diagnostic::error("frontmatter.unclosed", "the frontmatter has no closing line `---`")
                 .with_help("add a line that is exactly `---` after the last field")
         }
-        Missing::TooLarge => Diagnostic::error(
+        MissingFence::TooLarge => Diagnostic::error(
             "frontmatter.maxSize",
             format!("no closing line `---` within {FRONTMATTER_LIMIT} bytes"),
         )
@@ -79,22 +84,22 @@ fn refused(missing: Missing) -> Head {
         body_start: 0,
         diagnostics: vec![found.with_position(1, 1)],
     };
-    Head { parsed, fences: None }
+    StrictHead { parsed, fences: None }
 }
 
 /// Splits by `/^---\r?\n([\s\S]*?)\r?\n---\r?\n?([\s\S]*)$/` (SkillsCraft specification reference).
 ///
 /// One thing differs: nothing at all between the fences is an empty frontmatter, as the fields
 /// that are missing say more than a frontmatter that is.
-fn skillscraft(text: &str) -> Result<FrontmatterFences, Missing> {
+fn skillscraft(text: &str) -> Result<FrontmatterFences, MissingFence> {
     let after =
         |at: usize, end: &str| text[at..].strip_prefix(end).map(|rest| text.len() - rest.len());
     let after_line_end = |at: usize| after(at, "\r\n").or_else(|| after(at, "\n"));
-    let open = after(0, "---").and_then(after_line_end).ok_or(Missing::Opening)?;
+    let open = after(0, "---").and_then(after_line_end).ok_or(MissingFence::Opening)?;
     let close = if text[open..].starts_with("---") {
         open
     } else {
-        open + text[open..].find("\n---").ok_or(Missing::Closing)? + 1
+        open + text[open..].find("\n---").ok_or(MissingFence::Closing)? + 1
     };
     let fence_end = close + "---".len();
     let body_start = after_line_end(fence_end).unwrap_or(fence_end);
@@ -104,12 +109,12 @@ fn skillscraft(text: &str) -> Result<FrontmatterFences, Missing> {
 /// Splits at lines of three or more dashes, blanks around the closing one and after the opening
 /// one allowed: the formal specification only says "delimited by `---`", and its fixtures have all
 /// of these.
-fn seed_strict(text: &str) -> Result<FrontmatterFences, Missing> {
+fn seed_strict(text: &str) -> Result<FrontmatterFences, MissingFence> {
     let is_fence = |line: &str| line.len() >= 3 && line.bytes().all(|byte| byte == b'-');
     let mut lines = text.split_inclusive('\n');
-    let first = lines.next().ok_or(Missing::Opening)?;
+    let first = lines.next().ok_or(MissingFence::Opening)?;
     if !is_fence(first.trim_end()) {
-        return Err(Missing::Opening);
+        return Err(MissingFence::Opening);
     }
     let mut at = first.len();
     for line in lines {
@@ -118,16 +123,16 @@ fn seed_strict(text: &str) -> Result<FrontmatterFences, Missing> {
         }
         at += line.len();
     }
-    Err(Missing::Closing)
+    Err(MissingFence::Closing)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    type Split = fn(&str) -> Result<FrontmatterFences, Missing>;
+    type Split = fn(&str) -> Result<FrontmatterFences, MissingFence>;
 
-    fn parts(split: Split, text: &str) -> Result<(&str, &str), Missing> {
+    fn parts(split: Split, text: &str) -> Result<(&str, &str), MissingFence> {
         split(text).map(|fences| (&text[fences.yaml], &text[fences.body_start..]))
     }
 
@@ -141,12 +146,12 @@ mod tests {
             ("---\na: b---\n---\nbody\n---\n", Ok(("a: b---\n", "body\n---\n"))),
             ("---\n---\nbody", Ok(("", "body"))),
             ("---\n\n---\nbody", Ok(("\n", "body"))),
-            ("--- \na: b\n---\n", Err(Missing::Opening)),
-            ("----\na: b\n----\n", Err(Missing::Opening)),
-            ("\n---\na: b\n---\n", Err(Missing::Opening)),
-            ("", Err(Missing::Opening)),
-            ("---\na: b\n ---\n", Err(Missing::Closing)),
-            ("---\na: b\n", Err(Missing::Closing)),
+            ("--- \na: b\n---\n", Err(MissingFence::Opening)),
+            ("----\na: b\n----\n", Err(MissingFence::Opening)),
+            ("\n---\na: b\n---\n", Err(MissingFence::Opening)),
+            ("", Err(MissingFence::Opening)),
+            ("---\na: b\n ---\n", Err(MissingFence::Closing)),
+            ("---\na: b\n", Err(MissingFence::Closing)),
         ];
         for (text, expected) in cases {
             assert_eq!(parts(skillscraft, text), expected, "{text:?}");
@@ -161,10 +166,10 @@ mod tests {
             ("--- \r\na: b\r\n  ---\t\r\nbody", Ok(("a: b\r\n", "body"))),
             ("---\n---", Ok(("", ""))),
             ("---\na: b---\n--- x\n---\nbody", Ok(("a: b---\n--- x\n", "body"))),
-            ("\n---\na: b\n---\n", Err(Missing::Opening)),
-            (" ---\na: b\n---\n", Err(Missing::Opening)),
-            ("--\na: b\n--\n", Err(Missing::Opening)),
-            ("---\na: b\n--\n", Err(Missing::Closing)),
+            ("\n---\na: b\n---\n", Err(MissingFence::Opening)),
+            (" ---\na: b\n---\n", Err(MissingFence::Opening)),
+            ("--\na: b\n--\n", Err(MissingFence::Opening)),
+            ("---\na: b\n--\n", Err(MissingFence::Closing)),
         ];
         for (text, expected) in cases {
             assert_eq!(parts(seed_strict, text), expected, "{text:?}");
@@ -175,7 +180,7 @@ mod tests {
     fn a_head_over_the_limit_is_not_read() {
         let text = format!("---\ndescription: {}\n---\n", "x".repeat(FRONTMATTER_LIMIT));
         for profile in [Profile::Skillscraft, Profile::SeedStrict] {
-            let head = read("x", &text, false, profile).unwrap();
+            let head = read_strict_head("x", &text, false, profile).unwrap();
             let found: Vec<_> = head.parsed.diagnostics.iter().map(|found| found.rule).collect();
             assert_eq!((found, head.parsed.frontmatter), (vec!["frontmatter.maxSize"], None));
         }

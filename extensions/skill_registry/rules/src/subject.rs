@@ -9,26 +9,26 @@ use skill_format::{
     find_fences, infer_core_type, tree,
 };
 
-use crate::body::Markdown;
-use crate::body::local_links::{LocalLink, local_links};
-use crate::extended::{self, Reading};
+use crate::body::MarkdownBody;
+use crate::body::local_links::{LocalLink, find_local_links};
+use crate::extended::{self, ParsedExtendedSpec};
 use crate::input::{FileEntry, SkillInput};
 use crate::profile::Profile;
 use crate::strict;
 
 /// A skill under examination. What is expensive is made when a rule first asks for it.
 #[derive(Debug)]
-pub struct Subject<'a> {
+pub struct SkillDocument<'a> {
     input: &'a SkillInput<'a>,
     profile: Profile,
     text: Cow<'a, str>,
     parsed: ParsedSkill,
     fences: OnceCell<Option<FrontmatterFences>>,
     tree: OnceCell<Option<Mapping>>,
-    markdown: OnceCell<Markdown>,
+    markdown: OnceCell<MarkdownBody>,
     local_links: OnceCell<Vec<LocalLink>>,
     line_starts: OnceCell<Vec<usize>>,
-    extended: OnceCell<Option<Reading>>,
+    extended: OnceCell<Option<ParsedExtendedSpec>>,
     /// The offset last asked for and its column: places are mostly asked for in order, and then
     /// the characters of a long line are counted once.
     last_place: Cell<(usize, u32)>,
@@ -36,20 +36,20 @@ pub struct Subject<'a> {
 
 /// How much of a skill there is to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ParseState {
     /// There is no SKILL.md.
     Absent,
     /// The file cannot be read, or there are no fields to be found in it.
     Broken,
     /// The fields can be read, and there is a body.
-    Whole,
+    Complete,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> SkillDocument<'a> {
     /// Takes a skill to look at with the eyes of a profile.
     #[must_use]
     pub fn new(input: &'a SkillInput<'a>, profile: Profile) -> Self {
-        let (text, parsed, fences) = if profile.splits_its_own_way() {
+        let (text, parsed, fences) = if profile.has_own_fences() {
             Self::read_strictly(input, profile)
         } else {
             match skill_format::parse_skill(input.dir_name, input.bytes) {
@@ -86,7 +86,8 @@ impl<'a> Subject<'a> {
         };
         let mut diagnostics = decoded.diagnostics;
         let marked = diagnostics.iter().any(|found| found.rule == "file.bom");
-        let Some(head) = strict::read(input.dir_name, &decoded.text, marked, profile) else {
+        let Some(head) = strict::read_strict_head(input.dir_name, &decoded.text, marked, profile)
+        else {
             let parsed = ParsedSkill { frontmatter: None, body_start: 0, diagnostics };
             return (decoded.text, parsed, OnceCell::new());
         };
@@ -124,18 +125,18 @@ impl<'a> Subject<'a> {
         self.parsed.frontmatter.as_ref()
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn parse_state(&self) -> ParseState {
         if !self.profile.has_skill_md(self.input.file_name) {
-            return Standing::Absent;
+            return ParseState::Absent;
         }
-        let strict = self.profile.splits_its_own_way();
+        let strict = self.profile.has_own_fences();
         let breaks = |found: &Diagnostic| {
             let refuses = found.severity == Severity::Error
                 && (found.rule.starts_with("file.") || found.rule.starts_with("frontmatter."));
             refuses || (strict && strict::YAML_FAULTS.contains(&found.rule))
         };
         let diagnostics = &self.parsed.diagnostics;
-        if diagnostics.iter().any(breaks) { Standing::Broken } else { Standing::Whole }
+        if diagnostics.iter().any(breaks) { ParseState::Broken } else { ParseState::Complete }
     }
 
     /// Returns everything after the closing fence.
@@ -159,13 +160,13 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns what the body consists of.
-    pub(crate) fn markdown(&self) -> &Markdown {
-        self.markdown.get_or_init(|| Markdown::read(&self.text, self.parsed.body_start))
+    pub(crate) fn markdown(&self) -> &MarkdownBody {
+        self.markdown.get_or_init(|| MarkdownBody::read(&self.text, self.parsed.body_start))
     }
 
     /// Returns the paths that the body names.
     pub(crate) fn local_links(&self) -> &[LocalLink] {
-        self.local_links.get_or_init(|| local_links(self))
+        self.local_links.get_or_init(|| find_local_links(self))
     }
 
     /// Returns where an offset in the text of the file is.
@@ -216,11 +217,11 @@ impl<'a> Subject<'a> {
 
     /// Returns what the frontmatter declares beyond the standard; nothing if it has no key for that.
     #[must_use]
-    pub fn extended(&self) -> Option<&Reading> {
+    pub fn extended(&self) -> Option<&ParsedExtendedSpec> {
         let read = || {
             // Only then is the frontmatter worth reading once more.
             self.frontmatter().filter(|it| extended::may_declare(it))?;
-            Some(Reading::of_tree(self.tree()?, self.input.dir_name))
+            Some(ParsedExtendedSpec::from_mapping(self.tree()?, self.input.dir_name))
         };
         self.extended.get_or_init(read).as_ref()
     }
@@ -233,13 +234,13 @@ impl<'a> Subject<'a> {
 
     /// Returns where a field's value starts; the opening fence if there is no such field.
     #[must_use]
-    pub fn place_of(&self, name: &str) -> Span {
+    pub fn field_span(&self, name: &str) -> Span {
         self.field(name).map_or(Span { line: 1, column: 0 }, |entry| entry.value.span())
     }
 
     /// Returns a field whose plain value YAML's core schema does not take for a text, with the
     /// name of the type it has there.
-    pub(crate) fn untextual(&self, name: &str) -> Option<(&MappingEntry, &'static str)> {
+    pub(crate) fn non_text_field(&self, name: &str) -> Option<(&MappingEntry, &'static str)> {
         let entry = self.field(name)?;
         Some((entry, infer_core_type(&entry.value)?))
     }

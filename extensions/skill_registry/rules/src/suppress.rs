@@ -10,9 +10,9 @@ use std::ops::Range;
 use skill_format::tree::{self, Scalar, YamlStyle};
 use skill_format::{Severity, Span, Value, find_fences};
 
-use crate::rule::{Check, Finding, Findings};
-use crate::rules::{RULES, rule, suppression_unknown, suppression_unused};
-use crate::subject::Subject;
+use crate::rule::{Finding, FindingSink, RuleCheck};
+use crate::rules::{RULES, find_rule, suppression_unknown, suppression_unused};
+use crate::subject::SkillDocument;
 
 const START: &str = "skillhost: allow(";
 
@@ -36,7 +36,7 @@ struct Suppression {
 }
 
 /// Takes the suppressed findings out and reports the suppressions that are unused or name no rule.
-pub(crate) fn apply(skill: &Subject<'_>, findings: &mut Vec<Finding>) {
+pub(crate) fn apply_suppressions(skill: &SkillDocument<'_>, findings: &mut Vec<Finding>) {
     if !skill.text().contains(START) {
         return;
     }
@@ -62,21 +62,21 @@ pub(crate) fn apply(skill: &Subject<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// Returns the ids of the rules that the frontmatter suppresses for the whole file.
-pub(crate) fn allowed_everywhere(skill: &Subject<'_>) -> Vec<String> {
+pub(crate) fn file_wide_suppressions(skill: &SkillDocument<'_>) -> Vec<String> {
     in_frontmatter(skill).into_iter().map(|suppression| suppression.rule).collect()
 }
 
-fn report(skill: &Subject<'_>, suppression: &Suppression, findings: &mut Vec<Finding>) {
+fn report(skill: &SkillDocument<'_>, suppression: &Suppression, findings: &mut Vec<Finding>) {
     let id = &*suppression.rule;
     let place = skill.span_at(suppression.at);
-    let known = rule(id);
+    let known = find_rule(id);
     let (reporter, message, help) = match known {
         None => {
             let near = nearest(id).map(|id| format!("did you mean `{id}`?"));
             let help = near.unwrap_or_else(|| "`skillhost skill rules` lists them".to_owned());
             (&suppression_unknown::RULE, format!("there is no rule `{id}`"), help)
         }
-        Some(rule) if suppression.used || matches!(rule.check, Check::Catalog) => return,
+        Some(rule) if suppression.used || matches!(rule.check, RuleCheck::Catalog) => return,
         Some(_) if suppression.refused => (
             &suppression_unused::RULE,
             format!("`{id}` is an error here, and errors cannot be suppressed"),
@@ -88,8 +88,8 @@ fn report(skill: &Subject<'_>, suppression: &Suppression, findings: &mut Vec<Fin
             "remove it".to_owned(),
         ),
     };
-    if let Some(severity) = reporter.levels.in_profile(skill.profile()).severity() {
-        Findings::new(reporter, severity, findings).add(place, message, help);
+    if let Some(severity) = reporter.levels.level_for(skill.profile()).severity() {
+        FindingSink::new(reporter, severity, findings).add(place, message, help);
     }
 }
 
@@ -102,7 +102,7 @@ fn nearest(id: &str) -> Option<&'static str> {
 }
 
 /// Finds the comments of the frontmatter: what the tree does not take for a part of a value.
-fn in_frontmatter(skill: &Subject<'_>) -> Vec<Suppression> {
+fn in_frontmatter(skill: &SkillDocument<'_>) -> Vec<Suppression> {
     let text = skill.text();
     let Some(fences) = find_fences(text) else { return Vec::new() };
     let yaml = &text[fences.yaml.clone()];
@@ -133,7 +133,7 @@ fn in_frontmatter(skill: &Subject<'_>) -> Vec<Suppression> {
 
 /// Tells whether a `#` starts a comment: without what stands behind it, the tree is the same.
 fn is_comment(
-    skill: &Subject<'_>,
+    skill: &SkillDocument<'_>,
     line: &str,
     at: usize,
     yaml: &str,
@@ -152,7 +152,7 @@ fn is_comment(
     }
 }
 
-fn in_body(skill: &Subject<'_>, suppressions: &mut Vec<Suppression>) {
+fn in_body(skill: &SkillDocument<'_>, suppressions: &mut Vec<Suppression>) {
     let text = skill.text();
     let markdown = skill.markdown();
     let mut done = 0;
@@ -186,7 +186,7 @@ fn is_alone(text: &str, open: usize, end: usize) -> bool {
     before.ends_with('\n') && (after.is_empty() || after.starts_with('\n'))
 }
 
-fn lines_of(skill: &Subject<'_>, range: &Range<usize>) -> Range<u32> {
+fn lines_of(skill: &SkillDocument<'_>, range: &Range<usize>) -> Range<u32> {
     let content = skill.text()[range.clone()].trim_end().len();
     let Span { line: first, .. } = skill.span_at(range.start);
     let last = skill.span_at(range.start + content.saturating_sub(1));

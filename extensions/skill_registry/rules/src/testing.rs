@@ -1,6 +1,6 @@
 //! Runs the rules over a small skill, for tests.
 
-use crate::{Options, Profile, Scope, SkillInput, check};
+use crate::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
 
 /// Returns the rules that find something in a skill with these lines between its fences, in the
 /// order of the file.
@@ -8,6 +8,6 @@ pub(crate) fn found(dir_name: &str, fields: &str, profile: Profile) -> Vec<&'sta
     let text = format!("---\n{fields}\n---\n");
     let bytes = text.as_bytes();
     let input = SkillInput { dir_name, file_name: Some("SKILL.md"), bytes, files: None };
-    let report = check(&input, Options { profile, scope: Scope::Validate });
+    let report = check_skill(&input, CheckOptions { profile, scope: CheckScope::Validate });
     report.findings.iter().map(|found| found.diagnostic.rule).collect()
 }

@@ -7,13 +7,14 @@
 use std::path::Path;
 
 use skill_format::Severity;
-use skill_rules::explain::{ExampleSkill, Examples, all_pages, documentation};
-use skill_rules::fmt::{FmtOptions, format};
+use skill_rules::explain::{ExampleSkill, RuleExamples, parse_documentation, render_all_pages};
+use skill_rules::fmt::{FmtOptions, format_skill};
 use skill_rules::{
-    CatalogSkill, Check, Options, RULES, Rule, Scope, SkillInput, check, check_catalog, fix,
+    CatalogSkill, CheckOptions, CheckScope, RULES, Rule, RuleCheck, SkillInput, apply_fixes,
+    check_catalog, check_skill,
 };
 
-fn finds_in_catalog(rule: &Rule, examples: &Examples) -> bool {
+fn finds_in_catalog(rule: &Rule, examples: &RuleExamples) -> bool {
     let skills = examples.skills.iter().filter_map(|skill| {
         let entries = skill.entries();
         CatalogSkill::new(&skill.input(&entries))
@@ -22,10 +23,11 @@ fn finds_in_catalog(rule: &Rule, examples: &Examples) -> bool {
     found.iter().any(|(_, finding)| finding.diagnostic.rule == rule.id)
 }
 
-fn finds(rule: &Rule, skill: &ExampleSkill, examples: &Examples) -> bool {
+fn finds(rule: &Rule, skill: &ExampleSkill, examples: &RuleExamples) -> bool {
     let entries = skill.entries();
-    [Scope::Lint, Scope::Validate].into_iter().any(|scope| {
-        let report = check(&skill.input(&entries), Options { profile: examples.profile, scope });
+    [CheckScope::Lint, CheckScope::Validate].into_iter().any(|scope| {
+        let report =
+            check_skill(&skill.input(&entries), CheckOptions { profile: examples.profile, scope });
         report.findings.iter().any(|found| found.diagnostic.rule == rule.id)
     })
 }
@@ -34,17 +36,17 @@ fn finds(rule: &Rule, skill: &ExampleSkill, examples: &Examples) -> bool {
 fn bad_examples_raise_their_rule_and_good_ones_do_not() {
     let mut wrong = Vec::new();
     for rule in RULES {
-        let docs = match documentation(rule) {
+        let docs = match parse_documentation(rule) {
             Ok(docs) => docs,
             Err(error) => {
                 wrong.push(format!("{}: {error}", rule.id));
                 continue;
             }
         };
-        if matches!(rule.check, Check::Reading) {
+        if matches!(rule.check, RuleCheck::Reading) {
             continue;
         }
-        if matches!(rule.check, Check::Catalog) {
+        if matches!(rule.check, RuleCheck::Catalog) {
             for (examples, expected) in [(&docs.bad, true), (&docs.good, false)] {
                 if finds_in_catalog(rule, examples) != expected {
                     wrong.push(format!("{}: Bad or Good is not what it says", rule.id));
@@ -68,15 +70,15 @@ fn bad_examples_raise_their_rule_and_good_ones_do_not() {
 fn what_is_said_to_be_fixed_is_fixed() {
     let mut left = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.fixable) {
-        let Ok(docs) = documentation(rule) else { continue };
+        let Ok(docs) = parse_documentation(rule) else { continue };
         for skill in &docs.bad.skills {
             let entries = skill.entries();
-            let options = Options { profile: docs.bad.profile, scope: Scope::Lint };
+            let options = CheckOptions { profile: docs.bad.profile, scope: CheckScope::Lint };
             let input = skill.input(&entries);
-            let fixed = fix(&input, options).text;
-            let formatted = format(&fixed, FmtOptions::default()).map_or(fixed, |it| it.text);
+            let fixed = apply_fixes(&input, options).text;
+            let formatted = format_skill(&fixed, FmtOptions::default()).map_or(fixed, |it| it.text);
             let again = SkillInput { bytes: formatted.as_bytes(), ..input };
-            let mut found = check(&again, options).findings.into_iter();
+            let mut found = check_skill(&again, options).findings.into_iter();
             if found.any(|found| found.diagnostic.rule == rule.id) {
                 left.push(rule.id);
             }
@@ -89,12 +91,12 @@ fn what_is_said_to_be_fixed_is_fixed() {
 fn good_examples_are_valid() {
     let mut wrong = Vec::new();
     for rule in RULES {
-        let Ok(docs) = documentation(rule) else { continue };
+        let Ok(docs) = parse_documentation(rule) else { continue };
         for skill in &docs.good.skills {
             let entries = skill.entries();
-            let options = Options { profile: docs.good.profile, scope: Scope::Validate };
-            let report = check(&skill.input(&entries), options);
-            let errors = report.of(Severity::Error);
+            let options = CheckOptions { profile: docs.good.profile, scope: CheckScope::Validate };
+            let report = check_skill(&skill.input(&entries), options);
+            let errors = report.with_severity(Severity::Error);
             wrong.extend(errors.map(|error| format!("{}: {error}", rule.id)));
         }
     }
@@ -114,7 +116,7 @@ fn summaries_read_after_a_colon() {
 #[test]
 fn the_document_of_the_rules_is_what_they_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/rules.md");
-    let text = all_pages(RULES);
+    let text = render_all_pages(RULES);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use skill_format::{Value, tree};
-use skill_rules::extended::{Extended, Reading, SKILL_YAML_LIMIT};
+use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML_LIMIT};
 
 #[test]
 fn a_skill_yaml_has_limits() {
     let said = |text: &str| {
-        let reading = Reading::of_skill_yaml(text, "x");
-        assert_eq!(reading.extended, Extended::default());
+        let reading = ParsedExtendedSpec::parse_skill_yaml(text, "x");
+        assert_eq!(reading.extended, ExtendedSpec::default());
         reading.warnings().map(|found| found.to_string()).collect::<Vec<_>>()
     };
     let long = format!("tools: {{dependencies: []}}\n#{}", "x".repeat(SKILL_YAML_LIMIT));
@@ -33,10 +33,10 @@ proptest! {
         ),
     ) {
         let text = words.concat();
-        let beside = Reading::of_skill_yaml(&text, "x").extended;
+        let beside = ParsedExtendedSpec::parse_skill_yaml(&text, "x").extended;
         let Value::Mapping(root) = tree::parse_frontmatter(&text, 1).root else { return Ok(()) };
         if root.get("metadata").is_none() {
-            prop_assert_eq!(Reading::of_tree(&root, "x").extended, beside);
+            prop_assert_eq!(ParsedExtendedSpec::from_mapping(&root, "x").extended, beside);
         }
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use skill_rules::{
-    Check, EntryKind, FileEntry, Group, Level, Options, Profile, RULES, Report, Scope, SkillInput,
-    check, rule,
+    CheckOptions, CheckReport, CheckScope, EntryKind, FileEntry, Profile, RULES, RuleCheck,
+    RuleGroup, RuleLevel, SkillInput, check_skill, find_rule,
 };
 
 fn pack(name: &str) -> PathBuf {
@@ -41,18 +41,18 @@ impl OnDisk {
         }
     }
 
-    fn check(&self, profile: Profile) -> Report {
-        self.check_in(profile, Scope::Lint)
+    fn check(&self, profile: Profile) -> CheckReport {
+        self.check_in(profile, CheckScope::Lint)
     }
 
-    fn check_in(&self, profile: Profile, scope: Scope) -> Report {
+    fn check_in(&self, profile: Profile, scope: CheckScope) -> CheckReport {
         let input = SkillInput {
             dir_name: &self.dir_name,
             file_name: self.file_name.as_deref(),
             bytes: &self.bytes,
             files: Some(&self.files),
         };
-        check(&input, Options { profile, scope })
+        check_skill(&input, CheckOptions { profile, scope })
     }
 }
 
@@ -98,13 +98,15 @@ fn agrees(profile: Profile, verdict: &str, column: &str) {
         let skill = OnDisk::read(&pack("skill-fixtures").join(path));
         let report = skill.check(profile);
         // Some advice of `validate` is left to a lint rule by `lint`.
-        let validated = skill.check_in(profile, Scope::Validate);
+        let validated = skill.check_in(profile, CheckScope::Validate);
         let found: BTreeSet<String> = report
             .findings
             .iter()
             .chain(&validated.findings)
             .map(|found| &found.diagnostic)
-            .filter(|found| rule(found.rule).is_some_and(|it| it.group == Group::Validation))
+            .filter(|found| {
+                find_rule(found.rule).is_some_and(|it| it.group == RuleGroup::Validation)
+            })
             .filter(|found| known.contains(found.rule))
             .map(|found| format!("{} {}", found.severity, found.rule))
             .collect();
@@ -159,7 +161,9 @@ fn the_torture_set_is_judged_by_the_text_of_the_specification() {
             .findings
             .iter()
             .map(|found| &found.diagnostic)
-            .filter(|found| rule(found.rule).is_some_and(|it| it.group == Group::Validation))
+            .filter(|found| {
+                find_rule(found.rule).is_some_and(|it| it.group == RuleGroup::Validation)
+            })
             .map(|found| format!("{} {}", found.severity, found.rule))
             .collect();
         let expected: BTreeSet<String> = expected.iter().map(|it| (*it).to_owned()).collect();
@@ -190,7 +194,9 @@ fn lenient_finds_what_loading_finds() {
         let found: Vec<_> = report.findings.into_iter().map(|found| found.diagnostic).collect();
         let found: Vec<_> = found
             .into_iter()
-            .filter(|found| rule(found.rule).is_some_and(|it| it.group == Group::Validation))
+            .filter(|found| {
+                find_rule(found.rule).is_some_and(|it| it.group == RuleGroup::Validation)
+            })
             .collect();
         assert_eq!(found, loaded, "{}", dir.display());
     }
@@ -210,12 +216,16 @@ fn the_reference_is_asked_alone_and_its_rules_are_errors() {
             assert_eq!(report.is_valid(), valid, "{}: {report:?}", case["path"]);
         }
         let found = report.findings.iter().map(|found| found.diagnostic.rule);
-        raised.extend(found.filter(|id| rule(id).is_none_or(|it| it.group == Group::Validation)));
+        raised.extend(
+            found.filter(|id| find_rule(id).is_none_or(|it| it.group == RuleGroup::Validation)),
+        );
     }
     let errors: BTreeSet<&str> = RULES
         .iter()
-        .filter(|rule| rule.group == Group::Validation && rule.levels.reference == Level::Error)
-        .filter(|rule| !matches!(rule.check, Check::Reading))
+        .filter(|rule| {
+            rule.group == RuleGroup::Validation && rule.levels.reference == RuleLevel::Error
+        })
+        .filter(|rule| !matches!(rule.check, RuleCheck::Reading))
         .map(|rule| rule.id)
         .collect();
     assert_eq!(errors, raised);

@@ -3,12 +3,13 @@
 use proptest::prelude::*;
 use skill_format::tree::{Mapping, MappingEntry, YamlStyle, parse_frontmatter};
 use skill_format::{Value, find_fences};
-use skill_rules::fmt::{FmtOptions, Formatted, Reason, format};
+use skill_rules::fmt::{FmtErrorKind, FmtOptions, FormattedSkill, format_skill};
 
 const PORTABLE: FmtOptions = FmtOptions { portable: true };
 
-fn formatted(text: &str, options: FmtOptions) -> Formatted {
-    format(text, options).unwrap_or_else(|refusal| panic!("{}: {refusal}\n{text}", refusal.line))
+fn formatted(text: &str, options: FmtOptions) -> FormattedSkill {
+    format_skill(text, options)
+        .unwrap_or_else(|refusal| panic!("{}: {refusal}\n{text}", refusal.line))
 }
 
 /// Formats a frontmatter between fences and returns what is between them then.
@@ -32,7 +33,7 @@ fn what_is_canonical_stays_byte_for_byte() {
                 s: t\n\n  # tail\nother: |\n  lit\n   more\n# foot\n---\n\r\nBody\r\n---\n";
     assert_eq!(
         formatted(text, FmtOptions::default()),
-        Formatted { text: text.to_owned(), changed: false, left: Vec::new() }
+        FormattedSkill { text: text.to_owned(), changed: false, left: Vec::new() }
     );
 }
 
@@ -201,17 +202,18 @@ fn what_cannot_be_kept_is_refused_at_its_line() {
         ("a: 1\nb: x\ry\n", 3, "carriage return"),
         ("a: x\0y\n", 2, "NUL"),
     ] {
-        let refusal = format(&format!("---\n{yaml}---\n"), FmtOptions::default()).unwrap_err();
+        let refusal =
+            format_skill(&format!("---\n{yaml}---\n"), FmtOptions::default()).unwrap_err();
         assert_eq!(refusal.line, line, "{yaml} {refusal}");
         assert!(refusal.to_string().contains(message), "{refusal}");
-        assert!(refusal.reason != Reason::Inexact && !refusal.reason.help().is_empty());
+        assert!(refusal.reason != FmtErrorKind::Inexact && !refusal.reason.help().is_empty());
     }
     for (text, line, message) in [
         ("", 0, "the file is empty"),
         ("# Title\n", 1, "does not start with `---`"),
         ("\n---\na: 1\n", 2, "no closing line"),
     ] {
-        let refusal = format(text, FmtOptions::default()).unwrap_err();
+        let refusal = format_skill(text, FmtOptions::default()).unwrap_err();
         assert_eq!(
             (refusal.line, refusal.to_string().contains(message)),
             (line, true),
@@ -241,10 +243,10 @@ fn portable_moves_what_only_some_readers_know() {
 #[test]
 fn portable_never_overwrites() {
     for (yaml, reason) in [
-        ("metadata:\n  tags: x\ntags: [y]\n", Reason::Taken { key: "tags".to_owned() }),
-        ("metadata: text\nz: 1\n", Reason::MetadataNotMap),
+        ("metadata:\n  tags: x\ntags: [y]\n", FmtErrorKind::Taken { key: "tags".to_owned() }),
+        ("metadata: text\nz: 1\n", FmtErrorKind::MetadataNotMap),
     ] {
-        let refusal = format(&format!("---\n{yaml}---\n"), PORTABLE).unwrap_err();
+        let refusal = format_skill(&format!("---\n{yaml}---\n"), PORTABLE).unwrap_err();
         assert_eq!(refusal.reason, reason);
     }
 }
@@ -382,7 +384,7 @@ proptest! {
     #[test]
     fn what_is_portable_stays_so(fields in fields()) {
         let text = format!("---\n{}---\n", written(&fields, "\n"));
-        if let Ok(result) = format(&text, PORTABLE) {
+        if let Ok(result) = format_skill(&text, PORTABLE) {
             let again = formatted(&result.text, PORTABLE);
             prop_assert!(!again.changed, "{text}\n{}\n{}", result.text, again.text);
             for entry in root(&result.text).entries {

@@ -6,23 +6,26 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use skill_rules::{EntryKind, FileEntry, Options, Profile, Report, Scope, SkillInput, check, rule};
+use skill_rules::{
+    CheckOptions, CheckReport, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
+    find_rule,
+};
 
 const FIELDS: &str =
     "name: bead-counter\ndescription: Counts beads in a jar. Use when asked how many there are.";
 
-fn lint(text: &str, files: Option<&[FileEntry]>) -> Report {
+fn lint(text: &str, files: Option<&[FileEntry]>) -> CheckReport {
     let input = SkillInput {
         dir_name: "bead-counter",
         file_name: Some("SKILL.md"),
         bytes: text.as_bytes(),
         files,
     };
-    check(&input, Options { profile: Profile::Spec, scope: Scope::Lint })
+    check_skill(&input, CheckOptions { profile: Profile::Spec, scope: CheckScope::Lint })
 }
 
-fn of(id: &str, report: &Report) -> Vec<String> {
-    assert!(rule(id).is_some(), "{id}");
+fn of(id: &str, report: &CheckReport) -> Vec<String> {
+    assert!(find_rule(id).is_some(), "{id}");
     let found = report.findings.iter().map(|found| &found.diagnostic);
     found
         .filter(|found| found.rule == id)
@@ -94,7 +97,10 @@ fn the_fixtures_of_the_lint_rules_agree() {
             bytes: &bytes,
             files: Some(&[]),
         };
-        let report = check(&input, Options { profile: Profile::Skillscraft, scope: Scope::Lint });
+        let report = check_skill(
+            &input,
+            CheckOptions { profile: Profile::Skillscraft, scope: CheckScope::Lint },
+        );
         let found: BTreeSet<String> = report
             .findings
             .iter()

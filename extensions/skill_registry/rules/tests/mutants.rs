@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skill_format::tree::parse_counted;
 use skill_format::{decode_file, find_fences, parse_skill};
-use skill_rules::fmt::{FmtOptions, format};
-use skill_rules::{EntryKind, FileEntry, Options, Profile, Scope, SkillInput, check};
+use skill_rules::fmt::{FmtOptions, format_skill};
+use skill_rules::{
+    CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
+};
 
 /// The largest number of parser events one frontmatter may cost.
 const EVENT_LIMIT: usize = 16_000;
@@ -158,9 +160,10 @@ fn ten_thousand_mutants_pass_the_rules_of_every_profile() {
         let (dir_name, file_name) = ("beads", Some("SKILL.md"));
         let input = SkillInput { dir_name, file_name, bytes, files: Some(&files) };
         let in_turn = |number: usize| Profile::ALL[number % Profile::ALL.len()];
-        let _ = check(&input, Options { profile: in_turn(number), scope: Scope::Lint });
+        let _ =
+            check_skill(&input, CheckOptions { profile: in_turn(number), scope: CheckScope::Lint });
         let profile = in_turn(number / Profile::ALL.len());
-        let report = check(&input, Options { profile, scope: Scope::Validate });
+        let report = check_skill(&input, CheckOptions { profile, scope: CheckScope::Validate });
         let loads =
             parse_skill("beads", bytes).is_ok_and(|skill| skill.parsed.frontmatter.is_some());
         if matches!(profile, Profile::Lenient | Profile::Spec | Profile::Anthropic) {
@@ -175,9 +178,9 @@ fn ten_thousand_mutants_are_formatted_once() {
     for_each_mutant(|number, bytes| {
         let Ok(decoded) = decode_file(bytes) else { return };
         let options = FmtOptions { portable: number % 4 == 0 };
-        let Ok(result) = format(&decoded.text, options) else { return };
+        let Ok(result) = format_skill(&decoded.text, options) else { return };
         formatted.fetch_add(1, Ordering::Relaxed);
-        let again = format(&result.text, options).expect("what was formatted can be again");
+        let again = format_skill(&result.text, options).expect("what was formatted can be again");
         assert_eq!(again.text, result.text);
         let body = |text: &str| find_fences(text).map(|it| text[it.body_start..].to_owned());
         assert_eq!(body(&decoded.text), body(&result.text));

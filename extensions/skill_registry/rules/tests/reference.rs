@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::Value;
 use skill_rules::reference::{
-    FILE_NAMES, PromptSkill, Properties, ReferenceError, lines, load, quoted, to_prompt, validate,
+    FILE_NAMES, PromptSkill, ReferenceError, ReferenceProperties, format_output,
+    load_reference_skill, python_repr, to_prompt, validate_reference,
 };
-use skill_rules::{Options, Profile, Scope, SkillInput, check};
+use skill_rules::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures")
@@ -30,14 +31,17 @@ fn verdict(dir: &Path) -> Vec<String> {
         bytes: file.as_ref().map_or(&[], |(_, bytes)| bytes),
         files: None,
     };
-    let report = check(&input, Options { profile: Profile::Reference, scope: Scope::Validate });
+    let report = check_skill(
+        &input,
+        CheckOptions { profile: Profile::Reference, scope: CheckScope::Validate },
+    );
     let found: Vec<_> = report.findings.into_iter().map(|found| found.diagnostic).collect();
-    assert_eq!(found, validate(&input), "{}", dir.display());
+    assert_eq!(found, validate_reference(&input), "{}", dir.display());
     found.into_iter().map(|found| found.message).collect()
 }
 
-fn properties(text: &str) -> Result<Properties, ReferenceError> {
-    load(text.as_bytes())?.properties()
+fn properties(text: &str) -> Result<ReferenceProperties, ReferenceError> {
+    load_reference_skill(text.as_bytes())?.properties()
 }
 
 /// What the YAML library says is not repeated word by word.
@@ -63,7 +67,7 @@ fn every_fixture_is_judged_read_and_rendered_as_by_the_reference() {
         let dir = root.join(path);
         let found = verdict(&dir);
         let read = read(&dir).map(|(name, bytes)| {
-            let properties = load(&bytes).and_then(|skill| skill.properties());
+            let properties = load_reference_skill(&bytes).and_then(|skill| skill.properties());
             (name, properties)
         });
         if !expected["crash"].is_null() {
@@ -251,7 +255,7 @@ fn where_the_reference_crashes_there_is_an_error() {
 /// The findings about a file in `dir`: rule, line, column, message.
 fn found(dir: &str, text: &str) -> Vec<(&'static str, u32, u32, String)> {
     let (bytes, file_name) = (text.as_bytes(), Some("SKILL.md"));
-    let found = validate(&SkillInput { dir_name: dir, file_name, bytes, files: None });
+    let found = validate_reference(&SkillInput { dir_name: dir, file_name, bytes, files: None });
     found.into_iter().map(|it| (it.rule, it.line, it.column, it.message)).collect()
 }
 
@@ -293,9 +297,10 @@ fn findings_have_our_rules_and_a_place() {
 fn lines_are_those_of_the_reference() {
     let input =
         |bytes| SkillInput { dir_name: "a", file_name: Some("skill.md"), bytes, files: None };
-    let valid = lines("x/a", &validate(&input(b"---\nname: a\ndescription: d\n---")));
+    let valid =
+        format_output("x/a", &validate_reference(&input(b"---\nname: a\ndescription: d\n---")));
     assert_eq!((&*valid.stdout, &*valid.stderr), ("Valid skill: x/a\n", ""));
-    let invalid = lines("x/a", &validate(&input(b"---\nlicense: MIT\n---")));
+    let invalid = format_output("x/a", &validate_reference(&input(b"---\nlicense: MIT\n---")));
     assert_eq!(invalid.stdout, "");
     assert_eq!(
         invalid.stderr,
@@ -303,7 +308,7 @@ fn lines_are_those_of_the_reference() {
          - Missing required field in frontmatter: description\n"
     );
     let other = SkillInput { file_name: Some("Skill.md"), ..input(b"") };
-    assert_eq!(validate(&other)[0].message, "Missing required file: SKILL.md");
+    assert_eq!(validate_reference(&other)[0].message, "Missing required file: SKILL.md");
 }
 
 #[test]
@@ -315,7 +320,7 @@ fn texts_are_quoted_as_by_python() {
         ("\t\r\n\\", "'\\t\\r\\n\\\\'"),
         ("\u{7f}\u{a0}\u{2028}\u{e0041}\u{e9}", "'\\x7f\\xa0\\u2028\\U000e0041\u{e9}'"),
     ] {
-        assert_eq!(quoted(text), expected);
+        assert_eq!(python_repr(text), expected);
     }
 }
 

@@ -3,9 +3,11 @@
 
 use proptest::prelude::*;
 use skill_format::{Value, find_fences, tree};
-use skill_rules::{Fixed, Options, Profile, Scope, SkillInput, check, fix};
+use skill_rules::{
+    CheckOptions, CheckScope, FixOutcome, Profile, SkillInput, apply_fixes, check_skill,
+};
 
-const OPTIONS: Options = Options { profile: Profile::Spec, scope: Scope::Lint };
+const OPTIONS: CheckOptions = CheckOptions { profile: Profile::Spec, scope: CheckScope::Lint };
 
 fn input(text: &str) -> SkillInput<'_> {
     SkillInput {
@@ -21,7 +23,7 @@ fn found(comments: &str, body: &str) -> Vec<String> {
     let text = format!(
         "---\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n{comments}---\n{body}"
     );
-    let report = check(&input(&text), OPTIONS);
+    let report = check_skill(&input(&text), OPTIONS);
     let found = report.findings.iter().map(|found| &found.diagnostic);
     found.map(|it| format!("{} {} {}", it.line, it.rule, it.message)).collect()
 }
@@ -100,7 +102,7 @@ fn errors_and_unknown_rules_are_told() {
         .map(|line| line.to_owned())
     );
     let text = "---\n# skillhost: allow(gotcha-present, zzz, catalog-overlap)\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n---\nCount.\n";
-    let report = check(&input(text), OPTIONS);
+    let report = check_skill(&input(text), OPTIONS);
     let told: Vec<_> = report
         .findings
         .iter()
@@ -119,17 +121,20 @@ fn errors_and_unknown_rules_are_told() {
 #[test]
 fn validate_does_not_look_at_suppressions() {
     let text = "---\n# skillhost: allow(body.maxLines)\nname: bead-counter\ndescription: Counts beads.\n---\n";
-    let options = Options { profile: Profile::Skillscraft, scope: Scope::Validate };
+    let options = CheckOptions { profile: Profile::Skillscraft, scope: CheckScope::Validate };
     let long = format!("{text}{}", "Count.\n".repeat(501));
-    let rules: Vec<_> =
-        check(&input(&long), options).findings.into_iter().map(|it| it.diagnostic.rule).collect();
+    let rules: Vec<_> = check_skill(&input(&long), options)
+        .findings
+        .into_iter()
+        .map(|it| it.diagnostic.rule)
+        .collect();
     assert_eq!(rules, ["body.maxLines"]);
 }
 
 #[test]
 fn fixing_mends_what_can_be_mended() {
     let text = "---\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n---\nCount \u{200B}the  \nbe\u{200B}ads. \n\n```\nx \n```\n\nSee `references\\a.md` \r\nand [b](references\\b.md).";
-    let fixed = fix(&input(text), OPTIONS);
+    let fixed = apply_fixes(&input(text), OPTIONS);
     assert_eq!(
         &fixed.text[text.find("Count ").unwrap()..],
         "Count the  \nbeads.\n\n```\nx \n```\n\nSee `references/a.md`\r\nand [b](references/b.md).\r\n"
@@ -152,7 +157,7 @@ fn what_means_something_to_markdown_is_left_alone() {
         "Count\\\nbeads.\n",
     ] {
         let text = format!("{head}{body}");
-        assert_eq!(fix(&input(&text), OPTIONS).text, text);
+        assert_eq!(apply_fixes(&input(&text), OPTIONS).text, text);
     }
 }
 
@@ -160,7 +165,7 @@ fn what_means_something_to_markdown_is_left_alone() {
 fn what_cannot_be_decoded_is_left_alone() {
     let bytes = b"---\nname: x\n---\n\xFF \n";
     let input = SkillInput { bytes, ..input("") };
-    let Fixed { edits, report, .. } = fix(&input, OPTIONS);
+    let FixOutcome { edits, report, .. } = apply_fixes(&input, OPTIONS);
     assert_eq!((edits, report.is_valid()), (0, false));
 }
 
@@ -229,18 +234,18 @@ proptest! {
 
     #[test]
     fn fixes_keep_the_frontmatter_and_converge(text in skill()) {
-        let fixed = fix(&input(&text), OPTIONS);
+        let fixed = apply_fixes(&input(&text), OPTIONS);
         prop_assert!(frontmatter(&text).same_content(&frontmatter(&fixed.text)));
         let fixable = fixed.report.findings.iter().filter(|found| !found.edits.is_empty());
         prop_assert_eq!(fixable.count(), 0);
-        let again = fix(&input(&fixed.text), OPTIONS);
+        let again = apply_fixes(&input(&fixed.text), OPTIONS);
         prop_assert_eq!((again.edits, &again.text), (0, &fixed.text));
     }
 
     #[test]
     fn fixes_of_whitespace_keep_the_markdown(text in skill()) {
         let text = text.replace(['\u{200B}', '\\'], "");
-        let fixed = fix(&input(&text), OPTIONS).text;
+        let fixed = apply_fixes(&input(&text), OPTIONS).text;
         let body = |text: &str| events(&format!("{}\n", text[find_fences(text).unwrap().body_start..].trim_end()));
         prop_assert_eq!(body(&text), body(&fixed));
     }

@@ -11,7 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use skill_rules::reference::{
-    FILE_NAMES, PromptSkill, Properties, ReferenceError, lines, load, to_prompt, validate,
+    FILE_NAMES, PromptSkill, ReferenceError, ReferenceProperties, format_output,
+    load_reference_skill, to_prompt, validate_reference,
 };
 use skill_rules::role::{BoxxySkill, to_prompt_boxxy};
 use skill_rules::{SkillInput, reference};
@@ -84,11 +85,11 @@ fn validate_skill(path: &Path) -> Printed {
                 let file_name = file.file_name().and_then(OsStr::to_str);
                 let input =
                     SkillInput { dir_name: &dir_name, file_name, bytes: &bytes, files: None };
-                lines(&shown, &validate(&input))
+                format_output(&shown, &validate_reference(&input))
             }
             Ok(None) => {
                 let input = SkillInput { dir_name: "", file_name: None, bytes: &[], files: None };
-                lines(&shown, &validate(&input))
+                format_output(&shown, &validate_reference(&input))
             }
             Err(problem) => failed(&shown, &problem),
         }
@@ -99,15 +100,16 @@ fn validate_skill(path: &Path) -> Printed {
     Printed { code, stdout: told.stdout, stderr: told.stderr }
 }
 
-fn failed(shown: &str, problem: &str) -> reference::Lines {
+fn failed(shown: &str, problem: &str) -> reference::ValidationOutput {
     let stderr = format!("Validation failed for {shown}:\n  - {problem}\n");
-    reference::Lines { stderr, ..reference::Lines::default() }
+    reference::ValidationOutput { stderr, ..reference::ValidationOutput::default() }
 }
 
 /// What `read-properties` prints.
 pub(super) fn read_properties(path: &Path) -> Printed {
     let dir = skill_directory(path);
-    let json = |properties: Properties| properties.to_json().map_err(|error| error.to_string());
+    let json =
+        |properties: ReferenceProperties| properties.to_json().map_err(|error| error.to_string());
     match properties(&dir).and_then(|(_, properties)| json(properties)) {
         Ok(json) => Printed::result(&json),
         Err(problem) => Printed::error(&problem),
@@ -169,9 +171,9 @@ fn not_found(dir: &Path) -> String {
     format!("SKILL.md not found in {}", as_python_writes_it(dir))
 }
 
-fn properties(dir: &Path) -> Result<(PathBuf, Properties), String> {
+fn properties(dir: &Path) -> Result<(PathBuf, ReferenceProperties), String> {
     let (file, bytes) = read(dir)?.ok_or_else(|| not_found(dir))?;
-    let properties = load(&bytes).and_then(|skill| skill.properties());
+    let properties = load_reference_skill(&bytes).and_then(|skill| skill.properties());
     properties
         .map(|properties| (file, properties))
         .map_err(|error: ReferenceError| error.to_string())

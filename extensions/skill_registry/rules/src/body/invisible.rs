@@ -6,7 +6,7 @@ use unicode_properties::{GeneralCategoryGroup, UnicodeEmoji, UnicodeGeneralCateg
 
 /// What kind of character is hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Hidden {
+pub(crate) enum HiddenCharKind {
     Tag,
     Bidi,
     ZeroWidth,
@@ -16,7 +16,7 @@ pub(crate) enum Hidden {
     Selector,
 }
 
-impl Hidden {
+impl HiddenCharKind {
     /// Returns the name for several of them.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -45,8 +45,8 @@ pub(crate) fn has_invisible(text: &str) -> bool {
 
 /// Returns the hidden characters of a line that have no business there, in order; a run of one
 /// kind is one range.
-pub(crate) fn hidden(line: &str) -> Vec<(Range<usize>, Hidden)> {
-    let mut found: Vec<(Range<usize>, Hidden)> = Vec::new();
+pub(crate) fn find_hidden(line: &str) -> Vec<(Range<usize>, HiddenCharKind)> {
+    let mut found: Vec<(Range<usize>, HiddenCharKind)> = Vec::new();
     if !has_invisible(line) {
         return found;
     }
@@ -63,12 +63,12 @@ pub(crate) fn hidden(line: &str) -> Vec<(Range<usize>, Hidden)> {
             _ => false,
         };
         let kind = kind(c).filter(|kind| match kind {
-            Hidden::Tag => !in_flag,
-            Hidden::Bidi => !(right_to_left && is_mark(c)),
-            Hidden::ZeroWidth => !(spaceless && c == '\u{200B}'),
-            Hidden::Joiner => !joins(before, c, rest.chars().next()),
-            Hidden::Selector => !selects(before, c),
-            Hidden::Filler | Hidden::Control => true,
+            HiddenCharKind::Tag => !in_flag,
+            HiddenCharKind::Bidi => !(right_to_left && is_mark(c)),
+            HiddenCharKind::ZeroWidth => !(spaceless && c == '\u{200B}'),
+            HiddenCharKind::Joiner => !is_valid_joiner(before, c, rest.chars().next()),
+            HiddenCharKind::Selector => !is_valid_selector(before, c),
+            HiddenCharKind::Filler | HiddenCharKind::Control => true,
         });
         if let Some(kind) = kind {
             let end = at + c.len_utf8();
@@ -82,23 +82,23 @@ pub(crate) fn hidden(line: &str) -> Vec<(Range<usize>, Hidden)> {
     found
 }
 
-fn kind(c: char) -> Option<Hidden> {
+fn kind(c: char) -> Option<HiddenCharKind> {
     Some(match c {
-        '\u{E0000}'..='\u{E007F}' => Hidden::Tag,
+        '\u{E0000}'..='\u{E007F}' => HiddenCharKind::Tag,
         '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{200E}' | '\u{200F}' | '\u{61C}' => {
-            Hidden::Bidi
+            HiddenCharKind::Bidi
         }
-        '\u{200B}' | '\u{2060}' | '\u{FEFF}' | '\u{180E}' | '\u{AD}' => Hidden::ZeroWidth,
-        '\u{200C}' | '\u{200D}' => Hidden::Joiner,
+        '\u{200B}' | '\u{2060}' | '\u{FEFF}' | '\u{180E}' | '\u{AD}' => HiddenCharKind::ZeroWidth,
+        '\u{200C}' | '\u{200D}' => HiddenCharKind::Joiner,
         '\u{115F}' | '\u{1160}' | '\u{3164}' | '\u{FFA0}' | '\u{2061}'..='\u{2064}' => {
-            Hidden::Filler
+            HiddenCharKind::Filler
         }
         '\u{206A}'..='\u{206F}' | '\u{FFF9}'..='\u{FFFB}' | '\u{2028}' | '\u{2029}' => {
-            Hidden::Control
+            HiddenCharKind::Control
         }
-        '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}' => Hidden::Selector,
-        '\u{80}'..='\u{9F}' => Hidden::Control,
-        c if u8::try_from(c).is_ok_and(is_odd_ascii) => Hidden::Control,
+        '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}' => HiddenCharKind::Selector,
+        '\u{80}'..='\u{9F}' => HiddenCharKind::Control,
+        c if u8::try_from(c).is_ok_and(is_odd_ascii) => HiddenCharKind::Control,
         _ => return None,
     })
 }
@@ -113,7 +113,7 @@ fn is_mark(c: char) -> bool {
 
 fn is_right_to_left(c: char) -> bool {
     matches!(u32::from(c), 0x590..=0x8FF | 0xFB1D..=0xFDFF | 0xFE70..=0xFEFE | 0x1_0800..=0x1_0FFF | 0x1_E800..=0x1_EFFF)
-        && !matches!(kind(c), Some(Hidden::Bidi))
+        && !matches!(kind(c), Some(HiddenCharKind::Bidi))
 }
 
 /// Tells whether a character is of a script that is written without blanks, in which a space of no
@@ -124,25 +124,25 @@ fn is_spaceless(c: char) -> bool {
 
 /// Tells whether a character is of a script with joiners: Arabic and its kin, the scripts of India
 /// and South-East Asia, Mongolian.
-fn takes_joiner(c: char) -> bool {
+fn uses_joiners(c: char) -> bool {
     matches!(u32::from(c), 0x600..=0x8FF | 0x900..=0xDFF | 0xE00..=0x109F | 0x1780..=0x18AF | 0xFB50..=0xFDFF | 0xFE70..=0xFEFE | 0xA800..=0xABFF)
 }
 
 /// Tells whether a joiner stands between two characters that it can join, or behind a letter of a
 /// script in which it also ends words.
-fn joins(before: Option<char>, c: char, after: Option<char>) -> bool {
+fn is_valid_joiner(before: Option<char>, c: char, after: Option<char>) -> bool {
     let emoji = |c: char| c.is_emoji_char_or_emoji_component() && !c.is_ascii();
     match (before, after) {
-        (Some(before), _) if takes_joiner(before) => true,
+        (Some(before), _) if uses_joiners(before) => true,
         (Some(before), Some(after)) => c == '\u{200D}' && emoji(before) && emoji(after),
         _ => false,
     }
 }
 
 /// Tells whether a variation selector stands behind a character that can vary.
-fn selects(before: Option<char>, c: char) -> bool {
+fn is_valid_selector(before: Option<char>, c: char) -> bool {
     let Some(before) = before else { return false };
-    if matches!(kind(before), Some(Hidden::Selector)) {
+    if matches!(kind(before), Some(HiddenCharKind::Selector)) {
         return false;
     }
     let ideograph =
@@ -171,8 +171,8 @@ fn is_flag(rest: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kinds(line: &str) -> Vec<(usize, usize, Hidden)> {
-        hidden(line).into_iter().map(|(range, kind)| (range.start, range.end, kind)).collect()
+    fn kinds(line: &str) -> Vec<(usize, usize, HiddenCharKind)> {
+        find_hidden(line).into_iter().map(|(range, kind)| (range.start, range.end, kind)).collect()
     }
 
     #[test]
@@ -198,20 +198,23 @@ mod tests {
     #[test]
     fn what_nobody_sees_is_found() {
         let cases = [
-            ("a\u{E0068}\u{E0069}b", vec![(1, 9, Hidden::Tag)]),
-            ("\u{1F3F4}\u{E0068}\u{E0069}", vec![(4, 12, Hidden::Tag)]),
-            ("a\u{202E}b", vec![(1, 4, Hidden::Bidi)]),
-            ("a\u{2067}b\u{2069}", vec![(1, 4, Hidden::Bidi), (5, 8, Hidden::Bidi)]),
-            ("\u{5D0}\u{202E}", vec![(2, 5, Hidden::Bidi)]),
-            ("a\u{200E}b", vec![(1, 4, Hidden::Bidi)]),
-            ("a\u{200B}\u{2060}b", vec![(1, 7, Hidden::ZeroWidth)]),
-            ("x\u{FEFF}", vec![(1, 4, Hidden::ZeroWidth)]),
-            ("a\u{200D}b", vec![(1, 4, Hidden::Joiner)]),
-            ("\u{1F468}\u{200D} x", vec![(4, 7, Hidden::Joiner)]),
-            ("\u{3164}", vec![(0, 3, Hidden::Filler)]),
-            ("\u{1B}[31m", vec![(0, 1, Hidden::Control)]),
-            ("\u{26A0}\u{FE0F}\u{FE01}\u{FE02}", vec![(6, 12, Hidden::Selector)]),
-            ("a\u{E0101}", vec![(1, 5, Hidden::Selector)]),
+            ("a\u{E0068}\u{E0069}b", vec![(1, 9, HiddenCharKind::Tag)]),
+            ("\u{1F3F4}\u{E0068}\u{E0069}", vec![(4, 12, HiddenCharKind::Tag)]),
+            ("a\u{202E}b", vec![(1, 4, HiddenCharKind::Bidi)]),
+            (
+                "a\u{2067}b\u{2069}",
+                vec![(1, 4, HiddenCharKind::Bidi), (5, 8, HiddenCharKind::Bidi)],
+            ),
+            ("\u{5D0}\u{202E}", vec![(2, 5, HiddenCharKind::Bidi)]),
+            ("a\u{200E}b", vec![(1, 4, HiddenCharKind::Bidi)]),
+            ("a\u{200B}\u{2060}b", vec![(1, 7, HiddenCharKind::ZeroWidth)]),
+            ("x\u{FEFF}", vec![(1, 4, HiddenCharKind::ZeroWidth)]),
+            ("a\u{200D}b", vec![(1, 4, HiddenCharKind::Joiner)]),
+            ("\u{1F468}\u{200D} x", vec![(4, 7, HiddenCharKind::Joiner)]),
+            ("\u{3164}", vec![(0, 3, HiddenCharKind::Filler)]),
+            ("\u{1B}[31m", vec![(0, 1, HiddenCharKind::Control)]),
+            ("\u{26A0}\u{FE0F}\u{FE01}\u{FE02}", vec![(6, 12, HiddenCharKind::Selector)]),
+            ("a\u{E0101}", vec![(1, 5, HiddenCharKind::Selector)]),
         ];
         for (line, expected) in cases {
             assert_eq!(kinds(line), expected, "{line:?}");

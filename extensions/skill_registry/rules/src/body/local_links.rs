@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use crate::subject::Subject;
+use crate::subject::SkillDocument;
 
 /// A path in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalLink {
     /// Where it leads.
-    pub(crate) place: Place,
+    pub(crate) place: LocalTarget,
     /// The byte of the file at which it stands.
     pub(crate) at: usize,
     /// Whether it is inline code, not a link.
@@ -17,7 +17,7 @@ pub(crate) struct LocalLink {
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum LocalTarget {
     /// Into the skill: the path from its directory, without `.` and `..`.
     Inside(String),
     /// Above the skill's directory.
@@ -31,11 +31,11 @@ const FOLDERS: [&str; 3] = ["assets/", "references/", "scripts/"];
 
 /// Returns the paths that the links of a body lead to, and those that its inline code names with
 /// one of the specification's folders in front, in the order of the file.
-pub(crate) fn local_links(skill: &Subject<'_>) -> Vec<LocalLink> {
+pub(crate) fn find_local_links(skill: &SkillDocument<'_>) -> Vec<LocalLink> {
     let markdown = skill.markdown();
     let mut all = Vec::new();
     for link in &markdown.links {
-        if let Some(place) = place(&link.target) {
+        if let Some(place) = classify_target(&link.target) {
             all.push(LocalLink { place, at: link.range.start, is_code: false });
         }
     }
@@ -44,7 +44,7 @@ pub(crate) fn local_links(skill: &Subject<'_>) -> Vec<LocalLink> {
         let path = text.strip_prefix("./").unwrap_or(text);
         let is_path = FOLDERS.iter().any(|folder| path.starts_with(folder))
             && path.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-'));
-        if let Some(place) = is_path.then(|| place(path)).flatten() {
+        if let Some(place) = is_path.then(|| classify_target(path)).flatten() {
             all.push(LocalLink { place, at: code.range.start, is_code: true });
         }
     }
@@ -54,7 +54,7 @@ pub(crate) fn local_links(skill: &Subject<'_>) -> Vec<LocalLink> {
 
 /// Tells where a link's target leads; nothing if it is a web address, a place in the same file or
 /// a placeholder.
-fn place(target: &str) -> Option<Place> {
+fn classify_target(target: &str) -> Option<LocalTarget> {
     let end = target.find(['#', '?']).unwrap_or(target.len());
     let path = decoded(&target[..end]);
     let stands_in = |byte| matches!(byte, b'{' | b'}' | b'<' | b'>' | b'$' | b'*' | b'|' | b'\n');
@@ -64,13 +64,13 @@ fn place(target: &str) -> Option<Place> {
     }
     match path.split_once(':') {
         Some((drive, _)) if drive.len() == 1 && drive.as_bytes()[0].is_ascii_alphabetic() => {
-            return Some(Place::Absolute(path.into_owned()));
+            return Some(LocalTarget::Absolute(path.into_owned()));
         }
         Some((scheme, _)) if is_scheme(scheme) => return None,
         _ => {}
     }
     if path.starts_with('/') || path.starts_with("~/") {
-        return Some(Place::Absolute(path.into_owned()));
+        return Some(LocalTarget::Absolute(path.into_owned()));
     }
     let mut components: Vec<&str> = Vec::new();
     for component in path.split('/') {
@@ -78,13 +78,13 @@ fn place(target: &str) -> Option<Place> {
             "" | "." => {}
             ".." => {
                 if components.pop().is_none() {
-                    return Some(Place::Outside(path.into_owned()));
+                    return Some(LocalTarget::Outside(path.into_owned()));
                 }
             }
             component => components.push(component),
         }
     }
-    Some(Place::Inside(components.join("/")))
+    Some(LocalTarget::Inside(components.join("/")))
 }
 
 fn is_scheme(text: &str) -> bool {
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn targets_are_sorted_by_where_they_lead() {
-        let inside = |path: &str| Some(Place::Inside(path.to_owned()));
-        let outside = |path: &str| Some(Place::Outside(path.to_owned()));
-        let absolute = |path: &str| Some(Place::Absolute(path.to_owned()));
+        let inside = |path: &str| Some(LocalTarget::Inside(path.to_owned()));
+        let outside = |path: &str| Some(LocalTarget::Outside(path.to_owned()));
+        let absolute = |path: &str| Some(LocalTarget::Absolute(path.to_owned()));
         let cases = [
             ("references/a.md", inside("references/a.md")),
             ("./a//b/../c.md#x", inside("a/c.md")),
@@ -154,7 +154,7 @@ mod tests {
             ("...", None),
         ];
         for (target, expected) in cases {
-            assert_eq!(place(target), expected, "{target}");
+            assert_eq!(classify_target(target), expected, "{target}");
         }
     }
 }

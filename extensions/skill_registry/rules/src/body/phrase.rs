@@ -7,7 +7,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 /// A word of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word<'a> {
+pub(crate) struct TextWord<'a> {
     /// The word in lower case.
     pub(crate) text: &'a str,
     /// Where it starts in the text.
@@ -17,7 +17,7 @@ pub(crate) struct Word<'a> {
 }
 
 /// Splits a text that is in lower case into words; code in backticks is not one.
-pub(crate) fn words(lower: &str) -> impl Iterator<Item = Word<'_>> {
+pub(crate) fn split_words(lower: &str) -> impl Iterator<Item = TextWord<'_>> {
     let mut chars = lower.char_indices();
     let mut apart = false;
     let mut in_code = false;
@@ -32,21 +32,21 @@ pub(crate) fn words(lower: &str) -> impl Iterator<Item = Word<'_>> {
             let parts = !c.is_whitespace();
             in_code ^= c == '`';
             if let Some(first) = start {
-                let word = Word { text: &lower[first..at], at: first, apart };
+                let word = TextWord { text: &lower[first..at], at: first, apart };
                 apart = parts;
                 return Some(word);
             }
             apart |= parts;
         }
-        start.map(|first| Word { text: &lower[first..], at: first, apart })
+        start.map(|first| TextWord { text: &lower[first..], at: first, apart })
     })
 }
 
 /// Splits a text that is in lower case into a list of words.
-pub(crate) fn word_list(lower: &str) -> Vec<Word<'_>> {
+pub(crate) fn word_list(lower: &str) -> Vec<TextWord<'_>> {
     // English words have about five letters and a blank.
     let mut list = Vec::with_capacity(lower.len() / 4);
-    list.extend(words(lower));
+    list.extend(split_words(lower));
     list
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn word_list(lower: &str) -> Vec<Word<'_>> {
 /// A phrase is words with one blank between them. A word may list alternatives, as in
 /// `use|follow`; `*` is any word. Punctuation and code end a phrase.
 #[derive(Debug)]
-pub(crate) struct Phrases {
+pub(crate) struct PhraseSet {
     by_first: HashMap<&'static str, Vec<usize>>,
     phrases: Vec<Vec<Vec<&'static str>>>,
     /// The lengths of the words that phrases start with, as bits, by the byte they start with: most
@@ -67,7 +67,7 @@ pub(crate) struct Phrases {
     telling: [AhoCorasick; 2],
 }
 
-impl Phrases {
+impl PhraseSet {
     pub(crate) fn new(phrases: &[&'static str]) -> Self {
         let phrases: Vec<Vec<Vec<&str>>> = phrases
             .iter()
@@ -88,7 +88,7 @@ impl Phrases {
                 by_length.sort_by_key(|any| any.iter().map(|word| Reverse(word.len())).max());
                 by_length.get(nth).or(by_length.first()).copied()
             });
-            any_of(alternatives.flatten().copied().collect::<BTreeSet<_>>())
+            build_matcher(alternatives.flatten().copied().collect::<BTreeSet<_>>())
         });
         Self { by_first, phrases, lengths, telling }
     }
@@ -100,12 +100,12 @@ impl Phrases {
 
     /// Returns the first phrase of the text, the longest if several start there: the index of its
     /// first word and the number of its words.
-    pub(crate) fn find(&self, words: &[Word<'_>]) -> Option<(usize, usize)> {
+    pub(crate) fn find(&self, words: &[TextWord<'_>]) -> Option<(usize, usize)> {
         (0..words.len()).find_map(|at| Some((at, self.at(words, at)?)))
     }
 
     /// Returns the number of words of the longest phrase that starts at a word.
-    fn at(&self, words: &[Word<'_>], at: usize) -> Option<usize> {
+    fn at(&self, words: &[TextWord<'_>], at: usize) -> Option<usize> {
         let first = words[at].text;
         let (letter, length) = shape(first);
         if self.lengths[letter] & length == 0 {
@@ -134,7 +134,7 @@ fn shape(word: &str) -> (usize, u64) {
 
 /// Returns a search that tells whether any of some short texts stands in another one.
 #[expect(clippy::expect_used, reason = "only gigabytes of text are too much to search for")]
-pub(crate) fn any_of<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> AhoCorasick {
+pub(crate) fn build_matcher<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> AhoCorasick {
     // The other kinds of match, which nobody asks for here, cannot look at many bytes at a time.
     let builder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(texts);
     builder.expect("the texts are constants, few and short")
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn words_know_what_parts_them() {
-        let words = words("don't stop, re-run `the code` now");
+        let words = split_words("don't stop, re-run `the code` now");
         let seen: Vec<_> = words.map(|word| (word.text, word.at, word.apart)).collect();
         assert_eq!(
             seen,
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn the_longest_of_the_first_phrases_is_found() {
-        let phrases = Phrases::new(&["use|take it", "use it when", "any * here"]);
+        let phrases = PhraseSet::new(&["use|take it", "use it when", "any * here"]);
         let find = |text: &str| {
-            let found = phrases.find(&words(text).collect::<Vec<_>>());
+            let found = phrases.find(&split_words(text).collect::<Vec<_>>());
             assert!(found.is_none() || phrases.may_be_in(text), "{text}");
             found
         };

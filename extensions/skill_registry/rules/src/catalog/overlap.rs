@@ -29,7 +29,7 @@ const STOP: [&str; 58] = [
 
 /// Two skills whose descriptions are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Overlap {
+pub(super) struct DescriptionOverlap {
     /// The later skill.
     pub(super) index: usize,
     /// The earlier skill it is most like.
@@ -41,9 +41,10 @@ pub(super) struct Overlap {
 }
 
 /// Finds, for every skill, the earlier one whose description is most like its own.
-pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
-    let Words { numbers, sets, weights } = Words::read(skills);
-    let names: Vec<Vec<u32>> = skills.iter().map(|skill| known(&skill.id, &numbers)).collect();
+pub(super) fn find_overlaps(skills: &[CatalogSkill]) -> Vec<DescriptionOverlap> {
+    let WordIndex { numbers, sets, weights } = WordIndex::read(skills);
+    let names: Vec<Vec<u32>> =
+        skills.iter().map(|skill| known_words(&skill.id, &numbers)).collect();
     // A word of its own name that stands in a description and not in the other tells the two apart.
     let is_told = |one: usize, other: usize| {
         let own = |word: &u32| sets[one].binary_search(word).is_ok();
@@ -66,7 +67,7 @@ pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
         }
         let first = *first_of.entry(set).or_insert(index);
         if first != index {
-            found.push(Overlap { index, other: first, percent: 100, same: true });
+            found.push(DescriptionOverlap { index, other: first, percent: 100, same: true });
             continue;
         }
         let mut best: Option<(f64, usize)> = None;
@@ -77,10 +78,10 @@ pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
                 }
                 compared_with[other] = index;
                 let least = least_shared(totals[index], totals[other]);
-                if !may_share(set, &sets[other], &weights, totals[index] - least) {
+                if !could_overlap(set, &sets[other], &weights, totals[index] - least) {
                     continue;
                 }
-                let shared = likeness(set, &sets[other], &weights);
+                let shared = similarity(set, &sets[other], &weights);
                 let better = shared >= ALIKE && best.is_none_or(|(most, _)| shared > most);
                 if better && !are_told(index, other) {
                     best = Some((shared, other));
@@ -89,7 +90,7 @@ pub(super) fn find(skills: &[CatalogSkill]) -> Vec<Overlap> {
             by_word[word as usize].push(index);
         }
         if let Some((shared, other)) = best {
-            found.push(Overlap { index, other, percent: percent(shared), same: false });
+            found.push(DescriptionOverlap { index, other, percent: percent(shared), same: false });
         }
     }
     found
@@ -104,7 +105,7 @@ fn percent(part: f64) -> u32 {
 }
 
 /// The words of all descriptions as numbers that rise with how common a word is.
-struct Words {
+struct WordIndex {
     numbers: HashMap<String, u32>,
     /// The words of each description in rising order.
     sets: Vec<Vec<u32>>,
@@ -112,7 +113,7 @@ struct Words {
     weights: Vec<f64>,
 }
 
-impl Words {
+impl WordIndex {
     fn read(skills: &[CatalogSkill]) -> Self {
         let mut numbers: HashMap<String, u32> = HashMap::new();
         let mut counts: Vec<u32> = Vec::new();
@@ -160,7 +161,7 @@ impl Words {
 }
 
 /// Returns the words of a name that stand in any description.
-fn known(name: &str, numbers: &HashMap<String, u32>) -> Vec<u32> {
+fn known_words(name: &str, numbers: &HashMap<String, u32>) -> Vec<u32> {
     let lower = name.to_lowercase();
     words_of(&lower).filter_map(|word| numbers.get(word).copied()).collect()
 }
@@ -190,7 +191,7 @@ fn least_shared(left: f64, right: f64) -> f64 {
 
 /// Tells whether `right` lacks words of `left` that weigh at most so much. The rare words, which
 /// weigh most, come first, so that for most sets that is known after a few of them.
-fn may_share(left: &[u32], right: &[u32], weights: &[f64], mut slack: f64) -> bool {
+fn could_overlap(left: &[u32], right: &[u32], weights: &[f64], mut slack: f64) -> bool {
     let mut right = right.iter().peekable();
     for word in left {
         while right.next_if(|other| *other < word).is_some() {}
@@ -217,7 +218,7 @@ fn rarest<'a>(set: &'a [u32], weights: &[f64]) -> &'a [u32] {
 }
 
 /// Returns the shared part of the weight of two sets.
-fn likeness(left: &[u32], right: &[u32], weights: &[f64]) -> f64 {
+fn similarity(left: &[u32], right: &[u32], weights: &[f64]) -> f64 {
     let (mut shared, mut all) = (0.0, 0.0);
     let (mut l, mut r) = (0, 0);
     while l < left.len() || r < right.len() {
@@ -255,7 +256,7 @@ mod tests {
     }
 
     fn pairs(descriptions: &[(&str, &str)]) -> Vec<(usize, usize, bool)> {
-        let found = find(&skills(descriptions));
+        let found = find_overlaps(&skills(descriptions));
         found.iter().map(|it| (it.index, it.other, it.same)).collect()
     }
 
@@ -304,7 +305,7 @@ mod tests {
         let template = template.join(" ");
         let texts: Vec<_> = (0..200).map(|n| format!("{template} number{n}")).collect();
         let list: Vec<_> = texts.iter().map(|text| ("x", &**text)).collect();
-        let found = find(&skills(&list));
+        let found = find_overlaps(&skills(&list));
         assert_eq!(found.len(), 199);
         assert!(found.iter().all(|it| it.other < MOST_COMPARED && !it.same));
     }
@@ -318,13 +319,13 @@ mod tests {
             "alpha beta gamma delta epsilon nu xi omicron",
         ];
         let list: Vec<_> = texts.iter().map(|text| ("x", *text)).collect();
-        let Words { sets, weights, .. } = Words::read(&skills(&list));
+        let WordIndex { sets, weights, .. } = WordIndex::read(&skills(&list));
         for (index, set) in sets.iter().enumerate() {
             for other in &sets[..index] {
-                let alike = likeness(set, other, &weights) >= ALIKE;
+                let alike = similarity(set, other, &weights) >= ALIKE;
                 let (one, two) = (weigh(set, &weights), weigh(other, &weights));
                 let slack = one - least_shared(one, two);
-                assert!(!alike || may_share(set, other, &weights, slack), "{index}");
+                assert!(!alike || could_overlap(set, other, &weights, slack), "{index}");
                 let first = rarest(set, &weights);
                 let shares = rarest(other, &weights).iter().any(|word| first.contains(word));
                 assert!(!alike || shares, "{index}");

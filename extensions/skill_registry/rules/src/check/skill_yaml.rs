@@ -2,33 +2,33 @@
 
 use skill_format::{Diagnostic, Severity};
 
-use super::{Options, Report, Scope, applies};
-use crate::extended::Reading;
-use crate::profile::{Level, Profile};
+use super::{CheckOptions, CheckReport, CheckScope, effective_severity};
+use crate::extended::ParsedExtendedSpec;
+use crate::profile::{Profile, RuleLevel};
 use crate::rule::Finding;
-use crate::rules::{RULES, rule};
+use crate::rules::{RULES, find_rule};
 
 /// Tells whether a check is also about `skill.yaml`, so that it must be read: every `lint` is, and
 /// every profile that finds errors in it.
 #[must_use]
-pub fn needs_skill_yaml(options: Options) -> bool {
+pub fn needs_skill_yaml(options: CheckOptions) -> bool {
     let is_error = |id: &str| {
         RULES.iter().any(|rule| {
-            rule.id.starts_with(id) && rule.levels.in_profile(options.profile) == Level::Error
+            rule.id.starts_with(id) && rule.levels.level_for(options.profile) == RuleLevel::Error
         })
     };
-    options.scope == Scope::Lint || is_error("composition.")
+    options.scope == CheckScope::Lint || is_error("composition.")
 }
 
 /// Checks the text of a `skill.yaml`; `id` is the skill's own id.
 ///
 /// Only profile `skillscraft` knows the file, so nothing in it is an error in another one.
 #[must_use]
-pub fn check_skill_yaml(text: &str, id: &str, options: Options) -> Report {
+pub fn check_skill_yaml(text: &str, id: &str, options: CheckOptions) -> CheckReport {
     let own = options.profile == Profile::Skillscraft;
-    let noticed = Reading::of_skill_yaml(text, id).noticed.into_iter();
+    let noticed = ParsedExtendedSpec::parse_skill_yaml(text, id).noticed.into_iter();
     let findings = noticed.filter(|noticed| own || !noticed.strict).filter_map(|noticed| {
-        let severity = applies(rule(noticed.rule)?, options)?;
+        let severity = effective_severity(find_rule(noticed.rule)?, options)?;
         let severity = if own { severity } else { severity.max(Severity::Warning) };
         let diagnostic = Diagnostic {
             rule: noticed.rule,
@@ -42,15 +42,15 @@ pub fn check_skill_yaml(text: &str, id: &str, options: Options) -> Report {
     });
     let mut findings: Vec<Finding> = findings.collect();
     findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
-    Report { findings }
+    CheckReport { findings }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(text: &str, profile: Profile, scope: Scope) -> Vec<String> {
-        let options = Options { profile, scope };
+    fn found(text: &str, profile: Profile, scope: CheckScope) -> Vec<String> {
+        let options = CheckOptions { profile, scope };
         assert!(needs_skill_yaml(options), "{options:?}");
         let report = check_skill_yaml(text, "beads", options);
         report.findings.iter().map(|found| found.diagnostic.to_string()).collect()
@@ -59,12 +59,12 @@ mod tests {
     #[test]
     fn only_skillscraft_finds_errors_in_it() {
         let text = "composition:\n  executionOrder: first\n  dependencies: none\nextra: 1\n";
-        let own = found(text, Profile::Skillscraft, Scope::Validate);
+        let own = found(text, Profile::Skillscraft, CheckScope::Validate);
         assert!(own.iter().any(|line| line.contains("error[composition.type]")), "{own:?}");
-        let spec = found(text, Profile::Spec, Scope::Lint);
+        let spec = found(text, Profile::Spec, CheckScope::Lint);
         assert!(spec.iter().all(|line| !line.contains("error[")), "{spec:?}");
         assert!(spec.iter().any(|line| line.contains("warning[composition.type]")), "{spec:?}");
-        let lines: Vec<u32> = check_skill_yaml(text, "beads", Options::default())
+        let lines: Vec<u32> = check_skill_yaml(text, "beads", CheckOptions::default())
             .findings
             .iter()
             .map(|found| found.diagnostic.line)
@@ -75,16 +75,19 @@ mod tests {
     #[test]
     fn what_is_not_yaml_or_well_formed_is_told() {
         assert_eq!(
-            found("- a\n", Profile::Spec, Scope::Lint),
+            found("- a\n", Profile::Spec, CheckScope::Lint),
             ["warning[composition.type]: `skill.yaml` is not a map"]
         );
-        assert_eq!(found("composition: {dependencies: []}\n", Profile::Spec, Scope::Lint), [""; 0]);
+        assert_eq!(
+            found("composition: {dependencies: []}\n", Profile::Spec, CheckScope::Lint),
+            [""; 0]
+        );
     }
 
     #[test]
     fn validate_reads_it_in_one_profile_alone() {
         for profile in Profile::ALL {
-            let options = Options { profile, scope: Scope::Validate };
+            let options = CheckOptions { profile, scope: CheckScope::Validate };
             assert_eq!(needs_skill_yaml(options), profile == Profile::Skillscraft, "{profile:?}");
         }
     }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{Block, Info, Part, parts};
-use crate::profile::{Level, Profile};
-use crate::rule::{Group, Rule};
+use super::{FencedBlock, InfoString, MarkdownPart, parts};
+use crate::profile::{Profile, RuleLevel};
+use crate::rule::{Rule, RuleGroup};
 
 /// Returns the page of a rule, as Markdown.
 #[must_use]
-pub fn page(rule: &Rule) -> String {
+pub fn render_page(rule: &Rule) -> String {
     let mut page = format!("# {}\n", rule.id);
     write_rule(rule, "##", &mut page);
     page
@@ -16,7 +16,7 @@ pub fn page(rule: &Rule) -> String {
 
 /// Returns one document with the pages of all the rules: by group, with a table of each.
 #[must_use]
-pub fn all_pages(rules: &[&Rule]) -> String {
+pub fn render_all_pages(rules: &[&Rule]) -> String {
     let mut text = "# Rules\n\n\
         Generated from the rules; `UPDATE_DOCS=1 cargo test -p skill-rules` renews it.\n\n\
         `skillhost skill validate` asks the rules of the first group that need no more than the \
@@ -48,8 +48,10 @@ pub fn all_pages(rules: &[&Rule]) -> String {
     text
 }
 
-const GROUPS: [(Group, &str); 2] =
-    [(Group::Validation, "Whether a skill conforms"), (Group::Lint, "Whether a skill is good")];
+const GROUPS: [(RuleGroup, &str); 2] = [
+    (RuleGroup::Validation, "Whether a skill conforms"),
+    (RuleGroup::Lint, "Whether a skill is good"),
+];
 
 /// Returns what a heading of this text is linked by.
 fn anchor(id: &str) -> String {
@@ -63,11 +65,13 @@ fn write_rule(rule: &Rule, marks: &str, text: &mut String) {
     let _ = write!(text, "\n{first}{}.\n\n", summary.as_str());
     let names: Vec<_> =
         Profile::ALL.iter().map(|profile| format!("`{}`", profile.as_str())).collect();
-    let levels = Profile::ALL.map(|profile| rule.levels.in_profile(profile).as_str());
+    let levels = Profile::ALL.map(|profile| rule.levels.level_for(profile).as_str());
     let _ = writeln!(text, "| {} |", names.join(" | "));
     let _ = writeln!(text, "|{}", " --- |".repeat(names.len()));
     let _ = writeln!(text, "| {} |", levels.join(" | "));
-    if rule.levels.in_profile(Profile::Lenient) == Level::Off && rule.group == Group::Validation {
+    if rule.levels.level_for(Profile::Lenient) == RuleLevel::Off
+        && rule.group == RuleGroup::Validation
+    {
         text.push_str("\nLoading does not look at it.\n");
     }
     if rule.fixable {
@@ -81,22 +85,22 @@ fn write_rule(rule: &Rule, marks: &str, text: &mut String) {
     }
 }
 
-fn write_part(part: Part<'_>, marks: &str, text: &mut String) {
+fn write_part(part: MarkdownPart<'_>, marks: &str, text: &mut String) {
     match part {
-        Part::Text(line) => match line.strip_prefix("## ") {
+        MarkdownPart::Text(line) => match line.strip_prefix("## ") {
             Some(heading) => {
                 let _ = write!(text, "{marks} {heading}");
                 text.push('\n');
             }
             None => text.push_str(line),
         },
-        Part::Block(block) => write_block(block, text),
+        MarkdownPart::Block(block) => write_block(block, text),
     }
 }
 
 /// Writes a block with a line in front that says what its info string does.
-fn write_block(Block { fence, info, content }: Block<'_>, text: &mut String) {
-    let Some(info) = Info::read(info) else {
+fn write_block(FencedBlock { fence, info, content }: FencedBlock<'_>, text: &mut String) {
+    let Some(info) = InfoString::read(info) else {
         let _ = writeln!(text, "{fence}{info}\n{content}{fence}");
         return;
     };
@@ -123,18 +127,18 @@ fn write_block(Block { fence, info, content }: Block<'_>, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Levels;
-    use crate::rule::{Check, Reach};
+    use crate::profile::ProfileLevels;
+    use crate::rule::{RuleCheck, RuleExtent};
 
     const RULE: Rule = Rule {
         id: "a.bC",
-        group: Group::Lint,
-        reach: Reach::Head,
+        group: RuleGroup::Lint,
+        reach: RuleExtent::Head,
         summary: "it is odd",
-        levels: Levels { spec: Level::Note, ..Levels::all(Level::Off) },
+        levels: ProfileLevels { spec: RuleLevel::Note, ..ProfileLevels::uniform(RuleLevel::Off) },
         fixable: true,
         docs: "\n## What it does\nLooks.\n\n## Bad\n````text x/y profile=skillscraft mode=755\n## z\n```\n````\n```text x/l link=y\n```\n",
-        check: Check::Loading,
+        check: RuleCheck::Loading,
     };
 
     const BELOW: &str = "\nIt is odd.\n\n\
@@ -148,12 +152,12 @@ mod tests {
 
     #[test]
     fn a_page_says_everything_about_a_rule() {
-        assert_eq!(page(&RULE), format!("# a.bC\n{BELOW}"));
+        assert_eq!(render_page(&RULE), format!("# a.bC\n{BELOW}"));
     }
 
     #[test]
     fn the_document_has_a_table_of_each_group() {
-        let text = all_pages(&[&RULE]);
+        let text = render_all_pages(&[&RULE]);
         let below = BELOW.replace("## ", "### ").replace("### z", "## z");
         assert!(text.ends_with(&format!(
             "## Whether a skill is good\n\n| rule | in `spec` | fixed by a tool | finds |\n\

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use skill_format::{SkillId, Span, Value};
 
-use super::reader::{Reader, SectionRules, excerpt};
+use super::reader::{RecordReader, SectionRules, excerpt};
 
 pub(super) static RULES: SectionRules = SectionRules {
     name: "composition",
@@ -59,8 +59,8 @@ pub enum ExecutionOrder {
     Independent,
 }
 
-pub(super) fn read(
-    reader: &mut Reader<'_>,
+pub(super) fn read_composition(
+    reader: &mut RecordReader<'_>,
     value: &Value,
     own: Option<&str>,
 ) -> Option<SkillComposition> {
@@ -73,12 +73,12 @@ pub(super) fn read(
         };
         let skill = reader.required_text(&item, "skillName");
         let reason = reader.required_text(&item, "reason").unwrap_or_default();
-        let optional = reader.flag(&item, "optional").unwrap_or(false);
-        let place = item.place("skillName");
+        let optional = reader.boolean(&item, "optional").unwrap_or(false);
+        let place = item.field_span("skillName");
         let Some(skill_name) = skill.filter(|name| is_id(reader, name, place)) else { continue };
         if Some(skill_name.as_str()) == own {
             let message = format!("`{skill_name}` depends on itself");
-            reader.notice(CONTRADICTION, place, message, "remove the dependency");
+            reader.report(CONTRADICTION, place, message, "remove the dependency");
         }
         composition.dependencies.push(SkillDependency { skill_name, reason, optional });
     }
@@ -93,11 +93,11 @@ pub(super) fn read(
             } else {
                 format!("`{other}` conflicts with itself")
             };
-            reader.notice(CONTRADICTION, item.span(), message, "remove one of the two");
+            reader.report(CONTRADICTION, item.span(), message, "remove one of the two");
         }
         composition.conflicts.push(other);
     }
-    composition.execution_order = reader.word(
+    composition.execution_order = reader.keyword(
         &record,
         "executionOrder",
         &[
@@ -109,9 +109,9 @@ pub(super) fn read(
     Some(composition)
 }
 
-fn is_id(reader: &mut Reader<'_>, name: &str, place: Span) -> bool {
+fn is_id(reader: &mut RecordReader<'_>, name: &str, place: Span) -> bool {
     let Err(error) = SkillId::new(name) else { return true };
     let message = format!("`{}` is not the id of a skill: {error}", excerpt(name));
-    reader.notice(RULES.value, place, message, "write the name of the skill's directory");
+    reader.report(RULES.value, place, message, "write the name of the skill's directory");
     false
 }

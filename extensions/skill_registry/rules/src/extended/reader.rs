@@ -3,7 +3,7 @@
 use skill_format::tree::{Mapping, Scalar, YamlStyle};
 use skill_format::{Span, Value};
 
-use super::Noticed;
+use super::ExtendedFinding;
 
 /// The ids of the rules that one type's findings belong to.
 pub(super) struct SectionRules {
@@ -20,7 +20,7 @@ pub(super) struct SectionRules {
 }
 
 /// A map with the fields of a type.
-pub(super) struct Record<'v> {
+pub(super) struct FieldRecord<'v> {
     /// What messages call it, such as `security.capabilities[2]`.
     pub(super) name: String,
     span: Span,
@@ -29,7 +29,7 @@ pub(super) struct Record<'v> {
 
 /// Where what is noticed in a value is reported.
 #[derive(Clone, Copy)]
-pub(super) enum Pin {
+pub(super) enum FindingAnchor {
     /// Where it stands.
     Own,
     /// At one place.
@@ -40,10 +40,10 @@ pub(super) enum Pin {
 }
 
 /// Reads values and notes what is wrong with them.
-pub(super) struct Reader<'a> {
+pub(super) struct RecordReader<'a> {
     pub(super) rules: &'static SectionRules,
-    pub(super) pin: Pin,
-    noticed: &'a mut Vec<Noticed>,
+    pub(super) pin: FindingAnchor,
+    noticed: &'a mut Vec<ExtendedFinding>,
 }
 
 /// Tells whether a key is a camelCase name in its own, kebab-case or snake_case spelling.
@@ -68,16 +68,16 @@ pub(super) fn is_spelling(name: &str, key: &str) -> bool {
     key == parts('-') || key == parts('_') || pascal()
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     pub(super) fn new(
         rules: &'static SectionRules,
-        pin: Pin,
-        noticed: &'a mut Vec<Noticed>,
+        pin: FindingAnchor,
+        noticed: &'a mut Vec<ExtendedFinding>,
     ) -> Self {
         Self { rules, pin, noticed }
     }
 
-    pub(super) fn notice(
+    pub(super) fn report(
         &mut self,
         rule: &'static str,
         at: Span,
@@ -85,19 +85,19 @@ impl<'a> Reader<'a> {
         help: impl Into<String>,
     ) {
         let at = match self.pin {
-            Pin::Own => at,
-            Pin::At(span) => span,
-            Pin::Block(start, blank) => Span {
+            FindingAnchor::Own => at,
+            FindingAnchor::At(span) => span,
+            FindingAnchor::Block(start, blank) => Span {
                 line: (start.line + at.line).saturating_sub(1 + blank),
                 column: start.column + at.column.saturating_sub(1),
             },
         };
-        self.noticed.push(Noticed { rule, at, message, help: help.into(), strict: false });
+        self.noticed.push(ExtendedFinding { rule, at, message, help: help.into(), strict: false });
     }
 
     fn wrong_type(&mut self, name: &str, value: &Value, wanted: &str) {
         let message = format!("`{name}` is {}, not {wanted}", shape(value));
-        self.notice(self.rules.kind, value.span(), message, format!("write {wanted}"));
+        self.report(self.rules.kind, value.span(), message, format!("write {wanted}"));
     }
 
     /// Reads a map; of a repeated key the first counts.
@@ -106,12 +106,12 @@ impl<'a> Reader<'a> {
         name: String,
         value: &'v Value,
         known: &[&'static str],
-    ) -> Option<Record<'v>> {
+    ) -> Option<FieldRecord<'v>> {
         let Value::Mapping(Mapping { entries, span, .. }) = value else {
             self.wrong_type(&name, value, "a map");
             return None;
         };
-        let mut record = Record { name, span: *span, fields: Vec::new() };
+        let mut record = FieldRecord { name, span: *span, fields: Vec::new() };
         for entry in entries {
             let key = &entry.key.text;
             let field = known.iter().find(|field| is_spelling(field, key));
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
                 None => format!("`{}` has no field `{}`", record.name, excerpt(key)),
             };
             let help = format!("its fields are {}", known.join(", "));
-            self.notice(self.rules.unknown, entry.key.span, problem, help);
+            self.report(self.rules.unknown, entry.key.span, problem, help);
         }
         Some(record)
     }
@@ -132,11 +132,11 @@ impl<'a> Reader<'a> {
     /// Reads a list field; an absent optional one is empty.
     pub(super) fn list<'v>(
         &mut self,
-        record: &Record<'v>,
+        record: &FieldRecord<'v>,
         field: &'static str,
         required: bool,
     ) -> &'v [Value] {
-        match record.given(field) {
+        match record.non_blank(field) {
             Some(Value::Sequence(list)) => &list.items,
             Some(value) => {
                 self.wrong_type(&format!("{}.{field}", record.name), value, "a list");
@@ -154,18 +154,18 @@ impl<'a> Reader<'a> {
     /// Reads a text that has to be there; blank is the same as absent.
     pub(super) fn required_text(
         &mut self,
-        record: &Record<'_>,
+        record: &FieldRecord<'_>,
         field: &'static str,
     ) -> Option<String> {
-        if record.given(field).is_none() {
+        if record.non_blank(field).is_none() {
             self.missing(record, field);
         }
         self.text(record, field)
     }
 
     /// Reads a text; blank is the same as absent.
-    pub(super) fn text(&mut self, record: &Record<'_>, field: &'static str) -> Option<String> {
-        let value = record.given(field)?;
+    pub(super) fn text(&mut self, record: &FieldRecord<'_>, field: &'static str) -> Option<String> {
+        let value = record.non_blank(field)?;
         self.plain_text(&format!("{}.{field}", record.name), value)
     }
 
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
         };
         if let Some(other) = typed(scalar) {
             let message = format!("`{name}` is {other}, not a text");
-            self.notice(self.rules.kind, scalar.span, message, "put it in quotes");
+            self.report(self.rules.kind, scalar.span, message, "put it in quotes");
             if let Some(noticed) = self.noticed.last_mut() {
                 noticed.strict = true;
             }
@@ -186,8 +186,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a boolean.
-    pub(super) fn flag(&mut self, record: &Record<'_>, field: &'static str) -> Option<bool> {
-        let value = record.given(field)?;
+    pub(super) fn boolean(
+        &mut self,
+        record: &FieldRecord<'_>,
+        field: &'static str,
+    ) -> Option<bool> {
+        let value = record.non_blank(field)?;
         let text = value.as_str().map(str::trim).unwrap_or_default();
         let flag = match text {
             "true" | "True" | "TRUE" => Some(true),
@@ -197,43 +201,43 @@ impl<'a> Reader<'a> {
         let name = format!("{}.{field}", record.name);
         if flag.is_none() {
             let message = format!("`{name}` is neither true nor false; it is not used");
-            self.notice(self.rules.kind, value.span(), message, "write `true` or `false`");
+            self.report(self.rules.kind, value.span(), message, "write `true` or `false`");
         } else if !matches!(value, Value::Scalar(Scalar { style: YamlStyle::Plain, .. })) {
             let message = format!("`{name}` is a text, not true or false");
-            self.notice(self.rules.kind, value.span(), message, "remove the quotes");
+            self.report(self.rules.kind, value.span(), message, "remove the quotes");
         }
         flag
     }
 
     /// Reads a boolean that has to be there.
-    pub(super) fn required_flag(
+    pub(super) fn required_boolean(
         &mut self,
-        record: &Record<'_>,
+        record: &FieldRecord<'_>,
         field: &'static str,
     ) -> Option<bool> {
-        if record.given(field).is_none() {
+        if record.non_blank(field).is_none() {
             self.missing(record, field);
         }
-        self.flag(record, field)
+        self.boolean(record, field)
     }
 
     /// Reads one of several words that has to be there.
-    pub(super) fn required_word<T: Copy>(
+    pub(super) fn required_keyword<T: Copy>(
         &mut self,
-        record: &Record<'_>,
+        record: &FieldRecord<'_>,
         field: &'static str,
         words: &[(&str, T)],
     ) -> Option<T> {
-        if record.given(field).is_none() {
+        if record.non_blank(field).is_none() {
             self.missing(record, field);
         }
-        self.word(record, field, words)
+        self.keyword(record, field, words)
     }
 
     /// Reads one of several words.
-    pub(super) fn word<T: Copy>(
+    pub(super) fn keyword<T: Copy>(
         &mut self,
-        record: &Record<'_>,
+        record: &FieldRecord<'_>,
         field: &'static str,
         words: &[(&str, T)],
     ) -> Option<T> {
@@ -243,29 +247,29 @@ impl<'a> Reader<'a> {
             let list: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
             let message = format!("`{}.{field}` cannot be `{}`", record.name, excerpt(&text));
             let help = format!("write one of {}", list.join(", "));
-            self.notice(self.rules.value, record.place(field), message, help);
+            self.report(self.rules.value, record.field_span(field), message, help);
         }
         found.map(|(_, value)| *value)
     }
 
-    fn missing(&mut self, record: &Record<'_>, field: &str) {
+    fn missing(&mut self, record: &FieldRecord<'_>, field: &str) {
         let message = format!("`{}` has no `{field}`", record.name);
-        self.notice(self.rules.required, record.span, message, format!("add `{field}`"));
+        self.report(self.rules.required, record.span, message, format!("add `{field}`"));
     }
 }
 
-impl<'v> Record<'v> {
+impl<'v> FieldRecord<'v> {
     fn get(&self, field: &str) -> Option<&'v Value> {
         self.fields.iter().find(|(name, _)| *name == field).map(|(_, value)| *value)
     }
 
     /// A field that is there and not blank.
-    fn given(&self, field: &str) -> Option<&'v Value> {
+    fn non_blank(&self, field: &str) -> Option<&'v Value> {
         self.get(field).filter(|value| value.as_str().is_none_or(|text| !text.trim().is_empty()))
     }
 
     /// Where a field's value is, else where the record is.
-    pub(super) fn place(&self, field: &str) -> Span {
+    pub(super) fn field_span(&self, field: &str) -> Span {
         self.get(field).map_or(self.span, Value::span)
     }
 }

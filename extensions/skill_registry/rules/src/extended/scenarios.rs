@@ -3,7 +3,7 @@
 use serde::Serialize;
 use skill_format::Value;
 
-use super::reader::{Reader, SectionRules};
+use super::reader::{RecordReader, SectionRules};
 
 pub(super) static RULES: SectionRules = SectionRules {
     name: "tests",
@@ -88,7 +88,10 @@ const TYPES: [(&str, AssertionType); 7] = [
     ("custom", AssertionType::Custom),
 ];
 
-pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<Vec<TestScenario>> {
+pub(super) fn read_scenarios(
+    reader: &mut RecordReader<'_>,
+    value: &Value,
+) -> Option<Vec<TestScenario>> {
     let items = match value {
         Value::Sequence(list) => list.items.as_slice(),
         one => std::slice::from_ref(one),
@@ -108,7 +111,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<Vec<TestSce
     (!scenarios.is_empty() || matches!(value, Value::Sequence(_))).then_some(scenarios)
 }
 
-fn cases(reader: &mut Reader<'_>, scenario: &str, items: &[Value]) -> Vec<TestCase> {
+fn cases(reader: &mut RecordReader<'_>, scenario: &str, items: &[Value]) -> Vec<TestCase> {
     let mut cases = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let name = format!("{scenario}.cases[{index}]");
@@ -124,14 +127,14 @@ fn cases(reader: &mut Reader<'_>, scenario: &str, items: &[Value]) -> Vec<TestCa
     cases
 }
 
-fn assertions(reader: &mut Reader<'_>, case: &str, items: &[Value]) -> Vec<TestAssertion> {
+fn assertions(reader: &mut RecordReader<'_>, case: &str, items: &[Value]) -> Vec<TestAssertion> {
     let mut assertions = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let name = format!("{case}.assertions[{index}]");
         let Some(record) = reader.record(name, item, &["type", "value", "description"]) else {
             continue;
         };
-        let kind = reader.required_word(&record, "type", &TYPES);
+        let kind = reader.required_keyword(&record, "type", &TYPES);
         let value = reader.required_text(&record, "value").unwrap_or_default();
         let description = reader.text(&record, "description");
         if let Some(kind) = kind {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use skill_format::Value;
 
-use super::reader::{Reader, SectionRules};
+use super::reader::{RecordReader, SectionRules};
 
 pub(super) static RULES: SectionRules = SectionRules {
     name: "security",
@@ -73,7 +73,10 @@ impl FileSystemScope {
     }
 }
 
-pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<SecurityManifest> {
+pub(super) fn read_security(
+    reader: &mut RecordReader<'_>,
+    value: &Value,
+) -> Option<SecurityManifest> {
     let record = reader.record(RULES.name.to_owned(), value, FIELDS)?;
     let mut capabilities = Vec::new();
     for (index, item) in reader.list(&record, "capabilities", true).iter().enumerate() {
@@ -83,17 +86,17 @@ pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<SecurityMan
         };
         let capability = reader.required_text(&item, "capability");
         let reason = reader.required_text(&item, "reason").unwrap_or_default();
-        let optional = reader.flag(&item, "optional").unwrap_or(false);
+        let optional = reader.boolean(&item, "optional").unwrap_or(false);
         if let Some(capability) = capability {
             capabilities.push(CapabilityDeclaration { capability, reason, optional });
         }
     }
     Some(SecurityManifest {
         capabilities,
-        requires_network: reader.flag(&record, "requiresNetwork"),
-        modifies_files: reader.flag(&record, "modifiesFiles"),
-        executes_commands: reader.flag(&record, "executesCommands"),
-        file_system_scope: reader.word(
+        requires_network: reader.boolean(&record, "requiresNetwork"),
+        modifies_files: reader.boolean(&record, "modifiesFiles"),
+        executes_commands: reader.boolean(&record, "executesCommands"),
+        file_system_scope: reader.keyword(
             &record,
             "fileSystemScope",
             &[

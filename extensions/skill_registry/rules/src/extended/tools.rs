@@ -3,8 +3,8 @@
 use serde::Serialize;
 use skill_format::Value;
 
-use super::reader::{Reader, SectionRules, excerpt};
-use super::version::Version;
+use super::reader::{RecordReader, SectionRules, excerpt};
+use super::version::ToolVersion;
 
 pub(super) static RULES: SectionRules = SectionRules {
     name: "tools",
@@ -35,7 +35,7 @@ pub struct ToolDependency {
     pub purpose: String,
     /// The oldest version that will do.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_version: Option<Version>,
+    pub min_version: Option<ToolVersion>,
 }
 
 /// Returns the name of the tool in a pattern: `Bash` of `Bash(git:*)`.
@@ -52,7 +52,7 @@ fn is_tool(text: &str) -> bool {
     plain && (rest.is_empty() || (rest.len() > 2 && rest.ends_with(')')))
 }
 
-pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<ToolBinding> {
+pub(super) fn read_tools(reader: &mut RecordReader<'_>, value: &Value) -> Option<ToolBinding> {
     let record = reader.record(RULES.name.to_owned(), value, FIELDS)?;
     let mut dependencies = Vec::new();
     for (index, item) in reader.list(&record, "dependencies", true).iter().enumerate() {
@@ -60,20 +60,20 @@ pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<ToolBinding
         let fields = ["tool", "required", "purpose", "minVersion"];
         let Some(item) = reader.record(name, item, &fields) else { continue };
         let tool = reader.required_text(&item, "tool");
-        let required = reader.required_flag(&item, "required").unwrap_or(true);
+        let required = reader.required_boolean(&item, "required").unwrap_or(true);
         let purpose = reader.required_text(&item, "purpose").unwrap_or_default();
         let version = reader.text(&item, "minVersion");
-        let min_version = version.as_deref().and_then(Version::new);
+        let min_version = version.as_deref().and_then(ToolVersion::new);
         if let (Some(version), None) = (&version, &min_version) {
             let message = format!("`{}` is not a version", excerpt(version));
             let help = "write numbers separated by periods, such as `2.40`";
-            reader.notice(RULES.value, item.place("minVersion"), message, help);
+            reader.report(RULES.value, item.field_span("minVersion"), message, help);
         }
         let Some(tool) = tool else { continue };
         if !is_tool(&tool) {
             let message = format!("`{}` is not the name of a tool", excerpt(&tool));
             let help = "write one tool, such as `Read` or `Bash(git:*)`";
-            reader.notice(RULES.value, item.place("tool"), message, help);
+            reader.report(RULES.value, item.field_span("tool"), message, help);
             continue;
         }
         dependencies.push(ToolDependency { tool, required, purpose, min_version });

@@ -11,14 +11,14 @@ use serde::{Serialize, Serializer};
 /// `2` is as old as `2.0.0`, `2.9` is older than `2.10`, and `1.0-beta` is older than `1.0`. What
 /// follows a `+` does not count.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub struct ToolVersion {
     text: String,
     /// Without leading zeros, so that numbers of any length compare.
     numbers: Vec<String>,
     before: Vec<String>,
 }
 
-impl Version {
+impl ToolVersion {
     /// Reads a version; nothing if the text is none.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
@@ -59,7 +59,7 @@ fn by_number(left: &str, right: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
 
-impl Ord for Version {
+impl Ord for ToolVersion {
     fn cmp(&self, other: &Self) -> Ordering {
         let longest = self.numbers.len().max(other.numbers.len());
         let number =
@@ -94,27 +94,27 @@ fn by_identifier(left: &str, right: &str) -> Ordering {
     }
 }
 
-impl PartialOrd for Version {
+impl PartialOrd for ToolVersion {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Version {
+impl PartialEq for ToolVersion {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Version {}
+impl Eq for ToolVersion {}
 
-impl fmt::Display for Version {
+impl fmt::Display for ToolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Serialize for Version {
+impl Serialize for ToolVersion {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
     }
@@ -128,14 +128,14 @@ mod tests {
     fn versions_are_ordered_by_their_numbers() {
         let ordered = "0 0.9 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta.2 1.0.0-beta.11 \
                        1.0.0-rc.1 1 1.0.1 v1.2 1.10 2.0+7 2.9 2.10 99999999999999999999999.1";
-        let versions: Vec<Version> =
-            ordered.split_whitespace().map(|text| Version::new(text).unwrap()).collect();
+        let versions: Vec<ToolVersion> =
+            ordered.split_whitespace().map(|text| ToolVersion::new(text).unwrap()).collect();
         for (left, pair) in versions.iter().enumerate() {
             for (right, other) in versions.iter().enumerate() {
                 assert_eq!(pair.cmp(other), left.cmp(&right), "{pair} {other}");
             }
         }
-        let same = |left, right| assert_eq!(Version::new(left), Version::new(right));
+        let same = |left, right| assert_eq!(ToolVersion::new(left), ToolVersion::new(right));
         same("2", "2.0.0");
         same("v02.1", "2.1.0+build");
     }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn what_is_no_version_is_refused() {
         for text in ["", "v", "latest", "1.", ".1", "1..2", "1.x", ">=1", "1.0-", "1 2", "1.0+"] {
-            assert!(Version::new(text).is_none(), "{text}");
+            assert!(ToolVersion::new(text).is_none(), "{text}");
         }
     }
 }

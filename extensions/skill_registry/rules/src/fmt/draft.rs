@@ -3,26 +3,29 @@
 use skill_format::Value;
 use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
 
-use super::source::{Block, Layout, Line, Source, Token, block, quoted_length, raw_lines};
+use super::source::{
+    BlockScalar, CommentToken, FrontmatterSource, SourceLayout, StandaloneLine, quoted_length,
+    raw_lines, read_block_scalar,
+};
 
 /// One `key: value`, or one item of a list.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct DraftNode {
     /// Nothing for an item.
     pub(super) key: Option<Scalar>,
-    pub(super) shape: Shape,
+    pub(super) shape: ValueShape,
     /// What stands on the lines above it.
-    pub(super) leading: Vec<Line>,
+    pub(super) leading: Vec<StandaloneLine>,
     /// The comments behind it on its line.
     pub(super) trailing: Vec<String>,
     /// The comments in its brackets or braces.
-    inside: Vec<Line>,
-    place: Place,
+    inside: Vec<StandaloneLine>,
+    place: NodePosition,
 }
 
 /// Where a node stands in the source.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct NodePosition {
     start: usize,
     /// Counted from 1; of an item, that of its list.
     column: usize,
@@ -32,37 +35,37 @@ struct Place {
 
 /// The form of a value.
 #[derive(Clone, Debug)]
-pub(super) enum Shape {
+pub(super) enum ValueShape {
     /// A text, its lines as its author broke them, and the block it is written as.
-    Text { scalar: Scalar, lines: Vec<String>, block: Option<Block> },
+    Text { scalar: Scalar, lines: Vec<String>, block: Option<BlockScalar> },
     /// What stands in brackets or braces: kept as it stands.
     Flow { lines: Vec<String>, own_line: bool, column: usize },
     /// Lines below the key.
-    Block(Children),
+    Block(DraftChildren),
 }
 
 /// The fields of a map or the items of a list, and what stands behind the last of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Children {
+pub(super) struct DraftChildren {
     pub(super) list: bool,
-    pub(super) nodes: Vec<Node>,
-    pub(super) tail: Vec<Line>,
+    pub(super) nodes: Vec<DraftNode>,
+    pub(super) tail: Vec<StandaloneLine>,
     column: usize,
 }
 
-impl Node {
+impl DraftNode {
     /// Makes a field that stands nowhere yet.
-    pub(super) fn new(key: Scalar, shape: Shape, leading: Vec<Line>) -> Self {
+    pub(super) fn new(key: Scalar, shape: ValueShape, leading: Vec<StandaloneLine>) -> Self {
         let (trailing, inside) = (Vec::new(), Vec::new());
-        Self { key: Some(key), shape, leading, trailing, inside, place: Place::default() }
+        Self { key: Some(key), shape, leading, trailing, inside, place: NodePosition::default() }
     }
 
     /// Takes every comment in and about the node.
-    pub(super) fn into_comments(self) -> Vec<Line> {
+    pub(super) fn into_comments(self) -> Vec<StandaloneLine> {
         let mut comments = self.leading;
         comments.extend(self.inside);
-        comments.extend(self.trailing.into_iter().map(Line::Comment));
-        if let Shape::Block(children) = self.shape {
+        comments.extend(self.trailing.into_iter().map(StandaloneLine::Comment));
+        if let ValueShape::Block(children) = self.shape {
             comments.extend(children.nodes.into_iter().flat_map(Self::into_comments));
             comments.extend(children.tail);
         }
@@ -72,50 +75,56 @@ impl Node {
 
 /// Makes the draft of a frontmatter. `open_metadata` takes `metadata` out of its braces, so that
 /// fields can be added to it.
-pub(super) fn draft(
-    source: &Source<'_>,
-    layout: &Layout<'_>,
-    tokens: &[Token],
+pub(super) fn build_draft(
+    source: &FrontmatterSource<'_>,
+    layout: &SourceLayout<'_>,
+    tokens: &[CommentToken],
     root: &Mapping,
     open_metadata: bool,
-) -> Children {
-    let builder = Builder { source, layout, tokens, open_metadata };
+) -> DraftChildren {
+    let builder = DraftBuilder { source, layout, tokens, open_metadata };
     let mut draft = builder.fields(&root.entries);
-    attach(tokens, source, &mut draft);
+    attach_comments(tokens, source, &mut draft);
     draft
 }
 
-struct Builder<'a> {
-    source: &'a Source<'a>,
-    layout: &'a Layout<'a>,
-    tokens: &'a [Token],
+struct DraftBuilder<'a> {
+    source: &'a FrontmatterSource<'a>,
+    layout: &'a SourceLayout<'a>,
+    tokens: &'a [CommentToken],
     open_metadata: bool,
 }
 
-impl Builder<'_> {
-    fn fields(&self, entries: &[MappingEntry]) -> Children {
+impl DraftBuilder<'_> {
+    fn fields(&self, entries: &[MappingEntry]) -> DraftChildren {
         let field = |entry: &MappingEntry| {
             let start = self.source.offset(entry.key.span);
-            let place = Place { start, column: self.column(start), ..Place::default() };
+            let place =
+                NodePosition { start, column: self.column(start), ..NodePosition::default() };
             self.node(Some(&entry.key), &entry.value, place)
         };
-        let nodes: Vec<Node> = entries.iter().map(field).collect();
+        let nodes: Vec<DraftNode> = entries.iter().map(field).collect();
         let column = nodes.first().map_or(1, |first| first.place.column);
-        Children { list: false, nodes, tail: Vec::new(), column }
+        DraftChildren { list: false, nodes, tail: Vec::new(), column }
     }
 
-    fn items(&self, items: &[Value], column: usize) -> Children {
+    fn items(&self, items: &[Value], column: usize) -> DraftChildren {
         let item = |item: &Value| {
             let start = match item {
                 Value::Scalar(scalar) => self.source.start_of(scalar),
                 Value::Sequence(_) | Value::Mapping(_) => self.source.offset(item.span()),
             };
-            self.node(None, item, Place { start, column, ..Place::default() })
+            self.node(None, item, NodePosition { start, column, ..NodePosition::default() })
         };
-        Children { list: true, nodes: items.iter().map(item).collect(), tail: Vec::new(), column }
+        DraftChildren {
+            list: true,
+            nodes: items.iter().map(item).collect(),
+            tail: Vec::new(),
+            column,
+        }
     }
 
-    fn node(&self, key: Option<&Scalar>, value: &Value, place: Place) -> Node {
+    fn node(&self, key: Option<&Scalar>, value: &Value, place: NodePosition) -> DraftNode {
         let at = match value {
             Value::Scalar(scalar) => self.source.start_of(scalar),
             Value::Sequence(_) | Value::Mapping(_) => self.source.offset(value.span()),
@@ -130,21 +139,23 @@ impl Builder<'_> {
             }
             Value::Sequence(sequence) => {
                 let column = usize::try_from(sequence.span.column).unwrap_or(1);
-                (Shape::Block(self.items(&sequence.items, column)), place.start)
+                (ValueShape::Block(self.items(&sequence.items, column)), place.start)
             }
-            Value::Mapping(mapping) => (Shape::Block(self.fields(&mapping.entries)), place.start),
+            Value::Mapping(mapping) => {
+                (ValueShape::Block(self.fields(&mapping.entries)), place.start)
+            }
         };
-        Node {
+        DraftNode {
             key: key.cloned(),
             shape,
             leading: Vec::new(),
             trailing: Vec::new(),
             inside: Vec::new(),
-            place: Place { value: at, end, ..place },
+            place: NodePosition { value: at, end, ..place },
         }
     }
 
-    fn opens(&self, key: Option<&Scalar>, place: Place) -> bool {
+    fn opens(&self, key: Option<&Scalar>, place: NodePosition) -> bool {
         self.open_metadata && place.column == 1 && key.is_some_and(|key| key.text == "metadata")
     }
 
@@ -154,12 +165,12 @@ impl Builder<'_> {
         scalar: &Scalar,
         at: usize,
         start: usize,
-    ) -> (Shape, usize) {
+    ) -> (ValueShape, usize) {
         let text = self.source.text;
         let mut written = None;
         let (lines, end) = match scalar.style {
             YamlStyle::Literal | YamlStyle::Folded => {
-                let block = block(self.source, at, self.source.parent_indent(key, at));
+                let block = read_block_scalar(self.source, at, self.source.parent_indent(key, at));
                 let end = block.end;
                 written = Some(block);
                 (Vec::new(), end)
@@ -176,22 +187,23 @@ impl Builder<'_> {
             // The place of a value that is not there is somewhere behind it.
             YamlStyle::Plain | YamlStyle::Alias if scalar.text.is_empty() => (Vec::new(), start),
             YamlStyle::Plain | YamlStyle::Alias => {
-                let comment = |token: &&Token| token.at > at && token.line != Line::Blank;
+                let comment =
+                    |token: &&CommentToken| token.at > at && token.line != StandaloneLine::Blank;
                 let comment = self.tokens.iter().find(comment).map_or(text.len(), |it| it.at);
                 let next = self.layout.next_line(self.source, at);
                 let written = text[at..next.min(comment).max(at)].trim_end();
                 (trimmed_lines(written), at + written.len())
             }
         };
-        (Shape::Text { scalar: scalar.clone(), lines, block: written }, end)
+        (ValueShape::Text { scalar: scalar.clone(), lines, block: written }, end)
     }
 
-    fn flow(&self, range: &std::ops::Range<usize>, start: usize) -> Shape {
+    fn flow(&self, range: &std::ops::Range<usize>, start: usize) -> ValueShape {
         let text = self.source.text.get(range.clone()).unwrap_or_default();
         let lines: Vec<String> = text.split('\n').map(|line| line.trim_end().to_owned()).collect();
         let own_line =
             lines.len() > 1 && self.source.line_start(range.start) != self.source.line_start(start);
-        Shape::Flow { lines, own_line, column: self.column(range.start) }
+        ValueShape::Flow { lines, own_line, column: self.column(range.start) }
     }
 
     /// Returns the column of a byte, counted from 1.
@@ -214,7 +226,7 @@ fn quoted_lines(inner: &str, style: YamlStyle) -> Vec<String> {
     trimmed_lines(&quote)
 }
 
-fn raw_text_lines(source: &Source<'_>, at: usize, end: usize) -> Vec<String> {
+fn raw_text_lines(source: &FrontmatterSource<'_>, at: usize, end: usize) -> Vec<String> {
     let mut lines = raw_lines(source, at, end, |_| ());
     // Loading takes quotes off around the whole.
     if let (Some(first), true) = (lines.first(), lines.len() > 1)
@@ -231,10 +243,10 @@ fn raw_text_lines(source: &Source<'_>, at: usize, end: usize) -> Vec<String> {
 }
 
 /// The way to a node: indexes, outermost first.
-type Path = Vec<usize>;
+type NodePath = Vec<usize>;
 
-struct Stop {
-    path: Path,
+struct NodeStart {
+    path: NodePath,
     start: usize,
     column: usize,
 }
@@ -242,7 +254,11 @@ struct Stop {
 /// Gives every comment and blank line to the node it belongs to: what stands behind a value to
 /// that value, what stands above one to that one, and what is indented like the fields of a map
 /// that ends there to its end.
-fn attach(tokens: &[Token], source: &Source<'_>, root: &mut Children) {
+fn attach_comments(
+    tokens: &[CommentToken],
+    source: &FrontmatterSource<'_>,
+    root: &mut DraftChildren,
+) {
     let mut stops = Vec::new();
     let mut kept = Vec::new();
     stops_of(root, &mut Vec::new(), &mut stops, &mut kept);
@@ -255,20 +271,20 @@ fn attach(tokens: &[Token], source: &Source<'_>, root: &mut Children) {
         let next = stops.get(index);
         if kept.iter().any(|&(start, end)| (start..end).contains(&token.at)) {
             if let Some(node) = previous.and_then(|stop| node(root, &stop.path))
-                && token.line != Line::Blank
+                && token.line != StandaloneLine::Blank
             {
                 node.inside.push(token.line.clone());
             }
             continue;
         }
         match &token.line {
-            Line::Comment(text) if !token.own_line => {
+            StandaloneLine::Comment(text) if !token.own_line => {
                 match previous.and_then(|stop| node(root, &stop.path)) {
                     Some(node) => node.trailing.push(text.clone()),
                     None => root.tail.push(token.line.clone()),
                 }
             }
-            Line::Blank => {
+            StandaloneLine::Blank => {
                 let inside = previous.and_then(|stop| node(root, &stop.path));
                 if inside.is_some_and(|node| token.at < node.place.end) {
                     continue;
@@ -276,37 +292,37 @@ fn attach(tokens: &[Token], source: &Source<'_>, root: &mut Children) {
                 // It goes where the comment below it goes.
                 let bound = next.map_or(source.text.len(), |next| next.start);
                 let mut below = tokens[run..].iter().take_while(|token| token.at < bound);
-                match below.find(|token| token.own_line && token.line != Line::Blank) {
-                    Some(below) => push(root, previous, next, below, Line::Blank),
-                    None if next.is_some() => push(root, None, next, token, Line::Blank),
+                match below.find(|token| token.own_line && token.line != StandaloneLine::Blank) {
+                    Some(below) => push(root, previous, next, below, StandaloneLine::Blank),
+                    None if next.is_some() => push(root, None, next, token, StandaloneLine::Blank),
                     None => {}
                 }
             }
-            Line::Comment(_) => push(root, previous, next, token, token.line.clone()),
+            StandaloneLine::Comment(_) => push(root, previous, next, token, token.line.clone()),
         }
     }
 }
 
 fn push(
-    root: &mut Children,
-    previous: Option<&Stop>,
-    next: Option<&Stop>,
-    token: &Token,
-    line: Line,
+    root: &mut DraftChildren,
+    previous: Option<&NodeStart>,
+    next: Option<&NodeStart>,
+    token: &CommentToken,
+    line: StandaloneLine,
 ) {
     let lines = match destination(root, previous, next, token) {
-        Destination::Above(path) => node(root, path).map(|node| &mut node.leading),
-        Destination::Behind(path) => parent(root, path).map(|children| &mut children.tail),
+        CommentPlacement::Above(path) => node(root, path).map(|node| &mut node.leading),
+        CommentPlacement::Behind(path) => parent(root, path).map(|children| &mut children.tail),
     };
     if let Some(lines) = lines
-        && (line != Line::Blank || lines.last() != Some(&Line::Blank))
+        && (line != StandaloneLine::Blank || lines.last() != Some(&StandaloneLine::Blank))
     {
         lines.push(line);
     }
 }
 
 /// Where a line of its own belongs.
-enum Destination<'a> {
+enum CommentPlacement<'a> {
     /// Above the node at the path.
     Above(&'a [usize]),
     /// Behind the last node of the map or list that the node at the path is in.
@@ -314,18 +330,18 @@ enum Destination<'a> {
 }
 
 fn destination<'a>(
-    root: &mut Children,
-    previous: Option<&'a Stop>,
-    next: Option<&'a Stop>,
-    token: &Token,
-) -> Destination<'a> {
+    root: &mut DraftChildren,
+    previous: Option<&'a NodeStart>,
+    next: Option<&'a NodeStart>,
+    token: &CommentToken,
+) -> CommentPlacement<'a> {
     let between = previous.filter(|stop| {
         node(root, &stop.path).is_some_and(|node| {
-            token.at < node.place.value && !matches!(node.shape, Shape::Block(_))
+            token.at < node.place.value && !matches!(node.shape, ValueShape::Block(_))
         })
     });
     if let Some(stop) = between {
-        return Destination::Above(&stop.path);
+        return CommentPlacement::Above(&stop.path);
     }
     let next_column = next.map_or(0, |next| next.column);
     if token.column > next_column
@@ -341,44 +357,44 @@ fn destination<'a>(
             }
         }
         if let Some((_, path)) = best {
-            return Destination::Behind(path);
+            return CommentPlacement::Behind(path);
         }
     }
-    next.map_or(Destination::Behind(&[]), |next| Destination::Above(&next.path))
+    next.map_or(CommentPlacement::Behind(&[]), |next| CommentPlacement::Above(&next.path))
 }
 
 fn stops_of(
-    children: &Children,
-    path: &mut Path,
-    stops: &mut Vec<Stop>,
+    children: &DraftChildren,
+    path: &mut NodePath,
+    stops: &mut Vec<NodeStart>,
     kept: &mut Vec<(usize, usize)>,
 ) {
     for (index, node) in children.nodes.iter().enumerate() {
         path.push(index);
         // An empty item has no place of its own.
-        let start = stops.last().map_or(0, |last: &Stop| last.start).max(node.place.start);
-        stops.push(Stop { path: path.clone(), start, column: node.place.column });
+        let start = stops.last().map_or(0, |last: &NodeStart| last.start).max(node.place.start);
+        stops.push(NodeStart { path: path.clone(), start, column: node.place.column });
         match &node.shape {
-            Shape::Block(children) => stops_of(children, path, stops, kept),
-            Shape::Flow { .. } => kept.push((node.place.value, node.place.end)),
-            Shape::Text { .. } => {}
+            ValueShape::Block(children) => stops_of(children, path, stops, kept),
+            ValueShape::Flow { .. } => kept.push((node.place.value, node.place.end)),
+            ValueShape::Text { .. } => {}
         }
         path.pop();
     }
 }
 
 /// Returns the map or list that the node at a path is in.
-fn parent<'a>(root: &'a mut Children, path: &[usize]) -> Option<&'a mut Children> {
+fn parent<'a>(root: &'a mut DraftChildren, path: &[usize]) -> Option<&'a mut DraftChildren> {
     match path {
         [] | [_] => Some(root),
         [index, inner @ ..] => match &mut root.nodes.get_mut(*index)?.shape {
-            Shape::Block(children) => parent(children, inner),
-            Shape::Text { .. } | Shape::Flow { .. } => None,
+            ValueShape::Block(children) => parent(children, inner),
+            ValueShape::Text { .. } | ValueShape::Flow { .. } => None,
         },
     }
 }
 
-fn node<'a>(root: &'a mut Children, path: &[usize]) -> Option<&'a mut Node> {
+fn node<'a>(root: &'a mut DraftChildren, path: &[usize]) -> Option<&'a mut DraftNode> {
     let index = *path.last()?;
     parent(root, path)?.nodes.get_mut(index)
 }

@@ -3,9 +3,9 @@
 use skill_format::Value;
 use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
 
-use super::draft::{Children, Node, Shape};
+use super::draft::{DraftChildren, DraftNode, ValueShape};
 use super::text::looks_typed;
-use super::{FmtRefusal, Reason, STANDARD};
+use super::{FmtError, FmtErrorKind, STANDARD};
 
 /// The fields that decide who may use a skill. Under `metadata` nobody would obey them.
 const GUARDS: [&str; 2] = ["disable-model-invocation", "user-invocable"];
@@ -14,11 +14,11 @@ const GUARDS: [&str; 2] = ["disable-model-invocation", "user-invocable"];
 /// stay although the specification does not have them.
 ///
 /// `source` is the text the tree was read from.
-pub(super) fn portable(
-    draft: &mut Children,
+pub(super) fn make_portable(
+    draft: &mut DraftChildren,
     root: &mut Mapping,
     source: &str,
-) -> Result<Vec<String>, FmtRefusal> {
+) -> Result<Vec<String>, FmtError> {
     let stays =
         |key: &Scalar| STANDARD.contains(&key.text.as_str()) || GUARDS.contains(&key.text.as_str());
     let (own, moved): (Vec<_>, Vec<_>) = root.entries.drain(..).partition(|it| stays(&it.key));
@@ -32,12 +32,13 @@ pub(super) fn portable(
     let (own, foreign): (Vec<_>, Vec<_>) =
         draft.nodes.drain(..).partition(|node| node.key.as_ref().is_none_or(stays));
     draft.nodes = own;
-    let Some(there) = metadata_nodes(draft) else { return Err(Reason::Inexact.at(0)) };
+    let Some(there) = metadata_nodes(draft) else { return Err(FmtErrorKind::Inexact.at(0)) };
     for (MappingEntry { key, value }, mut node) in moved.into_iter().zip(foreign) {
-        let scalar = as_text(&key.text, &value, source);
+        let scalar = flatten_to_text(&key.text, &value, source);
         if let Some(index) = target.entries.iter().position(|it| it.key.text == key.text) {
-            if as_text(&key.text, &target.entries[index].value, source).text != scalar.text {
-                return Err(Reason::Taken { key: key.text }.at(key.span.line));
+            if flatten_to_text(&key.text, &target.entries[index].value, source).text != scalar.text
+            {
+                return Err(FmtErrorKind::Taken { key: key.text }.at(key.span.line));
             }
             // What it says is said already; what is said about it is not.
             let comments = node.into_comments();
@@ -46,10 +47,11 @@ pub(super) fn portable(
             }
             continue;
         }
-        let keeps_shape = matches!(&node.shape, Shape::Text { scalar: own, .. } if *own == scalar);
+        let keeps_shape =
+            matches!(&node.shape, ValueShape::Text { scalar: own, .. } if *own == scalar);
         if !keeps_shape {
-            let shape = Shape::Text { scalar: scalar.clone(), lines: Vec::new(), block: None };
-            node = Node::new(key.clone(), shape, node.into_comments());
+            let shape = ValueShape::Text { scalar: scalar.clone(), lines: Vec::new(), block: None };
+            node = DraftNode::new(key.clone(), shape, node.into_comments());
         }
         there.push(node);
         target.entries.push(MappingEntry { key, value: Value::Scalar(scalar) });
@@ -58,7 +60,7 @@ pub(super) fn portable(
 }
 
 /// Finds the map below `metadata`, or makes one.
-fn metadata(entries: &mut Vec<MappingEntry>) -> Result<&mut Mapping, FmtRefusal> {
+fn metadata(entries: &mut Vec<MappingEntry>) -> Result<&mut Mapping, FmtError> {
     let index = entries.iter().position(|entry| entry.key.text == "metadata");
     let index = index.unwrap_or_else(|| {
         entries.push(MappingEntry {
@@ -73,25 +75,26 @@ fn metadata(entries: &mut Vec<MappingEntry>) -> Result<&mut Mapping, FmtRefusal>
     }
     match value {
         Value::Mapping(mapping) => Ok(mapping),
-        _ => Err(Reason::MetadataNotMap.at(key.span.line)),
+        _ => Err(FmtErrorKind::MetadataNotMap.at(key.span.line)),
     }
 }
 
 /// Finds the fields below `metadata` in the draft, or makes a place for some.
-fn metadata_nodes(draft: &mut Children) -> Option<&mut Vec<Node>> {
-    let is_metadata = |node: &Node| node.key.as_ref().is_some_and(|key| key.text == "metadata");
+fn metadata_nodes(draft: &mut DraftChildren) -> Option<&mut Vec<DraftNode>> {
+    let is_metadata =
+        |node: &DraftNode| node.key.as_ref().is_some_and(|key| key.text == "metadata");
     let index = draft.nodes.iter().position(is_metadata).unwrap_or_else(|| {
-        let shape = Shape::Block(Children::default());
-        draft.nodes.push(Node::new(plain("metadata"), shape, Vec::new()));
+        let shape = ValueShape::Block(DraftChildren::default());
+        draft.nodes.push(DraftNode::new(plain("metadata"), shape, Vec::new()));
         draft.nodes.len() - 1
     });
     let shape = &mut draft.nodes[index].shape;
-    if !matches!(shape, Shape::Block(_)) {
-        *shape = Shape::Block(Children::default());
+    if !matches!(shape, ValueShape::Block(_)) {
+        *shape = ValueShape::Block(DraftChildren::default());
     }
     match shape {
-        Shape::Block(children) => Some(&mut children.nodes),
-        Shape::Text { .. } | Shape::Flow { .. } => None,
+        ValueShape::Block(children) => Some(&mut children.nodes),
+        ValueShape::Text { .. } | ValueShape::Flow { .. } => None,
     }
 }
 
@@ -101,7 +104,7 @@ fn plain(text: &str) -> Scalar {
 
 /// Says a value in one text: the words of `tags` and `requires` with commas between them, what is
 /// in brackets or braces on one line as it stands, anything else as JSON.
-fn as_text(key: &str, value: &Value, source: &str) -> Scalar {
+fn flatten_to_text(key: &str, value: &Value, source: &str) -> Scalar {
     let quoted = |text| Scalar { text, style: YamlStyle::DoubleQuoted, span: value.span() };
     let in_brackets = |flow: bool| {
         let text = value.clone().into_text(source);

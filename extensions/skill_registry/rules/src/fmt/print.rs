@@ -1,27 +1,27 @@
 //! Prints a draft.
 
-use super::draft::{Children, Node, Shape};
-use super::source::Line;
-use super::text::{Written, inline, push_line, write};
+use super::draft::{DraftChildren, DraftNode, ValueShape};
+use super::source::StandaloneLine;
+use super::text::{ScalarForm, choose_form, format_inline, push_line};
 
 const STEP: usize = 2;
 
 /// Prints the fields of a frontmatter, without fences.
-pub(super) fn print(root: Children) -> String {
-    let mut out = Out::default();
+pub(super) fn print_draft(root: DraftChildren) -> String {
+    let mut out = YamlWriter::default();
     children(root, 0, &mut out);
     out.text
 }
 
 /// What is printed so far.
 #[derive(Default)]
-struct Out {
+struct YamlWriter {
     text: String,
     /// Whether blank lines would become part of the block that was printed last.
     keeps_blanks: bool,
 }
 
-impl Out {
+impl YamlWriter {
     fn push(&mut self, c: char) {
         self.text.push(c);
     }
@@ -31,10 +31,10 @@ impl Out {
     }
 }
 
-fn children(block: Children, indent: usize, out: &mut Out) {
+fn children(block: DraftChildren, indent: usize, out: &mut YamlWriter) {
     let list = block.list;
     for (index, mut node) in block.nodes.into_iter().enumerate() {
-        settle(&mut node);
+        hoist_comments(&mut node);
         if index == 0 && indent > 0 {
             without_first_blanks(&mut node.leading);
         }
@@ -48,9 +48,9 @@ fn children(block: Children, indent: usize, out: &mut Out) {
         if list {
             out.push('-');
         } else if let Some(key) = &node.key {
-            match write(key, &[], None) {
-                Written::Inline(text) => out.push_str(&text),
-                Written::Block(..) => out.push_str(&inline(key)),
+            match choose_form(key, &[], None) {
+                ScalarForm::Inline(text) => out.push_str(&text),
+                ScalarForm::Block(..) => out.push_str(&format_inline(key)),
             }
             out.push(':');
         }
@@ -60,60 +60,68 @@ fn children(block: Children, indent: usize, out: &mut Out) {
 }
 
 /// Moves comments that have no place of their own in the canonical form above the node.
-fn settle(node: &mut Node) {
+fn hoist_comments(node: &mut DraftNode) {
     let is_item = node.key.is_none();
-    if let Shape::Block(children) = &mut node.shape
+    if let ValueShape::Block(children) = &mut node.shape
         && is_item
     {
-        node.leading.extend(node.trailing.drain(..).map(Line::Comment));
+        node.leading.extend(node.trailing.drain(..).map(StandaloneLine::Comment));
         if let Some(first) = children.nodes.first_mut() {
-            settle(first);
+            hoist_comments(first);
             without_first_blanks(&mut first.leading);
             node.leading.append(&mut first.leading);
         }
     }
     while node.trailing.len() > 1 {
-        node.leading.push(Line::Comment(node.trailing.remove(0)));
+        node.leading.push(StandaloneLine::Comment(node.trailing.remove(0)));
     }
 }
 
 /// Nothing stands between a key and what is below it.
-fn without_first_blanks(leading: &mut Vec<Line>) {
-    let blanks = leading.iter().take_while(|line| **line == Line::Blank).count();
+fn without_first_blanks(leading: &mut Vec<StandaloneLine>) {
+    let blanks = leading.iter().take_while(|line| **line == StandaloneLine::Blank).count();
     leading.drain(..blanks);
 }
 
-fn value(shape: Shape, trailing: Option<String>, indent: usize, list: bool, out: &mut Out) {
+fn value(
+    shape: ValueShape,
+    trailing: Option<String>,
+    indent: usize,
+    list: bool,
+    out: &mut YamlWriter,
+) {
     let behind = trailing.map(|comment| format!(" {comment}")).unwrap_or_default();
     match shape {
-        Shape::Text { scalar, lines, block } => match write(&scalar, &lines, block.as_ref()) {
-            Written::Inline(text) => {
-                if !text.is_empty() {
-                    out.push(' ');
-                    out.push_str(&text);
+        ValueShape::Text { scalar, lines, block } => {
+            match choose_form(&scalar, &lines, block.as_ref()) {
+                ScalarForm::Inline(text) => {
+                    if !text.is_empty() {
+                        out.push(' ');
+                        out.push_str(&text);
+                    }
+                    out.push_str(&behind);
+                    out.push('\n');
                 }
-                out.push_str(&behind);
-                out.push('\n');
+                ScalarForm::Block(header, lines) => {
+                    out.push(' ');
+                    out.push_str(&header);
+                    out.push_str(&behind);
+                    out.push('\n');
+                    out.keeps_blanks = header.ends_with('+');
+                    lines.iter().for_each(|line| push_line(line, indent + STEP, &mut out.text));
+                }
             }
-            Written::Block(header, lines) => {
-                out.push(' ');
-                out.push_str(&header);
-                out.push_str(&behind);
-                out.push('\n');
-                out.keeps_blanks = header.ends_with('+');
-                lines.iter().for_each(|line| push_line(line, indent + STEP, &mut out.text));
-            }
-        },
-        Shape::Flow { lines, own_line, column } => {
+        }
+        ValueShape::Flow { lines, own_line, column } => {
             flow(&lines, own_line, column, indent, out);
             out.push_str(&behind);
             out.push('\n');
         }
-        Shape::Block(block) if list => {
+        ValueShape::Block(block) if list => {
             out.push(' ');
             children(block, indent + STEP, out);
         }
-        Shape::Block(block) => {
+        ValueShape::Block(block) => {
             out.push_str(&behind);
             out.push('\n');
             children(block, indent + STEP, out);
@@ -122,7 +130,7 @@ fn value(shape: Shape, trailing: Option<String>, indent: usize, list: bool, out:
 }
 
 /// Prints what stands in brackets or braces; further lines move as much as the first.
-fn flow(written: &[String], own_line: bool, column: usize, indent: usize, out: &mut Out) {
+fn flow(written: &[String], own_line: bool, column: usize, indent: usize, out: &mut YamlWriter) {
     let Some((first, rest)) = written.split_first() else { return };
     if own_line {
         out.push('\n');
@@ -145,14 +153,14 @@ fn flow(written: &[String], own_line: bool, column: usize, indent: usize, out: &
     }
 }
 
-fn lines(lines: Vec<Line>, indent: usize, out: &mut Out) {
+fn lines(lines: Vec<StandaloneLine>, indent: usize, out: &mut YamlWriter) {
     for line in lines {
         match line {
             // Nothing stands before the first line, and nothing twice.
-            Line::Blank if out.text.is_empty() || out.text.ends_with("\n\n") => {}
-            Line::Blank if out.keeps_blanks => {}
-            Line::Blank => out.push('\n'),
-            Line::Comment(text) => {
+            StandaloneLine::Blank if out.text.is_empty() || out.text.ends_with("\n\n") => {}
+            StandaloneLine::Blank if out.keeps_blanks => {}
+            StandaloneLine::Blank => out.push('\n'),
+            StandaloneLine::Comment(text) => {
                 out.keeps_blanks = false;
                 blanks(indent, out);
                 out.push_str(&text);
@@ -162,6 +170,6 @@ fn lines(lines: Vec<Line>, indent: usize, out: &mut Out) {
     }
 }
 
-fn blanks(count: usize, out: &mut Out) {
+fn blanks(count: usize, out: &mut YamlWriter) {
     out.text.extend(std::iter::repeat_n(' ', count));
 }

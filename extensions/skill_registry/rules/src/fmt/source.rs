@@ -5,7 +5,7 @@ use skill_format::{Span, Value};
 
 /// A line of its own between two fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Line {
+pub(super) enum StandaloneLine {
     /// With its `#`, without what follows it.
     Comment(String),
     Blank,
@@ -13,23 +13,23 @@ pub(super) enum Line {
 
 /// A comment or a blank line, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token {
+pub(super) struct CommentToken {
     pub(super) at: usize,
     /// Counted from 1.
     pub(super) column: usize,
     /// Whether nothing but the dashes of list items stands before it on its line.
     pub(super) own_line: bool,
-    pub(super) line: Line,
+    pub(super) line: StandaloneLine,
 }
 
 /// A frontmatter whose lines all end with `\n`, and the way from a place to a byte of it.
-pub(super) struct Source<'a> {
+pub(super) struct FrontmatterSource<'a> {
     pub(super) text: &'a str,
     line_starts: Vec<usize>,
     first_line: u32,
 }
 
-impl<'a> Source<'a> {
+impl<'a> FrontmatterSource<'a> {
     pub(super) fn new(text: &'a str, first_line: u32) -> Self {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let line_starts = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect();
@@ -97,7 +97,7 @@ impl<'a> Source<'a> {
 
 /// A block scalar as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct BlockScalar {
     /// `|` or `>`.
     pub(super) indicator: char,
     /// `-`, `+` or nothing.
@@ -110,7 +110,11 @@ pub(super) struct Block {
 }
 
 /// Reads the block scalar whose indicator is at `at`.
-pub(super) fn block(source: &Source<'_>, at: usize, parent_indent: usize) -> Block {
+pub(super) fn read_block_scalar(
+    source: &FrontmatterSource<'_>,
+    at: usize,
+    parent_indent: usize,
+) -> BlockScalar {
     let text = source.text;
     let header_end = source.next_line(at);
     let line = &text[at..header_end];
@@ -142,11 +146,11 @@ pub(super) fn block(source: &Source<'_>, at: usize, parent_indent: usize) -> Blo
     }
     lines.truncate(kept);
     let indicator = if header.starts_with('>') { '>' } else { '|' };
-    Block { indicator, chomp, lines, end, header_comment: header_comment.map(|c| at + c + 1) }
+    BlockScalar { indicator, chomp, lines, end, header_comment: header_comment.map(|c| at + c + 1) }
 }
 
 /// What must be skipped to find comments: `#` in it is text.
-struct Opaque<'a> {
+struct OpaqueSpan<'a> {
     at: usize,
     scalar: &'a Scalar,
     /// The key it is the value of.
@@ -154,13 +158,13 @@ struct Opaque<'a> {
 }
 
 /// Where keys, values and opaque scalars start.
-pub(super) struct Layout<'a> {
-    opaque: Vec<Opaque<'a>>,
+pub(super) struct SourceLayout<'a> {
+    opaque: Vec<OpaqueSpan<'a>>,
     starts: Vec<usize>,
 }
 
-impl<'a> Layout<'a> {
-    pub(super) fn new(source: &Source<'_>, root: &'a Mapping) -> Self {
+impl<'a> SourceLayout<'a> {
+    pub(super) fn new(source: &FrontmatterSource<'_>, root: &'a Mapping) -> Self {
         let mut layout = Self { opaque: Vec::new(), starts: Vec::new() };
         layout.entries(source, &root.entries);
         layout.opaque.sort_by_key(|scalar| scalar.at);
@@ -169,19 +173,19 @@ impl<'a> Layout<'a> {
     }
 
     /// Returns the start of the line on which the next key or value after `at` starts.
-    pub(super) fn next_line(&self, source: &Source<'_>, at: usize) -> usize {
+    pub(super) fn next_line(&self, source: &FrontmatterSource<'_>, at: usize) -> usize {
         let index = self.starts.partition_point(|&start| start <= at);
         self.starts.get(index).map_or(source.text.len(), |&next| source.line_start(next).max(at))
     }
 
-    fn entries(&mut self, source: &Source<'_>, entries: &'a [MappingEntry]) {
+    fn entries(&mut self, source: &FrontmatterSource<'_>, entries: &'a [MappingEntry]) {
         for entry in entries {
             self.scalar(source, &entry.key, None);
             self.value(source, &entry.value, Some(&entry.key));
         }
     }
 
-    fn value(&mut self, source: &Source<'_>, value: &'a Value, key: Option<&'a Scalar>) {
+    fn value(&mut self, source: &FrontmatterSource<'_>, value: &'a Value, key: Option<&'a Scalar>) {
         match value {
             // The place of a value that is not there is somewhere behind it.
             Value::Scalar(scalar) if value.is_empty() && scalar.style == YamlStyle::Plain => {}
@@ -193,17 +197,25 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn scalar(&mut self, source: &Source<'_>, scalar: &'a Scalar, key: Option<&'a Scalar>) {
+    fn scalar(
+        &mut self,
+        source: &FrontmatterSource<'_>,
+        scalar: &'a Scalar,
+        key: Option<&'a Scalar>,
+    ) {
         let at = source.start_of(scalar);
         self.starts.push(at);
         if !matches!(scalar.style, YamlStyle::Plain | YamlStyle::Alias) {
-            self.opaque.push(Opaque { at, scalar, key });
+            self.opaque.push(OpaqueSpan { at, scalar, key });
         }
     }
 }
 
 /// Returns the comments and blank lines outside of texts, in order.
-pub(super) fn tokens(source: &Source<'_>, layout: &Layout<'_>) -> Vec<Token> {
+pub(super) fn collect_comments(
+    source: &FrontmatterSource<'_>,
+    layout: &SourceLayout<'_>,
+) -> Vec<CommentToken> {
     let text = source.text.as_bytes();
     let mut tokens = Vec::new();
     let mut opaque = layout.opaque.iter().peekable();
@@ -224,8 +236,8 @@ pub(super) fn tokens(source: &Source<'_>, layout: &Layout<'_>) -> Vec<Token> {
         match text[at] {
             b'\n' => {
                 if source.text[line_start..at].trim().is_empty() {
-                    let line = Line::Blank;
-                    tokens.push(Token { at: line_start, column: 0, own_line: true, line });
+                    let line = StandaloneLine::Blank;
+                    tokens.push(CommentToken { at: line_start, column: 0, own_line: true, line });
                 }
                 at += 1;
                 line_start = at;
@@ -240,31 +252,31 @@ pub(super) fn tokens(source: &Source<'_>, layout: &Layout<'_>) -> Vec<Token> {
 }
 
 /// Takes the comment at `at` and returns where its line ends.
-fn comment(source: &Source<'_>, at: usize, tokens: &mut Vec<Token>) -> usize {
+fn comment(source: &FrontmatterSource<'_>, at: usize, tokens: &mut Vec<CommentToken>) -> usize {
     let end = source.text[at..].find('\n').map_or(source.text.len(), |end| at + end);
     let before = &source.text[source.line_start(at)..at];
-    tokens.push(Token {
+    tokens.push(CommentToken {
         at,
         column: before.chars().count() + 1,
         own_line: before.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'-')),
-        line: Line::Comment(source.text[at..end].trim_end().to_owned()),
+        line: StandaloneLine::Comment(source.text[at..end].trim_end().to_owned()),
     });
     end
 }
 
 /// Returns the first byte behind a scalar, and takes the comments in its extent.
 fn skip(
-    source: &Source<'_>,
-    layout: &Layout<'_>,
-    opaque: &Opaque<'_>,
-    tokens: &mut Vec<Token>,
+    source: &FrontmatterSource<'_>,
+    layout: &SourceLayout<'_>,
+    opaque: &OpaqueSpan<'_>,
+    tokens: &mut Vec<CommentToken>,
 ) -> usize {
     let at = opaque.at;
     match opaque.scalar.style {
         YamlStyle::Plain | YamlStyle::Alias => at,
         YamlStyle::SingleQuoted | YamlStyle::DoubleQuoted => at + quoted_length(&source.text[at..]),
         YamlStyle::Literal | YamlStyle::Folded => {
-            let block = block(source, at, source.parent_indent(opaque.key, at));
+            let block = read_block_scalar(source, at, source.parent_indent(opaque.key, at));
             if let Some(at) = block.header_comment {
                 comment(source, at, tokens);
             }
@@ -302,7 +314,7 @@ pub(super) fn quoted_length(text: &str) -> usize {
 /// A comment counts as such only in a text that starts on the line of its key, without quotes and
 /// not as a block.
 pub(super) fn raw_lines(
-    source: &Source<'_>,
+    source: &FrontmatterSource<'_>,
     at: usize,
     end: usize,
     mut comment: impl FnMut(usize),

@@ -3,11 +3,11 @@
 use skill_format::tree::{Scalar, YamlStyle};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-use super::source::Block;
+use super::source::BlockScalar;
 
 /// A text as it will stand in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum ScalarForm {
     /// On one line; empty for nothing at all.
     Inline(String),
     /// The header and the lines below it, not indented.
@@ -17,27 +17,33 @@ pub(super) enum Written {
 /// Decides how a text is written.
 ///
 /// `lines` are the lines as its author broke them, `block` the block it is written as.
-pub(super) fn write(scalar: &Scalar, lines: &[String], block: Option<&Block>) -> Written {
+pub(super) fn choose_form(
+    scalar: &Scalar,
+    lines: &[String],
+    block: Option<&BlockScalar>,
+) -> ScalarForm {
     let text = &scalar.text;
     let written = match scalar.style {
         // A block of nothing but line breaks ends where its neighbours say.
         YamlStyle::Literal | YamlStyle::Folded if text.trim().is_empty() => None,
-        YamlStyle::Literal | YamlStyle::Folded => block.map(as_it_stands),
+        YamlStyle::Literal | YamlStyle::Folded => block.map(verbatim_form),
         _ if lines.len() > 1 && fold(lines) == *text => {
-            Some(Written::Block(">-".to_owned(), lines.to_vec()))
+            Some(ScalarForm::Block(">-".to_owned(), lines.to_vec()))
         }
         YamlStyle::Raw if text.contains('\n') => {
-            Some(Written::Block("|-".to_owned(), text.split('\n').map(str::to_owned).collect()))
+            Some(ScalarForm::Block("|-".to_owned(), text.split('\n').map(str::to_owned).collect()))
         }
-        YamlStyle::Plain if is_printable(text) => return Written::Inline(text.clone()),
+        YamlStyle::Plain if is_printable(text) => return ScalarForm::Inline(text.clone()),
         _ => None,
     };
     // Blocks cannot say everything, and what a file has can be odder than what was thought of.
-    written.filter(|written| says(written, text)).unwrap_or_else(|| Written::Inline(inline(scalar)))
+    written
+        .filter(|written| round_trips(written, text))
+        .unwrap_or_else(|| ScalarForm::Inline(format_inline(scalar)))
 }
 
 /// Writes a text on one line: without quotes where that is safe for every reader.
-pub(super) fn inline(scalar: &Scalar) -> String {
+pub(super) fn format_inline(scalar: &Scalar) -> String {
     let text = &scalar.text;
     let keeps_type = !looks_typed(text) || scalar.style == YamlStyle::Plain;
     if scalar.style == YamlStyle::Raw && text.is_empty() {
@@ -46,7 +52,7 @@ pub(super) fn inline(scalar: &Scalar) -> String {
     if is_plain(text) && keeps_type { text.clone() } else { quote(text) }
 }
 
-fn as_it_stands(block: &Block) -> Written {
+fn verbatim_form(block: &BlockScalar) -> ScalarForm {
     // YAML finds the indentation by the first line with text; a line that starts with a blank
     // would be misunderstood.
     let misleading = |line: &&String| line.starts_with([' ', '\t']);
@@ -54,12 +60,12 @@ fn as_it_stands(block: &Block) -> Written {
     let until_first = &block.lines[..first.map_or(block.lines.len(), |first| first + 1)];
     let indent = if until_first.iter().any(|line| misleading(&line)) { "2" } else { "" };
     let header = format!("{}{indent}{}", block.indicator, block.chomp);
-    Written::Block(header, block.lines.clone())
+    ScalarForm::Block(header, block.lines.clone())
 }
 
 /// Tells whether YAML reads what is written as the text.
-fn says(written: &Written, text: &str) -> bool {
-    let Written::Block(header, lines) = written else { return true };
+fn round_trips(written: &ScalarForm, text: &str) -> bool {
+    let ScalarForm::Block(header, lines) = written else { return true };
     let mut yaml = format!("k: {header}\n");
     for line in lines {
         push_line(line, 2, &mut yaml);

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 /// What was found.
-pub(super) struct Cycles {
+pub(super) struct CycleReport {
     /// Closed paths along the edges, each beginning and ending at its smallest index, sorted.
     pub(super) paths: Vec<Vec<usize>>,
     /// How many indexes in cycles are in none of the paths.
@@ -16,7 +16,7 @@ pub(super) struct Cycles {
 }
 
 /// Finds at most `most` cycles among `left`, which must hold every index that is in one.
-pub(super) fn cycles(edges: &[Vec<usize>], left: &[usize], most: usize) -> Cycles {
+pub(super) fn find_cycles(edges: &[Vec<usize>], left: &[usize], most: usize) -> CycleReport {
     let component = components(edges, left);
     let mut size = vec![0_usize; edges.len()];
     left.iter().for_each(|&index| size[component[index]] += 1);
@@ -25,8 +25,9 @@ pub(super) fn cycles(edges: &[Vec<usize>], left: &[usize], most: usize) -> Cycle
         cyclic[index] = size[component[index]] > 1 || edges[index].contains(&index);
     }
     let mut shown = vec![false; edges.len()];
-    let mut found = Cycles { paths: Vec::new(), more: 0, cyclic };
-    let mut search = Search { edges, component: &component, from: vec![usize::MAX; edges.len()] };
+    let mut found = CycleReport { paths: Vec::new(), more: 0, cyclic };
+    let mut search =
+        CycleSearch { edges, component: &component, from: vec![usize::MAX; edges.len()] };
     for &index in left.iter().filter(|&&index| found.cyclic[index]) {
         if shown[index] {
             continue;
@@ -47,14 +48,14 @@ pub(super) fn cycles(edges: &[Vec<usize>], left: &[usize], most: usize) -> Cycle
 }
 
 /// Searches breadth first inside one component.
-struct Search<'a> {
+struct CycleSearch<'a> {
     edges: &'a [Vec<usize>],
     component: &'a [usize],
     /// How each index was reached; `usize::MAX` if it was not.
     from: Vec<usize>,
 }
 
-impl Search<'_> {
+impl CycleSearch<'_> {
     /// Returns a shortest cycle through an index that is in one, without the repetition at the end.
     fn shortest(&mut self, start: usize) -> Vec<usize> {
         let mut queue = VecDeque::from([start]);

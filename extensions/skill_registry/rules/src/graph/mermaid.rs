@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use skill_format::sanitize_line;
 
-use super::Graph;
+use super::SkillGraph;
 use crate::extended::ExecutionOrder;
 
 /// Prints a graph as a Mermaid flowchart: an arrow leads from a skill to what it needs.
@@ -13,9 +13,9 @@ use crate::extended::ExecutionOrder;
 /// Dotted arrows are optional, `x--x` is a conflict, a dashed box is missing. An arrow is labelled
 /// where the skill does not come after what it needs. Ids are escaped; no text can add an element.
 #[must_use]
-pub fn mermaid(graph: &Graph) -> String {
+pub fn render_mermaid(graph: &SkillGraph) -> String {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
-    let own = graph.order().chain(graph.behind_cycles.iter().map(String::as_str));
+    let own = graph.load_order().chain(graph.behind_cycles.iter().map(String::as_str));
     let cyclic = graph.cycles.iter().flatten().map(String::as_str);
     let edges = graph.edges.iter().flat_map(|edge| [edge.skill.as_str(), &edge.needs]);
     let missing = graph.missing.iter().flat_map(|it| [it.skill.as_str(), &it.needs]);
@@ -76,9 +76,9 @@ fn label(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{GraphSkill, graph};
+    use super::super::{GraphSkill, build_graph};
     use super::*;
-    use crate::extended::Reading;
+    use crate::extended::ParsedExtendedSpec;
 
     #[test]
     fn labels_cannot_add_elements() {
@@ -89,7 +89,8 @@ mod tests {
   conflicts: [insult]
   executionOrder: before
 ";
-        let composition = Reading::of_skill_yaml(composition, "").extended.composition.unwrap();
+        let composition =
+            ParsedExtendedSpec::parse_skill_yaml(composition, "").extended.composition.unwrap();
         let skills = [
             GraphSkill { id: "greet".to_owned(), composition, ..GraphSkill::default() },
             GraphSkill {
@@ -100,7 +101,7 @@ mod tests {
             GraphSkill { id: "insult".to_owned(), ..GraphSkill::default() },
         ];
         assert_eq!(
-            mermaid(&graph(&skills)),
+            render_mermaid(&build_graph(&skills)),
             "flowchart TD
     s0[\"a#34;#93; --\u{203a} x#91;#34;#35;b click s0\"]
     s1[\"base\"]
@@ -115,6 +116,6 @@ mod tests {
     class s0,s4 missing
 "
         );
-        assert_eq!(mermaid(&graph(&[])), "flowchart TD\n");
+        assert_eq!(render_mermaid(&build_graph(&[])), "flowchart TD\n");
     }
 }

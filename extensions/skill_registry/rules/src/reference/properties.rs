@@ -2,18 +2,18 @@
 
 use skill_format::Span;
 
-use super::python::{html_escape, is_encodable, json, strip, to_str};
-use super::scanner::Mark;
-use super::yaml::{Entry, Map, Value};
+use super::python::{html_escape, is_encodable, json_dumps, str_strip, to_str};
+use super::scanner::ScanMark;
+use super::yaml::{StrictYamlEntry, StrictYamlMap, StrictYamlValue};
 use super::{ReferenceError, ReferenceSkill};
 
 /// The properties of a skill as the reference reads them.
 #[derive(Clone, Debug)]
-pub struct Properties {
+pub struct ReferenceProperties {
     name: String,
     description: String,
     /// License, compatibility and allowed-tools as they are, metadata as texts.
-    rest: Vec<(&'static str, Value)>,
+    rest: Vec<(&'static str, StrictYamlValue)>,
 }
 
 impl ReferenceSkill {
@@ -21,7 +21,7 @@ impl ReferenceSkill {
     ///
     /// # Errors
     /// [`ReferenceError`] if the name or the description is missing, empty or no text.
-    pub fn properties(&self) -> Result<Properties, ReferenceError> {
+    pub fn properties(&self) -> Result<ReferenceProperties, ReferenceError> {
         for field in ["name", "description"] {
             self.fields.get(field).ok_or(ReferenceError::MissingField(field))?;
         }
@@ -30,45 +30,54 @@ impl ReferenceSkill {
             rest.extend(self.fields.get(field).map(|entry| (field, entry.value.clone())));
         }
         match self.fields.get("metadata").map(|entry| &entry.value) {
-            Some(Value::Map(Map(entries))) if !entries.is_empty() => {
-                rest.push(("metadata", Value::Map(Map(entries.iter().map(flat).collect()))));
+            Some(StrictYamlValue::Map(StrictYamlMap(entries))) if !entries.is_empty() => {
+                rest.push((
+                    "metadata",
+                    StrictYamlValue::Map(StrictYamlMap(entries.iter().map(flat).collect())),
+                ));
             }
-            None | Some(Value::Map(_)) => {}
-            Some(Value::Text(text)) if text.is_empty() => {}
+            None | Some(StrictYamlValue::Map(_)) => {}
+            Some(StrictYamlValue::Text(text)) if text.is_empty() => {}
             Some(other) => rest.push(("metadata", other.clone())),
         }
-        Ok(Properties { name: self.text("name")?, description: self.text("description")?, rest })
+        Ok(ReferenceProperties {
+            name: self.text("name")?,
+            description: self.text("description")?,
+            rest,
+        })
     }
 
     fn text(&self, field: &'static str) -> Result<String, ReferenceError> {
         match self.fields.get(field).map(|entry| &entry.value) {
-            Some(Value::Text(text)) if !strip(text).is_empty() => Ok(strip(text).to_owned()),
+            Some(StrictYamlValue::Text(text)) if !str_strip(text).is_empty() => {
+                Ok(str_strip(text).to_owned())
+            }
             _ => Err(ReferenceError::EmptyField(field)),
         }
     }
 }
 
 /// Makes a text of the value of a metadata entry.
-fn flat(entry: &Entry) -> Entry {
-    Entry { value: Value::Text(to_str(&entry.value)), ..entry.clone() }
+fn flat(entry: &StrictYamlEntry) -> StrictYamlEntry {
+    StrictYamlEntry { value: StrictYamlValue::Text(to_str(&entry.value)), ..entry.clone() }
 }
 
-impl Properties {
+impl ReferenceProperties {
     /// Writes the JSON that `skills-ref read-properties` prints, without the final newline.
     ///
     /// # Errors
     /// [`ReferenceError::Crash`] if a value is a plain `=` or `<<`, which is not JSON there.
     pub fn to_json(&self) -> Result<String, ReferenceError> {
-        let entry = |key: &str, value: &Value| {
-            let (key_at, value_at) = (Mark::default(), Mark::default());
-            Entry { key: key.to_owned(), key_at, value: value.clone(), value_at }
+        let entry = |key: &str, value: &StrictYamlValue| {
+            let (key_at, value_at) = (ScanMark::default(), ScanMark::default());
+            StrictYamlEntry { key: key.to_owned(), key_at, value: value.clone(), value_at }
         };
         let mut entries = vec![
-            entry("name", &Value::Text(self.name.clone())),
-            entry("description", &Value::Text(self.description.clone())),
+            entry("name", &StrictYamlValue::Text(self.name.clone())),
+            entry("description", &StrictYamlValue::Text(self.description.clone())),
         ];
         entries.extend(self.rest.iter().map(|(key, value)| entry(key, value)));
-        json(&Value::Map(Map(entries))).ok_or_else(|| {
+        json_dumps(&StrictYamlValue::Map(StrictYamlMap(entries))).ok_or_else(|| {
             crash("a plain `=` or `<<` is not text for it and cannot be written as JSON")
         })
     }
@@ -83,7 +92,7 @@ fn crash(problem: &str) -> ReferenceError {
 #[derive(Clone, Debug)]
 pub struct PromptSkill {
     /// What is known of it.
-    pub properties: Properties,
+    pub properties: ReferenceProperties,
     /// The absolute path of its SKILL.md; printed as it is, without any escaping.
     pub location: String,
 }
@@ -94,7 +103,9 @@ pub struct PromptSkill {
 /// [`ReferenceError::Crash`] if a text has one half of a UTF-16 pair in it, which cannot be printed.
 pub fn to_prompt(skills: &[PromptSkill]) -> Result<String, ReferenceError> {
     let mut lines = vec!["<available_skills>".to_owned()];
-    for PromptSkill { properties: Properties { name, description, .. }, location } in skills {
+    for PromptSkill { properties: ReferenceProperties { name, description, .. }, location } in
+        skills
+    {
         if !is_encodable(name) || !is_encodable(description) {
             return Err(crash("a half of a UTF-16 pair cannot be printed"));
         }

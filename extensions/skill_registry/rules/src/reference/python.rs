@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
 
-use super::yaml::{Map, Value};
+use super::yaml::{StrictYamlMap, StrictYamlValue};
 
 /// Where the stand-ins of lone surrogates begin.
 ///
@@ -14,7 +14,7 @@ const STAND_INS: u32 = 0x10_f800;
 const SURROGATES: std::ops::RangeInclusive<u32> = 0xd800..=0xdfff;
 
 /// Returns the stand-in of a surrogate.
-pub(super) fn surrogate(code: u32) -> Option<char> {
+pub(super) fn surrogate_standin(code: u32) -> Option<char> {
     SURROGATES.contains(&code).then(|| char::from_u32(code - SURROGATES.start() + STAND_INS))?
 }
 
@@ -32,7 +32,7 @@ pub(super) fn is_encodable(text: &str) -> bool {
 }
 
 /// Makes a text fit to be written: every stand-in becomes the replacement character.
-pub(super) fn encodable(text: String) -> String {
+pub(super) fn make_encodable(text: String) -> String {
     if is_encodable(&text) {
         return text;
     }
@@ -41,12 +41,12 @@ pub(super) fn encodable(text: String) -> String {
 }
 
 /// `str.strip()`.
-pub(super) fn strip(text: &str) -> &str {
+pub(super) fn str_strip(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}'))
 }
 
 /// `len(str)`.
-pub(super) fn len(text: &str) -> usize {
+pub(super) fn str_len(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -73,9 +73,9 @@ pub(super) fn html_escape(text: &str) -> String {
 }
 
 /// `str(value)`.
-pub(super) fn to_str(value: &Value) -> String {
+pub(super) fn to_str(value: &StrictYamlValue) -> String {
     match value {
-        Value::Text(text) | Value::Odd(text) => text.clone(),
+        StrictYamlValue::Text(text) | StrictYamlValue::Odd(text) => text.clone(),
         other => {
             let mut out = String::new();
             repr(other, &mut out);
@@ -91,10 +91,10 @@ pub(super) fn repr_of(text: &str) -> String {
     out
 }
 
-fn repr(value: &Value, out: &mut String) {
+fn repr(value: &StrictYamlValue, out: &mut String) {
     match value {
-        Value::Text(text) | Value::Odd(text) => repr_text(text, out),
-        Value::List(items) => {
+        StrictYamlValue::Text(text) | StrictYamlValue::Odd(text) => repr_text(text, out),
+        StrictYamlValue::List(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { ", " });
@@ -102,7 +102,7 @@ fn repr(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Map(Map(entries)) => {
+        StrictYamlValue::Map(StrictYamlMap(entries)) => {
             out.push('{');
             for (index, entry) in entries.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { ", " });
@@ -156,22 +156,22 @@ fn is_printable(c: char) -> bool {
 }
 
 /// `json.dumps(value, indent=2)`; nothing for what Python does not make JSON of.
-pub(super) fn json(value: &Value) -> Option<String> {
+pub(super) fn json_dumps(value: &StrictYamlValue) -> Option<String> {
     let mut out = String::new();
     json_value(value, 0, &mut out).then_some(out)
 }
 
-fn json_value(value: &Value, depth: usize, out: &mut String) -> bool {
+fn json_value(value: &StrictYamlValue, depth: usize, out: &mut String) -> bool {
     let line = |depth: usize, out: &mut String| {
         out.push('\n');
         out.extend(std::iter::repeat_n("  ", depth));
     };
     match value {
-        Value::Text(text) => json_text(text, out),
-        Value::Odd(_) => return false,
-        Value::List(items) if items.is_empty() => out.push_str("[]"),
-        Value::Map(Map(entries)) if entries.is_empty() => out.push_str("{}"),
-        Value::List(items) => {
+        StrictYamlValue::Text(text) => json_text(text, out),
+        StrictYamlValue::Odd(_) => return false,
+        StrictYamlValue::List(items) if items.is_empty() => out.push_str("[]"),
+        StrictYamlValue::Map(StrictYamlMap(entries)) if entries.is_empty() => out.push_str("{}"),
+        StrictYamlValue::List(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { "," });
@@ -183,7 +183,7 @@ fn json_value(value: &Value, depth: usize, out: &mut String) -> bool {
             line(depth, out);
             out.push(']');
         }
-        Value::Map(Map(entries)) => {
+        StrictYamlValue::Map(StrictYamlMap(entries)) => {
             out.push('{');
             for (index, entry) in entries.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { "," });

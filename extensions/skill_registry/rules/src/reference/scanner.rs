@@ -11,32 +11,32 @@ use std::collections::VecDeque;
 
 /// A place in the frontmatter, counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct ScanMark {
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
 /// Why the reference does not read a frontmatter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
-    pub(super) at: Mark,
+pub(super) struct StrictYamlError {
+    pub(super) at: ScanMark,
     pub(super) problem: String,
     /// The reference does not say so but ends with an uncaught exception.
     pub(super) crashes: bool,
 }
 
-impl Refused {
-    pub(super) fn new<T>(at: Mark, problem: impl Into<String>) -> Result<T, Self> {
+impl StrictYamlError {
+    pub(super) fn new<T>(at: ScanMark, problem: impl Into<String>) -> Result<T, Self> {
         Err(Self { at, problem: problem.into(), crashes: false })
     }
 
-    pub(super) fn crash<T>(at: Mark, problem: impl Into<String>) -> Result<T, Self> {
+    pub(super) fn crash<T>(at: ScanMark, problem: impl Into<String>) -> Result<T, Self> {
         Err(Self { at, problem: problem.into(), crashes: true })
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     StreamStart,
     StreamEnd,
     DocumentEnd,
@@ -52,24 +52,24 @@ pub(super) enum Kind {
 
 /// The comments that stick to a token: behind it, and before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Comments {
+pub(super) struct TokenComments {
     pub(super) post: bool,
     pub(super) pre: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) at: Mark,
-    pub(super) comments: Option<Comments>,
+pub(super) struct YamlToken {
+    pub(super) kind: TokenKind,
+    pub(super) at: ScanMark,
+    pub(super) comments: Option<TokenComments>,
     /// Of a scalar, its text.
     pub(super) text: String,
     /// Whether it is a scalar without quotes, which may be more than text.
     pub(super) plain: bool,
 }
 
-impl Token {
-    fn new(kind: Kind, at: Mark) -> Self {
+impl YamlToken {
+    fn new(kind: TokenKind, at: ScanMark) -> Self {
         Self { kind, at, comments: None, text: String::new(), plain: false }
     }
 }
@@ -80,20 +80,20 @@ struct SimpleKey {
     token: usize,
     required: bool,
     index: usize,
-    at: Mark,
+    at: ScanMark,
 }
 
 /// The longest key without `?`, in characters.
 const LONGEST_KEY: usize = 1024;
 
 #[derive(Debug)]
-pub(super) struct Scanner {
+pub(super) struct YamlScanner {
     chars: Vec<char>,
     index: usize,
     line: u32,
     column: u32,
     done: bool,
-    tokens: VecDeque<Token>,
+    tokens: VecDeque<YamlToken>,
     taken: usize,
     indent: i64,
     indents: Vec<i64>,
@@ -120,15 +120,15 @@ fn is_printable(c: char) -> bool {
         | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-impl Scanner {
-    pub(super) fn new(text: &str) -> Result<Self, Refused> {
+impl YamlScanner {
+    pub(super) fn new(text: &str) -> Result<Self, StrictYamlError> {
         let mut scanner = Self {
             chars: text.chars().collect(),
             index: 0,
             line: 0,
             column: 0,
             done: false,
-            tokens: VecDeque::from([Token::new(Kind::StreamStart, Mark::default())]),
+            tokens: VecDeque::from([YamlToken::new(TokenKind::StreamStart, ScanMark::default())]),
             taken: 0,
             indent: -1,
             indents: Vec::new(),
@@ -138,7 +138,7 @@ impl Scanner {
         if let Some(bad) = scanner.chars.iter().position(|&c| !is_printable(c)) {
             let code = u32::from(scanner.chars[bad]);
             scanner.forward(bad);
-            return Refused::crash(
+            return StrictYamlError::crash(
                 scanner.mark(),
                 format!("unacceptable character #x{code:04x}: special characters are not allowed"),
             );
@@ -149,34 +149,34 @@ impl Scanner {
     // What the parser asks.
 
     /// Tells whether the next token is one of these. Asking ties comments to tokens, so that how
-    /// often it is asked matters; see [`Scanner::gather`].
-    pub(super) fn check(&mut self, kinds: &[Kind]) -> Result<bool, Refused> {
+    /// often it is asked matters; see [`YamlScanner::gather`].
+    pub(super) fn check(&mut self, kinds: &[TokenKind]) -> Result<bool, StrictYamlError> {
         self.fill()?;
         self.gather()?;
         Ok(self.tokens.front().is_some_and(|token| kinds.contains(&token.kind)))
     }
 
-    pub(super) fn peek(&mut self) -> Result<&mut Token, Refused> {
+    pub(super) fn peek(&mut self) -> Result<&mut YamlToken, StrictYamlError> {
         self.fill()?;
         self.gather()?;
         let at = self.mark();
         match self.tokens.front_mut() {
             Some(token) => Ok(token),
-            None => Refused::crash(at, "the text ends too early"),
+            None => StrictYamlError::crash(at, "the text ends too early"),
         }
     }
 
-    pub(super) fn take(&mut self) -> Result<Token, Refused> {
+    pub(super) fn take(&mut self) -> Result<YamlToken, StrictYamlError> {
         self.fill()?;
         self.gather()?;
         if let [Some(first), Some(second)] = [self.tokens.front(), self.tokens.get(1)]
-            && second.kind == Kind::Comment
-            && (first.kind == Kind::Scalar
-                || (first.kind == Kind::Value && first.at.line == second.at.line))
+            && second.kind == TokenKind::Comment
+            && (first.kind == TokenKind::Scalar
+                || (first.kind == TokenKind::Value && first.at.line == second.at.line))
         {
             self.drop_comment(1);
             self.fetch()?;
-            while self.tokens.get(1).is_some_and(|token| token.kind == Kind::Comment) {
+            while self.tokens.get(1).is_some_and(|token| token.kind == TokenKind::Comment) {
                 self.drop_comment(1);
                 self.fetch()?;
             }
@@ -188,21 +188,21 @@ impl Scanner {
         let at = self.mark();
         match self.tokens.pop_front() {
             Some(token) => Ok(token),
-            None => Refused::crash(at, "the text ends too early"),
+            None => StrictYamlError::crash(at, "the text ends too early"),
         }
     }
 
     /// Hands a token's comments on to the next token.
-    pub(super) fn hand_on_comments(&mut self, token: &mut Token) -> Result<(), Refused> {
+    pub(super) fn move_comments(&mut self, token: &mut YamlToken) -> Result<(), StrictYamlError> {
         let next = self.peek()?;
         let Some(given) = token.comments else { return Ok(()) };
-        if next.kind == Kind::StreamEnd {
+        if next.kind == TokenKind::StreamEnd {
             return Ok(());
         }
         token.comments = None;
         let has = next.comments.get_or_insert_default();
         if given.post && has.post || given.pre && has.pre {
-            return Refused::crash(next.at, "two comments claim the same place");
+            return StrictYamlError::crash(next.at, "two comments claim the same place");
         }
         has.post |= given.post;
         has.pre |= given.pre;
@@ -210,8 +210,9 @@ impl Scanner {
     }
 
     /// Ties comments that stand before the next token to it.
-    fn gather(&mut self) -> Result<(), Refused> {
-        let is_comment = |token: Option<&Token>| token.is_some_and(|it| it.kind == Kind::Comment);
+    fn gather(&mut self) -> Result<(), StrictYamlError> {
+        let is_comment =
+            |token: Option<&YamlToken>| token.is_some_and(|it| it.kind == TokenKind::Comment);
         if self.tokens.is_empty() {
             return Ok(());
         }
@@ -230,7 +231,7 @@ impl Scanner {
         if let Some(first) = self.tokens.front_mut().filter(|_| found) {
             let comments = first.comments.get_or_insert_default();
             if comments.pre {
-                return Refused::crash(first.at, "two comments claim the same place");
+                return StrictYamlError::crash(first.at, "two comments claim the same place");
             }
             comments.pre = true;
         }
@@ -246,14 +247,14 @@ impl Scanner {
         self.tokens.remove(index);
     }
 
-    fn fill(&mut self) -> Result<(), Refused> {
+    fn fill(&mut self) -> Result<(), StrictYamlError> {
         while self.needs_more()? {
             self.fetch()?;
         }
         Ok(())
     }
 
-    fn needs_more(&mut self) -> Result<bool, Refused> {
+    fn needs_more(&mut self) -> Result<bool, StrictYamlError> {
         if self.done {
             return Ok(false);
         }
@@ -266,16 +267,16 @@ impl Scanner {
 
     // The reader.
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark { line: self.line, column: self.column }
+    pub(super) fn mark(&self) -> ScanMark {
+        ScanMark { line: self.line, column: self.column }
     }
 
-    fn look(&self, ahead: usize) -> char {
+    fn peek_char(&self, ahead: usize) -> char {
         self.chars.get(self.index + ahead).copied().unwrap_or('\0')
     }
 
     fn here(&self) -> char {
-        self.look(0)
+        self.peek_char(0)
     }
 
     /// Goes on; of all line breaks only LF begins a new line (CR was turned into LF before).
@@ -294,7 +295,7 @@ impl Scanner {
     }
 
     fn prefix(&self, count: usize) -> String {
-        (0..count).map(|ahead| self.look(ahead)).collect()
+        (0..count).map(|ahead| self.peek_char(ahead)).collect()
     }
 
     fn column_is(&self, column: i64) -> bool {
@@ -309,14 +310,14 @@ impl Scanner {
 
     /// Tells whether `---` or `...` stands here alone.
     fn is_separator(&self) -> bool {
-        let three = [self.look(0), self.look(1), self.look(2)];
-        (three == ['.'; 3] || three == ['-'; 3]) && is_blank_or_end(self.look(3))
+        let three = [self.peek_char(0), self.peek_char(1), self.peek_char(2)];
+        (three == ['.'; 3] || three == ['-'; 3]) && is_blank_or_end(self.peek_char(3))
     }
 
     /// Takes a line break; nothing if there is none here.
     fn line_break(&mut self) -> Option<char> {
         match self.here() {
-            '\r' if self.look(1) == '\n' => {
+            '\r' if self.peek_char(1) == '\n' => {
                 self.forward(2);
                 Some('\n')
             }
@@ -334,53 +335,57 @@ impl Scanner {
 
     // Tokens.
 
-    fn push(&mut self, kind: Kind) {
-        let token = Token::new(kind, self.mark());
+    fn push(&mut self, kind: TokenKind) {
+        let token = YamlToken::new(kind, self.mark());
         self.tokens.push_back(token);
     }
 
-    fn fetch(&mut self) -> Result<(), Refused> {
+    fn fetch(&mut self) -> Result<(), StrictYamlError> {
         if let Some(comment) = self.skip_to_token() {
-            self.tokens.push_back(Token::new(Kind::Comment, comment));
+            self.tokens.push_back(YamlToken::new(TokenKind::Comment, comment));
             return Ok(());
         }
         self.forget_stale_key()?;
         self.unwind(i64::from(self.column));
-        let ends_word = is_blank_or_end(self.look(1));
+        let ends_word = is_blank_or_end(self.peek_char(1));
         match self.here() {
             '\0' => self.stream_end(),
-            '%' if self.column == 0 => Refused::new(self.mark(), "directives are not allowed"),
+            '%' if self.column == 0 => {
+                StrictYamlError::new(self.mark(), "directives are not allowed")
+            }
             '-' | '.' if self.column == 0 && self.is_separator() => self.document_end(),
-            '[' | '{' => Refused::new(
+            '[' | '{' => StrictYamlError::new(
                 self.mark(),
                 "found disallowed flow style (surround the text with quotes, or write one item per line)",
             ),
-            c @ (']' | '}' | ',' | '@' | '`' | '%') => Refused::new(
+            c @ (']' | '}' | ',' | '@' | '`' | '%') => StrictYamlError::new(
                 self.mark(),
                 format!("found character '{c}' that cannot start any token"),
             ),
             '-' if ends_word => self.entry(),
             '?' if ends_word => self.explicit_key(),
             ':' if ends_word => self.value(),
-            '*' => Refused::new(
+            '*' => StrictYamlError::new(
                 self.mark(),
                 "found a disallowed alias (surround the text with quotes)",
             ),
-            '&' => Refused::new(
+            '&' => StrictYamlError::new(
                 self.mark(),
                 "found a disallowed anchor (surround the text with quotes)",
             ),
-            '!' => Refused::new(self.mark(), "found a disallowed tag (do not specify types)"),
+            '!' => {
+                StrictYamlError::new(self.mark(), "found a disallowed tag (do not specify types)")
+            }
             folded @ ('|' | '>') => self.block_scalar(folded == '>'),
             quote @ ('\'' | '"') => self.quoted(quote),
-            '\t' => Refused::new(self.mark(), "found a tab that cannot start any token"),
+            '\t' => StrictYamlError::new(self.mark(), "found a tab that cannot start any token"),
             _ => self.plain(),
         }
     }
 
     /// Goes to where the next token starts, or over one comment or run of empty lines, which is a
     /// token too.
-    fn skip_to_token(&mut self) -> Option<Mark> {
+    fn skip_to_token(&mut self) -> Option<ScanMark> {
         if self.index == 0 && self.here() == '\u{feff}' {
             self.forward(1);
         }
@@ -419,7 +424,7 @@ impl Scanner {
         }
     }
 
-    fn forget_stale_key(&mut self) -> Result<(), Refused> {
+    fn forget_stale_key(&mut self) -> Result<(), StrictYamlError> {
         let Some(key) = self.key else { return Ok(()) };
         if key.at.line != self.line || self.index - key.index > LONGEST_KEY {
             self.forget_key()?;
@@ -427,9 +432,11 @@ impl Scanner {
         Ok(())
     }
 
-    fn forget_key(&mut self) -> Result<(), Refused> {
+    fn forget_key(&mut self) -> Result<(), StrictYamlError> {
         match self.key {
-            Some(key) if key.required => Refused::new(key.at, "could not find expected ':'"),
+            Some(key) if key.required => {
+                StrictYamlError::new(key.at, "could not find expected ':'")
+            }
             _ => {
                 self.key = None;
                 Ok(())
@@ -438,7 +445,7 @@ impl Scanner {
     }
 
     /// Notes that the next token may be a key.
-    fn note_key(&mut self) -> Result<(), Refused> {
+    fn note_key(&mut self) -> Result<(), StrictYamlError> {
         if self.allow_key {
             self.forget_key()?;
             self.key = Some(SimpleKey {
@@ -454,7 +461,7 @@ impl Scanner {
     fn unwind(&mut self, column: i64) {
         while self.indent > column {
             self.indent = self.indents.pop().unwrap_or(-1);
-            self.push(Kind::BlockEnd);
+            self.push(TokenKind::BlockEnd);
         }
     }
 
@@ -468,32 +475,37 @@ impl Scanner {
         deeper
     }
 
-    fn stream_end(&mut self) -> Result<(), Refused> {
+    fn stream_end(&mut self) -> Result<(), StrictYamlError> {
         self.unwind(-1);
         self.forget_key()?;
         self.allow_key = false;
-        self.push(Kind::StreamEnd);
+        self.push(TokenKind::StreamEnd);
         self.done = true;
         Ok(())
     }
 
-    fn document_end(&mut self) -> Result<(), Refused> {
+    fn document_end(&mut self) -> Result<(), StrictYamlError> {
         self.unwind(-1);
         self.forget_key()?;
         self.allow_key = false;
         if self.here() == '-' {
-            return Refused::new(self.mark(), "a second document starts here");
+            return StrictYamlError::new(self.mark(), "a second document starts here");
         }
-        self.push(Kind::DocumentEnd);
+        self.push(TokenKind::DocumentEnd);
         self.forward(3);
         Ok(())
     }
 
     /// Takes `-`, `?` or `:` as a token, which starts a collection where it is deeper than the one
     /// around it.
-    fn indicator(&mut self, kind: Kind, collection: Kind, refusal: &str) -> Result<(), Refused> {
+    fn indicator(
+        &mut self,
+        kind: TokenKind,
+        collection: TokenKind,
+        refusal: &str,
+    ) -> Result<(), StrictYamlError> {
         if !self.allow_key {
-            return Refused::new(self.mark(), refusal);
+            return StrictYamlError::new(self.mark(), refusal);
         }
         if self.add_indent(self.column) {
             self.push(collection);
@@ -505,27 +517,27 @@ impl Scanner {
         Ok(())
     }
 
-    fn entry(&mut self) -> Result<(), Refused> {
+    fn entry(&mut self) -> Result<(), StrictYamlError> {
         let refusal = "sequence entries are not allowed here";
-        self.indicator(Kind::Entry, Kind::SequenceStart, refusal)
+        self.indicator(TokenKind::Entry, TokenKind::SequenceStart, refusal)
     }
 
-    fn explicit_key(&mut self) -> Result<(), Refused> {
-        self.indicator(Kind::Key, Kind::MappingStart, "mapping keys are not allowed here")
+    fn explicit_key(&mut self) -> Result<(), StrictYamlError> {
+        self.indicator(TokenKind::Key, TokenKind::MappingStart, "mapping keys are not allowed here")
     }
 
-    fn value(&mut self) -> Result<(), Refused> {
+    fn value(&mut self) -> Result<(), StrictYamlError> {
         let Some(key) = self.key.take() else {
             let refusal = "mapping values are not allowed here";
-            return self.indicator(Kind::Value, Kind::MappingStart, refusal);
+            return self.indicator(TokenKind::Value, TokenKind::MappingStart, refusal);
         };
         let place = key.token - self.taken;
-        self.tokens.insert(place, Token::new(Kind::Key, key.at));
+        self.tokens.insert(place, YamlToken::new(TokenKind::Key, key.at));
         if self.add_indent(key.at.column) {
-            self.tokens.insert(place, Token::new(Kind::MappingStart, key.at));
+            self.tokens.insert(place, YamlToken::new(TokenKind::MappingStart, key.at));
         }
         self.allow_key = false;
-        self.push(Kind::Value);
+        self.push(TokenKind::Value);
         self.forward(1);
         Ok(())
     }

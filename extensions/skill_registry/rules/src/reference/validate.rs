@@ -3,9 +3,9 @@
 use skill_format::{Diagnostic, Span};
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::python::{is_alnum, len, strip};
-use super::yaml::{Entry, Value};
-use super::{ReferenceError, ReferenceSkill, error, place};
+use super::python::{is_alnum, str_len, str_strip};
+use super::yaml::{StrictYamlEntry, StrictYamlValue};
+use super::{ReferenceError, ReferenceSkill, error, to_span};
 
 /// The fields of the Agent Skills specification, sorted.
 const FIELDS: [&str; 6] =
@@ -37,9 +37,9 @@ impl ReferenceSkill {
 
     fn unknown_fields(&self, found: &mut Vec<Diagnostic>) {
         let unknown = self.fields.0.iter().filter(|entry| !FIELDS.contains(&entry.key.as_str()));
-        let mut unknown: Vec<&Entry> = unknown.collect();
+        let mut unknown: Vec<&StrictYamlEntry> = unknown.collect();
         let Some(first) = unknown.first() else { return };
-        let at = place(first.key_at);
+        let at = to_span(first.key_at);
         unknown.sort_by(|a, b| a.key.cmp(&b.key));
         let names: Vec<&str> = unknown.iter().map(|entry| entry.key.as_str()).collect();
         let names = names.join(", ");
@@ -52,27 +52,27 @@ impl ReferenceSkill {
 
 /// Returns the text of a required field and its place; reports what is empty or no text.
 fn required<'a>(
-    entry: &'a Entry,
+    entry: &'a StrictYamlEntry,
     field: &'static str,
     type_rule: &'static str,
     found: &mut Vec<Diagnostic>,
 ) -> Option<(&'a str, Span)> {
-    let at = place(entry.value_at);
+    let at = to_span(entry.value_at);
     let empty = ReferenceError::EmptyField(field);
     let rule = match &entry.value {
-        Value::Text(text) if !strip(text).is_empty() => return Some((text, at)),
-        Value::Text(_) => empty.rule(),
+        StrictYamlValue::Text(text) if !str_strip(text).is_empty() => return Some((text, at)),
+        StrictYamlValue::Text(_) => empty.rule(),
         _ => type_rule,
     };
     found.push(error(rule, at, empty.to_string()));
     None
 }
 
-fn name(entry: &Entry, dir_name: &str, found: &mut Vec<Diagnostic>) {
+fn name(entry: &StrictYamlEntry, dir_name: &str, found: &mut Vec<Diagnostic>) {
     let Some((written, at)) = required(entry, "name", "name.type", found) else { return };
-    let name: String = strip(written).nfkc().collect();
+    let name: String = str_strip(written).nfkc().collect();
     let mut add = |rule, message: String| found.push(error(rule, at, message));
-    let length = len(&name);
+    let length = str_len(&name);
     if length > LONGEST_NAME {
         let limit = format!("{LONGEST_NAME} character limit ({length} chars)");
         add("name.maxLength", format!("Skill name '{name}' exceeds {limit}"));
@@ -96,24 +96,24 @@ fn name(entry: &Entry, dir_name: &str, found: &mut Vec<Diagnostic>) {
     }
 }
 
-fn description(entry: &Entry, found: &mut Vec<Diagnostic>) {
+fn description(entry: &StrictYamlEntry, found: &mut Vec<Diagnostic>) {
     let text = required(entry, "description", "description.type", found);
     let Some((text, at)) = text else { return };
-    let length = len(text);
+    let length = str_len(text);
     if length > LONGEST_DESCRIPTION {
         let limit = format!("{LONGEST_DESCRIPTION} character limit ({length} chars)");
         found.push(error("description.maxLength", at, format!("Description exceeds {limit}")));
     }
 }
 
-fn compatibility(entry: &Entry, found: &mut Vec<Diagnostic>) {
-    let at = place(entry.value_at);
-    let Value::Text(text) = &entry.value else {
+fn compatibility(entry: &StrictYamlEntry, found: &mut Vec<Diagnostic>) {
+    let at = to_span(entry.value_at);
+    let StrictYamlValue::Text(text) = &entry.value else {
         let message = "Field 'compatibility' must be a string";
         found.push(error("compatibility.type", at, message));
         return;
     };
-    let length = len(text);
+    let length = str_len(text);
     if length > LONGEST_COMPATIBILITY {
         let limit = format!("{LONGEST_COMPATIBILITY} character limit ({length} chars)");
         found.push(error("compatibility.maxLength", at, format!("Compatibility exceeds {limit}")));

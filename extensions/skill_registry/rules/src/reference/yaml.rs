@@ -1,31 +1,31 @@
 //! Reads a frontmatter as strictyaml does: everything is text, and much of YAML is refused.
 
-use super::scanner::{Kind, Mark, Refused, Scanner, Token};
+use super::scanner::{ScanMark, StrictYamlError, TokenKind, YamlScanner, YamlToken};
 
 /// A value: text, a list or a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum StrictYamlValue {
     Text(String),
     /// A plain `=` or `<<`: the library makes an object of it that is neither text nor JSON.
     Odd(String),
-    List(Vec<Value>),
-    Map(Map),
+    List(Vec<StrictYamlValue>),
+    Map(StrictYamlMap),
 }
 
 /// A map in the order of its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Map(pub(super) Vec<Entry>);
+pub(super) struct StrictYamlMap(pub(super) Vec<StrictYamlEntry>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct StrictYamlEntry {
     pub(super) key: String,
-    pub(super) key_at: Mark,
-    pub(super) value: Value,
-    pub(super) value_at: Mark,
+    pub(super) key_at: ScanMark,
+    pub(super) value: StrictYamlValue,
+    pub(super) value_at: ScanMark,
 }
 
-impl Map {
-    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+impl StrictYamlMap {
+    pub(super) fn get(&self, key: &str) -> Option<&StrictYamlEntry> {
         self.0.iter().find(|entry| entry.key == key)
     }
 }
@@ -34,154 +34,163 @@ impl Map {
 const DEEPEST: usize = 240;
 
 /// Reads the text between the fences; a text without any content is nothing.
-pub(super) fn load(text: &str) -> Result<Option<Value>, Refused> {
-    let mut parser = Parser { scanner: Scanner::new(text)?, depth: 0 };
+pub(super) fn load_yaml(text: &str) -> Result<Option<StrictYamlValue>, StrictYamlError> {
+    let mut parser = StrictYamlParser { scanner: YamlScanner::new(text)?, depth: 0 };
     parser.document()?.map(|node| construct(node, true)).transpose()
 }
 
 /// What the parser finds before it is known what it means.
 #[derive(Debug)]
-struct Node {
-    at: Mark,
-    content: Content,
+struct StrictYamlNode {
+    at: ScanMark,
+    content: NodeContent,
 }
 
 #[derive(Debug)]
-enum Content {
+enum NodeContent {
     Scalar { text: String, plain: bool },
-    List(Vec<Node>),
-    Map(Vec<(Node, Node)>),
+    List(Vec<StrictYamlNode>),
+    Map(Vec<(StrictYamlNode, StrictYamlNode)>),
 }
 
-impl Node {
-    fn empty(at: Mark) -> Self {
-        Self { at, content: Content::Scalar { text: String::new(), plain: true } }
+impl StrictYamlNode {
+    fn empty(at: ScanMark) -> Self {
+        Self { at, content: NodeContent::Scalar { text: String::new(), plain: true } }
     }
 
     fn is_merge(&self) -> bool {
-        matches!(&self.content, Content::Scalar { text, plain: true } if text == "<<")
+        matches!(&self.content, NodeContent::Scalar { text, plain: true } if text == "<<")
     }
 }
 
-struct Parser {
-    scanner: Scanner,
+struct StrictYamlParser {
+    scanner: YamlScanner,
     depth: usize,
 }
 
-impl Parser {
-    fn document(&mut self) -> Result<Option<Node>, Refused> {
+impl StrictYamlParser {
+    fn document(&mut self) -> Result<Option<StrictYamlNode>, StrictYamlError> {
         let mut start = self.scanner.take()?;
-        self.scanner.hand_on_comments(&mut start)?;
-        if self.scanner.check(&[Kind::StreamEnd])? {
+        self.scanner.move_comments(&mut start)?;
+        if self.scanner.check(&[TokenKind::StreamEnd])? {
             return Ok(None);
         }
         let node = self.node(false)?;
-        if self.scanner.check(&[Kind::DocumentEnd])? {
+        if self.scanner.check(&[TokenKind::DocumentEnd])? {
             self.scanner.take()?;
         }
-        if self.scanner.check(&[Kind::StreamEnd])? {
+        if self.scanner.check(&[TokenKind::StreamEnd])? {
             return Ok(Some(node));
         }
         let found = self.scanner.peek()?;
-        Refused::new(found.at, "expected a single document, but found another one")
+        StrictYamlError::new(found.at, "expected a single document, but found another one")
     }
 
-    fn node(&mut self, or_indentless: bool) -> Result<Node, Refused> {
+    fn node(&mut self, or_indentless: bool) -> Result<StrictYamlNode, StrictYamlError> {
         // Aliases, anchors and tags: the scanner has refused them, but asking ties comments.
         for _ in 0..3 {
             self.scanner.check(&[])?;
         }
         let at = self.scanner.peek()?.at;
         if self.depth == DEEPEST {
-            return Refused::crash(at, "collections lie too deep in each other");
+            return StrictYamlError::crash(at, "collections lie too deep in each other");
         }
         self.depth += 1;
         let content = self.content(or_indentless)?;
         self.depth -= 1;
-        Ok(Node { at, content })
+        Ok(StrictYamlNode { at, content })
     }
 
-    fn content(&mut self, or_indentless: bool) -> Result<Content, Refused> {
-        if or_indentless && self.scanner.check(&[Kind::Entry])? {
+    fn content(&mut self, or_indentless: bool) -> Result<NodeContent, StrictYamlError> {
+        if or_indentless && self.scanner.check(&[TokenKind::Entry])? {
             if let Some(comments) = &mut self.scanner.peek()?.comments {
                 comments.post = false;
             }
-            return self.entries(&[Kind::Entry, Kind::Key, Kind::Value, Kind::BlockEnd]);
+            return self.entries(&[
+                TokenKind::Entry,
+                TokenKind::Key,
+                TokenKind::Value,
+                TokenKind::BlockEnd,
+            ]);
         }
-        if self.scanner.check(&[Kind::Scalar])? {
-            let Token { text, plain, .. } = self.scanner.take()?;
-            return Ok(Content::Scalar { text, plain });
+        if self.scanner.check(&[TokenKind::Scalar])? {
+            let YamlToken { text, plain, .. } = self.scanner.take()?;
+            return Ok(NodeContent::Scalar { text, plain });
         }
         // Flow style, see above.
         for _ in 0..2 {
             self.scanner.check(&[])?;
         }
-        if self.scanner.check(&[Kind::SequenceStart])? {
+        if self.scanner.check(&[TokenKind::SequenceStart])? {
             self.scanner.take()?;
-            let list = self.entries(&[Kind::Entry, Kind::BlockEnd])?;
+            let list = self.entries(&[TokenKind::Entry, TokenKind::BlockEnd])?;
             self.block_end()?;
             return Ok(list);
         }
-        if self.scanner.check(&[Kind::MappingStart])? {
+        if self.scanner.check(&[TokenKind::MappingStart])? {
             self.scanner.take()?;
             return self.mapping();
         }
-        Refused::new(self.scanner.peek()?.at, "expected a value here")
+        StrictYamlError::new(self.scanner.peek()?.at, "expected a value here")
     }
 
-    fn block_end(&mut self) -> Result<Token, Refused> {
-        if self.scanner.check(&[Kind::BlockEnd])? {
+    fn block_end(&mut self) -> Result<YamlToken, StrictYamlError> {
+        if self.scanner.check(&[TokenKind::BlockEnd])? {
             return self.scanner.take();
         }
         let found = self.scanner.peek()?;
-        Refused::new(found.at, "the indentation does not fit what is around it")
+        StrictYamlError::new(found.at, "the indentation does not fit what is around it")
     }
 
     /// Reads `- …` entries; one that is followed by `enders` is empty.
-    fn entries(&mut self, enders: &[Kind]) -> Result<Content, Refused> {
+    fn entries(&mut self, enders: &[TokenKind]) -> Result<NodeContent, StrictYamlError> {
         let mut list = Vec::new();
-        while self.scanner.check(&[Kind::Entry])? {
+        while self.scanner.check(&[TokenKind::Entry])? {
             let mut dash = self.scanner.take()?;
-            self.scanner.hand_on_comments(&mut dash)?;
+            self.scanner.move_comments(&mut dash)?;
             list.push(match self.scanner.check(enders)? {
-                true => Node::empty(dash.at),
+                true => StrictYamlNode::empty(dash.at),
                 false => self.node(false)?,
             });
         }
-        Ok(Content::List(list))
+        Ok(NodeContent::List(list))
     }
 
-    fn mapping(&mut self) -> Result<Content, Refused> {
+    fn mapping(&mut self) -> Result<NodeContent, StrictYamlError> {
         let mut entries = Vec::new();
         loop {
-            let key = if self.scanner.check(&[Kind::Key])? {
+            let key = if self.scanner.check(&[TokenKind::Key])? {
                 let mut mark = self.scanner.take()?;
-                self.scanner.hand_on_comments(&mut mark)?;
-                match self.scanner.check(&[Kind::Key, Kind::Value, Kind::BlockEnd])? {
-                    true => Node::empty(mark.at),
+                self.scanner.move_comments(&mut mark)?;
+                match self.scanner.check(&[
+                    TokenKind::Key,
+                    TokenKind::Value,
+                    TokenKind::BlockEnd,
+                ])? {
+                    true => StrictYamlNode::empty(mark.at),
                     false => self.node(true)?,
                 }
-            } else if self.scanner.check(&[Kind::Value])? {
-                Node::empty(self.scanner.peek()?.at)
+            } else if self.scanner.check(&[TokenKind::Value])? {
+                StrictYamlNode::empty(self.scanner.peek()?.at)
             } else {
                 let mut end = self.block_end()?;
-                self.scanner.hand_on_comments(&mut end)?;
-                return Ok(Content::Map(entries));
+                self.scanner.move_comments(&mut end)?;
+                return Ok(NodeContent::Map(entries));
             };
             let value = self.mapping_value()?;
             entries.push((key, value));
         }
     }
 
-    fn mapping_value(&mut self) -> Result<Node, Refused> {
-        if !self.scanner.check(&[Kind::Value])? {
-            return Ok(Node::empty(self.scanner.peek()?.at));
+    fn mapping_value(&mut self) -> Result<StrictYamlNode, StrictYamlError> {
+        if !self.scanner.check(&[TokenKind::Value])? {
+            return Ok(StrictYamlNode::empty(self.scanner.peek()?.at));
         }
         let mut colon = self.scanner.take()?;
-        if self.scanner.check(&[Kind::Value])? || !self.scanner.check(&[Kind::Key])? {
-            self.scanner.hand_on_comments(&mut colon)?;
+        if self.scanner.check(&[TokenKind::Value])? || !self.scanner.check(&[TokenKind::Key])? {
+            self.scanner.move_comments(&mut colon)?;
         }
-        if !self.scanner.check(&[Kind::Key, Kind::Value, Kind::BlockEnd])? {
+        if !self.scanner.check(&[TokenKind::Key, TokenKind::Value, TokenKind::BlockEnd])? {
             return self.node(true);
         }
         if colon.comments.is_none()
@@ -189,54 +198,58 @@ impl Parser {
         {
             comments.post = false;
         }
-        Ok(Node::empty(colon.at))
+        Ok(StrictYamlNode::empty(colon.at))
     }
 }
 
 /// Makes values of nodes. At the top, what `<<` names is read and then lost: the library merges it
 /// before it is filled.
-fn construct(node: Node, top: bool) -> Result<Value, Refused> {
+fn construct(node: StrictYamlNode, top: bool) -> Result<StrictYamlValue, StrictYamlError> {
     Ok(match node.content {
-        Content::Scalar { text, plain: true } if matches!(text.as_str(), "=" | "<<") => {
-            Value::Odd(text)
+        NodeContent::Scalar { text, plain: true } if matches!(text.as_str(), "=" | "<<") => {
+            StrictYamlValue::Odd(text)
         }
-        Content::Scalar { text, .. } => Value::Text(text),
-        Content::List(items) => {
+        NodeContent::Scalar { text, .. } => StrictYamlValue::Text(text),
+        NodeContent::List(items) => {
             let items = items.into_iter().map(|item| construct(item, false));
-            Value::List(items.collect::<Result<_, _>>()?)
+            StrictYamlValue::List(items.collect::<Result<_, _>>()?)
         }
-        Content::Map(entries) => Value::Map(map(node.at, entries, top)?),
+        NodeContent::Map(entries) => StrictYamlValue::Map(map(node.at, entries, top)?),
     })
 }
 
-fn map(at: Mark, entries: Vec<(Node, Node)>, top: bool) -> Result<Map, Refused> {
-    let mut map = Map::default();
+fn map(
+    at: ScanMark,
+    entries: Vec<(StrictYamlNode, StrictYamlNode)>,
+    top: bool,
+) -> Result<StrictYamlMap, StrictYamlError> {
+    let mut map = StrictYamlMap::default();
     let mut keys = std::collections::HashSet::new();
     let mut merged = None;
     let mut indentation = None;
     for (key, value) in entries {
         if key.is_merge() {
             if merged.is_some() {
-                return Refused::crash(key.at, "found duplicate key '<<'");
+                return StrictYamlError::crash(key.at, "found duplicate key '<<'");
             }
             merged = Some(merge(at, value)?);
             continue;
         }
-        let Content::Scalar { text, .. } = key.content else {
-            return Refused::new(key.at, "a list or a map cannot be a key");
+        let NodeContent::Scalar { text, .. } = key.content else {
+            return StrictYamlError::new(key.at, "a list or a map cannot be a key");
         };
         let value_at = value.at;
-        if matches!(value.content, Content::Map(_))
+        if matches!(value.content, NodeContent::Map(_))
             && *indentation.get_or_insert(value_at.column) != value_at.column
         {
             let problem = "found mapping with indentation inconsistent with previous mapping";
-            return Refused::new(value_at, problem);
+            return StrictYamlError::new(value_at, problem);
         }
         let value = construct(value, false)?;
         if !keys.insert(text.clone()) {
-            return Refused::new(key.at, format!("duplicate key '{text}' found"));
+            return StrictYamlError::new(key.at, format!("duplicate key '{text}' found"));
         }
-        map.0.push(Entry { key: text, key_at: key.at, value, value_at });
+        map.0.push(StrictYamlEntry { key: text, key_at: key.at, value, value_at });
     }
     for entry in merged.into_iter().flatten().filter(|_| !top) {
         if keys.insert(entry.key.clone()) {
@@ -247,17 +260,17 @@ fn map(at: Mark, entries: Vec<(Node, Node)>, top: bool) -> Result<Map, Refused> 
 }
 
 /// Reads what `<<` names: a map, or a list of maps.
-fn merge(at: Mark, value: Node) -> Result<Vec<Entry>, Refused> {
+fn merge(at: ScanMark, value: StrictYamlNode) -> Result<Vec<StrictYamlEntry>, StrictYamlError> {
     let refused = "expected a mapping or list of mappings for merging";
     let maps = match value.content {
-        Content::Map(_) => vec![value],
-        Content::List(items) => items,
-        Content::Scalar { .. } => return Refused::new(at, refused),
+        NodeContent::Map(_) => vec![value],
+        NodeContent::List(items) => items,
+        NodeContent::Scalar { .. } => return StrictYamlError::new(at, refused),
     };
     let mut merged = Vec::new();
     for node in maps {
-        let Content::Map(entries) = node.content else {
-            return Refused::new(node.at, refused);
+        let NodeContent::Map(entries) = node.content else {
+            return StrictYamlError::new(node.at, refused);
         };
         merged.extend(map(node.at, entries, false)?.0);
     }

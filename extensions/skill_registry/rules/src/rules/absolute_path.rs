@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::body::phrase::any_of;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::phrase::build_matcher;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// Starts of home directories, and what separates their components.
 const HOMES: [(&str, char); 5] = [
@@ -19,7 +19,7 @@ const HOMES: [(&str, char); 5] = [
 ];
 
 /// Any of them: few bodies have one.
-static STARTS: LazyLock<AhoCorasick> = LazyLock::new(|| any_of(HOMES.map(|(home, _)| home)));
+static STARTS: LazyLock<AhoCorasick> = LazyLock::new(|| build_matcher(HOMES.map(|(home, _)| home)));
 
 /// How many home directories are reported.
 const MOST: usize = 20;
@@ -64,10 +64,10 @@ const ANYONE: [&str; 34] = [
 
 pub(super) static RULE: Rule = Rule {
     id: "absolute-path",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "the body names a path in somebody's home directory",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -100,10 +100,10 @@ Run scripts/count.py.
 print(42)
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let start = skill.parsed().body_start;
     let body = skill.body();
     if !STARTS.is_match(body) {

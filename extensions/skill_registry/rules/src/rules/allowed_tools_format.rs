@@ -1,14 +1,17 @@
 //! `allowed-tools.format`: `allowed-tools` cannot be read.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "allowed-tools.format",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "`allowed-tools` cannot be read",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    levels: ProfileLevels {
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -38,5 +41,5 @@ allowed-tools: Read Bash(git:*)
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

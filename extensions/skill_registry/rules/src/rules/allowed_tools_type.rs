@@ -1,19 +1,19 @@
 //! `allowed-tools.type`: `allowed-tools` is not a text.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "allowed-tools.type",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "`allowed-tools` is not a text",
-    levels: Levels {
-        lenient: Level::Warning,
-        spec: Level::Error,
-        skillscraft: Level::Error,
-        ..Levels::all(Level::Off)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        spec: RuleLevel::Error,
+        skillscraft: RuleLevel::Error,
+        ..ProfileLevels::uniform(RuleLevel::Off)
     },
     fixable: false,
     docs: r#"
@@ -45,14 +45,14 @@ allowed-tools: Read Write
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if !skill.profile().types_scalars() || findings.any() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
-    if let Some((entry, what)) = skill.untextual("allowed-tools") {
+    if let Some((entry, what)) = skill.non_text_field("allowed-tools") {
         let message = format!("`allowed-tools` is {what}, not a text");
         findings.add(
             entry.value.span(),

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
+use crate::subject::SkillDocument;
 
 /// Folders that paths of a skill start with.
 const FOLDERS: [&str; 6] =
@@ -12,10 +12,10 @@ const FOLDERS: [&str; 6] =
 
 pub(super) static RULE: Rule = Rule {
     id: "backslash-path",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "a path of the skill is written with backslashes",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: true,
     docs: r"
 ## What it does
@@ -46,10 +46,10 @@ Read `references/opaque-jars.md` for jars that are not clear.
 Hold the jar against the light.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let markdown = skill.markdown();
     let text = |range: &Range<usize>| &skill.text()[range.clone()];
     let spans = markdown.code_spans.iter().map(|code| (&code.range, text(&code.content)));
@@ -62,7 +62,8 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
                 .all(|c| c.is_alphanumeric() || matches!(c, '\\' | '/' | '.' | '_' | '-'));
         let Some(start) = names_file.then(|| text(range).rfind(path)).flatten() else { continue };
         let start = range.start + start;
-        let edit = Edit { range: start..start + path.len(), replacement: path.replace('\\', "/") };
+        let edit =
+            TextEdit { range: start..start + path.len(), replacement: path.replace('\\', "/") };
         findings.add_fixable(
             skill.span_at(range.start),
             format!("`{path}` is written with backslashes"),

@@ -2,20 +2,20 @@
 
 use skill_format::Span;
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "body.maxLines",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the body has more than 500 lines",
-    levels: Levels {
-        lenient: Level::Off,
-        reference: Level::Off,
-        seed_strict: Level::Error,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Off,
+        reference: RuleLevel::Off,
+        seed_strict: RuleLevel::Error,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -48,13 +48,13 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 *500}}
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
 /// The largest number of lines (Agent Skills specification).
 const MAX_LINES: usize = 500;
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let lines = skill.body_lines();
     if lines > MAX_LINES {
         let at = Span { line: skill.body_line(), column: 0 };

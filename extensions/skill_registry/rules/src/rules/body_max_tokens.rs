@@ -2,16 +2,19 @@
 
 use skill_format::{Span, TokenCount};
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "body.maxTokens",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the body has more than about 5,000 tokens",
-    levels: Levels { seed_strict: Level::Warning, ..Levels::all(Level::Off) },
+    levels: ProfileLevels {
+        seed_strict: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Off)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -40,13 +43,13 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
 /// The advised number of tokens (formal specification).
 const MAX_TOKENS: u32 = 5_000;
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let tokens = TokenCount::estimate(skill.body().trim()).get();
     if tokens > MAX_TOKENS {
         let at = Span { line: skill.body_line(), column: 0 };

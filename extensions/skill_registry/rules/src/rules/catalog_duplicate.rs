@@ -1,14 +1,14 @@
 //! `catalog-duplicate`: two skills of one catalog with one id or one name.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(crate) static RULE: Rule = Rule {
     id: "catalog-duplicate",
-    group: Group::Lint,
-    reach: Reach::Head,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Head,
     summary: "another skill has the same directory name or the same name",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -51,5 +51,5 @@ description: Weighs jars with a scale. Use when the user asks how heavy a jar is
 Weigh the jar.
 ```
 ",
-    check: Check::Catalog,
+    check: RuleCheck::Catalog,
 };

@@ -1,14 +1,14 @@
 //! `catalog-overlap`: two skills of one catalog that say they do the same.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(crate) static RULE: Rule = Rule {
     id: "catalog-overlap",
-    group: Group::Lint,
-    reach: Reach::Head,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Head,
     summary: "the description says what that of another skill says",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -53,5 +53,5 @@ description: Sorts beads of wood by size into trays. Use when the user wants the
 Sort the beads.
 ```
 ",
-    check: Check::Catalog,
+    check: RuleCheck::Catalog,
 };

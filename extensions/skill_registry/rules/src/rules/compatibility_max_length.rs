@@ -1,17 +1,17 @@
 //! `compatibility.maxLength`: `compatibility` has more than 500 characters.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "compatibility.maxLength",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "`compatibility` has more than 500 characters",
-    levels: Levels {
-        lenient: Level::Warning,
-        seed_strict: Level::Warning,
-        ..Levels::all(Level::Error)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        seed_strict: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Error)
     },
     fixable: false,
     docs: r#"
@@ -41,5 +41,5 @@ compatibility: {{x*500}}
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

@@ -1,18 +1,18 @@
 //! `compatibility.type`: `compatibility` is not a text.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "compatibility.type",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "`compatibility` is not a text",
-    levels: Levels {
-        lenient: Level::Warning,
-        seed_strict: Level::Off,
-        ..Levels::all(Level::Error)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        seed_strict: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Error)
     },
     fixable: false,
     docs: r#"
@@ -43,14 +43,14 @@ compatibility: Requires Python and uv
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if !skill.profile().types_scalars() || findings.any() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
-    if let Some((entry, what)) = skill.untextual("compatibility") {
+    if let Some((entry, what)) = skill.non_text_field("compatibility") {
         let message = format!("`compatibility` is {what}, not a text");
         findings.add(entry.value.span(), message, "put it in quotes");
     }

@@ -1,14 +1,17 @@
 //! `composition.unknownField`: the composition has a field that is not used.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "composition.unknownField",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the composition has a field that is not used",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    levels: ProfileLevels {
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -52,5 +55,5 @@ metadata:
 Say hello.
 ```
 "#,
-    check: Check::Declared,
+    check: RuleCheck::Declared,
 };

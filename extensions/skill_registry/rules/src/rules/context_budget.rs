@@ -3,19 +3,19 @@
 use skill_format::{Span, TokenCount};
 
 use super::body_max_lines;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 const MOST_LINES: usize = 500;
 const MOST_TOKENS: u32 = 5_000;
 
 pub(super) static RULE: Rule = Rule {
     id: "context-budget",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "the body has more than 500 lines or about 5,000 tokens",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -49,16 +49,16 @@ Count the beads in rows of ten. For jars that are not clear, read references/opa
 {{Count every bead by hand. *900}}
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }
     let body = skill.body();
     let lines = skill.body_lines();
-    let is_error = body_max_lines::RULE.levels.in_profile(skill.profile()) == Level::Error;
+    let is_error = body_max_lines::RULE.levels.level_for(skill.profile()) == RuleLevel::Error;
     let tokens = TokenCount::estimate(body).get();
     let message = match (lines > MOST_LINES && !is_error, tokens > MOST_TOKENS) {
         (false, false) => return,

@@ -2,15 +2,15 @@
 
 use std::sync::LazyLock;
 
-use crate::body::phrase::{Phrases, Word, word_list, words};
-use crate::body::{Kind, Passage};
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::phrase::{PhraseSet, TextWord, split_words, word_list};
+use crate::body::{PassageKind, TextPassage};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// What leaves the choice open in so many words.
-static OPEN: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::new(&[
+static OPEN: LazyLock<PhraseSet> = LazyLock::new(|| {
+    PhraseSet::new(&[
         "pick|choose|select|use|take any|one of these|them|those options|tools|approaches|methods|libraries|techniques",
         "pick|choose|select any of these|them|those|the",
         "pick|choose|select any one",
@@ -27,8 +27,8 @@ static OPEN: LazyLock<Phrases> = LazyLock::new(|| {
 });
 
 /// What starts a list of options in a sentence.
-static OFFER: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::new(&["you can|could|may|might use|try|choose|pick", "options include|are"])
+static OFFER: LazyLock<PhraseSet> = LazyLock::new(|| {
+    PhraseSet::new(&["you can|could|may|might use|try|choose|pick", "options include|are"])
 });
 
 /// What says which option to take, or when to take which.
@@ -71,10 +71,10 @@ const DECIDES: [&str; 34] = [
 
 pub(super) static RULE: Rule = Rule {
     id: "defaults-over-menus",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "several options are offered and none is the default",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -104,18 +104,18 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count with tallies. If there are more than 1,000 beads, use a scale instead.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let passages = &skill.markdown().passages;
     for (index, passage) in passages.iter().enumerate() {
-        if passage.quoted || passage.kind != Kind::Text {
+        if passage.quoted || passage.kind != PassageKind::Text {
             continue;
         }
         if let Some(at) = menu(passage).or_else(|| menu_list(passages, index)) {
             findings.add(
-                skill.span_at(passage.place(at)),
+                skill.span_at(passage.file_offset(at)),
                 "several options, and nothing says which to take",
                 "name the default, and say when to take another one",
             );
@@ -124,18 +124,18 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 }
 
 /// Returns where a passage offers a choice that it does not decide.
-fn menu(passage: &Passage) -> Option<usize> {
+fn menu(passage: &TextPassage) -> Option<usize> {
     let lower = &*passage.lower;
     let offers = || lower.contains(" or ") && OFFER.may_be_in(lower);
     if !OPEN.may_be_in(lower) && !offers() {
         return None;
     }
     let words = word_list(lower);
-    let decided = |words: &[Word<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
+    let decided = |words: &[TextWord<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
     if let Some((first, count)) = OPEN.find(&words) {
         let quoted = lower[..words[first].at].ends_with(['"', '\u{201C}', '\'']);
         let around = words[..first].iter().chain(&words[first + count..]).copied();
-        let around: Vec<Word<'_>> = around.collect();
+        let around: Vec<TextWord<'_>> = around.collect();
         return (!quoted && !decided(&around)).then_some(words[first].at);
     }
     let (first, count) = OFFER.find(&words)?;
@@ -147,8 +147,8 @@ fn menu(passage: &Passage) -> Option<usize> {
     (has_or && options >= 3 && !decided(&words)).then_some(words[first].at)
 }
 
-/// Returns where a list of options starts: three or more names behind a label such as `Options:`.
-fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
+/// Returns where a list of options starts: three or more names behind a label such as `CheckOptions:`.
+fn menu_list(passages: &[TextPassage], index: usize) -> Option<usize> {
     let label = &passages[index];
     if label.listed || !label.text.trim_end().ends_with(':') {
         return None;
@@ -173,6 +173,6 @@ fn menu_list(passages: &[Passage], index: usize) -> Option<usize> {
     let decided = rest
         .iter()
         .take(count + 2)
-        .any(|passage| words(&passage.lower).any(|word| DECIDES.contains(&word.text)));
+        .any(|passage| split_words(&passage.lower).any(|word| DECIDES.contains(&word.text)));
     (count >= 3 && named && !decided).then_some(0)
 }

@@ -1,14 +1,14 @@
 //! `description.comment`: the description ends where a comment starts.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "description.comment",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the description ends where a comment starts",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Note) },
+    levels: ProfileLevels { reference: RuleLevel::Off, ..ProfileLevels::uniform(RuleLevel::Note) },
     fixable: false,
     docs: r#"
 ## What it does
@@ -35,5 +35,5 @@ description: "Counts beads for issue #12. Use when asked."
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

@@ -1,14 +1,17 @@
 //! `description.maxLength`: the description has more than 1024 characters.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "description.maxLength",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the description has more than 1024 characters",
-    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Error)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -36,5 +39,5 @@ description: {{x*1024}}
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

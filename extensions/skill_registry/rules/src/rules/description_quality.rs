@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::body::phrase::{any_of, words};
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::phrase::{build_matcher, split_words};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// Shorter descriptions cannot say what a skill does and when to use it.
 const FEWEST_CHARS: usize = 30;
@@ -93,14 +93,14 @@ const TRIGGERS: &[&str] = &[
     "경우",
 ];
 
-static ANY_TRIGGER: LazyLock<AhoCorasick> = LazyLock::new(|| any_of(TRIGGERS));
+static ANY_TRIGGER: LazyLock<AhoCorasick> = LazyLock::new(|| build_matcher(TRIGGERS));
 
 pub(super) static RULE: Rule = Rule {
     id: "description-quality",
-    group: Group::Lint,
-    reach: Reach::Head,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Head,
     summary: "the description does not say when to use the skill, or next to nothing",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -130,13 +130,13 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(frontmatter) = skill.frontmatter() else { return };
     let description = frontmatter.description.trim();
-    let place = skill.place_of("description");
+    let place = skill.field_span("description");
     let advice = "say what the skill does and when to use it: add \"Use when the user asks to …\"";
     let name = frontmatter.name.as_deref().unwrap_or(skill.input().dir_name);
     if repeats_name(name, description) {
@@ -155,7 +155,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             Some(heading) => format!(
                 "move the gist of the section on line {} into the description; models see the \
                  body only after they have loaded the skill",
-                skill.span_at(heading.place(0)).line
+                skill.span_at(heading.file_offset(0)).line
             ),
             None => "add \"Use when the user asks to …\"".to_owned(),
         };
@@ -184,7 +184,7 @@ fn is_about_use(heading: &str) -> bool {
 fn repeats_name(name: &str, description: &str) -> bool {
     let name = name.to_lowercase();
     let lower = description.to_lowercase();
-    let mut parts = words(&lower).flat_map(|word| word.text.split('-')).filter(|word| {
+    let mut parts = split_words(&lower).flat_map(|word| word.text.split('-')).filter(|word| {
         !matches!(*word, "" | "a" | "an" | "the" | "skill" | "for" | "of" | "and" | "this" | "is")
     });
     let first = parts.next();

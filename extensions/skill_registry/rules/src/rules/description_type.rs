@@ -1,15 +1,18 @@
 //! `description.type`: the description is not a text.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "description.type",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the description is not a text",
-    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Error)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -42,14 +45,15 @@ description: >-
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if !skill.profile().types_scalars() || findings.any() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
-    if let Some((entry, what)) = skill.untextual("description").filter(|(_, what)| *what != "empty")
+    if let Some((entry, what)) =
+        skill.non_text_field("description").filter(|(_, what)| *what != "empty")
     {
         let message = format!("the description is {what}, not a text");
         findings.add(entry.value.span(), message, "put it in quotes");

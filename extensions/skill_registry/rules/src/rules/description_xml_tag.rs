@@ -1,19 +1,19 @@
 //! `description.xmlTag`: the description contains an XML tag.
 
-use crate::profile::{Level, Levels, Profile};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{Profile, ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "description.xmlTag",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the description contains an XML tag",
-    levels: Levels {
-        spec: Level::Warning,
-        skillscraft: Level::Warning,
-        anthropic: Level::Error,
-        ..Levels::all(Level::Off)
+    levels: ProfileLevels {
+        spec: RuleLevel::Warning,
+        skillscraft: RuleLevel::Warning,
+        anthropic: RuleLevel::Error,
+        ..ProfileLevels::uniform(RuleLevel::Off)
     },
     fixable: false,
     docs: r#"
@@ -43,20 +43,20 @@ description: Counts beads, if there are < 100. Use when asked.
 Count the beads.
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(frontmatter) = skill.frontmatter() else { return };
     let text = frontmatter.description.as_str();
     let help = "write it without angle brackets";
     if let Some(tag) = tag(text) {
         let tag: String = tag.chars().take(40).collect();
         let message = format!("the description contains the tag `{tag}`");
-        findings.add(skill.place_of("description"), message, help);
+        findings.add(skill.field_span("description"), message, help);
     } else if skill.profile() == Profile::Anthropic && text.contains(['<', '>']) {
         let message = "the description contains an angle bracket";
-        findings.add(skill.place_of("description"), message, help);
+        findings.add(skill.field_span("description"), message, help);
     }
 }
 

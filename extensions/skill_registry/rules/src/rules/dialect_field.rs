@@ -2,9 +2,9 @@
 
 use skill_format::Value;
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// Fields outside the Agent Skills specification, who acts on them, and how. Sources: the
 /// documentation of skills of Claude Code, VS Code, Cursor and OpenClaw.
@@ -53,10 +53,10 @@ const MISSPELT: [(&str, &str); 8] = [
 
 pub(super) static RULE: Rule = Rule {
     id: "dialect-field",
-    group: Group::Lint,
-    reach: Reach::Head,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Head,
     summary: "a field is acted on by some clients only",
-    levels: Levels::all(Level::Note),
+    levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,
     docs: r"
 ## What it does
@@ -91,10 +91,10 @@ metadata:
 Count the beads.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(root) = skill.tree() else { return };
     for entry in &root.entries {
         let key = &*entry.key.text;

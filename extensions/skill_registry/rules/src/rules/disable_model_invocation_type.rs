@@ -1,14 +1,17 @@
 //! `disable-model-invocation.type`: `disable-model-invocation` is neither true nor false.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "disable-model-invocation.type",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "`disable-model-invocation` is neither true nor false",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    levels: ProfileLevels {
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -38,5 +41,5 @@ disable-model-invocation: true
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

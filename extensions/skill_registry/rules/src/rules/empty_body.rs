@@ -2,17 +2,17 @@
 
 use skill_format::Span;
 
-use crate::body::Kind;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::PassageKind;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "empty-body",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "there are no instructions after the frontmatter",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -41,17 +41,18 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads in rows of ten.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }
     let markdown = skill.markdown();
-    let says_something = markdown.passages.iter().any(|passage| passage.kind != Kind::Heading)
-        || !markdown.code_blocks.is_empty()
-        || markdown.links.iter().any(|link| link.is_image);
+    let says_something =
+        markdown.passages.iter().any(|passage| passage.kind != PassageKind::Heading)
+            || !markdown.code_blocks.is_empty()
+            || markdown.links.iter().any(|link| link.is_image);
     if !says_something {
         findings.add(
             Span { line: skill.body_line().saturating_sub(1), column: 0 },

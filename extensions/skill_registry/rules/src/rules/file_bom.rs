@@ -1,18 +1,18 @@
 //! `file.bom`: the file starts with a byte order mark.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "file.bom",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the file starts with a byte order mark",
-    levels: Levels {
-        reference: Level::Off,
-        skillscraft: Level::Off,
-        seed_strict: Level::Off,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        reference: RuleLevel::Off,
+        skillscraft: RuleLevel::Off,
+        seed_strict: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: true,
     docs: r#"
@@ -42,5 +42,5 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

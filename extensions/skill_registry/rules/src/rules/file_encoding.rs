@@ -1,14 +1,17 @@
 //! `file.encoding`: the file is not UTF-8.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "file.encoding",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the file is not UTF-8",
-    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Error)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -37,5 +40,5 @@ description: Counts beads in a jar. Use when asked in a café.
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

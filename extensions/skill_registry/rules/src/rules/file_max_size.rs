@@ -1,14 +1,14 @@
 //! `file.maxSize`: the file has more than 1 MiB.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "file.maxSize",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the file has more than 1 MiB",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Error) },
+    levels: ProfileLevels { reference: RuleLevel::Off, ..ProfileLevels::uniform(RuleLevel::Error) },
     fixable: false,
     docs: r#"
 ## What it does
@@ -36,5 +36,5 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads. The jars are listed in references/jars.md.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

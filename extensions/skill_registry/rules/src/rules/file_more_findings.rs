@@ -1,14 +1,14 @@
 //! `file.moreFindings`: there are more findings than are listed.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "file.moreFindings",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "there are more findings than are listed",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Note) },
+    levels: ProfileLevels { reference: RuleLevel::Off, ..ProfileLevels::uniform(RuleLevel::Note) },
     fixable: false,
     docs: r#"
 ## What it does
@@ -42,5 +42,5 @@ metadata:
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

@@ -1,14 +1,14 @@
 //! `file.symlink`: a SKILL.md or a path on the way to it is a symbolic link.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "file.symlink",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "a SKILL.md or a path on the way to it is a symbolic link",
-    levels: Levels::all(Level::Error),
+    levels: ProfileLevels::uniform(RuleLevel::Error),
     fixable: false,
     docs: r#"
 ## What it does
@@ -24,5 +24,5 @@ It depends on the disk, so there is no example.
 ## Good
 It depends on the disk, so there is no example.
 "#,
-    check: Check::Reading,
+    check: RuleCheck::Reading,
 };

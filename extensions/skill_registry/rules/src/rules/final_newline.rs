@@ -1,15 +1,15 @@
 //! `final-newline`: a file whose last line has no line end.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "final-newline",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "the last line has no line end",
-    levels: Levels::all(Level::Note),
+    levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: true,
     docs: r"
 ## What it does
@@ -31,17 +31,17 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let text = skill.text();
     if skill.frontmatter().is_none() || text.ends_with('\n') {
         return;
     }
     let end = text.len();
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
-    let edit = Edit { range: end..end, replacement: newline.to_owned() };
+    let edit = TextEdit { range: end..end, replacement: newline.to_owned() };
     findings.add_fixable(
         skill.span_at(end),
         "the last line has no line end",
@@ -52,22 +52,25 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Edit, Options, Scope, SkillInput, check};
+    use crate::{CheckOptions, CheckScope, SkillInput, TextEdit, check_skill};
 
     #[test]
     fn the_line_end_of_the_file_is_added() {
-        let edits = |text: &str| -> Vec<Edit> {
+        let edits = |text: &str| -> Vec<TextEdit> {
             let bytes = text.as_bytes();
             let input =
                 SkillInput { dir_name: "x", file_name: Some("SKILL.md"), bytes, files: None };
-            let report = check(&input, Options { scope: Scope::Lint, ..Options::default() });
+            let report = check_skill(
+                &input,
+                CheckOptions { scope: CheckScope::Lint, ..CheckOptions::default() },
+            );
             let of_rule = report.findings.into_iter();
             let of_rule = of_rule.filter(|found| found.diagnostic.rule == super::RULE.id);
             of_rule.flat_map(|found| found.edits).collect()
         };
         let text = "---\nname: x\ndescription: y\n---\nDo it.";
         let end = text.len();
-        let edit = Edit { range: end..end, replacement: "\n".to_owned() };
+        let edit = TextEdit { range: end..end, replacement: "\n".to_owned() };
         assert_eq!(edits(text), [edit]);
         assert_eq!(edits(&format!("{text}\n")), []);
         let windows = text.replace('\n', "\r\n");

@@ -1,15 +1,15 @@
 //! `first-person-description`: a description that speaks as the skill or to the reader.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "first-person-description",
-    group: Group::Lint,
-    reach: Reach::Head,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Head,
     summary: "the description is written in the first person",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -38,10 +38,10 @@ description: Counts the beads in a jar. Use when the user asks how many beads th
 Count the beads.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(frontmatter) = skill.frontmatter() else { return };
     let description = without_quotes(&frontmatter.description);
     let speaks = description.split(['.', '!', '?', '\n']).find(|sentence| {
@@ -57,7 +57,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     if let Some(sentence) = speaks {
         let words: Vec<_> = sentence.split_whitespace().take(4).collect();
         findings.add(
-            skill.place_of("description"),
+            skill.field_span("description"),
             format!("the description speaks in the first person: `{} \u{2026}`", words.join(" ")),
             "write what the skill does in the third person: \"Counts \u{2026}\"",
         );

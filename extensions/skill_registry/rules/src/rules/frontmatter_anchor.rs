@@ -1,18 +1,18 @@
 //! `frontmatter.anchor`: a value has a YAML anchor.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.anchor",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "a value has a YAML anchor",
-    levels: Levels {
-        lenient: Level::Warning,
-        spec: Level::Error,
-        anthropic: Level::Warning,
-        ..Levels::all(Level::Off)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        spec: RuleLevel::Error,
+        anthropic: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Off)
     },
     fixable: false,
     docs: r#"
@@ -45,5 +45,5 @@ metadata:
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

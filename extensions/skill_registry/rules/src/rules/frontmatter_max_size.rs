@@ -1,14 +1,14 @@
 //! `frontmatter.maxSize`: the frontmatter has more than 64 KiB.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.maxSize",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the frontmatter has more than 64 KiB",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Error) },
+    levels: ProfileLevels { reference: RuleLevel::Off, ..ProfileLevels::uniform(RuleLevel::Error) },
     fixable: false,
     docs: r#"
 ## What it does
@@ -36,5 +36,5 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

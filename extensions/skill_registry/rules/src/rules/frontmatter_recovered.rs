@@ -1,18 +1,18 @@
 //! `frontmatter.recovered`: a field is not valid YAML.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.recovered",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "a field is not valid YAML",
-    levels: Levels {
-        lenient: Level::Warning,
-        spec: Level::Error,
-        anthropic: Level::Error,
-        ..Levels::all(Level::Off)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        spec: RuleLevel::Error,
+        anthropic: RuleLevel::Error,
+        ..ProfileLevels::uniform(RuleLevel::Off)
     },
     fixable: true,
     docs: r#"
@@ -42,5 +42,5 @@ description: "Counts beads. Use when: the user asks how many there are."
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

@@ -1,18 +1,18 @@
 //! `frontmatter.tag`: a value has a YAML tag.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.tag",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "a value has a YAML tag",
-    levels: Levels {
-        lenient: Level::Warning,
-        spec: Level::Error,
-        anthropic: Level::Warning,
-        ..Levels::all(Level::Off)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        spec: RuleLevel::Error,
+        anthropic: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Off)
     },
     fixable: false,
     docs: r#"
@@ -41,5 +41,5 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

@@ -1,14 +1,14 @@
 //! `frontmatter.type`: the frontmatter is not a list of fields.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.type",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the frontmatter is not a list of fields",
-    levels: Levels::all(Level::Error),
+    levels: ProfileLevels::uniform(RuleLevel::Error),
     fixable: false,
     docs: r#"
 ## What it does
@@ -35,5 +35,5 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

@@ -2,19 +2,19 @@
 
 use skill_format::tree::MappingEntry;
 
-use crate::profile::{Level, Levels, Profile};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{Profile, ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.unknownField",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "a field is not in the specification",
-    levels: Levels {
-        lenient: Level::Warning,
-        skillscraft: Level::Warning,
-        ..Levels::all(Level::Error)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        skillscraft: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Error)
     },
     fixable: false,
     docs: r#"
@@ -49,7 +49,7 @@ metadata:
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
 /// The fields of Claude Code (its documentation of skills and of custom commands).
@@ -69,8 +69,8 @@ const CLAUDE_CODE: [&str; 13] = [
     "when_to_use",
 ];
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if skill.profile() != Profile::Anthropic || !findings.any() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if skill.profile() != Profile::Anthropic || !findings.has_findings() {
         return;
     }
     let Some(tree) = skill.tree() else { return };

@@ -2,17 +2,17 @@
 
 use skill_format::Span;
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::strict::YAML_FAULTS;
-use crate::subject::Subject;
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.yaml",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the frontmatter is not YAML",
-    levels: Levels::all(Level::Error),
+    levels: ProfileLevels::uniform(RuleLevel::Error),
     fixable: false,
     docs: r#"
 ## What it does
@@ -41,11 +41,11 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if !skill.profile().splits_its_own_way() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if !skill.profile().has_own_fences() {
         return;
     }
     for found in &skill.parsed().diagnostics {

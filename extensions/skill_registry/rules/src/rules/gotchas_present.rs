@@ -5,17 +5,17 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 use skill_format::Span;
 
-use crate::body::phrase::{Phrases, any_of, words};
-use crate::body::{Kind, Passage};
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::phrase::{PhraseSet, build_matcher, split_words};
+use crate::body::{PassageKind, TextPassage};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 const SMALL: usize = 50;
 
 /// How authors name such a section.
-static TITLES: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::new(&[
+static TITLES: LazyLock<PhraseSet> = LazyLock::new(|| {
+    PhraseSet::new(&[
         "gotcha|gotchas|caveat|caveats|pitfall|pitfalls|mistake|mistakes|limitation|limitations",
         "troubleshooting|troubleshoot|footgun|footguns|trap|traps|warning|warnings|caution|cautions",
         "anti-pattern|anti-patterns|antipattern|antipatterns|don'ts|don\u{2019}ts|donts|don't|avoid",
@@ -39,8 +39,8 @@ static TITLES: LazyLock<Phrases> = LazyLock::new(|| {
 });
 
 /// What is unmistakable even as the label of a single paragraph.
-static LABELS: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::new(&[
+static LABELS: LazyLock<PhraseSet> = LazyLock::new(|| {
+    PhraseSet::new(&[
         "gotcha|gotchas|caveat|caveats|pitfall|pitfalls|limitation|limitations|warning|warnings",
         "common mistake|mistakes|errors|issues|problems",
         "edge cases",
@@ -52,7 +52,7 @@ static LABELS: LazyLock<Phrases> = LazyLock::new(|| {
 
 /// What files about it have in their names.
 static FILES: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    any_of([
+    build_matcher([
         "gotcha",
         "caveat",
         "pitfall",
@@ -65,10 +65,10 @@ static FILES: LazyLock<AhoCorasick> = LazyLock::new(|| {
 
 pub(super) static RULE: Rule = Rule {
     id: "gotchas-present",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "a body of more than 50 lines has no section on what goes wrong",
-    levels: Levels::all(Level::Note),
+    levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,
     docs: r"
 ## What it does
@@ -105,10 +105,10 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 - Glass beads stick together: shake the jar first.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }
@@ -123,9 +123,9 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     );
 }
 
-fn warns(passage: &Passage) -> bool {
+fn warns(passage: &TextPassage) -> bool {
     let lower = &*passage.lower;
-    if passage.kind == Kind::Heading {
+    if passage.kind == PassageKind::Heading {
         return has_phrase(&TITLES, lower, usize::MAX);
     }
     let label = lower.split_once(':').map_or(lower, |(label, _)| label);
@@ -133,11 +133,11 @@ fn warns(passage: &Passage) -> bool {
 }
 
 /// Tells whether a text of at most so many words has one of some phrases.
-fn has_phrase(phrases: &Phrases, lower: &str, most: usize) -> bool {
+fn has_phrase(phrases: &PhraseSet, lower: &str, most: usize) -> bool {
     if !phrases.may_be_in(lower) {
         return false;
     }
-    let words: Vec<_> = words(lower).take(most.saturating_add(1)).collect();
+    let words: Vec<_> = split_words(lower).take(most.saturating_add(1)).collect();
     words.len() <= most && phrases.find(&words).is_some()
 }
 

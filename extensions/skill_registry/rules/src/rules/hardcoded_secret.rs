@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::body::phrase::any_of;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::phrase::build_matcher;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// How keys of well-known services start, and how many letters and digits follow at least.
 const KEYS: [(&str, usize, &str); 12] = [
@@ -26,14 +26,15 @@ const KEYS: [(&str, usize, &str); 12] = [
 ];
 
 /// How any of them starts: few texts have one.
-static STARTS: LazyLock<AhoCorasick> = LazyLock::new(|| any_of(KEYS.map(|(start, ..)| start)));
+static STARTS: LazyLock<AhoCorasick> =
+    LazyLock::new(|| build_matcher(KEYS.map(|(start, ..)| start)));
 
 pub(super) static RULE: Rule = Rule {
     id: "hardcoded-secret",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "the text has what looks like a key or a token",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -61,10 +62,10 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Upload with the token in `GITHUB_TOKEN`, such as ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let text = skill.text();
     if !STARTS.is_match(text) {
         return;

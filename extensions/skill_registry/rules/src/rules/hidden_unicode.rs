@@ -3,17 +3,17 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::body::invisible::{Hidden, has_invisible, hidden};
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::invisible::{HiddenCharKind, find_hidden, has_invisible};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "hidden-unicode",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "the text has characters that nobody can see",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: true,
     docs: r"
 ## What it does
@@ -47,22 +47,22 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let text = skill.text();
     if !has_invisible(text) {
         return;
     }
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        let found = hidden(line);
+        let found = find_hidden(line);
         if let Some((first, _)) = found.first() {
             let edits = found.iter().filter_map(|(range, kind)| {
                 let range = start + range.start..start + range.end;
-                (*kind == Hidden::ZeroWidth && is_removable(skill, &range))
-                    .then(|| Edit { range, replacement: String::new() })
+                (*kind == HiddenCharKind::ZeroWidth && is_removable(skill, &range))
+                    .then(|| TextEdit { range, replacement: String::new() })
             });
             findings.add_fixable(
                 skill.span_at(start + first.start),
@@ -75,18 +75,18 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn message(line: &str, found: &[(Range<usize>, Hidden)]) -> String {
+fn message(line: &str, found: &[(Range<usize>, HiddenCharKind)]) -> String {
     let mut spelt = String::new();
     let mut points = String::new();
     for (range, kind) in found {
         for c in line[range.clone()].chars() {
-            if *kind == Hidden::Tag {
+            if *kind == HiddenCharKind::Tag {
                 let ascii = u32::from(c).checked_sub(0xE0000).and_then(char::from_u32);
                 spelt.extend(ascii.filter(|c| c.is_ascii_graphic() || *c == ' '));
             }
         }
     }
-    let mut kinds: Vec<Hidden> = found.iter().map(|(_, kind)| *kind).collect();
+    let mut kinds: Vec<HiddenCharKind> = found.iter().map(|(_, kind)| *kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     let first = line[found[0].0.clone()].chars().next().map_or(0, u32::from);
@@ -101,7 +101,7 @@ fn message(line: &str, found: &[(Range<usize>, Hidden)]) -> String {
 
 /// Tells whether nothing but the character itself goes away with it: it stands in prose between
 /// characters that mean nothing to Markdown.
-fn is_removable(skill: &Subject<'_>, range: &Range<usize>) -> bool {
+fn is_removable(skill: &SkillDocument<'_>, range: &Range<usize>) -> bool {
     let text = skill.text();
     let plain = |c: Option<char>| c.is_some_and(|c| c.is_alphabetic() || c == ' ');
     let before = text[..range.start].chars().next_back();

@@ -1,14 +1,14 @@
 //! `id.invalid`: the directory's name cannot be the id of a skill.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "id.invalid",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the directory's name cannot be the id of a skill",
-    levels: Levels::all(Level::Error),
+    levels: ProfileLevels::uniform(RuleLevel::Error),
     fixable: false,
     docs: r#"
 ## What it does
@@ -24,5 +24,5 @@ It depends on the disk, so there is no example.
 ## Good
 It depends on the disk, so there is no example.
 "#,
-    check: Check::Reading,
+    check: RuleCheck::Reading,
 };

@@ -3,9 +3,9 @@
 use skill_format::Span;
 
 use crate::input::EntryKind;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// What a model cannot read in one piece: text of 128 KiB is about 32,000 tokens.
 const LARGEST_TEXT: u64 = 128 << 10;
@@ -15,10 +15,10 @@ const LARGEST: u64 = 5 << 20;
 
 pub(super) static RULE: Rule = Rule {
     id: "large-file",
-    group: Group::Lint,
-    reach: Reach::Folder,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Folder,
     summary: "a file of the skill is very large",
-    levels: Levels::all(Level::Note),
+    levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,
     docs: r"
 ## What it does
@@ -56,10 +56,10 @@ One red bead.
 One blue bead.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     for file in skill.files().into_iter().flatten() {
         if file.kind != EntryKind::File || Some(&*file.path) == skill.input().file_name {
             continue;

@@ -1,20 +1,20 @@
 //! `license.type`: `license` is not a text.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "license.type",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "`license` is not a text",
-    levels: Levels {
-        spec: Level::Error,
-        reference: Level::Off,
-        skillscraft: Level::Error,
-        seed_strict: Level::Off,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        spec: RuleLevel::Error,
+        reference: RuleLevel::Off,
+        skillscraft: RuleLevel::Error,
+        seed_strict: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -45,14 +45,14 @@ license: MIT OR Apache-2.0
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if !skill.profile().types_scalars() || findings.any() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
-    if let Some((entry, what)) = skill.untextual("license") {
+    if let Some((entry, what)) = skill.non_text_field("license") {
         let message = format!("`license` is {what}, not a text");
         findings.add(entry.value.span(), message, "put it in quotes");
     }

@@ -1,20 +1,20 @@
 //! `metadata.type`: `metadata` is not a map.
 
-use crate::profile::{Level, Levels, Profile};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{Profile, ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "metadata.type",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "`metadata` is not a map",
-    levels: Levels {
-        spec: Level::Error,
-        reference: Level::Off,
-        skillscraft: Level::Error,
-        seed_strict: Level::Off,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        spec: RuleLevel::Error,
+        reference: RuleLevel::Off,
+        skillscraft: RuleLevel::Error,
+        seed_strict: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -46,14 +46,14 @@ metadata:
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if skill.profile() != Profile::Skillscraft || findings.any() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if skill.profile() != Profile::Skillscraft || findings.has_findings() {
         return;
     }
-    if let Some((entry, "empty")) = skill.untextual("metadata") {
+    if let Some((entry, "empty")) = skill.non_text_field("metadata") {
         let help = "write `key: value` lines below it, or remove it";
         findings.add(entry.value.span(), "`metadata` is empty, not a map", help);
     }

@@ -1,18 +1,18 @@
 //! `metadata.valueType`: a metadata value is not a text.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "metadata.valueType",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "a metadata value is not a text",
-    levels: Levels {
-        lenient: Level::Warning,
-        spec: Level::Warning,
-        skillscraft: Level::Error,
-        ..Levels::all(Level::Off)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        spec: RuleLevel::Warning,
+        skillscraft: RuleLevel::Error,
+        ..ProfileLevels::uniform(RuleLevel::Off)
     },
     fixable: false,
     docs: r#"
@@ -46,5 +46,5 @@ metadata:
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

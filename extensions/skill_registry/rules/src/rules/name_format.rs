@@ -1,15 +1,18 @@
 //! `name.format`: the name is not lower-case letters, digits and single hyphens.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "name.format",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the name is not lower-case letters, digits and single hyphens",
-    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Error)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -38,11 +41,11 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if !skill.profile().names_are_ascii() || findings.any() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if !skill.profile().requires_ascii_names() || findings.has_findings() {
         return;
     }
     let Some(entry) = skill.field("name") else { return };

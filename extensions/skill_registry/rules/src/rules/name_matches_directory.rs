@@ -1,17 +1,17 @@
 //! `name.matchesDirectory`: the name is not the directory's name.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "name.matchesDirectory",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the name is not the directory's name",
-    levels: Levels {
-        lenient: Level::Warning,
-        anthropic: Level::Warning,
-        ..Levels::all(Level::Error)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        anthropic: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Error)
     },
     fixable: false,
     docs: r#"
@@ -40,5 +40,5 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

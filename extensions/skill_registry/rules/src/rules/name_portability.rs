@@ -1,14 +1,18 @@
 //! `name.portability`: the name has characters outside ASCII.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "name.portability",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the name has characters outside ASCII",
-    levels: Levels { lenient: Level::Warning, spec: Level::Warning, ..Levels::all(Level::Off) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        spec: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Off)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -37,5 +41,5 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

@@ -1,15 +1,18 @@
 //! `name.required`: there is no name.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "name.required",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "there is no name",
-    levels: Levels { lenient: Level::Warning, ..Levels::all(Level::Error) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Error)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -35,14 +38,14 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::LoadingAnd(check),
+    check: RuleCheck::LoadingAnd(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
-    if !skill.profile().types_scalars() || findings.any() {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
-    if let Some((entry, "empty")) = skill.untextual("name") {
+    if let Some((entry, "empty")) = skill.non_text_field("name") {
         findings.add(entry.value.span(), "the name is empty", "write the directory's name");
     }
 }

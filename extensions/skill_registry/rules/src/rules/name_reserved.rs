@@ -1,23 +1,23 @@
 //! `name.reserved`: a name with a word that Anthropic keeps for itself.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// The words, as Anthropic's documentation of Agent Skills lists them.
 const RESERVED: [&str; 2] = ["anthropic", "claude"];
 
 pub(super) static RULE: Rule = Rule {
     id: "name.reserved",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the name contains a reserved word",
-    levels: Levels {
-        lenient: Level::Off,
-        reference: Level::Off,
-        seed_strict: Level::Off,
-        anthropic: Level::Error,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Off,
+        reference: RuleLevel::Off,
+        seed_strict: RuleLevel::Off,
+        anthropic: RuleLevel::Error,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -46,15 +46,15 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads.
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(name) = skill.frontmatter().and_then(|it| it.name.as_deref()) else { return };
     let lower = name.to_lowercase();
     if let Some(word) = RESERVED.into_iter().find(|word| lower.contains(word)) {
         findings.add(
-            skill.place_of("name"),
+            skill.field_span("name"),
             format!("the name contains the reserved word `{word}`"),
             "rename the skill and its directory",
         );

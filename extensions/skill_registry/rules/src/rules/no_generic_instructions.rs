@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::body::phrase::{Phrases, Word, word_list, words};
-use crate::body::{Kind, Passage};
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::phrase::{PhraseSet, TextWord, split_words, word_list};
+use crate::body::{PassageKind, TextPassage};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
-static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
-    Phrases::new(&[
+static PHRASES: LazyLock<PhraseSet> = LazyLock::new(|| {
+    PhraseSet::new(&[
         "handle errors|error|exceptions|failures appropriately|gracefully|properly|correctly|carefully|well",
         "handle all|any errors|exceptions|failures appropriately|gracefully|properly|correctly|carefully|well",
         "handle edge cases appropriately|gracefully|properly|correctly|carefully|well",
@@ -67,10 +67,10 @@ const NOT_ADVICE: [&str; 22] = [
 
 pub(super) static RULE: Rule = Rule {
     id: "no-generic-instructions",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "an instruction is so general that it changes nothing",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -100,17 +100,17 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads. If two counts differ, count a third time and report all three numbers.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let mut about_use = false;
     for passage in &skill.markdown().passages {
-        if passage.kind == Kind::Heading {
+        if passage.kind == PassageKind::Heading {
             let lower = &passage.lower;
             about_use = lower.contains("when ") || lower.contains("use case");
         }
-        if passage.quoted || passage.kind != Kind::Text || about_use {
+        if passage.quoted || passage.kind != PassageKind::Text || about_use {
             continue;
         }
         if passage.listed && is_empty_advice(&passage.lower) {
@@ -135,12 +135,12 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 }
 
 fn report(
-    skill: &Subject<'_>,
-    findings: &mut Findings<'_>,
-    passage: &Passage,
+    skill: &SkillDocument<'_>,
+    findings: &mut FindingSink<'_>,
+    passage: &TextPassage,
     range: Range<usize>,
 ) {
-    let place = skill.span_at(passage.place(range.start));
+    let place = skill.span_at(passage.file_offset(range.start));
     let message = format!("`{}` says nothing a model does not do anyway", &passage.text[range]);
     findings.add(place, message, "say what to do in which case, or remove it");
 }
@@ -148,7 +148,7 @@ fn report(
 /// Tells whether a list item is a verb with an adverb that fits any of them, as in `Test
 /// thoroughly`.
 fn is_empty_advice(lower: &str) -> bool {
-    let mut words = words(lower);
+    let mut words = split_words(lower);
     let (Some(_), Some(second), None) = (words.next(), words.next(), words.next()) else {
         return false;
     };
@@ -166,7 +166,12 @@ fn is_empty_advice(lower: &str) -> bool {
 }
 
 /// Tells whether a phrase is meant as an instruction and nothing specific follows it.
-fn decides_nothing(passage: &Passage, words: &[Word<'_>], first: usize, end: usize) -> bool {
+fn decides_nothing(
+    passage: &TextPassage,
+    words: &[TextWord<'_>],
+    first: usize,
+    end: usize,
+) -> bool {
     let text = &passage.text;
     let quoted = text[..words[first].at].ends_with(['"', '\'', '\u{201C}', '\u{2018}', '/']);
     let sentence = text[..words[first].at].rfind(['.', '!', '?', ':', ';']).unwrap_or(0);

@@ -1,14 +1,14 @@
 //! `path.notFound`: a path does not exist.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "path.notFound",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "a path does not exist",
-    levels: Levels::all(Level::Error),
+    levels: ProfileLevels::uniform(RuleLevel::Error),
     fixable: false,
     docs: r#"
 ## What it does
@@ -23,5 +23,5 @@ It depends on the disk, so there is no example.
 ## Good
 It depends on the disk, so there is no example.
 "#,
-    check: Check::Reading,
+    check: RuleCheck::Reading,
 };

@@ -1,9 +1,9 @@
 //! `placeholder-text`: what a template said and nobody replaced.
 
-use crate::body::{Kind, Passage};
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::{PassageKind, TextPassage};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// How texts of templates start, in any case.
 const TEMPLATES: [&str; 10] = [
@@ -24,10 +24,10 @@ const LABELS: [&str; 5] = ["TODO", "FIXME", "TBD", "XXX", "TKTK"];
 
 pub(super) static RULE: Rule = Rule {
     id: "placeholder-text",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "text of a template was not replaced",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -56,27 +56,27 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads in rows of ten. Report TODO comments that the jar has on its label.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
 const HELP: &str = "write it, or remove it";
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(frontmatter) = skill.frontmatter() else { return };
     if let Some((_, found)) = placeholder(&frontmatter.description) {
         let message = format!("the description still has the placeholder `{found}`");
-        findings.add(skill.place_of("description"), message, HELP);
+        findings.add(skill.field_span("description"), message, HELP);
     }
     for passage in skill.markdown().passages.iter().filter(|passage| is_instruction(passage)) {
         if let Some((at, found)) = placeholder(&passage.text) {
-            let place = skill.span_at(passage.place(at));
+            let place = skill.span_at(passage.file_offset(at));
             findings.add(place, format!("`{found}` is a placeholder"), HELP);
         }
     }
 }
 
-fn is_instruction(passage: &Passage) -> bool {
-    !passage.quoted && passage.kind != Kind::Cell
+fn is_instruction(passage: &TextPassage) -> bool {
+    !passage.quoted && passage.kind != PassageKind::Cell
 }
 
 /// Returns where a text has a placeholder, and which.

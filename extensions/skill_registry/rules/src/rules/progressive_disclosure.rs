@@ -3,9 +3,9 @@
 use skill_format::Span;
 
 use crate::input::{EntryKind, FileEntry};
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 const LARGE: usize = 200;
 
@@ -30,10 +30,10 @@ const OTHERS: [&str; 6] =
 
 pub(super) static RULE: Rule = Rule {
     id: "progressive-disclosure",
-    group: Group::Lint,
-    reach: Reach::Folder,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Folder,
     summary: "a body of 200 lines or more points to no file with details",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -69,10 +69,10 @@ For jars that are not clear, read references/opaque-jars.md.
 Hold the jar against the light.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }

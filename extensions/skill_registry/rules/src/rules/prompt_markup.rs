@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use crate::body::Kind;
-use crate::body::phrase::any_of;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::PassageKind;
+use crate::body::phrase::build_matcher;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// Elements that clients put around skills and messages and that mean nothing else.
 const OURS: [&str; 9] = [
@@ -78,15 +78,15 @@ const ROLES: [&str; 5] = ["system:", "assistant:", "human:", "user:", "developer
 /// Elements, tokens and lines have one of these: few texts do.
 static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let short = ["<", "[inst]", "[/inst]"];
-    any_of(short.iter().chain(&LINES))
+    build_matcher(short.iter().chain(&LINES))
 });
 
 pub(super) static RULE: Rule = Rule {
     id: "prompt-markup",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "the text breaks or imitates the prompt it is put into",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -117,12 +117,12 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
 const HELP: &str = "say it in plain words; a description only says what the skill does and when";
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(frontmatter) = skill.frontmatter() else { return };
     let fields = [
         ("name", frontmatter.name.as_deref()),
@@ -133,10 +133,10 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         if let Some(found) = text.and_then(markup) {
             let message =
                 format!("the {field} has `{found}`, which can pass for a part of the prompt");
-            findings.add(skill.place_of(field), message, HELP);
+            findings.add(skill.field_span(field), message, HELP);
         }
     }
-    for passage in skill.markdown().passages.iter().filter(|it| it.kind != Kind::Cell) {
+    for passage in skill.markdown().passages.iter().filter(|it| it.kind != PassageKind::Cell) {
         let lower = &passage.lower;
         if memchr::memchr(b'<', lower.as_bytes()).is_none() {
             continue;
@@ -147,7 +147,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
             Some((at, format!("`{token}` {what}")))
         });
         if let Some((at, message)) = found {
-            findings.add(skill.span_at(passage.place(at)), message, "put it into code");
+            findings.add(skill.span_at(passage.file_offset(at)), message, "put it into code");
         }
     }
 }

@@ -1,16 +1,20 @@
 //! `reference.absolute`: a link is an absolute path.
 
-use crate::body::local_links::Place;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::local_links::LocalTarget;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "reference.absolute",
-    group: Group::Validation,
-    reach: Reach::Body,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Body,
     summary: "a link is an absolute path",
-    levels: Levels { lenient: Level::Off, reference: Level::Off, ..Levels::all(Level::Warning) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Off,
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -41,12 +45,12 @@ See [the guide](references/guide.md).
 # How to count
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     for link in skill.local_links() {
-        if let Place::Absolute(target) = &link.place {
+        if let LocalTarget::Absolute(target) = &link.place {
             let message = format!("`{target}` is an absolute path");
             findings.add(
                 skill.span_at(link.at),

@@ -1,16 +1,20 @@
 //! `reference.depth`: a reference is more than one level deep.
 
-use crate::body::local_links::Place;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::local_links::LocalTarget;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "reference.depth",
-    group: Group::Validation,
-    reach: Reach::Body,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Body,
     summary: "a reference is more than one level deep",
-    levels: Levels { lenient: Level::Off, reference: Level::Off, ..Levels::all(Level::Warning) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Off,
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -46,12 +50,12 @@ See [the guide](references/glass-jars.md).
 # Glass jars
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     for link in skill.local_links() {
-        let Place::Inside(path) = &link.place else { continue };
+        let LocalTarget::Inside(path) = &link.place else { continue };
         if path.strip_prefix("references/").is_some_and(|rest| rest.contains('/')) {
             let message = format!("`{path}` is more than one level deep");
             findings.add(skill.span_at(link.at), message, "move the file up into references/");

@@ -2,21 +2,21 @@
 
 use std::collections::HashSet;
 
-use crate::body::local_links::Place;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::body::local_links::LocalTarget;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "reference.missing",
-    group: Group::Validation,
-    reach: Reach::Folder,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Folder,
     summary: "a link leads to a file that is not there",
-    levels: Levels {
-        spec: Level::Warning,
-        skillscraft: Level::Warning,
-        anthropic: Level::Warning,
-        ..Levels::all(Level::Off)
+    levels: ProfileLevels {
+        spec: RuleLevel::Warning,
+        skillscraft: RuleLevel::Warning,
+        anthropic: RuleLevel::Warning,
+        ..ProfileLevels::uniform(RuleLevel::Off)
     },
     fixable: false,
     docs: r#"
@@ -50,10 +50,10 @@ See [the guide](references/guide.md).
 # How to count
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(files) = skill.files() else { return };
     if skill.local_links().is_empty() {
         return;
@@ -65,7 +65,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         known.extend(file.path.match_indices('/').map(|(at, _)| &file.path[..at]));
     }
     for link in skill.local_links() {
-        let Place::Inside(path) = &link.place else { continue };
+        let LocalTarget::Inside(path) = &link.place else { continue };
         let folder = path.split('/').next().unwrap_or_default();
         // Code may name files of the reader's project; a folder of the skill tells them apart.
         let meant = !link.is_code || known.contains(folder);
@@ -78,7 +78,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{EntryKind, FileEntry, Options, Scope, SkillInput, check};
+    use crate::{CheckOptions, CheckScope, EntryKind, FileEntry, SkillInput, check_skill};
 
     #[test]
     fn links_and_paths_in_code_are_looked_up() {
@@ -91,8 +91,8 @@ mod tests {
         let bytes = text.as_bytes();
         let input =
             SkillInput { dir_name: "x", file_name: Some("SKILL.md"), bytes, files: Some(&files) };
-        let options = Options { scope: Scope::Lint, ..Options::default() };
-        let found: Vec<_> = check(&input, options)
+        let options = CheckOptions { scope: CheckScope::Lint, ..CheckOptions::default() };
+        let found: Vec<_> = check_skill(&input, options)
             .findings
             .iter()
             .filter(|it| it.diagnostic.rule == super::RULE.id)

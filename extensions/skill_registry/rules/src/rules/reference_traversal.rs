@@ -2,22 +2,22 @@
 
 use skill_format::Span;
 
-use crate::body::local_links::Place;
+use crate::body::local_links::LocalTarget;
 use crate::input::EntryKind;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "reference.traversal",
-    group: Group::Validation,
-    reach: Reach::Folder,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Folder,
     summary: "a link leads out of the skill",
-    levels: Levels {
-        lenient: Level::Off,
-        reference: Level::Off,
-        seed_strict: Level::Error,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Off,
+        reference: RuleLevel::Off,
+        seed_strict: RuleLevel::Error,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -51,12 +51,12 @@ See [the guide](references/../references/guide.md).
 # How to count
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     for link in skill.local_links() {
-        if let Place::Outside(target) = &link.place {
+        if let LocalTarget::Outside(target) = &link.place {
             let message = format!("`{target}` leads out of the skill");
             findings.add(
                 skill.span_at(link.at),

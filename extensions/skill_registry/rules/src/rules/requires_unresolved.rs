@@ -1,14 +1,14 @@
 //! `requires-unresolved`: a skill that requires one that is not there.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(crate) static RULE: Rule = Rule {
     id: "requires-unresolved",
-    group: Group::Lint,
-    reach: Reach::Head,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Head,
     summary: "a required skill is not there",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -55,5 +55,5 @@ description: Opens jars that are stuck. Use when a jar does not open.
 Open the jar.
 ```
 ",
-    check: Check::Catalog,
+    check: RuleCheck::Catalog,
 };

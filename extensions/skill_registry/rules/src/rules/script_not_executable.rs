@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 
 use crate::input::{EntryKind, FileEntry};
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "script-not-executable",
-    group: Group::Lint,
-    reach: Reach::Folder,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Folder,
     summary: "a script that is run by its path is not executable",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -53,10 +53,10 @@ sh scripts/count.sh jar
 echo 42
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(files) = skill.files() else { return };
     let is_idle = |file: &&FileEntry| file.kind == EntryKind::File && file.mode & 0o111 == 0;
     let mut idle: HashSet<&str> = files.iter().filter(is_idle).map(|file| &*file.path).collect();

@@ -1,17 +1,17 @@
 //! `security.required`: the security manifest lacks a field.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "security.required",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the security manifest lacks a field",
-    levels: Levels {
-        skillscraft: Level::Error,
-        reference: Level::Off,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        skillscraft: RuleLevel::Error,
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -54,5 +54,5 @@ metadata:
 Read the log and tell the story.
 ```
 "#,
-    check: Check::Declared,
+    check: RuleCheck::Declared,
 };

@@ -2,20 +2,20 @@
 
 use skill_format::Span;
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "structure.extraneousFile",
-    group: Group::Validation,
-    reach: Reach::Folder,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Folder,
     summary: "a file does not belong into a skill",
-    levels: Levels {
-        lenient: Level::Off,
-        spec: Level::Note,
-        reference: Level::Off,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        lenient: RuleLevel::Off,
+        spec: RuleLevel::Note,
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -58,7 +58,7 @@ Count the beads.
 MIT
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
 /// Files that the formal specification and Anthropic's skill creator name, and their like.
@@ -84,7 +84,7 @@ const LEFT_BEHIND: [&str; 7] = [
     "thumbs.db",
 ];
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let mut reported: Option<&str> = None;
     for file in skill.files().unwrap_or_default() {
         let path = file.path.as_str();
@@ -147,7 +147,9 @@ mod tests {
 
     #[test]
     fn a_folder_is_reported_once() {
-        use crate::{EntryKind, FileEntry, Options, Profile, Scope, SkillInput, check};
+        use crate::{
+            CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
+        };
         let entry = |path: &str| FileEntry {
             path: path.to_owned(),
             size: 1,
@@ -162,8 +164,8 @@ mod tests {
             bytes: b"---\nname: x\ndescription: y\n---\n",
             files: Some(&files),
         };
-        let options = Options { profile: Profile::SeedStrict, scope: Scope::Lint };
-        let report = check(&input, options);
+        let options = CheckOptions { profile: Profile::SeedStrict, scope: CheckScope::Lint };
+        let report = check_skill(&input, options);
         let found = report.findings.iter().filter(|it| it.diagnostic.rule == RULE.id).count();
         assert_eq!(found, 1);
     }

@@ -2,21 +2,21 @@
 
 use skill_format::Span;
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "structure.fileName",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the file is not called SKILL.md",
-    levels: Levels {
-        spec: Level::Warning,
-        skillscraft: Level::Note,
-        seed_strict: Level::Note,
-        anthropic: Level::Error,
-        ..Levels::all(Level::Off)
+    levels: ProfileLevels {
+        spec: RuleLevel::Warning,
+        skillscraft: RuleLevel::Note,
+        seed_strict: RuleLevel::Note,
+        anthropic: RuleLevel::Error,
+        ..ProfileLevels::uniform(RuleLevel::Off)
     },
     fixable: false,
     docs: r#"
@@ -44,10 +44,10 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(name) = skill.input().file_name.filter(|name| *name != "SKILL.md") else { return };
     findings.add(Span::default(), format!("the file is called `{name}`"), "rename it to SKILL.md");
 }

@@ -2,16 +2,16 @@
 
 use skill_format::Span;
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "structure.missingSkillMd",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "there is no SKILL.md",
-    levels: Levels::all(Level::Error),
+    levels: ProfileLevels::uniform(RuleLevel::Error),
     fixable: false,
     docs: r#"
 ## What it does
@@ -40,10 +40,10 @@ description: Counts beads in a jar. Use when the user asks how many there are.
 Count the beads.
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let file_name = skill.input().file_name;
     if skill.profile().has_skill_md(file_name) {
         return;
@@ -57,14 +57,14 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, Profile, Scope, SkillInput, check};
+    use crate::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
 
     #[test]
     fn nothing_else_is_said_of_a_skill_that_is_not_there() {
         for profile in Profile::ALL {
             let input =
                 SkillInput { dir_name: "X y", file_name: None, bytes: b"", files: Some(&[]) };
-            let report = check(&input, Options { profile, scope: Scope::Lint });
+            let report = check_skill(&input, CheckOptions { profile, scope: CheckScope::Lint });
             let found: Vec<_> = report.findings.iter().map(|it| it.diagnostic.rule).collect();
             assert_eq!(found, ["structure.missingSkillMd"], "{profile:?}");
         }

@@ -3,16 +3,20 @@
 use skill_format::Span;
 
 use crate::input::EntryKind;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "structure.symlink",
-    group: Group::Validation,
-    reach: Reach::Folder,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Folder,
     summary: "a file is a symbolic link",
-    levels: Levels { lenient: Level::Off, reference: Level::Off, ..Levels::all(Level::Warning) },
+    levels: ProfileLevels {
+        lenient: RuleLevel::Off,
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -51,10 +55,10 @@ Count the beads.
 # Kinds of jars and bowls
 ```
 "#,
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     for file in skill.files().unwrap_or_default() {
         if file.kind == (EntryKind::Symlink { escapes: false }) {
             let message = format!("`{}` is a symbolic link", file.path);

@@ -1,14 +1,14 @@
 //! `suppression-unknown`: a suppression of a rule that does not exist.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(crate) static RULE: Rule = Rule {
     id: "suppression-unknown",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "a suppression names a rule that does not exist",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -37,5 +37,5 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads.
 ```
 ",
-    check: Check::Suppression,
+    check: RuleCheck::Suppression,
 };

@@ -1,14 +1,14 @@
 //! `suppression-unused`: a suppression that suppresses nothing.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(crate) static RULE: Rule = Rule {
     id: "suppression-unused",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "a suppression suppresses nothing",
-    levels: Levels::all(Level::Warning),
+    levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
@@ -46,5 +46,5 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads and follow best practices.
 ```
 ",
-    check: Check::Suppression,
+    check: RuleCheck::Suppression,
 };

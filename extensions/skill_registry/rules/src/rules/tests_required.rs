@@ -1,17 +1,17 @@
 //! `tests.required`: a test scenario lacks a field.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "tests.required",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "a test scenario lacks a field",
-    levels: Levels {
-        skillscraft: Level::Error,
-        reference: Level::Off,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        skillscraft: RuleLevel::Error,
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -59,5 +59,5 @@ metadata:
 Say hello.
 ```
 "#,
-    check: Check::Declared,
+    check: RuleCheck::Declared,
 };

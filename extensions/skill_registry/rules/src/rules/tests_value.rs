@@ -1,17 +1,17 @@
 //! `tests.value`: the type of an assertion is none of those there are.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "tests.value",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the type of an assertion is none of those there are",
-    levels: Levels {
-        skillscraft: Level::Error,
-        reference: Level::Off,
-        ..Levels::all(Level::Warning)
+    levels: ProfileLevels {
+        skillscraft: RuleLevel::Error,
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
     },
     fixable: false,
     docs: r#"
@@ -60,5 +60,5 @@ metadata:
 Say hello.
 ```
 "#,
-    check: Check::Declared,
+    check: RuleCheck::Declared,
 };

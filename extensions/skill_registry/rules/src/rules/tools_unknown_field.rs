@@ -1,14 +1,17 @@
 //! `tools.unknownField`: the tool binding has a field that is not used.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "tools.unknownField",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "the tool binding has a field that is not used",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    levels: ProfileLevels {
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -50,5 +53,5 @@ metadata:
 Read the log and tell the story.
 ```
 "#,
-    check: Check::Declared,
+    check: RuleCheck::Declared,
 };

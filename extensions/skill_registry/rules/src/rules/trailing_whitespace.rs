@@ -1,15 +1,15 @@
 //! `trailing-whitespace`: blanks at line ends of the body.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Edit, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
+use crate::subject::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "trailing-whitespace",
-    group: Group::Lint,
-    reach: Reach::Body,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Body,
     summary: "lines of the body end in blanks that mean nothing",
-    levels: Levels::all(Level::Note),
+    levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: true,
     docs: r"
 ## What it does
@@ -38,10 +38,10 @@ description: Counts beads in a jar. Use when the user asks how many beads there 
 Count the beads.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if skill.frontmatter().is_none() {
         return;
     }
@@ -65,7 +65,7 @@ fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
         // Behind the closing `#` of a heading, blanks decide for some readers whether it is one.
         let closes_heading = content[..kept].ends_with('#');
         if !closes_heading && !markdown.is_opaque(range.start) && !breaks() {
-            edits.push(Edit { range, replacement: String::new() });
+            edits.push(TextEdit { range, replacement: String::new() });
         }
     }
     let Some(first) = edits.first() else { return };

@@ -3,9 +3,9 @@
 use skill_format::Span;
 
 use crate::input::EntryKind;
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Findings, Group, Reach, Rule};
-use crate::subject::Subject;
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
+use crate::subject::SkillDocument;
 
 /// How many documents are looked for.
 const MOST: usize = 200;
@@ -15,10 +15,10 @@ const FOLDERS: [&str; 3] = ["references", "reference", "resources"];
 
 pub(super) static RULE: Rule = Rule {
     id: "unmentioned-resource",
-    group: Group::Lint,
-    reach: Reach::Folder,
+    group: RuleGroup::Lint,
+    reach: RuleExtent::Folder,
     summary: "documents of the skill are not mentioned in SKILL.md",
-    levels: Levels::all(Level::Note),
+    levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,
     docs: r"
 ## What it does
@@ -53,10 +53,10 @@ Count the beads. For jars that are not clear, read references/opaque-jars.md.
 Hold the jar against the light.
 ```
 ",
-    check: Check::Skill(check),
+    check: RuleCheck::Skill(check),
 };
 
-fn check(skill: &Subject<'_>, findings: &mut Findings<'_>) {
+fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let (Some(files), Some(_)) = (skill.files(), skill.frontmatter()) else { return };
     let text = skill.text();
     let mut hidden = Vec::new();

@@ -1,14 +1,17 @@
 //! `version.type`: `version` is not a text.
 
-use crate::profile::{Level, Levels};
-use crate::rule::{Check, Group, Reach, Rule};
+use crate::profile::{ProfileLevels, RuleLevel};
+use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 
 pub(super) static RULE: Rule = Rule {
     id: "version.type",
-    group: Group::Validation,
-    reach: Reach::Head,
+    group: RuleGroup::Validation,
+    reach: RuleExtent::Head,
     summary: "`version` is not a text",
-    levels: Levels { reference: Level::Off, ..Levels::all(Level::Warning) },
+    levels: ProfileLevels {
+        reference: RuleLevel::Off,
+        ..ProfileLevels::uniform(RuleLevel::Warning)
+    },
     fixable: false,
     docs: r#"
 ## What it does
@@ -37,5 +40,5 @@ version: "1.10"
 Count the beads.
 ```
 "#,
-    check: Check::Loading,
+    check: RuleCheck::Loading,
 };

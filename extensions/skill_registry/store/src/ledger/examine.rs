@@ -6,7 +6,7 @@ use cap_std::fs::Dir;
 use skill_format::{
     Diagnostic, Digest, FILE_LIMIT, ResourceKind, Severity, TokenCount, Value, find_fences, tree,
 };
-use skill_rules::{EntryKind, FileEntry, Options, Profile, Scope, SkillInput};
+use skill_rules::{CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput};
 
 use crate::diff;
 use crate::jail::{self, JailError, RelPath};
@@ -163,12 +163,12 @@ pub(super) fn examine(
             found
         };
         let (invalid_now, invalid_before) =
-            (errors(of(new, Scope::Validate)), errors(old(Scope::Validate)));
+            (errors(of(new, CheckScope::Validate)), errors(old(CheckScope::Validate)));
         let worse = added(&invalid_now, &invalid_before);
         if !worse.is_empty() {
             return Err(invalid(subject, worse.into_iter()));
         }
-        let (old, new) = (old(Scope::Lint), of(new, Scope::Lint));
+        let (old, new) = (old(CheckScope::Lint), of(new, CheckScope::Lint));
         let kept = |found: Vec<&Diagnostic>| found.into_iter().map(keep).collect();
         examined.lint = LintDelta { new: kept(added(&new, &old)), gone: kept(added(&old, &new)) };
     }
@@ -193,14 +193,19 @@ fn check_text(text: &str) -> Result<(), LedgerError> {
     Ok(())
 }
 
-fn findings(subject: &Subject, text: &str, entries: &[FileEntry], scope: Scope) -> Vec<Diagnostic> {
+fn findings(
+    subject: &Subject,
+    text: &str,
+    entries: &[FileEntry],
+    scope: CheckScope,
+) -> Vec<Diagnostic> {
     let input = SkillInput {
         dir_name: &subject.skill_id,
         file_name: Some(subject.path.as_str()),
         bytes: text.as_bytes(),
         files: Some(entries),
     };
-    let report = skill_rules::check(&input, Options { profile: Profile::Spec, scope });
+    let report = skill_rules::check_skill(&input, CheckOptions { profile: Profile::Spec, scope });
     report.findings.into_iter().map(|found| found.diagnostic).collect()
 }
 

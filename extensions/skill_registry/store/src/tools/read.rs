@@ -5,8 +5,8 @@ use skill_format::{
     Frontmatter, LARGE_SKILL, ResourceKind, ResourceLine, SkillInstructions, mime_type,
     render_instructions, sanitize_line,
 };
-use skill_rules::extended::{Extended, Reading, SKILL_YAML};
-use skill_rules::{Eligibility, Reason, eligibility};
+use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML};
+use skill_rules::{Eligibility, MissingRequirement, check_eligibility};
 
 use crate::error::RegistryError;
 use crate::jail::{self, RelPath};
@@ -72,7 +72,7 @@ pub fn read_skill(
     }
     let missing = missing(snapshot, requires, &source.frontmatter, resources.skill_yaml.as_deref());
     if !missing.is_empty() {
-        let reasons: Vec<String> = missing.iter().map(Reason::to_string).collect();
+        let reasons: Vec<String> = missing.iter().map(MissingRequirement::to_string).collect();
         notes.push(format!("loaded but not eligible: {}", sanitize_line(&reasons.join("; "))));
     }
     for note in &notes {
@@ -109,12 +109,13 @@ fn missing(
     requires: &[String],
     frontmatter: &Frontmatter,
     skill_yaml: Option<&str>,
-) -> Vec<Reason> {
-    let beside = skill_yaml.map(|text| Reading::of_skill_yaml(text, "").extended);
-    let extended = Extended::of_frontmatter(frontmatter).or(beside.unwrap_or_default());
+) -> Vec<MissingRequirement> {
+    let beside = skill_yaml.map(|text| ParsedExtendedSpec::parse_skill_yaml(text, "").extended);
+    let extended =
+        ExtendedSpec::from_frontmatter(frontmatter).merge_with(beside.unwrap_or_default());
     let is_there =
         |id: &str| snapshot.get(id).is_some_and(|skill| snapshot.state(skill) != SkillState::Off);
-    match eligibility(requires, &extended, &is_there, None) {
+    match check_eligibility(requires, &extended, &is_there, None) {
         Eligibility::Eligible => Vec::new(),
         Eligibility::Ineligible(reasons) => reasons,
     }

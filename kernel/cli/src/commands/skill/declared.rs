@@ -1,21 +1,22 @@
 //! What a skill declares beyond the standard, in the lines of `skillhost skill show`.
 
-use skill_rules::extended::{ExecutionOrder, Extended, Reading};
+use skill_rules::extended::{ExecutionOrder, ExtendedSpec, ParsedExtendedSpec};
 use skill_store::{Skill, Store, read_skill_yaml};
 
 use crate::error::CliError;
 
 /// Reads what a skill of a store declares in its frontmatter and beside it. A `skill.yaml` that
 /// cannot be read is a note of `read_skill` already.
-pub(super) fn of(store: &Store, skill: &Skill) -> Result<Extended, CliError> {
+pub(super) fn of(store: &Store, skill: &Skill) -> Result<ExtendedSpec, CliError> {
     let source = store.read(skill)?;
     let beside = read_skill_yaml(&skill.dir()).ok().flatten();
-    let beside = beside.map(|text| Reading::of_skill_yaml(&text, skill.id().as_str()).extended);
-    Ok(Extended::of_frontmatter(&source.frontmatter).or(beside.unwrap_or_default()))
+    let beside = beside
+        .map(|text| ParsedExtendedSpec::parse_skill_yaml(&text, skill.id().as_str()).extended);
+    Ok(ExtendedSpec::from_frontmatter(&source.frontmatter).merge_with(beside.unwrap_or_default()))
 }
 
 /// Returns labels and texts; the texts are not sanitised.
-pub(super) fn lines(extended: &Extended) -> Vec<(&'static str, String)> {
+pub(super) fn lines(extended: &ExtendedSpec) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     let optional = |optional: bool| if optional { " (optional)" } else { "" };
     if let Some(security) = &extended.security {

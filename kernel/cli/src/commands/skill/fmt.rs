@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use skill_format::{decode_file, find_fences};
-use skill_rules::fmt::{FmtOptions, format};
+use skill_rules::fmt::{FmtOptions, format_skill};
 use skill_store::{FoundProblem, FoundSkill, ReplaceError, SkillFiles, replace_file};
 
 use super::batch::{self, Item, for_each, worse};
@@ -133,7 +133,7 @@ fn format_file(
             return Record::failed(shown, Status::Refused, problem);
         }
     };
-    let formatted = match format(&text, FmtOptions { portable: args.portable }) {
+    let formatted = match format_skill(&text, FmtOptions { portable: args.portable }) {
         Ok(formatted) => formatted,
         Err(refusal) => {
             let problem = Problem {

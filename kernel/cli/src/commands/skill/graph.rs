@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use serde_json::json;
-use skill_rules::extended::{Extended, Reading, SKILL_YAML};
-use skill_rules::graph::{Graph, GraphSkill, graph as graph_of, mermaid};
+use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML};
+use skill_rules::graph::{GraphSkill, SkillGraph, build_graph as graph_of, render_mermaid};
 use skill_store::{FoundSkill, read_skill_yaml};
 
 use super::batch::worse;
@@ -23,7 +23,8 @@ pub(super) fn graph(session: &Session, args: &GraphArgs) -> Outcome {
     }
     let mut skills = Vec::new();
     let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
-        let extended = Extended::of_frontmatter(&frontmatter).or(beside(output, skill));
+        let extended =
+            ExtendedSpec::from_frontmatter(&frontmatter).merge_with(beside(output, skill));
         skills.push(GraphSkill {
             id: skill.dir_name.clone(),
             requires: frontmatter.requires,
@@ -37,9 +38,9 @@ pub(super) fn graph(session: &Session, args: &GraphArgs) -> Outcome {
     }
     if args.mermaid {
         let mut stdout = output.buffered();
-        written(stdout.write_all(mermaid(&graph).as_bytes()).and_then(|()| stdout.flush()))?;
+        written(stdout.write_all(render_mermaid(&graph).as_bytes()).and_then(|()| stdout.flush()))?;
     } else if output.json {
-        let order: Vec<&str> = graph.order().collect();
+        let order: Vec<&str> = graph.load_order().collect();
         let mut object = json!({ "order": order, "sound": !graph.has_problems() });
         let fields = serde_json::to_value(&graph).map_err(std::io::Error::from)?;
         for (key, value) in fields.as_object().into_iter().flatten() {
@@ -53,12 +54,12 @@ pub(super) fn graph(session: &Session, args: &GraphArgs) -> Outcome {
 }
 
 /// What the `skill.yaml` beside a SKILL.md declares; what is wrong with it is a note.
-fn beside(output: Output, skill: &FoundSkill) -> Extended {
+fn beside(output: Output, skill: &FoundSkill) -> ExtendedSpec {
     let path = skill.dir.join(SKILL_YAML);
     match read_skill_yaml(&skill.dir) {
-        Ok(None) => Extended::default(),
+        Ok(None) => ExtendedSpec::default(),
         Ok(Some(text)) => {
-            let reading = Reading::of_skill_yaml(&text, &skill.dir_name);
+            let reading = ParsedExtendedSpec::parse_skill_yaml(&text, &skill.dir_name);
             for found in reading.warnings() {
                 output.note(format!("{}:{found}", path.display()));
             }
@@ -66,13 +67,13 @@ fn beside(output: Output, skill: &FoundSkill) -> Extended {
         }
         Err(error) => {
             output.note(format!("{} is not used: {error}", path.display()));
-            Extended::default()
+            ExtendedSpec::default()
         }
     }
 }
 
 /// One line per skill, `level  id`, then one per problem.
-fn print(output: Output, graph: &Graph) -> Result<(), CliError> {
+fn print(output: Output, graph: &SkillGraph) -> Result<(), CliError> {
     let coloured = output.colour();
     let paint = |style: anstyle::Style| if coloured { style } else { anstyle::Style::new() };
     let (dim, yellow, red) = (paint(DIM), paint(YELLOW), paint(RED));

@@ -3,7 +3,9 @@
 mod catalog;
 mod mend;
 
-use skill_rules::{Options, Scope, SkillInput, Subject, check_subject, needs_files};
+use skill_rules::{
+    CheckOptions, CheckScope, SkillDocument, SkillInput, check_subject, needs_files,
+};
 use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
 
 use self::catalog::Catalog;
@@ -28,7 +30,7 @@ pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
         return Err(CliError::usage("the reference validator has no lint")
             .hint("`skillhost skill validate` has its form"));
     }
-    let options = Options { profile, scope: Scope::Lint };
+    let options = CheckOptions { profile, scope: CheckScope::Lint };
     let mut report = Report::new(session.output, format, profile);
     let mut catalog = Catalog::default();
     let mut failed = exit::OK;
@@ -48,7 +50,7 @@ pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
                 }
             }
             let input = input(skill, &files);
-            let subject = Subject::new(&input, profile);
+            let subject = SkillDocument::new(&input, profile);
             let mut findings = check_subject(&subject, options.scope).findings;
             let mut beside = Beside::of(&skill.dir, &skill.dir_name, options);
             if report.is_per_skill() {
@@ -96,7 +98,7 @@ fn input<'a>(skill: &'a FoundSkill, files: &'a SkillFiles) -> SkillInput<'a> {
 fn fix(
     skill: &FoundSkill,
     files: &mut SkillFiles,
-    options: Options,
+    options: CheckOptions,
     recorder: &Recorder<'_>,
 ) -> Result<usize, CliError> {
     let Some((bytes, fixed)) = mended(&input(skill, files), options) else { return Ok(0) };

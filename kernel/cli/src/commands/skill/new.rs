@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 use skill_format::{Severity, is_hidden};
-use skill_rules::{Options, Profile, Scope, SkillInput, check};
+use skill_rules::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
 use skill_store::{sweep_directory, temporary_name};
 
 use crate::cli::NewArgs;
@@ -121,8 +121,8 @@ fn refuse_bad_id(id: &str, text: &str) -> Result<(), CliError> {
         files: None,
     };
     for profile in Profile::ALL {
-        let report = check(&input, Options { profile, scope: Scope::Validate });
-        if let Some(found) = report.of(Severity::Error).next() {
+        let report = check_skill(&input, CheckOptions { profile, scope: CheckScope::Validate });
+        if let Some(found) = report.with_severity(Severity::Error).next() {
             let message =
                 format!("`{id}` cannot be the id of a skill: {} [{}]", found.message, found.rule);
             return Err(CliError::usage(message).hint(hint));

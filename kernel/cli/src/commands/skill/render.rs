@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 
 use serde_json::json;
 use skill_format::{SkillText, TokenCount};
-use skill_rules::role::Role;
+use skill_rules::role::SkillRole;
 use skill_store::{Found, FoundProblem, ProblemKind, find_skills};
 
 use self::theme::{Page, Theme};
@@ -29,7 +29,7 @@ const MIN_WIDTH: u16 = 30;
 pub(super) fn render(session: &Session, args: &RenderArgs) -> Outcome {
     let skill = find(session, &args.skill)?;
     let width = args.width.unwrap_or_else(terminal_width).max(MIN_WIDTH);
-    let role = Role::of_name(&skill.name);
+    let role = SkillRole::from_name(&skill.name);
     let tokens = TokenCount::estimate(&skill.body);
     let page = Page {
         name: &skill.name,
@@ -45,7 +45,7 @@ pub(super) fn render(session: &Session, args: &RenderArgs) -> Outcome {
             "description": skill.description,
             "trit": role.trit(),
             "role": role,
-            "color": role.colour(),
+            "color": role.hex_color(),
             "tokens": tokens,
             "width": width,
             "text": page.render(Theme::Plain, usize::from(width)),

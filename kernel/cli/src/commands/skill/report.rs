@@ -15,7 +15,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use skill_format::{Diagnostic, Severity};
-use skill_rules::{Finding, Profile, Subject, properties};
+use skill_rules::{Finding, Profile, SkillDocument, collect_properties};
 use skill_store::{FoundProblem, ProblemKind};
 
 use crate::cli::Format;
@@ -157,9 +157,9 @@ impl Report {
     /// [`Checked::properties`], if the form shows them.
     pub(super) fn properties(
         &self,
-        subject: &Subject<'_>,
+        subject: &SkillDocument<'_>,
     ) -> Result<Option<Box<RawValue>>, CliError> {
-        let raw = self.is_per_skill().then(|| to_raw_value(&properties(subject)));
+        let raw = self.is_per_skill().then(|| to_raw_value(&collect_properties(subject)));
         Ok(raw.transpose().map_err(io::Error::from)?)
     }
 

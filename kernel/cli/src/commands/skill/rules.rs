@@ -1,8 +1,8 @@
 //! `skillhost skill rules`: what skills are checked for.
 
 use serde_json::{Value, json};
-use skill_rules::explain::page;
-use skill_rules::{Group, RULES, Rule, rule, similar_rules};
+use skill_rules::explain::render_page;
+use skill_rules::{RULES, Rule, RuleGroup, find_rule, similar_rules};
 
 use crate::cli::RulesArgs;
 use crate::error::CliError;
@@ -25,7 +25,7 @@ pub(super) fn rules(session: &Session, args: &RulesArgs) -> Outcome {
             if index > 0 {
                 session.output.line("")?;
             }
-            session.output.verbatim(&page(rule))?;
+            session.output.verbatim(&render_page(rule))?;
         }
     }
     Ok(exit::OK)
@@ -37,7 +37,7 @@ pub(super) fn explain(session: &Session, id: &str) -> Outcome {
 }
 
 fn find(id: &str) -> Result<&'static Rule, CliError> {
-    rule(id).ok_or_else(|| {
+    find_rule(id).ok_or_else(|| {
         let error = CliError::new(exit::NOT_FOUND, format!("there is no rule `{}`", show(id)));
         match similar_rules(id).as_slice() {
             [] => error.hint("`skillhost skill rules` lists them"),
@@ -58,8 +58,8 @@ fn row(rule: &&Rule) -> Vec<String> {
 
 fn group(rule: &Rule) -> &'static str {
     match rule.group {
-        Group::Validation => "validation",
-        Group::Lint => "lint",
+        RuleGroup::Validation => "validation",
+        RuleGroup::Lint => "lint",
     }
 }
 
@@ -72,7 +72,7 @@ fn to_json(rule: &Rule, whole: bool) -> Value {
         "fixable": rule.fixable,
     });
     if whole {
-        object["page"] = page(rule).into();
+        object["page"] = render_page(rule).into();
     }
     object
 }

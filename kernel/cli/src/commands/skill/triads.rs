@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anstyle::{Ansi256Color, RgbColor, Style};
 use serde_json::{Value, json};
-use skill_rules::role::{Role, Triads};
+use skill_rules::role::{RoleCounts, SkillRole};
 
 use super::loaded;
 use crate::cli::TriadsArgs;
@@ -15,16 +15,16 @@ use crate::session::Session;
 struct Member {
     id: String,
     name: String,
-    role: Role,
+    role: SkillRole,
 }
 
 pub(super) fn triads(session: &Session, args: &TriadsArgs) -> Outcome {
     let mut members = Vec::new();
-    let mut triads = Triads::default();
+    let mut triads = RoleCounts::default();
     let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
         let id = skill.dir_name.clone();
         let name = frontmatter.name.unwrap_or_else(|| id.clone());
-        let role = Role::of_name(&name);
+        let role = SkillRole::from_name(&name);
         triads.add(role);
         members.push(Member { id, name, role });
         Ok(())
@@ -40,7 +40,7 @@ pub(super) fn triads(session: &Session, args: &TriadsArgs) -> Outcome {
 
 /// The style of a role: its colour, or the nearest of 256 where a terminal does not say that it
 /// knows more.
-pub(super) fn style(role: Role) -> Style {
+pub(super) fn style(role: SkillRole) -> Style {
     let [red, green, blue] = role.rgb();
     let many = std::env::var_os("COLORTERM").is_some_and(|it| it == "truecolor" || it == "24bit");
     if many {
@@ -50,18 +50,18 @@ pub(super) fn style(role: Role) -> Style {
 }
 
 /// The nearest colour of the 256.
-pub(super) fn nearest(role: Role) -> u8 {
+pub(super) fn nearest(role: SkillRole) -> u8 {
     match role {
-        Role::Coordinator => 214,
-        Role::Generator => 135,
-        Role::Verifier => 25,
+        SkillRole::Coordinator => 214,
+        SkillRole::Generator => 135,
+        SkillRole::Verifier => 25,
     }
 }
 
-fn describe(members: &[Member], triads: &Triads) -> Value {
-    let role = |role: Role, count: usize| {
+fn describe(members: &[Member], triads: &RoleCounts) -> Value {
+    let role = |role: SkillRole, count: usize| {
         json!({
-            "role": role, "trit": role.trit(), "color": role.colour(), "count": count,
+            "role": role, "trit": role.trit(), "color": role.hex_color(), "count": count,
         })
     };
     let skill = |member: &Member| {
@@ -70,45 +70,45 @@ fn describe(members: &[Member], triads: &Triads) -> Value {
             "name": member.name,
             "trit": member.role.trit(),
             "role": member.role,
-            "color": member.role.colour(),
+            "color": member.role.hex_color(),
         })
     };
     let balancing =
-        triads.balancing().map(|needed| json!([role(needed, 1), role(other(needed), 2)]));
+        triads.balancing_role().map(|needed| json!([role(needed, 1), role(other(needed), 2)]));
     json!({
         "skills": members.iter().map(skill).collect::<Vec<_>>(),
-        "roles": Role::ALL.map(|it| role(it, triads.count(it))),
+        "roles": SkillRole::ALL.map(|it| role(it, triads.count(it))),
         "sum": triads.sum(),
-        "balanced": triads.balanced(),
+        "balanced": triads.is_balanced(),
         "balanced_by": balancing.unwrap_or_else(|| json!([])),
     })
 }
 
 /// The role of which two do what one of a role other than Coordinator does: 2 · 2 = 1 and 2 · 1 = 2.
-fn other(needed: Role) -> Role {
+fn other(needed: SkillRole) -> SkillRole {
     match needed {
-        Role::Generator => Role::Verifier,
-        _ => Role::Generator,
+        SkillRole::Generator => SkillRole::Verifier,
+        _ => SkillRole::Generator,
     }
 }
 
-fn print(output: Output, members: &[Member], triads: &Triads) -> Result<(), CliError> {
+fn print(output: Output, members: &[Member], triads: &RoleCounts) -> Result<(), CliError> {
     let coloured = output.colour();
     let paint = |style: Style| if coloured { style } else { Style::new() };
     let mut stdout = output.buffered();
     let mut line = |text: String| written(writeln!(stdout, "{text}"));
-    for role in Role::ALL {
+    for role in SkillRole::ALL {
         let (bold, plain) = (paint(style(role).bold()), paint(style(role)));
         let count = triads.count(role);
         let skills = if count == 1 { "skill" } else { "skills" };
-        let (trit, colour) = (role.trit(), role.colour());
+        let (trit, colour) = (role.trit(), role.hex_color());
         line(format!("{bold}{}{bold:#} (trit {trit}, {colour}): {count} {skills}", role.as_str()))?;
         for member in members.iter().filter(|member| member.role == role) {
             line(format!("  {plain}{}{plain:#}", show(&member.name)))?;
         }
     }
     let sum = triads.sum();
-    match triads.balancing() {
+    match triads.balancing_role() {
         None => {
             let green = paint(GREEN);
             line(format!("{green}balanced{green:#}: the trits sum to 0 mod 3"))?;
@@ -130,13 +130,13 @@ mod tests {
     #[test]
     fn one_of_a_role_or_two_of_the_other_balance() {
         for counts in [[5, 1, 0], [0, 0, 1], [2, 3, 4]] {
-            let triads = Triads { counts };
-            let Some(role) = triads.balancing() else { continue };
+            let triads = RoleCounts { counts };
+            let Some(role) = triads.balancing_role() else { continue };
             let mut two = triads;
             two.add(other(role));
-            assert!(!two.balanced());
+            assert!(!two.is_balanced());
             two.add(other(role));
-            assert!(two.balanced(), "{counts:?}");
+            assert!(two.is_balanced(), "{counts:?}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `skillhost skill validate`: whether skills conform.
 
-use skill_rules::{Options, Scope, SkillInput, Subject, check_subject, needs_files};
+use skill_rules::{
+    CheckOptions, CheckScope, SkillDocument, SkillInput, check_subject, needs_files,
+};
 
 use super::batch::{Item, for_each, worse};
 use super::report::{Beside, Checked, Report, format};
@@ -12,7 +14,7 @@ use crate::session::Session;
 pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
     let profile = args.profile.into();
     let format = format(session, args.format, args.jsonl, profile)?;
-    let options = Options { profile, scope: Scope::Validate };
+    let options = CheckOptions { profile, scope: CheckScope::Validate };
     let mut report = Report::new(session.output, format, profile);
     let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
         Item::Problem(problem) => report.problem(problem),
@@ -23,7 +25,7 @@ pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
                 bytes: &files.bytes,
                 files: files.files.as_deref(),
             };
-            let subject = Subject::new(&input, profile);
+            let subject = SkillDocument::new(&input, profile);
             let mut findings = check_subject(&subject, options.scope).findings;
             let mut beside = Beside::of(&skill.dir, &skill.dir_name, options);
             if report.is_per_skill() {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use skill_rules::reference::quoted;
+use skill_rules::reference::python_repr;
 
 use super::Printed;
 use crate::exit;
@@ -99,7 +99,7 @@ pub(super) fn parse(program: &str, arguments: &[OsString]) -> Result<Asked, Prin
         if let Some(option) = group.option(&name)? {
             return Err(group.answer(program, option));
         }
-        return Err(group.error(&format!("No such command {}.", quoted(&name))));
+        return Err(group.error(&format!("No such command {}.", python_repr(&name))));
     };
     let level = command.level(program);
     let given = level.split(rest, true)?;
@@ -147,7 +147,7 @@ pub(super) fn bad_path<'a>(
             Ok(it) if (it.is_file() || it.is_dir()) && is_forbidden(path) => "is not readable",
             Ok(_) => return None,
         };
-        let path = quoted(&path.to_string_lossy());
+        let path = python_repr(&path.to_string_lossy());
         let message = format!("Invalid value for '{}': Path {path} {problem}.", command.argument);
         Some(command.level(program).error(&message))
     })
@@ -218,7 +218,7 @@ impl Level {
         let mut chars = argument.chars();
         let (Some('-'), Some(second)) = (chars.next(), chars.next()) else { return Ok(None) };
         if second != '-' {
-            let name = quoted(&format!("-{second}"));
+            let name = python_repr(&format!("-{second}"));
             return Err(self.error(&format!("No such option {name}.")));
         }
         let (name, value) = match argument.split_once('=') {
@@ -226,7 +226,7 @@ impl Level {
             None => (argument, None),
         };
         match self.options.iter().find(|known| **known == name) {
-            None => Err(self.error(&format!("No such option {}.", quoted(name)))),
+            None => Err(self.error(&format!("No such option {}.", python_repr(name)))),
             Some(_) if value.is_some() => {
                 let stderr = format!("Error: Option '{name}' does not take a value.\n");
                 Err(Printed { code: exit::USAGE, stderr, ..Printed::default() })

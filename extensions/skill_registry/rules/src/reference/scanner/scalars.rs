@@ -1,18 +1,20 @@
 //! Scalars: plain, quoted, literal and folded.
 
-use super::{Kind, Mark, Refused, Scanner, Token, is_blank_or_end, is_break, is_end};
-use crate::reference::python::surrogate;
+use super::{
+    ScanMark, StrictYamlError, TokenKind, YamlScanner, YamlToken, is_blank_or_end, is_break, is_end,
+};
+use crate::reference::python::surrogate_standin;
 
-impl Scanner {
-    fn push_scalar(&mut self, start: Mark, text: String, plain: bool) -> &mut Token {
-        let mut token = Token::new(Kind::Scalar, start);
+impl YamlScanner {
+    fn push_scalar(&mut self, start: ScanMark, text: String, plain: bool) -> &mut YamlToken {
+        let mut token = YamlToken::new(TokenKind::Scalar, start);
         (token.text, token.plain) = (text, plain);
         self.tokens.push_back(token);
         let last = self.tokens.len() - 1;
         &mut self.tokens[last]
     }
 
-    pub(super) fn plain(&mut self) -> Result<(), Refused> {
+    pub(super) fn plain(&mut self) -> Result<(), StrictYamlError> {
         self.note_key()?;
         self.allow_key = false;
         let start = self.mark();
@@ -22,8 +24,8 @@ impl Scanner {
         while self.here() != '#' {
             let mut length = 0;
             loop {
-                let c = self.look(length);
-                if is_blank_or_end(c) || (c == ':' && is_blank_or_end(self.look(length + 1))) {
+                let c = self.peek_char(length);
+                if is_blank_or_end(c) || (c == ':' && is_blank_or_end(self.peek_char(length + 1))) {
                     break;
                 }
                 length += 1;
@@ -50,7 +52,7 @@ impl Scanner {
     /// Takes what stands between two words of a plain scalar, folded.
     fn plain_spaces(&mut self) -> String {
         let mut length = 0;
-        while self.look(length) == ' ' {
+        while self.peek_char(length) == ' ' {
             length += 1;
         }
         let blanks = self.prefix(length);
@@ -72,7 +74,7 @@ impl Scanner {
         folded(first, &breaks)
     }
 
-    pub(super) fn quoted(&mut self, quote: char) -> Result<(), Refused> {
+    pub(super) fn quoted(&mut self, quote: char) -> Result<(), StrictYamlError> {
         self.note_key()?;
         self.allow_key = false;
         let start = self.mark();
@@ -88,10 +90,10 @@ impl Scanner {
         Ok(())
     }
 
-    fn quoted_words(&mut self, quote: char, text: &mut String) -> Result<(), Refused> {
+    fn quoted_words(&mut self, quote: char, text: &mut String) -> Result<(), StrictYamlError> {
         loop {
             match self.here() {
-                '\'' if quote == '\'' && self.look(1) == '\'' => {
+                '\'' if quote == '\'' && self.peek_char(1) == '\'' => {
                     text.push('\'');
                     self.forward(2);
                 }
@@ -105,7 +107,7 @@ impl Scanner {
         }
     }
 
-    fn escape(&mut self, text: &mut String) -> Result<(), Refused> {
+    fn escape(&mut self, text: &mut String) -> Result<(), StrictYamlError> {
         self.forward(1);
         let c = self.here();
         let single = match c {
@@ -131,25 +133,30 @@ impl Scanner {
                 text.push_str(&self.quoted_breaks()?);
                 return Ok(());
             }
-            _ => return Refused::new(self.mark(), format!("found unknown escape character '{c}'")),
+            _ => {
+                return StrictYamlError::new(
+                    self.mark(),
+                    format!("found unknown escape character '{c}'"),
+                );
+            }
         };
         text.push(single);
         self.forward(1);
         Ok(())
     }
 
-    fn escaped_code(&mut self, digits: usize, text: &mut String) -> Result<(), Refused> {
+    fn escaped_code(&mut self, digits: usize, text: &mut String) -> Result<(), StrictYamlError> {
         self.forward(1);
         let mut code = 0_u32;
         for ahead in 0..digits {
-            let Some(digit) = self.look(ahead).to_digit(16) else {
+            let Some(digit) = self.peek_char(ahead).to_digit(16) else {
                 let problem = format!("expected escape sequence of {digits} hexadecimal numbers");
-                return Refused::new(self.mark(), problem);
+                return StrictYamlError::new(self.mark(), problem);
             };
             code = code * 16 + digit;
         }
-        let Some(c) = char::from_u32(code).or_else(|| surrogate(code)) else {
-            return Refused::crash(
+        let Some(c) = char::from_u32(code).or_else(|| surrogate_standin(code)) else {
+            return StrictYamlError::crash(
                 self.mark(),
                 format!("there is no character with the code {code:x}"),
             );
@@ -159,15 +166,15 @@ impl Scanner {
         Ok(())
     }
 
-    fn quoted_spaces(&mut self, start: Mark, text: &mut String) -> Result<(), Refused> {
+    fn quoted_spaces(&mut self, start: ScanMark, text: &mut String) -> Result<(), StrictYamlError> {
         let mut length = 0;
-        while matches!(self.look(length), ' ' | '\t') {
+        while matches!(self.peek_char(length), ' ' | '\t') {
             length += 1;
         }
         let blanks = self.prefix(length);
         self.forward(length);
         if self.here() == '\0' {
-            return Refused::new(start, "the quoted text that starts here has no end");
+            return StrictYamlError::new(start, "the quoted text that starts here has no end");
         }
         match self.line_break() {
             Some(first) => text.push_str(&folded(first, &self.quoted_breaks()?)),
@@ -178,11 +185,11 @@ impl Scanner {
 
     /// Takes empty lines inside quotes. They may not have a document separator in them, which is
     /// all that indentation means there.
-    fn quoted_breaks(&mut self) -> Result<String, Refused> {
+    fn quoted_breaks(&mut self) -> Result<String, StrictYamlError> {
         let mut breaks = String::new();
         loop {
             if self.is_separator() {
-                return Refused::new(self.mark(), "found unexpected document separator");
+                return StrictYamlError::new(self.mark(), "found unexpected document separator");
             }
             while matches!(self.here(), ' ' | '\t') {
                 self.forward(1);
@@ -194,7 +201,7 @@ impl Scanner {
         }
     }
 
-    pub(super) fn block_scalar(&mut self, folds: bool) -> Result<(), Refused> {
+    pub(super) fn block_scalar(&mut self, folds: bool) -> Result<(), StrictYamlError> {
         self.allow_key = true;
         self.forget_key()?;
         let start = self.mark();
@@ -258,14 +265,17 @@ impl Scanner {
     }
 
     /// Reads `+` or `-` (whether the last line breaks are kept) and the indentation, in any order.
-    fn block_header(&mut self) -> Result<(Option<bool>, Option<i64>), Refused> {
+    fn block_header(&mut self) -> Result<(Option<bool>, Option<i64>), StrictYamlError> {
         let mut keep = None;
         let mut increment = None;
         for _ in 0..2 {
             match self.here() {
                 '+' | '-' if keep.is_none() => keep = Some(self.here() == '+'),
                 '0' if increment.is_none() => {
-                    return Refused::new(self.mark(), "expected an indentation of 1 to 9, found 0");
+                    return StrictYamlError::new(
+                        self.mark(),
+                        "expected an indentation of 1 to 9, found 0",
+                    );
                 }
                 digit @ '1'..='9' if increment.is_none() => {
                     increment = digit.to_digit(10).map(i64::from);
@@ -277,19 +287,19 @@ impl Scanner {
         let c = self.here();
         if c != ' ' && !is_end(c) {
             let problem = format!("expected chomping or indentation indicators, but found '{c}'");
-            return Refused::new(self.mark(), problem);
+            return StrictYamlError::new(self.mark(), problem);
         }
         Ok((keep, increment))
     }
 
-    fn block_comment(&mut self) -> Result<bool, Refused> {
+    fn block_comment(&mut self) -> Result<bool, StrictYamlError> {
         self.skip_blanks();
         let comment = self.here() == '#';
         while comment && !is_end(self.here()) {
             self.forward(1);
         }
         if !is_end(self.here()) {
-            return Refused::new(self.mark(), "expected a comment or a line break");
+            return StrictYamlError::new(self.mark(), "expected a comment or a line break");
         }
         self.line_break();
         Ok(comment)

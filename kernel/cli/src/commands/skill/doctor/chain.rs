@@ -6,9 +6,10 @@ use std::path::Path;
 
 use serde::Serialize;
 use skill_format::{Diagnostic, Frontmatter, Severity};
-use skill_rules::extended::{Extended, Reading, SKILL_YAML, SKILL_YAML_LIMIT};
+use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML, SKILL_YAML_LIMIT};
 use skill_rules::{
-    Eligibility, Options, Profile, Reason, Scope, SkillInput, eligibility, unchecked_tools,
+    CheckOptions, CheckScope, Eligibility, MissingRequirement, Profile, SkillInput,
+    check_eligibility, unchecked_tools,
 };
 use skill_store::{
     Audience, Found, FoundSkill, Problem, Resource, SharedCatalog, Skill, SkillState, Snapshot,
@@ -63,7 +64,7 @@ pub(super) struct Row {
     pub(super) trust: Option<Trust>,
     /// Whether all it needs is there, as far as that is known without an agent.
     pub(super) eligible: Option<bool>,
-    pub(super) missing: Vec<Reason>,
+    pub(super) missing: Vec<MissingRequirement>,
     /// Required tools nobody looked for: which tools there are depends on the agent.
     pub(super) unchecked_tools: Vec<String>,
     /// Why models behind MCP clients do not find it in `skills/list`; they have it from tools and
@@ -251,7 +252,7 @@ impl Examiner<'_> {
                     .to_owned(),
             );
         }
-        let options = Options { profile: self.profile, scope: Scope::Validate };
+        let options = CheckOptions { profile: self.profile, scope: CheckScope::Validate };
         let read = open(&skill.dir()).and_then(|mut found| {
             let files = found.read(skill_rules::needs_files(options));
             Ok((files.map_err(|problem| problem.message)?, found))
@@ -269,10 +270,10 @@ impl Examiner<'_> {
             bytes: &files.bytes,
             files: files.files.as_deref(),
         };
-        let report = skill_rules::check(&input, options);
+        let report = skill_rules::check_skill(&input, options);
         row.valid = Some(report.is_valid());
         row.unlisted = explain_unlisted(&files.bytes);
-        if let Some(error) = report.of(Severity::Error).next() {
+        if let Some(error) = report.with_severity(Severity::Error).next() {
             row.stop(Stage::Valid, true, error.clone());
         }
         let parsed = skill_format::parse_skill(skill.id().as_str(), &files.bytes);
@@ -284,14 +285,15 @@ impl Examiner<'_> {
 
     /// Looks for what a skill needs.
     fn needs(&self, found: &FoundSkill, frontmatter: &Frontmatter, row: &mut Row) {
-        let mut extended = Extended::of_frontmatter(frontmatter);
+        let mut extended = ExtendedSpec::from_frontmatter(frontmatter);
         if let Ok(Resource::Text(yaml)) = found.read_resource(SKILL_YAML)
             && yaml.len() <= SKILL_YAML_LIMIT
         {
-            extended = extended.or(Reading::of_skill_yaml(&yaml, &row.skill_id).extended);
+            extended = extended
+                .merge_with(ParsedExtendedSpec::parse_skill_yaml(&yaml, &row.skill_id).extended);
         }
         let there = |id: &str| self.snapshot.get(id).is_some();
-        let found = eligibility(&frontmatter.requires, &extended, &there, None);
+        let found = check_eligibility(&frontmatter.requires, &extended, &there, None);
         row.eligible = Some(found == Eligibility::Eligible);
         if let Eligibility::Ineligible(missing) = found {
             row.missing = missing;

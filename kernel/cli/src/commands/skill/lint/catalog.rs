@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
-use skill_rules::{CatalogSkill, Finding, Subject, check_catalog};
+use skill_rules::{CatalogSkill, Finding, SkillDocument, check_catalog};
 use skill_store::{Found, FoundProblem, find_skills};
 
 use super::super::report::{Checked, Report};
@@ -40,8 +40,8 @@ enum Held {
 
 impl Catalog {
     /// Takes up a skill.
-    pub(super) fn add(&mut self, subject: &Subject<'_>, checked: &Checked<'_>) {
-        if let Some(skill) = CatalogSkill::of(subject) {
+    pub(super) fn add(&mut self, subject: &SkillDocument<'_>, checked: &Checked<'_>) {
+        if let Some(skill) = CatalogSkill::from_document(subject) {
             self.skills.push(skill);
             self.places.push(self.seen.len());
         }

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use skill_format::TokenCount;
-use skill_rules::role::Role;
+use skill_rules::role::SkillRole;
 use termimad::crossterm::style::Color;
 use termimad::minimad::{Alignment, Text};
 use termimad::{CompoundStyle, FmtText, LineStyle, ListItemsIndentationMode, MadSkin, StyledChar};
@@ -23,7 +23,7 @@ pub(super) enum Theme {
 /// How far code is indented.
 const CODE_INDENT: usize = 4;
 
-fn skin(theme: Theme, role: Role) -> MadSkin {
+fn skin(theme: Theme, role: SkillRole) -> MadSkin {
     let mut skin = MadSkin::no_style();
     if theme == Theme::Role {
         let colour = colour(role);
@@ -45,7 +45,7 @@ fn skin(theme: Theme, role: Role) -> MadSkin {
     skin
 }
 
-fn colour(role: Role) -> Color {
+fn colour(role: SkillRole) -> Color {
     match triads::style(role).get_fg_color() {
         Some(anstyle::Color::Rgb(anstyle::RgbColor(r, g, b))) => Color::Rgb { r, g, b },
         _ => Color::AnsiValue(triads::nearest(role)),
@@ -55,7 +55,7 @@ fn colour(role: Role) -> Color {
 /// What is shown of a skill. Every text has been sanitised.
 pub(super) struct Page<'a> {
     pub(super) name: &'a str,
-    pub(super) role: Role,
+    pub(super) role: SkillRole,
     pub(super) tokens: TokenCount,
     pub(super) description: &'a str,
     pub(super) body: &'a str,
@@ -64,7 +64,7 @@ pub(super) struct Page<'a> {
 impl Page<'_> {
     /// Renders the page, no line wider than `width` columns.
     pub(super) fn render(&self, theme: Theme, width: usize) -> String {
-        let (role, colour) = (self.role.as_str(), self.role.colour());
+        let (role, colour) = (self.role.as_str(), self.role.hex_color());
         let facts = format!("\u{25cf} {role} {colour}, approx. {} tokens", self.tokens);
         let style = triads::style(self.role);
         let mut out = String::new();
@@ -100,7 +100,7 @@ mod tests {
     fn page(body: &str, width: usize) -> String {
         let page = Page {
             name: "demo",
-            role: Role::Verifier,
+            role: SkillRole::Verifier,
             tokens: TokenCount::from_chars(0),
             description: "Shows.",
             body,

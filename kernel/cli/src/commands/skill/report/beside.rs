@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use skill_format::Diagnostic;
 use skill_rules::extended::SKILL_YAML;
-use skill_rules::{Finding, Options, check_skill_yaml, needs_skill_yaml};
+use skill_rules::{CheckOptions, Finding, check_skill_yaml, needs_skill_yaml};
 use skill_store::{SkillYamlError, read_skill_yaml};
 
 use super::Checked;
@@ -18,7 +18,7 @@ pub(in super::super) struct Beside {
 
 impl Beside {
     /// Checks the `skill.yaml` of a skill; nothing if there is none, or nothing to say about it.
-    pub(in super::super) fn of(dir: &Path, id: &str, options: Options) -> Option<Self> {
+    pub(in super::super) fn of(dir: &Path, id: &str, options: CheckOptions) -> Option<Self> {
         if !needs_skill_yaml(options) {
             return None;
         }

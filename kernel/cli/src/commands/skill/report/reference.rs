@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use skill_format::Diagnostic;
-use skill_rules::reference::lines;
+use skill_rules::reference::format_output;
 
 use super::{Checked, Form, Summary};
 use crate::output::{Output, show};
@@ -13,7 +13,7 @@ pub(super) struct Reference(pub(super) Output);
 impl Form for Reference {
     fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
         let found: Vec<Diagnostic> = checked.diagnostics().cloned().collect();
-        let lines = lines(&checked.dir.to_string_lossy(), &found);
+        let lines = format_output(&checked.dir.to_string_lossy(), &found);
         if io::stdout().is_terminal() {
             out.write_all(show(&lines.stdout).as_bytes())?;
         } else {

@@ -12,7 +12,7 @@ use serde_sarif::sarif::{
     ResultLevel, Tool, ToolComponent,
 };
 use skill_format::{Diagnostic, Severity};
-use skill_rules::{Level, Profile};
+use skill_rules::{Profile, RuleLevel};
 
 use super::{Checked, Form, Summary};
 use crate::output::json_text;
@@ -107,18 +107,18 @@ impl Form for Sarif {
 
 fn descriptor(id: &str, profile: Profile) -> ReportingDescriptor {
     let text = |text: &str| MultiformatMessageString::builder().text(text).build();
-    let Some(rule) = skill_rules::rule(id) else {
+    let Some(rule) = skill_rules::find_rule(id) else {
         return ReportingDescriptor::builder().id(id).build();
     };
     let help = MultiformatMessageString::builder()
         .text(rule.docs.trim())
         .markdown(rule.docs.trim())
         .build();
-    let default = match rule.levels.in_profile(profile) {
-        Level::Error => "error",
-        Level::Warning => "warning",
-        Level::Note => "note",
-        Level::Off => "none",
+    let default = match rule.levels.level_for(profile) {
+        RuleLevel::Error => "error",
+        RuleLevel::Warning => "warning",
+        RuleLevel::Note => "note",
+        RuleLevel::Off => "none",
     };
     ReportingDescriptor::builder()
         .id(id)
