@@ -54,7 +54,7 @@ pub enum ControlRequest {
         /// The extension.
         id: String,
     },
-    /// Build and install an extension: answers [`crate::Built`]. Given up when whoever asks goes
+    /// Build and install an extension: answers [`crate::SnapshotIndex`]. Given up when whoever asks goes
     /// away.
     Build {
         /// The extension.
@@ -70,7 +70,7 @@ pub enum ControlRequest {
         /// The extension.
         id: String,
     },
-    /// Compose one turn: answers [`crate::Turn`].
+    /// Compose one turn: answers [`crate::BlockRequest`].
     Turn {
         /// The agent.
         agent: String,

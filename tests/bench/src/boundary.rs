@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use skill_store::{Audience, ReadArgs, Store, SystemClock, read_skill};
+use skill_store::{Audience, ReadSkillArgs, Store, SystemClock, read_skill};
 use skillhost_kernel::{
     BootOptions, CallContext, CallOrigin, Home, HomeSource, Installation, Kernel, LoadedExtension,
     Settings,
@@ -114,7 +114,7 @@ async fn calls(home: &Path, folder: &Path) -> Result<Boundary, Box<dyn Error>> {
             let output = kernel.invoke_tool_as(context, "read_skill", &arguments).await?;
             let elapsed = started.elapsed().as_secs_f64() * 1e6;
             let started = Instant::now();
-            let args: ReadArgs = serde_json::from_str(&arguments)?;
+            let args: ReadSkillArgs = serde_json::from_str(&arguments)?;
             let answer = read_skill(&store, &snapshot, Audience::Operator, &args)?;
             let called = started.elapsed().as_secs_f64() * 1e6;
             if answer.text != output.text {

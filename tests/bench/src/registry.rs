@@ -10,7 +10,8 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, statat};
 use serde::Serialize;
 use skill_store::{
-    Blocks, CatalogScope, Root, Scope, Snapshot, Store, StoreOptions, SystemClock, Trust, Turn,
+    AgentScope, BlockRequest, CatalogBlocks, CatalogScope, SkillRoot, Snapshot, Store,
+    StoreOptions, SystemClock, TrustLevel,
 };
 
 use crate::median;
@@ -37,7 +38,11 @@ pub(crate) struct Registry {
 }
 
 pub(crate) fn options(folder: &Path) -> StoreOptions {
-    let root = Root { label: "root".to_owned(), path: folder.to_owned(), trust: Trust::Operator };
+    let root = SkillRoot {
+        label: "root".to_owned(),
+        path: folder.to_owned(),
+        trust: TrustLevel::Operator,
+    };
     StoreOptions { roots: vec![root], ..StoreOptions::default() }
 }
 
@@ -87,19 +92,19 @@ fn catalog(snapshot: &Snapshot) -> (f64, u64) {
     let (include, exclude) = (["*".to_owned()], ["*-9".to_owned(), "draft-*".to_owned()]);
     let globs = CatalogScope::Globs { include: &include, exclude: &exclude };
     // With no limit to how many skills are all listed.
-    let blocks = Blocks::new(usize::MAX);
+    let blocks = CatalogBlocks::new(usize::MAX);
     let (mut slowest, mut allocations) = (0_f64, 0);
     for catalog in [CatalogScope::All, globs] {
-        let scope = Scope { catalog, bound: &[] };
+        let scope = AgentScope { catalog, bound: &[] };
         black_box(snapshot.catalog(scope, 8_000));
-        let turn = Turn {
+        let turn = BlockRequest {
             scope,
             session_id: "session",
             agent_id: "agent",
             prompt: "hello",
             budget_chars: 8_000,
         };
-        let ask = || black_box(blocks.ready(snapshot, black_box(&turn)));
+        let ask = || black_box(blocks.cached_block(snapshot, black_box(&turn)));
         allocations += allocation_counter::measure(|| drop(ask())).count_total;
         let rounds = 10_000;
         let mut times: Vec<f64> = (0..21)

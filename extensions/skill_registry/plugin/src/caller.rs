@@ -1,30 +1,30 @@
 //! Who calls, as the kernel says.
 
-use skill_store::{Audience, Author, CatalogScope, Scope};
+use skill_store::{AgentAuthor, AgentScope, Audience, CatalogScope};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{CallOrigin, CatalogScope as Catalog};
 
 /// Whom an answer is for: operators also see what is not offered to models.
-pub(crate) fn audience(cx: &CallContext) -> Audience<'_> {
+pub(crate) fn audience_of(cx: &CallContext) -> Audience<'_> {
     match cx.origin {
         CallOrigin::Operator => Audience::Operator,
-        CallOrigin::Agent | CallOrigin::Mcp => Audience::Agent(scope(cx)),
+        CallOrigin::Agent | CallOrigin::Mcp => Audience::Agent(scope_of(cx)),
     }
 }
 
 /// What a call's agent has.
-pub(crate) fn scope(cx: &CallContext) -> Scope<'_> {
+pub(crate) fn scope_of(cx: &CallContext) -> AgentScope<'_> {
     let catalog = match &cx.catalog {
         Catalog::All => CatalogScope::All,
         Catalog::Declared => CatalogScope::Declared,
         Catalog::None => CatalogScope::None,
         Catalog::Globs { include, exclude } => CatalogScope::Globs { include, exclude },
     };
-    Scope { catalog, bound: &cx.uses_skills }
+    AgentScope { catalog, bound: &cx.uses_skills }
 }
 
-pub(crate) fn author(cx: &CallContext) -> Author {
-    Author {
+pub(crate) fn author_of(cx: &CallContext) -> AgentAuthor {
+    AgentAuthor {
         agent_id: cx.agent_id.clone(),
         session_id: cx.session_id.clone(),
         turn_id: cx.turn_id.clone(),

@@ -4,17 +4,18 @@ use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
 use skill_store::{
-    Activation, ActivationLog, Finder, Kept, Ledger, LedgerError, LedgerKeeper, Offer, Read,
-    RegistryConfig, Reviewer, Store, SystemClock, Turn, Verdict, proposed,
+    ActivationLog, BlockRequest, Ledger, LedgerError, LedgerOutcome, LedgerSync, OfferDecision,
+    ProposalOffer, ProposalReviewer, RegistryConfig, SkillAccess, SkillActivation, SkillFinder,
+    Store, SystemClock, propose_with_events,
 };
 use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{select, sync::Mutex, sync::Notify, time::sleep};
 use skillhost_sdk::{serde, serde_json};
 
-use crate::caller::{audience, author, scope};
-use crate::watch::log;
-use crate::{blocking, refused, tools};
+use crate::caller::{audience_of, author_of, scope_of};
+use crate::watch::log_messages;
+use crate::{blocking, to_extension_error, tools};
 
 /// How long readings wait to be written at most.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
@@ -23,14 +24,14 @@ const WRITE_EVERY: Duration = Duration::from_secs(2);
 const MOST_UNSENT: usize = 1000;
 
 /// Everything that goes into the ledger or comes out of it.
-pub(crate) struct Desk {
+pub(crate) struct RegistryState {
     pub(crate) cx: ExtensionContext,
     pub(crate) store: Arc<Store>,
-    pub(crate) finder: Arc<Finder>,
+    pub(crate) finder: Arc<SkillFinder>,
     pub(crate) ledger: Ledger,
-    pub(crate) keeper: LedgerKeeper,
+    pub(crate) keeper: LedgerSync,
     log: ActivationLog,
-    pub(crate) reviewer: Reviewer,
+    pub(crate) reviewer: ProposalReviewer,
     /// One review at a time.
     pub(crate) reviewing: Mutex<()>,
     /// Events that could not be published yet.
@@ -39,7 +40,7 @@ pub(crate) struct Desk {
     full: Notify,
 }
 
-impl Desk {
+impl RegistryState {
     pub(crate) fn new(cx: ExtensionContext) -> Result<Self> {
         let config: RegistryConfig = cx.config()?;
         let options = config.options(cx.home(), cx.share_dir());
@@ -49,89 +50,97 @@ impl Desk {
         })?;
         let store = Arc::new(store);
         let ledger = Ledger::new(cx.data_path().to_owned(), Arc::new(SystemClock));
-        let reviewer = Reviewer::new(config.review.clone(), &ledger);
-        let finder = Arc::new(Finder::new(config, &store, &ledger));
-        let (keeper, log, full) = (LedgerKeeper::new(&ledger), Default::default(), Notify::new());
+        let reviewer = ProposalReviewer::new(config.review.clone(), &ledger);
+        let finder = Arc::new(SkillFinder::new(config, &store, &ledger));
+        let (keeper, log, full) = (LedgerSync::new(&ledger), Default::default(), Notify::new());
         let (reviewing, unsent) = (Mutex::default(), Mutex::default());
         Ok(Self { cx, store, finder, ledger, keeper, log, reviewer, reviewing, unsent, full })
     }
 
     /// A turn as far as the catalog depends on it.
-    pub(crate) fn turn<'a>(&self, cx: &'a CallContext, prompt: &'a str) -> Turn<'a> {
+    pub(crate) fn block_request<'a>(
+        &self,
+        cx: &'a CallContext,
+        prompt: &'a str,
+    ) -> BlockRequest<'a> {
         let budget_chars = self.finder.config().budget_chars(cx.context_window);
         let (session_id, agent_id) = (&*cx.session_id, &*cx.agent_id);
-        Turn { scope: scope(cx), session_id, agent_id, prompt, budget_chars }
+        BlockRequest { scope: scope_of(cx), session_id, agent_id, prompt, budget_chars }
     }
 
     /// Records a proposal and tells everybody.
     pub(crate) async fn propose(&self, cx: &CallContext, args: ToolArgs<'_>) -> Result<ToolOutput> {
-        let (author, request) = (author(cx), args.parse()?);
+        let (author, request) = (author_of(cx), args.parse()?);
         let snapshot = self.store.snapshot();
         let policy = self.finder.config().review.policy;
-        let (made, kept) =
-            blocking(|| proposed(&self.ledger, &snapshot, audience(cx), &author, &request, policy));
-        self.tell_for(Some(cx), kept).await;
-        tools::output(made.map_err(refused)?)
+        let (made, kept) = blocking(|| {
+            propose_with_events(&self.ledger, &snapshot, audience_of(cx), &author, &request, policy)
+        });
+        self.publish_outcome_for(Some(cx), kept).await;
+        tools::to_tool_output(made.map_err(to_extension_error)?)
     }
 
     /// Records that an agent created a skill.
-    pub(crate) fn created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
-        self.asked(self.ledger.report_created(&self.store.snapshot(), &author(cx), skill_id))
+    pub(crate) fn record_created_skill(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
+        self.log_notes(self.ledger.report_created(&self.store.snapshot(), &author_of(cx), skill_id))
     }
 
     /// Returns a proposal as a client's human is to see it.
-    pub(crate) fn offer(&self, proposal: &str) -> Result<Option<Offer>> {
-        self.asked(blocking(|| self.ledger.offer(proposal)))
+    pub(crate) fn review_offer(&self, proposal: &str) -> Result<Option<ProposalOffer>> {
+        self.log_notes(blocking(|| self.ledger.review_offer(proposal)))
     }
 
     /// Says what the ledger noticed while it was asked something.
-    fn asked<T>(&self, done: std::result::Result<T, LedgerError>) -> Result<T> {
-        log(&Kept { notes: self.ledger.take_notes(), ..Kept::default() }.lines());
-        done.map_err(|error| refused(error.into()))
+    fn log_notes<T>(&self, done: std::result::Result<T, LedgerError>) -> Result<T> {
+        log_messages(
+            &LedgerOutcome { notes: self.ledger.take_notes(), ..LedgerOutcome::default() }.lines(),
+        );
+        done.map_err(|error| to_extension_error(error.into()))
     }
 
     /// Does what a client's human decided, as the client says.
-    pub(crate) async fn decide(&self, made: &ReviewDecision) -> Result<String> {
+    pub(crate) async fn apply_decision(&self, made: &ReviewDecision) -> Result<String> {
         let ReviewDecision { context, proposal, digest, approve, reason } = made;
         let client = &context.agent_id;
-        let verdict = Verdict { client, proposal, digest, approve: *approve, reason };
-        let (done, kept) = blocking(|| self.ledger.settle_offer(&self.store.snapshot(), &verdict));
-        self.tell_for(Some(context), kept).await;
-        done.map_err(|error| refused(error.into()))
+        let verdict = OfferDecision { client, proposal, digest, approve: *approve, reason };
+        let (done, kept) =
+            blocking(|| self.ledger.apply_decision(&self.store.snapshot(), &verdict));
+        self.publish_outcome_for(Some(context), kept).await;
+        done.map_err(|error| to_extension_error(error.into()))
     }
 
     /// Takes down what was read, to be written later.
-    pub(crate) fn record(&self, cx: &CallContext, read: Read) {
-        if self.log.record(Activation::new(SystemTime::now(), author(cx), read)) {
+    pub(crate) fn record_access(&self, cx: &CallContext, read: SkillAccess) {
+        if self.log.record(SkillActivation::new(SystemTime::now(), author_of(cx), read)) {
             self.full.notify_one();
         }
     }
 
     /// Writes what was read so far.
-    pub(crate) async fn write(&self) {
-        self.tell(blocking(|| self.keeper.write(&self.log))).await;
+    pub(crate) async fn flush_accesses(&self) {
+        self.publish_outcome(blocking(|| self.keeper.flush_activations(&self.log))).await;
     }
 
     /// Writes what is read, in batches.
-    pub(crate) async fn write_in_batches(&self) {
+    pub(crate) async fn flush_periodically(&self) {
         loop {
             select! { () = sleep(WRITE_EVERY) => {}, () = self.full.notified() => {} }
-            self.write().await;
+            self.flush_accesses().await;
         }
     }
 
     /// Says what came out of a look at the ledger.
-    pub(crate) async fn tell(&self, kept: Kept) {
-        self.tell_for(None, kept).await;
+    pub(crate) async fn publish_outcome(&self, kept: LedgerOutcome) {
+        self.publish_outcome_for(None, kept).await;
     }
 
-    /// As [`Desk::tell`], as part of what a call belongs to.
-    async fn tell_for(&self, cx: Option<&CallContext>, kept: Kept) {
-        log(&kept.lines());
+    /// As [`RegistryState::publish_outcome`], as part of what a call belongs to.
+    async fn publish_outcome_for(&self, cx: Option<&CallContext>, kept: LedgerOutcome) {
+        log_messages(&kept.lines());
         let correlation_id = cx.and_then(|cx| cx.correlation_id.clone());
         let events = kept.events.iter().map(|event| {
             let correlation_id = correlation_id.clone();
-            news(event.topic(), event).map(|news| Event {
+            new_event(event.topic(), event).map(|news| Event {
                 key: event.key(),
                 correlation_id,
                 ..news
@@ -153,7 +162,7 @@ impl Desk {
         while let Some(event) = unsent.front() {
             match self.cx.emit_event(event).await {
                 Ok(()) => {}
-                Err(error) if is_final(error.kind()) => {
+                Err(error) if is_permanent(error.kind()) => {
                     tracing::warn!(%error, "an event was not published");
                 }
                 Err(error) => {
@@ -173,13 +182,13 @@ impl Desk {
 }
 
 /// An event that belongs to nothing.
-pub(crate) fn news(topic: &str, payload: &impl serde::Serialize) -> Result<Event> {
+pub(crate) fn new_event(topic: &str, payload: &impl serde::Serialize) -> Result<Event> {
     let payload = serde_json::value::to_raw_value(payload)
         .map_err(|error| ExtensionError::failed(error.to_string()))?;
     Ok(Event::new(topic, "", payload))
 }
 
 /// Trying again would not help.
-fn is_final(kind: ErrorKind) -> bool {
+fn is_permanent(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::Protocol)
 }

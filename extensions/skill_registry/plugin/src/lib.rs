@@ -14,7 +14,8 @@ mod watch;
 use std::collections::BTreeMap;
 
 use skill_store::{
-    GenerationFile, News, Publication, Read, RegistryError, activate_skill, skill_content,
+    ChangeLog, GenerationFile, RegistryError, SkillAccess, SkillPublication, activate_skill,
+    skill_content,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{Serialize, de::DeserializeOwned};
@@ -23,18 +24,18 @@ use skillhost_sdk::{
     ReviewDecision, ReviewOffer, serde_json, tokio,
 };
 
-use crate::caller::audience;
-use crate::desk::Desk;
-use crate::meaning::Meaning;
-use crate::watch::Watch;
+use crate::caller::audience_of;
+use crate::desk::RegistryState;
+use crate::meaning::EmbeddingSearch;
+use crate::watch::SkillWatcher;
 
 /// The extension.
 struct SkillRegistry {
-    desk: Arc<Desk>,
-    meaning: Meaning,
-    watch: Arc<Watch>,
+    desk: Arc<RegistryState>,
+    meaning: EmbeddingSearch,
+    watch: Arc<SkillWatcher>,
     generation_file: GenerationFile,
-    publication: Publication,
+    publication: SkillPublication,
 }
 
 #[async_trait]
@@ -42,26 +43,28 @@ impl Extension for SkillRegistry {
     fn new(cx: ExtensionContext) -> Result<Self> {
         // Before the scan, so that no write falls between the two.
         let generation_file = GenerationFile::new(cx.data_path());
-        let desk = Arc::new(Desk::new(cx)?);
-        watch::log(&News::first(&desk.store.snapshot()));
-        let (meaning, watch) = (Meaning::new(&desk), Arc::new(Watch::new(&desk)));
-        let publication = Publication::new(Arc::clone(&desk.store));
+        let desk = Arc::new(RegistryState::new(cx)?);
+        watch::log_messages(&ChangeLog::initial_messages(&desk.store.snapshot()));
+        let (meaning, watch) = (EmbeddingSearch::new(&desk), Arc::new(SkillWatcher::new(&desk)));
+        let publication = SkillPublication::new(Arc::clone(&desk.store));
         Ok(Self { desk, meaning, watch, generation_file, publication })
     }
 
     async fn start(&self) -> Result<()> {
         // Before anything is bound: what agents created is not, unless somebody approved it.
-        self.desk.tell(blocking(|| self.desk.keeper.prepare(&self.desk.store))).await;
+        self.desk
+            .publish_outcome(blocking(|| self.desk.keeper.load_created_skills(&self.desk.store)))
+            .await;
         Ok(())
     }
 
     async fn stop(&self) -> Result<()> {
-        self.desk.write().await;
+        self.desk.flush_accesses().await;
         Ok(())
     }
 
     async fn health_check(&self) -> Result<()> {
-        let trouble = self.desk.finder.trouble(self.desk.keeper.trouble());
+        let trouble = self.desk.finder.warning(self.desk.keeper.last_error());
         let Some((message, hint)) = trouble else { return Ok(()) };
         Err(ExtensionError::new(ErrorKind::Io, message).with_hint(hint))
     }
@@ -70,19 +73,19 @@ impl Extension for SkillRegistry {
 #[async_trait]
 impl ToolProvider for SkillRegistry {
     fn tools(&self, cx: &CallContext) -> Vec<ToolSpec> {
-        tools::specs(&self.desk, cx)
+        tools::tool_specs(&self.desk, cx)
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
         match tool {
             "propose_skill_update" => {
                 let answer = self.desk.propose(cx, args).await;
-                review::begin(&self.desk);
+                review::spawn_review(&self.desk);
                 answer
             }
-            "list_skills" => tools::list(&self.meaning, cx, args).await,
-            "explain_catalog" => tools::explain(&self.meaning, cx, args).await,
-            _ => blocking(|| tools::read(&self.desk, cx, tool, args)),
+            "list_skills" => tools::call_list_skills(&self.meaning, cx, args).await,
+            "explain_catalog" => tools::call_explain_catalog(&self.meaning, cx, args).await,
+            _ => blocking(|| tools::call_read(&self.desk, cx, tool, args)),
         }
     }
 }
@@ -94,12 +97,12 @@ impl ContextProvider for SkillRegistry {
     }
 
     fn ready_context(&self, cx: &CallContext, prompt: &str) -> Option<Option<Arc<str>>> {
-        self.desk.finder.ready_block(&self.desk.turn(cx, prompt))
+        self.desk.finder.cached_block(&self.desk.block_request(cx, prompt))
     }
 
     async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
-        let (snapshot, turn) = (self.desk.store.snapshot(), self.desk.turn(cx, prompt));
-        let near = self.meaning.near(&snapshot, prompt).await;
+        let (snapshot, turn) = (self.desk.store.snapshot(), self.desk.block_request(cx, prompt));
+        let near = self.meaning.score_similarity(&snapshot, prompt).await;
         Ok(blocking(|| self.desk.finder.block(&snapshot, &turn, near.as_ref())))
     }
 }
@@ -108,8 +111,8 @@ impl ContextProvider for SkillRegistry {
 impl ServiceProvider for SkillRegistry {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
         let watch = self.watch.run();
-        let finding = self.meaning.keep_ready(&self.watch.changed);
-        let work = async { tokio::join!(watch, self.desk.write_in_batches(), finding) };
+        let finding = self.meaning.maintain_index(&self.watch.changed);
+        let work = async { tokio::join!(watch, self.desk.flush_periodically(), finding) };
         let _ended = cancel.run_until_cancelled(work).await;
         Ok(())
     }
@@ -118,26 +121,26 @@ impl ServiceProvider for SkillRegistry {
 #[async_trait]
 impl SkillProvider for SkillRegistry {
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
-        let Desk { store, cx, .. } = &*self.desk;
+        let RegistryState { store, cx, .. } = &*self.desk;
         let content = blocking(|| skill_content(store, &store.snapshot(), skill_id));
-        shaped(&content.map_err(refused)?.below(cx.home()))
+        convert_json(&content.map_err(to_extension_error)?.relative_to(cx.home()))
     }
 
     async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
-        let Desk { store, ledger, cx: own, .. } = &*self.desk;
-        let (who, now) = (audience(cx), store.snapshot());
+        let RegistryState { store, ledger, cx: own, .. } = &*self.desk;
+        let (who, now) = (audience_of(cx), store.snapshot());
         let made = blocking(|| activate_skill(store, &now, ledger, who, skill_id));
-        shaped(&made.map_err(refused)?.below(own.home()))
+        convert_json(&made.map_err(to_extension_error)?.below(own.home()))
     }
 
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
-        blocking(|| self.desk.created(cx, skill_id))?;
+        blocking(|| self.desk.record_created_skill(cx, skill_id))?;
         // What the next call is told already has it.
         self.watch.poll_fully().await
     }
 
     async fn list_published(&self, cx: &CallContext) -> Result<PublishedSkills> {
-        shaped(&self.publication.list(audience(cx)))
+        convert_json(&self.publication.list(audience_of(cx)))
     }
 
     async fn published_details(
@@ -145,17 +148,17 @@ impl SkillProvider for SkillRegistry {
         cx: &CallContext,
         ids: &[String],
     ) -> Result<Vec<PublishedDetails>> {
-        let found = blocking(|| self.publication.details(audience(cx), ids));
-        watch::log(&found.notes);
-        shaped(&found.details)
+        let found = blocking(|| self.publication.details(audience_of(cx), ids));
+        watch::log_messages(&found.notes);
+        convert_json(&found.details)
     }
 
     async fn published_stamp(&self, cx: &CallContext, ids: &[String]) -> Result<Option<u64>> {
-        Ok(Some(blocking(|| self.publication.stamp(audience(cx), ids))))
+        Ok(Some(blocking(|| self.publication.stamp(audience_of(cx), ids))))
     }
 
     async fn read_published(&self, cx: &CallContext, uri: &str) -> Result<PublishedBody> {
-        self.handed_out(cx, blocking(|| self.publication.read(audience(cx), uri)))
+        self.record_read(cx, blocking(|| self.publication.read(audience_of(cx), uri)))
     }
 
     async fn read_published_directory(
@@ -163,8 +166,8 @@ impl SkillProvider for SkillRegistry {
         cx: &CallContext,
         uri: &str,
     ) -> Result<Vec<PublishedEntry>> {
-        let children = blocking(|| self.publication.directory(audience(cx), uri));
-        shaped(&children.map_err(refused)?)
+        let children = blocking(|| self.publication.directory(audience_of(cx), uri));
+        convert_json(&children.map_err(to_extension_error)?)
     }
 
     async fn published_prompt(
@@ -173,15 +176,15 @@ impl SkillProvider for SkillRegistry {
         skill_id: &str,
         given: &BTreeMap<String, String>,
     ) -> Result<PublishedPrompt> {
-        self.handed_out(cx, blocking(|| self.publication.prompt(audience(cx), skill_id, given)))
+        self.record_read(cx, blocking(|| self.publication.prompt(audience_of(cx), skill_id, given)))
     }
 
     async fn offer_review(&self, _cx: &CallContext, proposal: &str) -> Result<Option<ReviewOffer>> {
-        shaped(&self.desk.offer(proposal)?)
+        convert_json(&self.desk.review_offer(proposal)?)
     }
 
     async fn decide(&self, decision: &ReviewDecision) -> Result<String> {
-        let text = self.desk.decide(decision).await?;
+        let text = self.desk.apply_decision(decision).await?;
         // What the next call is told already has it.
         self.watch.poll_fully().await?;
         Ok(text)
@@ -189,7 +192,7 @@ impl SkillProvider for SkillRegistry {
 
     async fn generation(&self) -> Result<u64> {
         // One stat; a write by another process is then in this very turn.
-        if self.generation_file.moved() {
+        if self.generation_file.has_changed() {
             self.watch.poll().await?;
         }
         Ok(self.desk.store.snapshot().generation())
@@ -198,19 +201,19 @@ impl SkillProvider for SkillRegistry {
 
 impl SkillRegistry {
     /// What a client gets out of a skill, taken down.
-    fn handed_out<T: DeserializeOwned>(
+    fn record_read<T: DeserializeOwned>(
         &self,
         cx: &CallContext,
-        found: std::result::Result<(impl Serialize, Read), RegistryError>,
+        found: std::result::Result<(impl Serialize, SkillAccess), RegistryError>,
     ) -> Result<T> {
-        let (made, read) = found.map_err(refused)?;
-        self.desk.record(cx, read);
-        shaped(&made)
+        let (made, read) = found.map_err(to_extension_error)?;
+        self.desk.record_access(cx, read);
+        convert_json(&made)
     }
 }
 
 /// A value of the registry in the kernel's shape, which is the same on the wire.
-fn shaped<T: DeserializeOwned>(value: &impl Serialize) -> Result<T> {
+fn convert_json<T: DeserializeOwned>(value: &impl Serialize) -> Result<T> {
     serde_json::from_value(json!(value)).map_err(|error| ExtensionError::failed(error.to_string()))
 }
 
@@ -222,7 +225,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// The registry's errors in the kernel's words.
-fn refused(error: RegistryError) -> ExtensionError {
+fn to_extension_error(error: RegistryError) -> ExtensionError {
     // Both name their kinds as they are on the wire.
     let kind = serde_json::from_value(json!(error.kind)).unwrap_or(ErrorKind::Failed);
     ExtensionError::new(kind, error.message).with_hint(error.hint)

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use skill_format::sanitize_line;
-use skill_store::{Nearness, Snapshot};
+use skill_store::{SimilarityScores, Snapshot};
 use skillhost_sdk::EmbeddingClient;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};
 
 use crate::blocking;
-use crate::desk::Desk;
+use crate::desk::RegistryState;
 
 /// How long a query waits for its vector, and a batch of texts for theirs.
 const QUERY_LIMIT: Duration = Duration::from_millis(200);
@@ -19,35 +19,40 @@ const BATCH_LIMIT: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(60);
 
 /// Gets vectors for a finder; whatever goes wrong, words are searched.
-pub(crate) struct Meaning {
-    pub(crate) desk: Arc<Desk>,
+pub(crate) struct EmbeddingSearch {
+    pub(crate) desk: Arc<RegistryState>,
     model: Option<EmbeddingClient>,
 }
 
-impl Meaning {
-    pub(crate) fn new(desk: &Arc<Desk>) -> Self {
+impl EmbeddingSearch {
+    pub(crate) fn new(desk: &Arc<RegistryState>) -> Self {
         // A manifest that does not name the extension has none.
-        let model = desk.finder.wants_vectors().then(|| desk.cx.embedding_client("embedding").ok());
+        let model =
+            desk.finder.uses_embeddings().then(|| desk.cx.embedding_client("embedding").ok());
         Self { desk: Arc::clone(desk), model: model.flatten() }
     }
 
     /// Returns how near the skills are to a query, where a model has told of them.
-    pub(crate) async fn near(&self, snapshot: &Arc<Snapshot>, query: &str) -> Option<Nearness> {
+    pub(crate) async fn score_similarity(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        query: &str,
+    ) -> Option<SimilarityScores> {
         let vectors = &self.desk.finder.vectors;
         let model = self.model.as_ref().filter(|_| vectors.are_ready(Instant::now()))?;
         let made = model.clone().with_timeout(QUERY_LIMIT).embed(&[query]).await;
-        let made = made.map_err(|error| self.failed(&error)).ok()?;
-        vectors.nearness(snapshot, made.first()?)
+        let made = made.map_err(|error| self.record_failure(&error)).ok()?;
+        vectors.similarity_scores(snapshot, made.first()?)
     }
 
     /// Keeps a large catalog ready to be searched, for ever.
-    pub(crate) async fn keep_ready(&self, changed: &Notify) {
+    pub(crate) async fn maintain_index(&self, changed: &Notify) {
         loop {
             let snapshot = self.desk.store.snapshot();
-            if blocking(|| self.desk.finder.keep_ready(&snapshot))
+            if blocking(|| self.desk.finder.ensure_index(&snapshot))
                 && let Err(error) = self.embed(&snapshot).await
             {
-                self.failed(&error);
+                self.record_failure(&error);
             }
             select! { () = changed.notified() => {}, () = sleep(RETRY) => {} }
         }
@@ -56,24 +61,25 @@ impl Meaning {
     /// Has vectors made of what has none.
     async fn embed(&self, snapshot: &Snapshot) -> Result<()> {
         let vectors = &self.desk.finder.vectors;
-        let model = self.model.as_ref().filter(|_| !vectors.are_paused(Instant::now()));
+        let model = self.model.as_ref().filter(|_| !vectors.is_backing_off(Instant::now()));
         let Some(model) = model.map(|model| model.clone().with_timeout(BATCH_LIMIT)) else {
             return Ok(());
         };
         let info = model.model().await?;
-        let mut missing = blocking(|| vectors.begin(snapshot, &info.id, info.dimension as usize));
+        let mut missing =
+            blocking(|| vectors.load_model(snapshot, &info.id, info.dimension as usize));
         while let Some(batch) = blocking(|| missing.next_batch(&self.desk.store)) {
             let made = model.embed(&batch.texts()).await?;
             // A database that cannot be used only keeps less; the ledger tells of it.
-            let _kept = blocking(|| vectors.keep(&batch, &made));
+            let _kept = blocking(|| vectors.store_batch(&batch, &made));
         }
-        vectors.worked();
+        vectors.clear_backoff();
         Ok(())
     }
 
-    fn failed(&self, error: &ExtensionError) {
+    fn record_failure(&self, error: &ExtensionError) {
         let reason = sanitize_line(&error.to_string());
-        if self.desk.finder.vectors.failed(reason.clone(), Instant::now()) {
+        if self.desk.finder.vectors.record_failure(reason.clone(), Instant::now()) {
             tracing::warn!("skills are searched by their words alone: {reason}");
         }
     }

@@ -4,21 +4,23 @@ use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{spawn, time::timeout};
 
 use crate::blocking;
-use crate::desk::Desk;
+use crate::desk::RegistryState;
 
 /// Has the reviewing agent look at what waits, outside of the call that made it wait.
-pub(crate) fn begin(desk: &Arc<Desk>) {
+pub(crate) fn spawn_review(desk: &Arc<RegistryState>) {
     let desk = Arc::clone(desk);
-    spawn(async move { desk.cx.cancellation_token().run_until_cancelled(run(&desk)).await });
+    spawn(
+        async move { desk.cx.cancellation_token().run_until_cancelled(review_pending(&desk)).await },
+    );
 }
 
 /// One proposal after the other, until none waits.
-async fn run(desk: &Desk) {
+async fn review_pending(desk: &RegistryState) {
     let _one = desk.reviewing.lock().await;
     loop {
-        let task = match blocking(|| desk.reviewer.next()) {
+        let task = match blocking(|| desk.reviewer.next_task()) {
             Ok(task) => task,
-            Err(kept) => return desk.tell(*kept).await,
+            Err(kept) => return desk.publish_outcome(*kept).await,
         };
         // A conversation of its own: the author's may be over.
         let cx = CallContext {
@@ -32,6 +34,9 @@ async fn run(desk: &Desk) {
             Ok(Err(error)) => Err(format!("`{}` could not review it: {error}", task.agent)),
             Err(_) => Err(format!("`{}` did not answer in time", task.agent)),
         };
-        desk.tell(blocking(|| desk.reviewer.take(&desk.store.snapshot(), &task, answer))).await;
+        desk.publish_outcome(blocking(|| {
+            desk.reviewer.handle_answer(&desk.store.snapshot(), &task, answer)
+        }))
+        .await;
     }
 }

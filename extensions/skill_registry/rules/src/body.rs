@@ -10,10 +10,10 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// What the Markdown of a body consists of, each list in the order of the file.
 ///
-/// Every range and offset is one of bytes in the whole file; [`Subject::span_at`] turns it into
+/// Every range and offset is one of bytes in the whole file; [`EntryContent::span_at`] turns it into
 /// a line and a column.
 ///
-/// [`Subject::span_at`]: crate::Subject::span_at
+/// [`EntryContent::span_at`]: crate::EntryContent::span_at
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MarkdownBody {
     /// The text as a reader sees it.

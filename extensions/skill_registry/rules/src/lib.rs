@@ -20,7 +20,7 @@
 //! ```
 //!
 //! The way of a skill: [`SkillInput`] (bytes and a list of files, from whoever reads the disk) →
-//! [`Subject`] (decoded, parsed, the rest made when a rule asks for it) → every [`Rule`] that is
+//! [`EntryContent`] (decoded, parsed, the rest made when a rule asks for it) → every [`Rule`] that is
 //! on in the [`Profile`] → [`Report`].
 //!
 //! Where to look:
@@ -40,7 +40,7 @@
 //! What holds whatever the input is:
 //! - Nothing panics.
 //! - The same input has the same findings in the same order, whatever else is checked before it.
-//! - Whether a skill is valid does not depend on the [`Scope`] or on comments in it: rules of
+//! - Whether a skill is valid does not depend on the [`AgentScope`] or on comments in it: rules of
 //!   [`RuleGroup::Lint`] find no errors, and errors cannot be suppressed.
 //! - Edits leave the meaning of the frontmatter alone.
 

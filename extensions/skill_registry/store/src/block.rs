@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use skill_format::{CatalogItem, RenderedSelection, SkillSelection, render_selection};
 
-use crate::scope::Scope;
-use crate::search::Ranked;
+use crate::scope::AgentScope;
+use crate::search::RankedSkills;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
-use crate::view::{SharedCatalog, View};
+use crate::view::{CatalogView, SharedCatalog};
 
-use self::memory::{Known, Memory};
+use self::memory::{LastBlock, SessionMemory};
 
 mod explain;
 mod memory;
@@ -21,9 +21,9 @@ pub use explain::explain_catalog;
 
 /// A turn as far as its block depends on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn<'a> {
+pub struct BlockRequest<'a> {
     /// What the agent may be shown.
-    pub scope: Scope<'a>,
+    pub scope: AgentScope<'a>,
     /// The session, which keeps what it was shown.
     pub session_id: &'a str,
     /// The agent: several may speak in one session.
@@ -35,7 +35,7 @@ pub struct Turn<'a> {
 }
 
 /// Finds the skills that fit a prompt, the best first, among those that may be shown.
-pub type Search<'a> = &'a dyn Fn(&dyn Fn(&Skill) -> bool) -> Ranked;
+pub type MatchFn<'a> = &'a dyn Fn(&dyn Fn(&Skill) -> bool) -> RankedSkills;
 
 /// Makes the blocks of turns and remembers what each session was shown and has read.
 ///
@@ -43,12 +43,12 @@ pub type Search<'a> = &'a dyn Fn(&dyn Fn(&Skill) -> bool) -> Ranked;
 /// session is shown its agent's bound skills, what it read lately and what fits its prompt; later
 /// turns add to that, so that the beginning of its prompt stays as it is.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct CatalogBlocks {
     full_limit: usize,
-    memory: Mutex<Memory>,
+    memory: Mutex<SessionMemory>,
 }
 
-impl Blocks {
+impl CatalogBlocks {
     /// Makes blocks that list up to so many skills without asking what matters.
     #[must_use]
     pub fn new(full_limit: usize) -> Self {
@@ -61,9 +61,13 @@ impl Blocks {
     /// Does not wait: while another turn holds the sessions, a picked block counts as not at hand.
     /// A full listing costs no lock and no allocation.
     #[must_use]
-    pub fn ready(&self, snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Option<Arc<str>>> {
-        let view = snapshot.made_view(turn.scope)?;
-        match view.rendered(turn.budget_chars)? {
+    pub fn cached_block(
+        &self,
+        snapshot: &Snapshot,
+        turn: &BlockRequest<'_>,
+    ) -> Option<Option<Arc<str>>> {
+        let view = snapshot.cached_view(turn.scope)?;
+        match view.cached_catalog(turn.budget_chars)? {
             None => Some(None),
             Some(catalog) if self.lists_all(view, catalog) => Some(Some(Arc::clone(&catalog.text))),
             Some(_) => self.shown_before(snapshot, turn).map(Some),
@@ -71,24 +75,24 @@ impl Blocks {
     }
 
     /// Returns the last block of the session if it was picked for a turn like this one.
-    fn shown_before(&self, snapshot: &Snapshot, turn: &Turn<'_>) -> Option<Arc<str>> {
+    fn shown_before(&self, snapshot: &Snapshot, turn: &BlockRequest<'_>) -> Option<Arc<str>> {
         let mut memory = match self.memory.try_lock() {
             Ok(memory) => memory,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         let known = memory.last_block(turn.session_id, turn.agent_id)?;
-        (known.mark == mark(snapshot, turn)).then(|| Arc::clone(&known.text))
+        (known.mark == block_key(snapshot, turn)).then(|| Arc::clone(&known.text))
     }
 
     /// Returns the block of a turn; nothing if its agent is shown no skills. Asks for matches only
     /// where not all skills are listed.
     #[must_use]
-    pub fn block(
+    pub fn render_block(
         &self,
         snapshot: &Snapshot,
-        turn: &Turn<'_>,
-        search: Search<'_>,
+        turn: &BlockRequest<'_>,
+        search: MatchFn<'_>,
     ) -> Option<Arc<str>> {
         let view = snapshot.view(turn.scope);
         let catalog = view.catalog(snapshot, turn.budget_chars)?;
@@ -96,53 +100,58 @@ impl Blocks {
             return Some(Arc::clone(&catalog.text));
         }
         let before = self.memory().session(turn.session_id, turn.agent_id);
-        let mark = mark(snapshot, turn);
+        let mark = block_key(snapshot, turn);
         if let Some(known) = &before.known
             && known.mark == mark
         {
             return Some(Arc::clone(&known.text));
         }
-        let picked = Picked::new(snapshot, view, &before.read, search);
+        let picked = BlockCandidates::new(snapshot, view, &before.read, search);
         let selected = picked.render(snapshot, view, before.known.as_deref(), turn.budget_chars)?;
         let text: Arc<str> = selected.catalog.text.into();
         let lines =
             selected.shown.ids().filter_map(|id| Some(line_hash(snapshot, snapshot.get(id)?)));
         let lines = lines.collect();
-        let known = Known { mark, text: Arc::clone(&text), shown: selected.shown, lines };
-        self.memory().keep(turn.session_id, turn.agent_id, known);
+        let known = LastBlock { mark, text: Arc::clone(&text), shown: selected.shown, lines };
+        self.memory().store_block(turn.session_id, turn.agent_id, known);
         Some(text)
     }
 
     /// Takes note that a session read a skill.
-    pub fn note_read(&self, session_id: &str, agent_id: &str, skill_id: &str) {
-        self.memory().note_read(session_id, agent_id, skill_id);
+    pub fn record_read(&self, session_id: &str, agent_id: &str, skill_id: &str) {
+        self.memory().record_read(session_id, agent_id, skill_id);
     }
 
-    fn lists_all(&self, view: &View, catalog: &SharedCatalog) -> bool {
+    fn lists_all(&self, view: &CatalogView, catalog: &SharedCatalog) -> bool {
         let report = catalog.report;
         view.listed().len() <= self.full_limit
             || report.omitted + report.shortened + report.without_description == 0
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, SessionMemory> {
         // What is remembered is replaced as a whole.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What the block of a turn is picked from.
-struct Picked<'s> {
+struct BlockCandidates<'s> {
     stable: Vec<&'s Arc<Skill>>,
-    found: Ranked,
+    found: RankedSkills,
 }
 
-impl<'s> Picked<'s> {
-    fn new(snapshot: &'s Snapshot, view: &View, read: &[Box<str>], search: Search<'_>) -> Self {
+impl<'s> BlockCandidates<'s> {
+    fn new(
+        snapshot: &'s Snapshot,
+        view: &CatalogView,
+        read: &[Box<str>],
+        search: MatchFn<'_>,
+    ) -> Self {
         let bound = view.bound().iter().map(|id| &**id);
         let recent = read.iter().rev().map(|id| &**id);
         let stable = bound.chain(recent).filter_map(|id| snapshot.get(id));
-        let stable = stable.filter(|skill| view.lists_winner(snapshot, skill)).collect();
-        let found = search(&|skill| view.lists(snapshot, skill));
+        let stable = stable.filter(|skill| view.is_listed_primary(snapshot, skill)).collect();
+        let found = search(&|skill| view.is_listed(snapshot, skill));
         Self { stable, found }
     }
 
@@ -151,8 +160,8 @@ impl<'s> Picked<'s> {
     fn render(
         &self,
         snapshot: &Snapshot,
-        view: &View,
-        known: Option<&Known>,
+        view: &CatalogView,
+        known: Option<&LastBlock>,
         budget_chars: usize,
     ) -> Option<RenderedSelection> {
         let stable = lines(snapshot, self.stable.iter().copied());
@@ -161,7 +170,7 @@ impl<'s> Picked<'s> {
         let total = view.listed().len();
         let mut choice = SkillSelection { stable: &stable, matched: &matched, others: &[], total };
         if let Some(known) = known
-            && let Some(gone) = gone(snapshot, view, known)
+            && let Some(gone) = removed_since(snapshot, view, known)
             && let Some(next) = known.shown.extend(&choice, &gone, budget_chars)
         {
             return Some(next);
@@ -175,10 +184,14 @@ impl<'s> Picked<'s> {
 
 /// Returns which of the skills a session was shown are no longer there for it; nothing if one of
 /// them has become another.
-fn gone<'k>(snapshot: &Snapshot, view: &View, known: &'k Known) -> Option<Vec<&'k str>> {
+fn removed_since<'k>(
+    snapshot: &Snapshot,
+    view: &CatalogView,
+    known: &'k LastBlock,
+) -> Option<Vec<&'k str>> {
     let mut gone = Vec::new();
     for (id, line) in known.shown.ids().zip(&known.lines) {
-        match snapshot.get(id).filter(|skill| view.lists_winner(snapshot, skill)) {
+        match snapshot.get(id).filter(|skill| view.is_listed_primary(snapshot, skill)) {
             None => gone.push(id),
             Some(skill) if line_hash(snapshot, skill) != *line => return None,
             Some(_) => {}
@@ -187,27 +200,27 @@ fn gone<'k>(snapshot: &Snapshot, view: &View, known: &'k Known) -> Option<Vec<&'
     Some(gone)
 }
 
-type LineOf<'s> = (&'s str, Cow<'s, str>);
+type CatalogLine<'s> = (&'s str, Cow<'s, str>);
 
 fn lines<'s>(
     snapshot: &'s Snapshot,
     skills: impl Iterator<Item = &'s Arc<Skill>>,
-) -> Vec<LineOf<'s>> {
-    skills.map(|skill| (skill.id().as_str(), snapshot.line_of(skill))).collect()
+) -> Vec<CatalogLine<'s>> {
+    skills.map(|skill| (skill.id().as_str(), snapshot.catalog_line(skill))).collect()
 }
 
-fn items<'s>(lines: &'s [LineOf<'_>]) -> Vec<CatalogItem<'s>> {
+fn items<'s>(lines: &'s [CatalogLine<'_>]) -> Vec<CatalogItem<'s>> {
     lines.iter().map(|(id, description)| CatalogItem { id, description }).collect()
 }
 
 fn line_hash(snapshot: &Snapshot, skill: &Skill) -> u64 {
     let mut hasher = DefaultHasher::new();
-    snapshot.line_of(skill).hash(&mut hasher);
+    snapshot.catalog_line(skill).hash(&mut hasher);
     hasher.finish()
 }
 
 /// Tells turns apart whose blocks may differ.
-fn mark(snapshot: &Snapshot, turn: &Turn<'_>) -> u64 {
+fn block_key(snapshot: &Snapshot, turn: &BlockRequest<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (snapshot.generation(), turn.prompt, turn.scope, turn.budget_chars).hash(&mut hasher);
     hasher.finish()

@@ -10,7 +10,7 @@ const OVERHEAD: u64 = 160;
 
 /// A text that was whole and parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GoodText {
+pub(crate) struct ValidText {
     pub(crate) text: Arc<str>,
     /// The digest of the file's bytes.
     pub(crate) digest: Digest,
@@ -20,12 +20,12 @@ pub(crate) struct GoodText {
 #[derive(Debug)]
 pub(crate) struct TextCache {
     limit: u64,
-    inner: Mutex<Inner>,
+    inner: Mutex<CacheInner>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    slots: HashMap<Arc<str>, Slot>,
+struct CacheInner {
+    slots: HashMap<Arc<str>, CacheSlot>,
     /// Keys by when they were last used.
     order: BTreeMap<u64, Arc<str>>,
     used: u64,
@@ -33,8 +33,8 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Slot {
-    good: GoodText,
+struct CacheSlot {
+    good: ValidText,
     tick: u64,
 }
 
@@ -44,7 +44,7 @@ impl TextCache {
     }
 
     /// Keeps a text that somebody asked for or that is new, at the cost of those used longest ago.
-    pub(crate) fn put(&self, key: &str, good: GoodText) {
+    pub(crate) fn insert(&self, key: &str, good: ValidText) {
         let cost = cost(key, &good);
         if cost > self.limit {
             self.remove(key);
@@ -59,7 +59,7 @@ impl TextCache {
     }
 
     /// Keeps a text that was only passed by, where there is room.
-    pub(crate) fn offer(&self, key: &str, good: GoodText) {
+    pub(crate) fn insert_if_room(&self, key: &str, good: ValidText) {
         let cost = cost(key, &good);
         let mut inner = self.lock();
         let held = inner.slots.get(key).map(|slot| self::cost(key, &slot.good));
@@ -74,7 +74,7 @@ impl TextCache {
     }
 
     /// Returns a text and marks it as used.
-    pub(crate) fn get(&self, key: &str) -> Option<GoodText> {
+    pub(crate) fn get(&self, key: &str) -> Option<ValidText> {
         let mut inner = self.lock();
         inner.tick += 1;
         let tick = inner.tick;
@@ -88,7 +88,7 @@ impl TextCache {
     }
 
     /// Returns a text without marking it as used.
-    pub(crate) fn peek(&self, key: &str) -> Option<GoodText> {
+    pub(crate) fn peek(&self, key: &str) -> Option<ValidText> {
         self.lock().slots.get(key).map(|slot| slot.good.clone())
     }
 
@@ -98,23 +98,23 @@ impl TextCache {
     }
 
     /// Returns the bytes in use.
-    pub(crate) fn used(&self) -> u64 {
+    pub(crate) fn used_bytes(&self) -> u64 {
         self.lock().used
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, CacheInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
-    fn insert(&mut self, key: &str, good: GoodText, cost: u64) {
+impl CacheInner {
+    fn insert(&mut self, key: &str, good: ValidText, cost: u64) {
         self.drop_key(key);
         self.tick += 1;
         let key: Arc<str> = key.into();
         self.used += cost;
         self.order.insert(self.tick, Arc::clone(&key));
-        self.slots.insert(key, Slot { good, tick: self.tick });
+        self.slots.insert(key, CacheSlot { good, tick: self.tick });
     }
 
     fn drop_key(&mut self, key: &str) {
@@ -131,7 +131,7 @@ impl Inner {
     }
 }
 
-fn cost(key: &str, good: &GoodText) -> u64 {
+fn cost(key: &str, good: &ValidText) -> u64 {
     (good.text.len() + key.len()) as u64 + OVERHEAD
 }
 
@@ -139,9 +139,9 @@ fn cost(key: &str, good: &GoodText) -> u64 {
 mod tests {
     use super::*;
 
-    fn text(c: char, len: usize) -> GoodText {
+    fn text(c: char, len: usize) -> ValidText {
         let text: String = std::iter::repeat_n(c, len).collect();
-        GoodText { digest: Digest::compute(text.as_bytes()), text: text.into() }
+        ValidText { digest: Digest::compute(text.as_bytes()), text: text.into() }
     }
 
     #[test]
@@ -149,48 +149,48 @@ mod tests {
         let each = 1_000 + 1 + OVERHEAD;
         let cache = TextCache::new(3 * each);
         for (key, c) in [("1", 'a'), ("2", 'b'), ("3", 'c')] {
-            cache.put(key, text(c, 1_000));
+            cache.insert(key, text(c, 1_000));
         }
         assert_eq!(cache.get("1"), Some(text('a', 1_000)));
-        cache.put("4", text('d', 1_000));
+        cache.insert("4", text('d', 1_000));
         assert_eq!(cache.get("2"), None);
-        assert_eq!(cache.used(), 3 * each);
-        cache.put("1", text('e', 10));
+        assert_eq!(cache.used_bytes(), 3 * each);
+        cache.insert("1", text('e', 10));
         assert_eq!(cache.get("1"), Some(text('e', 10)));
-        assert_eq!(cache.used(), 2 * each + 10 + 1 + OVERHEAD);
+        assert_eq!(cache.used_bytes(), 2 * each + 10 + 1 + OVERHEAD);
         cache.remove("1");
-        assert_eq!(cache.used(), 2 * each);
+        assert_eq!(cache.used_bytes(), 2 * each);
     }
 
     #[test]
     fn the_bound_holds_whatever_comes() {
         let cache = TextCache::new(5_000);
         for i in 0..200_usize {
-            cache.put(&format!("p{}", i % 17), text('p', i * 31 % 6_000));
-            cache.offer(&format!("o{}", i % 13), text('o', i * 17 % 3_000));
-            assert!(cache.used() <= 5_000, "{}", cache.used());
+            cache.insert(&format!("p{}", i % 17), text('p', i * 31 % 6_000));
+            cache.insert_if_room(&format!("o{}", i % 13), text('o', i * 17 % 3_000));
+            assert!(cache.used_bytes() <= 5_000, "{}", cache.used_bytes());
         }
-        assert!(cache.used() > 0);
+        assert!(cache.used_bytes() > 0);
     }
 
     #[test]
     fn an_offer_evicts_nobody_and_never_leaves_an_older_text() {
         let cache = TextCache::new(2_000);
-        cache.put("a", text('a', 1_000));
-        cache.offer("b", text('b', 1_000));
+        cache.insert("a", text('a', 1_000));
+        cache.insert_if_room("b", text('b', 1_000));
         assert_eq!(cache.get("b"), None);
-        cache.offer("a", text('x', 1_200));
+        cache.insert_if_room("a", text('x', 1_200));
         assert_eq!(cache.get("a"), Some(text('x', 1_200)));
-        cache.offer("a", text('y', 1_900));
+        cache.insert_if_room("a", text('y', 1_900));
         assert_eq!(cache.get("a"), None);
-        assert_eq!(cache.used(), 0);
+        assert_eq!(cache.used_bytes(), 0);
     }
 
     #[test]
     fn a_text_beyond_the_bound_is_not_kept() {
         let cache = TextCache::new(1_000);
-        cache.put("a", text('a', 100));
-        cache.put("a", text('b', 5_000));
-        assert_eq!((cache.get("a"), cache.used()), (None, 0));
+        cache.insert("a", text('a', 100));
+        cache.insert("a", text('b', 5_000));
+        assert_eq!((cache.get("a"), cache.used_bytes()), (None, 0));
     }
 }

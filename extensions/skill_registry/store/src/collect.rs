@@ -7,7 +7,7 @@ mod files;
 mod resource;
 mod walk;
 
-pub use resource::Resource;
+pub use resource::ResourceContent;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -22,7 +22,7 @@ use crate::reading::read_bytes;
 
 /// What was found: a skill, or something that keeps one from being looked at.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundItem {
     /// A directory with a SKILL.md, in whatever spelling.
     Skill(FoundSkill),
     /// Something that could not be looked at, or is not there.
@@ -93,25 +93,25 @@ pub struct SkillFiles {
 /// levels deep; a limit that is reached is a [`ProblemKind::Limit`].
 ///
 /// # Errors
-/// Never fails as a whole: what cannot be looked at is a [`Found::Problem`]. Searching ends early
+/// Never fails as a whole: what cannot be looked at is a [`FoundItem::Problem`]. Searching ends early
 /// only where `each` says so.
 pub fn find_skills<B>(
     path: &Path,
-    each: &mut dyn FnMut(Found) -> ControlFlow<B>,
+    each: &mut dyn FnMut(FoundItem) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) => return each(Found::Problem(FoundProblem::io(path, &error))),
+        Err(error) => return each(FoundItem::Problem(FoundProblem::io(path, &error))),
     };
     if metadata.is_dir() {
-        return walk::walk(path, each);
+        return walk::visit_skills(path, each);
     }
     let is_skill_file = path
         .file_name()
         .and_then(|name| name.to_str())
         .is_some_and(|name| name.eq_ignore_ascii_case("skill.md"));
     if !is_skill_file {
-        return each(Found::Problem(FoundProblem {
+        return each(FoundItem::Problem(FoundProblem {
             path: path.to_owned(),
             kind: ProblemKind::NoSkill,
             rule: "structure.missingSkillMd",
@@ -123,7 +123,7 @@ pub fn find_skills<B>(
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
-    walk::single(dir, path, each)
+    walk::visit_single(dir, path, each)
 }
 
 impl FoundSkill {
@@ -135,7 +135,7 @@ impl FoundSkill {
         let path = self.path();
         let read = read_bytes(&mut self.file, self.stat)
             .map_err(|error| FoundProblem::io(&path, &error))?
-            .map_err(|_| FoundProblem::refused(&path, &self.stat))?;
+            .map_err(|_| FoundProblem::from_stat(&path, &self.stat))?;
         if read.torn {
             return Err(FoundProblem {
                 path,
@@ -145,7 +145,7 @@ impl FoundSkill {
                 help: "try again when nobody writes to it",
             });
         }
-        let files = if with_files { Some(files::list(&self.dir)?) } else { None };
+        let files = if with_files { Some(files::list_files(&self.dir)?) } else { None };
         Ok(SkillFiles { file_name: self.file_name.clone(), bytes: read.bytes, files })
     }
 
@@ -188,7 +188,7 @@ impl FoundProblem {
     }
 
     /// What is wrong with a file by what `stat` says of it.
-    fn refused(path: &Path, stat: &FileStat) -> Self {
+    fn from_stat(path: &Path, stat: &FileStat) -> Self {
         let (rule, message, help) = match stat.kind {
             FileKind::Regular => (
                 "file.maxSize",
@@ -214,17 +214,17 @@ impl FoundProblem {
 }
 
 /// Takes an opened SKILL.md for a skill if it is a regular file.
-fn opened(dir: PathBuf, dir_name: &str, file_name: &str, file: File) -> Found {
+fn to_found_item(dir: PathBuf, dir_name: &str, file_name: &str, file: File) -> FoundItem {
     let path = dir.join(file_name);
     match stat_file(&file) {
-        Ok(stat) if stat.kind == FileKind::Regular => Found::Skill(FoundSkill {
+        Ok(stat) if stat.kind == FileKind::Regular => FoundItem::Skill(FoundSkill {
             dir,
             dir_name: dir_name.to_owned(),
             file_name: file_name.to_owned(),
             file,
             stat,
         }),
-        Ok(stat) => Found::Problem(FoundProblem::refused(&path, &stat)),
-        Err(error) => Found::Problem(FoundProblem::io(&path, &error)),
+        Ok(stat) => FoundItem::Problem(FoundProblem::from_stat(&path, &stat)),
+        Err(error) => FoundItem::Problem(FoundProblem::io(&path, &error)),
     }
 }

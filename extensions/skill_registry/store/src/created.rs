@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use skill_format::{Digest, SkillId, sanitize_line};
 
-use crate::ledger::Author;
+use crate::ledger::AgentAuthor;
 
 /// The skills that agents created, by id; all others are the operator's own.
 pub type CreatedSkills = BTreeMap<SkillId, CreatedSkill>;
@@ -15,7 +15,7 @@ pub type CreatedSkills = BTreeMap<SkillId, CreatedSkill>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CreatedSkill {
     /// The agent.
-    pub author: Author,
+    pub author: AgentAuthor,
     /// The digest of the tree that a person approved.
     pub approved: Option<Digest>,
     /// The digest of the tree when it was last looked at; nothing if it changed since.
@@ -30,9 +30,9 @@ impl CreatedSkill {
     }
 
     /// Says who created it, on one line.
-    pub(crate) fn by(&self) -> String {
+    pub(crate) fn author_line(&self) -> String {
         match self.author.agent_id.as_str() {
-            "" if self.author == Author::default() => "an unknown author".to_owned(),
+            "" if self.author == AgentAuthor::default() => "an unknown author".to_owned(),
             "" => "an agent".to_owned(),
             id => format!("the agent {}", sanitize_line(id)),
         }

@@ -1,7 +1,7 @@
 //! Everything that is kept in the database, and the only place with SQL.
 //!
-//! A [`Db`] is opened for one piece of work, under the lock of the data directory, and closed again.
-//! All reading and writing goes through a transaction, [`Tx`], whose methods lie in one file per
+//! A [`LedgerDatabase`] is opened for one piece of work, under the lock of the data directory, and closed again.
+//! All reading and writing goes through a transaction, [`LedgerTransaction`], whose methods lie in one file per
 //! table. Nothing outside this module knows that it is SQLite.
 
 use std::path::{Path, PathBuf};
@@ -31,13 +31,13 @@ mod schema;
 mod vectors;
 mod versions;
 
-pub(crate) use audit::Entry;
-pub(crate) use created::Created;
-pub(crate) use intents::{Intent, IntentFile};
-pub(crate) use proposals::Stored;
+pub(crate) use audit::NewAuditEntry;
+pub(crate) use created::CreatedSkillRow;
+pub(crate) use intents::{ChangeIntent, IntentFile};
+pub(crate) use proposals::StoredProposal;
 pub(crate) use versions::{NewVersion, StoredVersion};
 
-type Result<T, E = LedgerError> = std::result::Result<T, E>;
+type DbResult<T, E = LedgerError> = std::result::Result<T, E>;
 
 /// The database file's name in the data directory.
 pub(crate) const FILE: &str = "registry.sqlite3";
@@ -47,13 +47,13 @@ const INCREMENTAL: u64 = 2;
 
 /// An open database.
 #[derive(Debug)]
-pub(crate) struct Db {
+pub(crate) struct LedgerDatabase {
     conn: Connection,
 }
 
 /// What every change is stamped with.
 #[derive(Clone, Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct ChangeStamp {
     /// Milliseconds since 1970.
     pub(crate) now_ms: i64,
     /// Which copy of the program makes the change.
@@ -61,16 +61,16 @@ pub(crate) struct Stamp {
 }
 
 /// A transaction; what is not committed is as if it had not been.
-pub(crate) struct Tx<'c> {
+pub(crate) struct LedgerTransaction<'c> {
     tx: Transaction<'c>,
-    stamp: &'c Stamp,
+    stamp: &'c ChangeStamp,
 }
 
-impl Db {
+impl LedgerDatabase {
     /// Opens the database, made if it is not there; tells whether nothing was ever done with it.
     ///
     /// With `suspect`, every page is examined first.
-    pub(crate) fn open(path: &Path, wait: Duration, suspect: bool) -> Result<(Self, bool)> {
+    pub(crate) fn open(path: &Path, wait: Duration, suspect: bool) -> DbResult<(Self, bool)> {
         step("db.open")?;
         make_private_file(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -113,8 +113,8 @@ impl Db {
 
     /// Opens the database for reading as it is on the disk: nothing is made beside it. Returns `None`
     /// for one that first has to be brought up to date, or that its last writer did not close.
-    pub(crate) fn open_unchanging(path: &Path) -> Result<Option<Self>> {
-        let [wal, _] = companions(path);
+    pub(crate) fn open_unchanging(path: &Path) -> DbResult<Option<Self>> {
+        let [wal, _] = sidecar_paths(path);
         if wal.symlink_metadata().is_ok_and(|found| found.len() > 0) {
             return Ok(None);
         }
@@ -132,12 +132,12 @@ impl Db {
     /// Does something in a transaction and commits it, unless it fails.
     pub(crate) fn write<T>(
         &mut self,
-        stamp: &Stamp,
-        work: impl FnOnce(&Tx<'_>) -> Result<T>,
-    ) -> Result<T> {
+        stamp: &ChangeStamp,
+        work: impl FnOnce(&LedgerTransaction<'_>) -> DbResult<T>,
+    ) -> DbResult<T> {
         step("db.begin")?;
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let tx = Tx { tx, stamp };
+        let tx = LedgerTransaction { tx, stamp };
         let done = work(&tx)?;
         step("db.commit")?;
         tx.tx.commit()?;
@@ -147,10 +147,10 @@ impl Db {
     /// Removes something in a transaction and commits it; with `dry_run` it is taken back.
     pub(crate) fn prune<T>(
         &mut self,
-        stamp: &Stamp,
+        stamp: &ChangeStamp,
         dry_run: bool,
-        work: impl FnOnce(&Tx<'_>) -> Result<T>,
-    ) -> Result<T> {
+        work: impl FnOnce(&LedgerTransaction<'_>) -> DbResult<T>,
+    ) -> DbResult<T> {
         step("db.begin")?;
         self.conn.pragma_update(None, "temp_store", "MEMORY")?;
         // What is removed was found by the references to it; SQLite would look for each again, in
@@ -158,7 +158,7 @@ impl Db {
         self.conn.pragma_update(None, "foreign_keys", false)?;
         let done = {
             let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let tx = Tx { tx, stamp };
+            let tx = LedgerTransaction { tx, stamp };
             let done = work(&tx)?;
             if dry_run {
                 tx.tx.rollback()?;
@@ -173,8 +173,8 @@ impl Db {
     }
 
     /// Gives free pages back to the file system, if they make so many bytes.
-    pub(crate) fn shrink(&mut self, min_free: u64) -> Result<()> {
-        let pragma = |name: &str| -> Result<u64> {
+    pub(crate) fn shrink(&mut self, min_free: u64) -> DbResult<()> {
+        let pragma = |name: &str| -> DbResult<u64> {
             Ok(self.conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0))? as u64)
         };
         let free = pragma("freelist_count")?.saturating_mul(pragma("page_size")?);
@@ -197,22 +197,22 @@ impl Db {
     /// Reads one consistent state.
     pub(crate) fn read<T>(
         &mut self,
-        stamp: &Stamp,
-        work: impl FnOnce(&Tx<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let tx = Tx { tx: self.conn.transaction()?, stamp };
+        stamp: &ChangeStamp,
+        work: impl FnOnce(&LedgerTransaction<'_>) -> DbResult<T>,
+    ) -> DbResult<T> {
+        let tx = LedgerTransaction { tx: self.conn.transaction()?, stamp };
         work(&tx)
     }
 
     /// Tells what `PRAGMA integrity_check` finds.
     #[cfg(test)]
-    pub(crate) fn integrity(&self) -> Result<String> {
+    pub(crate) fn integrity_report(&self) -> DbResult<String> {
         Ok(self.conn.pragma_query_value(None, "integrity_check", |row| row.get(0))?)
     }
 }
 
 /// Returns the version of a database; one of a newer program is an error.
-fn version(conn: &Connection) -> Result<i64> {
+fn version(conn: &Connection) -> DbResult<i64> {
     let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > schema::LATEST {
         return Err(LedgerError::database(
@@ -254,7 +254,7 @@ fn unchanging_uri(path: &Path) -> String {
 
 /// Examines every page; says what is wrong. The catalog's words do not count: they can be made again
 /// at any time, and whoever meets the damage does that.
-fn damage(conn: &Connection) -> Result<Option<String>> {
+fn damage(conn: &Connection) -> DbResult<Option<String>> {
     let mut statement = conn.prepare("PRAGMA quick_check")?;
     let found = statement.query_map([], |row| row.get::<_, String>(0))?;
     let found: Vec<String> = found.collect::<rusqlite::Result<_>>()?;
@@ -263,7 +263,7 @@ fn damage(conn: &Connection) -> Result<Option<String>> {
 }
 
 /// The files that SQLite keeps beside a database.
-pub(crate) fn companions(path: &Path) -> [PathBuf; 2] {
+pub(crate) fn sidecar_paths(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -271,14 +271,14 @@ pub(crate) fn companions(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Returns the time of the transaction.
     pub(crate) fn now_ms(&self) -> i64 {
         self.stamp.now_ms
     }
 
     /// Makes an id that sorts after all ids of this database, also where the clock went back.
-    pub(crate) fn new_id(&self) -> Result<String> {
+    pub(crate) fn new_id(&self) -> DbResult<String> {
         let last: Option<String> =
             self.tx.query_row("SELECT last FROM ids", [], |row| row.get(0)).optional()?;
         let last = last.and_then(|last| Ulid::from_string(&last).ok()).unwrap_or(Ulid::nil());
@@ -294,7 +294,7 @@ impl Tx<'_> {
     }
 
     /// Lets new ids sort after this one too.
-    pub(crate) fn after_id(&self, id: &str) -> Result<()> {
+    pub(crate) fn advance_ids_past(&self, id: &str) -> DbResult<()> {
         let last: Option<String> =
             self.tx.query_row("SELECT last FROM ids", [], |row| row.get(0)).optional()?;
         if last.is_none_or(|last| *last < *id) {
@@ -303,15 +303,15 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn keep_last(&self, id: &str) -> Result<()> {
+    fn keep_last(&self, id: &str) -> DbResult<()> {
         self.tx.execute("INSERT OR REPLACE INTO ids (one, last) VALUES (1, ?1)", [id])?;
         Ok(())
     }
 }
 
 /// Passes a failpoint.
-fn step(name: &'static str) -> Result<()> {
-    fault::step(name).map_err(|error| {
+fn step(name: &'static str) -> DbResult<()> {
+    fault::failpoint(name).map_err(|error| {
         LedgerError::database(
             LedgerErrorKind::Io,
             format!("the database failed: {error}"),
@@ -361,15 +361,15 @@ impl From<rusqlite::Error> for LedgerError {
 
 /// A digest as the database keeps it.
 #[derive(Clone, Copy, Debug)]
-struct Hash(Digest);
+struct SqlDigest(Digest);
 
-impl ToSql for Hash {
+impl ToSql for SqlDigest {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(ValueRef::Blob(self.0.as_bytes())))
     }
 }
 
-impl FromSql for Hash {
+impl FromSql for SqlDigest {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let bytes: [u8; 32] = value.as_blob()?.try_into().map_err(|_| FromSqlError::InvalidType)?;
         Ok(Self(Digest::from(bytes)))
@@ -378,9 +378,9 @@ impl FromSql for Hash {
 
 /// A value as the database keeps it: JSON.
 #[derive(Clone, Debug)]
-struct Json<T>(T);
+struct SqlJson<T>(T);
 
-impl<T: Serialize> ToSql for Json<T> {
+impl<T: Serialize> ToSql for SqlJson<T> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         let text = serde_json::to_string(&self.0)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
@@ -388,7 +388,7 @@ impl<T: Serialize> ToSql for Json<T> {
     }
 }
 
-impl<T: DeserializeOwned> FromSql for Json<T> {
+impl<T: DeserializeOwned> FromSql for SqlJson<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let value = serde_json::from_str(value.as_str()?);
         value.map(Self).map_err(|error| FromSqlError::Other(error.into()))

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::ops::Range;
 
-use crate::signature::Signature;
+use crate::signature::FileSignature;
 
 #[cfg(any(not(unix), test))]
 mod portable;
@@ -52,12 +52,12 @@ impl FileKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStat {
     pub(crate) kind: FileKind,
-    pub(crate) signature: Signature,
+    pub(crate) signature: FileSignature,
 }
 
 /// The subdirectories and links of a directory, names in one buffer.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct DirectoryListing {
     names: String,
     items: Vec<(Range<u32>, FileKind)>,
     /// Names that are not UTF-8 and may be directories.
@@ -66,7 +66,7 @@ pub(crate) struct Listing {
     pub(crate) skill_file: Option<Box<str>>,
 }
 
-impl Listing {
+impl DirectoryListing {
     /// Takes up an entry that may be a directory; plain files are of no interest to a scan.
     fn push(&mut self, name: &str, kind: FileKind) {
         let first = |known: &str| name < known;

@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use crate::problem::Problem;
-use crate::signature::Signature;
+use crate::problem::ScanProblem;
+use crate::signature::FileSignature;
 use crate::skill::{LinkTarget, Skill, SkillFile};
 
 /// A directory that was listed: a root, or one below it that is not a skill.
 #[derive(Clone, Debug)]
-pub(crate) struct Container {
+pub(crate) struct ScannedDirectory {
     /// The index of its root.
     pub(crate) root: u16,
     /// Its path below the root; empty for the root itself.
     pub(crate) rel: Arc<str>,
-    pub(crate) signature: Signature,
+    pub(crate) signature: FileSignature,
     /// The next poll has to list it again whatever its stamp says.
     pub(crate) unsettled: bool,
     /// Whether all its subdirectories were seen: only then is absence a fact.
     pub(crate) complete: bool,
     /// The skills directly below it, by name.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ScanEntry>,
 }
 
-impl Container {
+impl ScannedDirectory {
     /// Makes a directory of which nothing is known.
-    pub(crate) fn unlisted(root: u16, rel: Arc<str>) -> Self {
-        let (signature, entries) = (Signature::default(), Vec::new());
+    pub(crate) fn empty(root: u16, rel: Arc<str>) -> Self {
+        let (signature, entries) = (FileSignature::default(), Vec::new());
         Self { root, rel, signature, unsettled: false, complete: false, entries }
     }
 
@@ -34,7 +34,7 @@ impl Container {
         (self.root, &self.rel)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn find(&self, name: &str) -> Option<&ScanEntry> {
         let at = self.entries.binary_search_by(|entry| entry.name().cmp(name)).ok()?;
         Some(&self.entries[at])
     }
@@ -42,12 +42,12 @@ impl Container {
 
 /// A directory with a SKILL.md.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) subject: Subject,
+pub(crate) struct ScanEntry {
+    pub(crate) subject: EntryContent,
     /// What `stat` said of SKILL.md when it was last looked at.
-    pub(crate) signature: Signature,
+    pub(crate) signature: FileSignature,
     pub(crate) link: Option<Box<LinkTarget>>,
-    pub(crate) problems: Box<[Arc<Problem>]>,
+    pub(crate) problems: Box<[Arc<ScanProblem>]>,
     pub(crate) file: SkillFile,
     /// The stamp was too young to be trusted.
     pub(crate) racy: bool,
@@ -61,40 +61,40 @@ pub(crate) struct Entry {
 
 /// What an entry serves.
 #[derive(Clone, Debug)]
-pub(crate) enum Subject {
+pub(crate) enum EntryContent {
     /// A skill: what the file says now or what it said when it was last good.
     Skill(Arc<Skill>),
     /// Nothing; the directory of this name was refused.
     Refused(Box<str>),
 }
 
-impl Entry {
+impl ScanEntry {
     pub(crate) fn name(&self) -> &str {
         match &self.subject {
-            Subject::Skill(skill) => skill.id.as_str(),
-            Subject::Refused(name) => name,
+            EntryContent::Skill(skill) => skill.id.as_str(),
+            EntryContent::Refused(name) => name,
         }
     }
 
     pub(crate) fn skill(&self) -> Option<&Arc<Skill>> {
         match &self.subject {
-            Subject::Skill(skill) => Some(skill),
-            Subject::Refused(_) => None,
+            EntryContent::Skill(skill) => Some(skill),
+            EntryContent::Refused(_) => None,
         }
     }
 
     /// Tells whether the next poll has to look closer even if no stamp moved.
-    pub(crate) fn unsettled(&self) -> bool {
+    pub(crate) fn needs_recheck(&self) -> bool {
         self.racy || self.dirty || self.missing
     }
 }
 
-/// Finds a container in a list sorted by [`Container::key`].
-pub(crate) fn container<'c>(
-    sorted: &'c [Container],
+/// Finds a container in a list sorted by [`ScannedDirectory::key`].
+pub(crate) fn find_directory<'c>(
+    sorted: &'c [ScannedDirectory],
     root: u16,
     rel: &str,
-) -> Option<&'c Container> {
+) -> Option<&'c ScannedDirectory> {
     let at = sorted.binary_search_by(|container| container.key().cmp(&(root, rel))).ok()?;
     Some(&sorted[at])
 }
@@ -105,6 +105,6 @@ mod tests {
 
     #[test]
     fn an_entry_is_small() {
-        assert!(size_of::<Entry>() <= 104, "{}", size_of::<Entry>());
+        assert!(size_of::<ScanEntry>() <= 104, "{}", size_of::<ScanEntry>());
     }
 }

@@ -74,7 +74,7 @@ impl SkillEvent {
 /// Compares two lists of skills that are sorted by id.
 ///
 /// The events are in the order of the ids; a rename stands where the new id does.
-pub(crate) fn diff(old: &[Arc<Skill>], new: &[Arc<Skill>]) -> Vec<SkillEvent> {
+pub(crate) fn diff_skills(old: &[Arc<Skill>], new: &[Arc<Skill>]) -> Vec<SkillEvent> {
     let mut events = Vec::new();
     let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
     loop {
@@ -167,7 +167,7 @@ mod tests {
             skill("unread", Some(one)),
         ];
         assert_eq!(
-            diff(&old, &new),
+            diff_skills(&old, &new),
             [
                 SkillEvent::Changed { id: id("edited"), old: Some(one), new: Some(two) },
                 SkillEvent::Added { id: id("new"), digest: None },

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use skill_search::{EmbeddingSimilarity, Ranker};
 
-use crate::block::{Blocks, Turn, explain_catalog};
+use crate::block::{BlockRequest, CatalogBlocks, explain_catalog};
 use crate::ledger::{Ledger, LedgerError};
 use crate::options::{RegistryConfig, SearchEmbeddings};
 use crate::scope::Audience;
-use crate::search::{Ask, Nearness, Ranked, Searcher, Vectors};
+use crate::search::{EmbeddingVectors, RankedSkills, SimilarityScores, SkillQuery, SkillSearcher};
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
-use crate::tools::{Answer, ListArgs, Read, SearchIn, search_skills};
+use crate::tools::{ListSkillsArgs, SearchContext, SkillAccess, ToolAnswer, search_skills};
 
 /// So many matches of a prompt are looked at.
 const MATCHES: usize = 100;
@@ -24,26 +24,26 @@ const INDEX_WAIT: Duration = Duration::from_secs(1);
 
 /// Finds skills in a store; makes the index when it is first needed, beside whoever needs it.
 #[derive(Debug)]
-pub struct Finder {
+pub struct SkillFinder {
     store: Arc<Store>,
-    searcher: Searcher,
+    searcher: SkillSearcher,
     ranker: Ranker,
-    blocks: Blocks,
+    blocks: CatalogBlocks,
     /// What an embedding model says of the skills.
-    pub vectors: Vectors,
+    pub vectors: EmbeddingVectors,
     config: RegistryConfig,
 }
 
-impl Finder {
+impl SkillFinder {
     /// Makes a finder that keeps what it can in a ledger's database; reads and opens nothing.
     #[must_use]
     pub fn new(config: RegistryConfig, store: &Arc<Store>, ledger: &Ledger) -> Self {
         Self {
             store: Arc::clone(store),
-            searcher: Searcher::with_catalog(ledger),
+            searcher: SkillSearcher::with_catalog(ledger),
             ranker: Ranker::standard(),
-            blocks: Blocks::new(config.l1_full_limit),
-            vectors: Vectors::new(ledger),
+            blocks: CatalogBlocks::new(config.l1_full_limit),
+            vectors: EmbeddingVectors::new(ledger),
             config,
         }
     }
@@ -56,14 +56,14 @@ impl Finder {
 
     /// Tells whether the settings ask for an embedding model.
     #[must_use]
-    pub fn wants_vectors(&self) -> bool {
+    pub fn uses_embeddings(&self) -> bool {
         self.config.search_embeddings == SearchEmbeddings::Auto
     }
 
-    /// Returns the block of a turn where it is at hand, without waiting; see [`Blocks::ready`].
+    /// Returns the block of a turn where it is at hand, without waiting; see [`CatalogBlocks::cached_block`].
     #[must_use]
-    pub fn ready_block(&self, turn: &Turn<'_>) -> Option<Option<Arc<str>>> {
-        self.blocks.ready(&self.store.snapshot(), turn)
+    pub fn cached_block(&self, turn: &BlockRequest<'_>) -> Option<Option<Arc<str>>> {
+        self.blocks.cached_block(&self.store.snapshot(), turn)
     }
 
     /// Returns the block of a turn; nothing if its agent is shown no skills.
@@ -71,10 +71,11 @@ impl Finder {
     pub fn block(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
-        turn: &Turn<'_>,
-        near: Option<&Nearness>,
+        turn: &BlockRequest<'_>,
+        near: Option<&SimilarityScores>,
     ) -> Option<Arc<str>> {
-        self.blocks.block(snapshot, turn, &|admits| self.matches(snapshot, turn, near, admits))
+        self.blocks
+            .render_block(snapshot, turn, &|admits| self.matches(snapshot, turn, near, admits))
     }
 
     /// Says why a turn's block is as it is.
@@ -82,18 +83,18 @@ impl Finder {
     pub fn explain(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
-        turn: &Turn<'_>,
-        near: Option<&Nearness>,
-    ) -> Answer {
+        turn: &BlockRequest<'_>,
+        near: Option<&SimilarityScores>,
+    ) -> ToolAnswer {
         explain_catalog(&self.blocks, snapshot, turn, &|admits| {
             self.matches(snapshot, turn, near, admits)
         })
     }
 
     /// Takes note that a session was handed something out of a skill.
-    pub fn note_read(&self, session_id: &str, agent_id: &str, read: &Read) {
+    pub fn record_read(&self, session_id: &str, agent_id: &str, read: &SkillAccess) {
         if read.path.is_none() {
-            self.blocks.note_read(session_id, agent_id, &read.skill_id);
+            self.blocks.record_read(session_id, agent_id, &read.skill_id);
         }
     }
 
@@ -103,22 +104,22 @@ impl Finder {
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         audience: Audience<'_>,
-        args: &ListArgs,
-        near: Option<&Nearness>,
-    ) -> Answer {
+        args: &ListSkillsArgs,
+        near: Option<&SimilarityScores>,
+    ) -> ToolAnswer {
         if args.query.as_ref().is_some_and(|query| !query.trim().is_empty()) {
-            self.begin(snapshot);
+            self.start_index(snapshot);
         }
         let Self { store, searcher, ranker, .. } = &**self;
         let semantics = near.map(|near| near as &dyn EmbeddingSimilarity);
-        let search = SearchIn { store, snapshot, searcher, ranker, semantics };
+        let search = SearchContext { store, snapshot, searcher, ranker, semantics };
         search_skills(&search, audience, args)
     }
 
     /// Says what a person should know: what is wrong, and what to do about it. `ledger` is what is
     /// wrong with the ledger.
     #[must_use]
-    pub fn trouble(&self, ledger: Option<LedgerError>) -> Option<(String, String)> {
+    pub fn warning(&self, ledger: Option<LedgerError>) -> Option<(String, String)> {
         let snapshot = self.store.snapshot();
         let told = |message: String, hint: &str| Some((message, hint.to_owned()));
         if let Some(partial) = snapshot.partial() {
@@ -129,7 +130,7 @@ impl Finder {
         if let Some(error) = ledger {
             return told(format!("the ledger cannot be used: {error}"), error.hint());
         }
-        if let Some(reason) = self.vectors.why_not() {
+        if let Some(reason) = self.vectors.unavailable_reason() {
             let message = format!("skills are searched by their words alone: {reason}");
             let hint =
                 "look at the extension `embedding`; `search_embeddings: off` does without it";
@@ -144,11 +145,11 @@ impl Finder {
     /// needs a search; tells whether there are.
     ///
     /// A database that cannot be used only keeps less for the next start; the ledger tells of it.
-    pub fn keep_ready(&self, snapshot: &Arc<Snapshot>) -> bool {
+    pub fn ensure_index(&self, snapshot: &Arc<Snapshot>) -> bool {
         let many = snapshot.skills().len() > self.config.l1_full_limit;
         if many {
-            self.searcher.prepare(&self.store, snapshot);
-            let _kept = self.searcher.keep_catalog(&self.store, snapshot);
+            self.searcher.build_index(&self.store, snapshot);
+            let _kept = self.searcher.sync_catalog(&self.store, snapshot);
         }
         many
     }
@@ -156,27 +157,27 @@ impl Finder {
     fn matches(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
-        turn: &Turn<'_>,
-        near: Option<&Nearness>,
+        turn: &BlockRequest<'_>,
+        near: Option<&SimilarityScores>,
         admits: &dyn Fn(&Skill) -> bool,
-    ) -> Ranked {
-        self.begin(snapshot);
+    ) -> RankedSkills {
+        self.start_index(snapshot);
         let semantics = near.map(|near| near as &dyn EmbeddingSimilarity);
         let (query, ranker) = (turn.prompt, &self.ranker);
-        let ask = Ask { query, limit: MATCHES, tags: &[], admits, ranker, semantics };
+        let ask = SkillQuery { query, limit: MATCHES, tags: &[], admits, ranker, semantics };
         self.searcher.search(&self.store, snapshot, &ask)
     }
 
     /// Has the first index made, and waits for it for a moment: what is there then has to do.
-    fn begin(self: &Arc<Self>, snapshot: &Arc<Snapshot>) {
+    fn start_index(self: &Arc<Self>, snapshot: &Arc<Snapshot>) {
         if self.searcher.generation().is_some() {
             return;
         }
         let (finder, wanted) = (Arc::clone(self), Arc::clone(snapshot));
         let made = thread::Builder::new().name("skill-index".to_owned());
-        let made = made.spawn(move || finder.searcher.prepare(&finder.store, &wanted));
+        let made = made.spawn(move || finder.searcher.build_index(&finder.store, &wanted));
         if made.is_ok() {
-            let _is_there = self.searcher.wait(snapshot, INDEX_WAIT);
+            let _is_there = self.searcher.wait_for_index(snapshot, INDEX_WAIT);
         }
     }
 }

@@ -13,12 +13,12 @@ use crate::error::StoreError;
 #[derive(Debug)]
 pub struct GenerationFile {
     path: PathBuf,
-    seen: Mutex<Option<Stamp>>,
+    seen: Mutex<Option<GenerationStamp>>,
 }
 
 /// Identifies one state of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct GenerationStamp {
     ino: u64,
     len: u64,
     modified: Option<SystemTime>,
@@ -37,7 +37,7 @@ impl GenerationFile {
     }
 
     /// Tells whether the file was touched since it was last asked; costs one `stat`.
-    pub fn moved(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         let now = stamp(&self.path);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = now.is_some() && now != *seen;
@@ -79,13 +79,13 @@ fn replace(data_dir: &Path, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<GenerationStamp> {
     let metadata = fs::metadata(path).ok()?;
     #[cfg(unix)]
     let ino = std::os::unix::fs::MetadataExt::ino(&metadata);
     #[cfg(not(unix))]
     let ino = 0;
-    Some(Stamp { ino, len: metadata.len(), modified: metadata.modified().ok() })
+    Some(GenerationStamp { ino, len: metadata.len(), modified: metadata.modified().ok() })
 }
 
 #[cfg(test)]
@@ -97,19 +97,19 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let data = temp.path().join("data/skill_registry");
         let file = GenerationFile::new(&data);
-        assert!(!file.moved());
+        assert!(!file.has_changed());
         for _ in 0..3 {
             GenerationFile::touch(&data).unwrap();
-            assert!(file.moved());
-            assert!(!file.moved());
+            assert!(file.has_changed());
+            assert!(!file.has_changed());
         }
         let names: Vec<_> =
             fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, [GenerationFile::NAME]);
         fs::remove_dir_all(&data).unwrap();
-        assert!(!file.moved());
+        assert!(!file.has_changed());
         GenerationFile::touch(&data).unwrap();
-        assert!(file.moved());
+        assert!(file.has_changed());
     }
 
     #[test]

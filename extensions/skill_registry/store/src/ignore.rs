@@ -10,9 +10,9 @@ const ALWAYS: [&str; 2] = [".git", "node_modules"];
 
 /// The compiled ignore patterns.
 #[derive(Debug)]
-pub(crate) struct Ignore(GlobSet);
+pub(crate) struct IgnorePatterns(GlobSet);
 
-impl Ignore {
+impl IgnorePatterns {
     /// Compiles patterns. One without a slash applies at every depth.
     pub(crate) fn new(patterns: &[String]) -> Result<Self, StoreError> {
         let fail = |pattern: &str, error: &globset::Error| StoreError::Ignore {
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn patterns_apply_to_names_or_to_paths() {
         let patterns = ["draft-*", "vendor/*/old/", "/top/only"].map(str::to_owned);
-        let ignore = Ignore::new(&patterns).unwrap();
+        let ignore = IgnorePatterns::new(&patterns).unwrap();
         let matched = |rel: &str| ignore.matches(rel.rsplit('/').next().unwrap(), rel);
         for rel in [
             "draft-1",
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_bad_pattern_is_named() {
-        let error = Ignore::new(&["ok".to_owned(), "a[".to_owned()]).unwrap_err();
+        let error = IgnorePatterns::new(&["ok".to_owned(), "a[".to_owned()]).unwrap_err();
         assert!(error.to_string().starts_with("ignore pattern `a[`: "), "{error}");
     }
 }

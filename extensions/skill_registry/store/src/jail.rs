@@ -149,7 +149,7 @@ impl From<io::Error> for JailError {
 ///
 /// Links in the root's own path are the operator's; below it none is followed.
 pub(crate) fn open_skill(skill: &Skill) -> Result<Dir, JailError> {
-    let (root, rel) = skill.real_place();
+    let (root, rel) = skill.resolved_location();
     open_below(&root.path, &rel, false)
 }
 
@@ -161,7 +161,11 @@ pub(crate) fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, Jail
     }
     let mut dir = Dir::open_ambient_dir(root, ambient_authority())?;
     for component in rel.split('/') {
-        dir = if make { step_or_make(&dir, component)? } else { step(&dir, component)? };
+        dir = if make {
+            open_or_create_component(&dir, component)?
+        } else {
+            open_component(&dir, component)?
+        };
     }
     Ok(dir)
 }
@@ -177,7 +181,11 @@ pub(crate) fn open_parent<'p>(
     let mut inner: Option<Dir> = None;
     for component in parents {
         let above = inner.as_ref().unwrap_or(dir);
-        inner = Some(if make { step_or_make(above, component)? } else { step(above, component)? });
+        inner = Some(if make {
+            open_or_create_component(above, component)?
+        } else {
+            open_component(above, component)?
+        });
     }
     Ok((inner, name))
 }
@@ -200,29 +208,29 @@ pub(crate) fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), J
 }
 
 /// Opens a directory in a directory, made and brought to the disk if it is not there.
-fn step_or_make(dir: &Dir, component: &str) -> Result<Dir, JailError> {
+fn open_or_create_component(dir: &Dir, component: &str) -> Result<Dir, JailError> {
     match dir.symlink_metadata(component) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            fault::step("dir.create")?;
+            fault::failpoint("dir.create")?;
             match dir.create_dir(component) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
-                _ => sync(dir)?,
+                _ => sync_directory(dir)?,
             }
         }
         _ => {}
     }
-    step(dir, component)
+    open_component(dir, component)
 }
 
 /// Brings what a directory lists to the disk.
-pub(crate) fn sync(dir: &Dir) -> io::Result<()> {
-    fault::step("dir.sync")?;
+pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
+    fault::failpoint("dir.sync")?;
     #[cfg(unix)]
     dir.open(".")?.sync_all()?;
     Ok(())
 }
 
-fn step(dir: &Dir, component: &str) -> Result<Dir, JailError> {
+fn open_component(dir: &Dir, component: &str) -> Result<Dir, JailError> {
     dir.open_dir_nofollow(component).map_err(|error| explain(dir, component, error))
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use ulid::Ulid;
 
 use crate::clock::Clock;
-use crate::db::Stamp;
+use crate::db::ChangeStamp;
 use crate::generation::GenerationFile;
 
 mod activation;
@@ -50,27 +50,27 @@ mod texts;
 mod tree;
 mod version;
 
-pub use activation::{Activation, ActivationKind, SkillStats};
+pub use activation::{ActivationKind, SkillActivation, SkillStats};
 pub use activation_log::ActivationLog;
 pub(crate) use catalog::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
 pub use error::{LedgerError, LedgerErrorKind};
 pub use event::{LedgerEvent, ProposalEvent, VersionEvent};
 pub use grant::ToolGrant;
-pub use keep::{Kept, LedgerKeeper};
+pub use keep::{LedgerOutcome, LedgerSync};
 pub use note::LedgerNote;
-pub(crate) use place::unknown_to;
+pub(crate) use place::unknown_skill_for;
 pub use proposal::{
-    Actor, Advice, Applied, Author, Decision, Drift, FileState, Flag, LintDelta, LintFinding,
-    Proposal, ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, Rebased,
-    Recommendation,
+    AgentAuthor, ApplyOutcome, HumanActor, LintDelta, LintFinding, Proposal, ProposalDecision,
+    ProposalDrift, ProposalFileState, ProposalFilter, ProposalState, ProposalSummary,
+    ProposeOutcome, ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
 };
 pub use retention::{PruneReport, RetentionRule};
-pub(crate) use review::shown;
-pub use review::{Offer, Verdict};
-pub use stamp::rfc3339;
+pub(crate) use review::display_safe;
+pub use review::{OfferDecision, ProposalOffer};
+pub use stamp::format_rfc3339;
 pub(crate) use standing::tree_digest;
 pub use version::{
-    AuditEntry, AuditFilter, Standing, Version, VersionAuthor, VersionFile, VersionTree,
+    ApprovalStatus, AuditEntry, AuditFilter, SkillVersion, VersionAuthor, VersionFile, VersionTree,
 };
 
 /// How long a call waits for others to let go of the ledger.
@@ -111,7 +111,7 @@ impl Ledger {
 
     /// Sets how long a call waits for others to let go of the ledger.
     #[must_use]
-    pub fn waiting(mut self, wait: Duration) -> Self {
+    pub fn set_wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
@@ -139,16 +139,16 @@ impl Ledger {
     }
 
     /// Has every running registry look at its next turn.
-    fn announce(&self) {
+    fn touch_generation(&self) {
         if let Err(error) = GenerationFile::touch(&self.data_dir) {
             self.note(LedgerNote::NotAnnounced { reason: error.to_string() });
         }
     }
 
-    fn stamp(&self) -> Stamp {
+    fn stamp(&self) -> ChangeStamp {
         let since = self.clock.now().duration_since(UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
-        Stamp { now_ms, instance: self.instance.clone() }
+        ChangeStamp { now_ms, instance: self.instance.clone() }
     }
 
     fn database(&self) -> PathBuf {

@@ -80,52 +80,60 @@ mod tree;
 mod view;
 mod walk;
 
-pub use block::{Blocks, Search, Turn, explain_catalog};
+pub use block::{BlockRequest, CatalogBlocks, MatchFn, explain_catalog};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use collect::{
-    Found, FoundProblem, FoundSkill, ProblemKind, Resource, SkillFiles, find_skills,
+    FoundItem, FoundProblem, FoundSkill, ProblemKind, ResourceContent, SkillFiles, find_skills,
 };
 pub use created::{CreatedSkill, CreatedSkills};
 pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
-pub use finder::Finder;
+pub use finder::SkillFinder;
 pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
 pub use ledger::{
-    Activation, ActivationKind, ActivationLog, Actor, Advice, Applied, AuditEntry, AuditFilter,
-    Author, Decision, Drift, FileState, Flag, Kept, Ledger, LedgerError, LedgerErrorKind,
-    LedgerEvent, LedgerKeeper, LedgerNote, LintDelta, LintFinding, Offer, Proposal, ProposalEvent,
-    ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, Proposed, PruneReport, Rebased,
-    Recommendation, RetentionRule, SkillStats, Standing, ToolGrant, Verdict, Version,
-    VersionAuthor, VersionEvent, VersionFile, VersionTree, rfc3339,
+    ActivationKind, ActivationLog, AgentAuthor, ApplyOutcome, ApprovalStatus, AuditEntry,
+    AuditFilter, HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote,
+    LedgerOutcome, LedgerSync, LintDelta, LintFinding, OfferDecision, Proposal, ProposalDecision,
+    ProposalDrift, ProposalEvent, ProposalFileState, ProposalFilter, ProposalOffer, ProposalState,
+    ProposalSummary, ProposeOutcome, ProposeRequest, PruneReport, RebaseOutcome, Recommendation,
+    RetentionRule, ReviewAdvice, ReviewFlag, SkillActivation, SkillStats, SkillVersion, ToolGrant,
+    VersionAuthor, VersionEvent, VersionFile, VersionTree, format_rfc3339,
 };
-pub use news::{News, NewsLine};
-pub use options::{RegistryConfig, Root, ScanLimits, SearchEmbeddings, StoreOptions, Trust};
-pub use problem::{Partial, PartialReason, Problem};
+pub use news::{ChangeLog, LogMessage};
+pub use options::{
+    RegistryConfig, ScanLimits, SearchEmbeddings, SkillRoot, StoreOptions, TrustLevel,
+};
+pub use problem::{PartialReason, PartialScan, ScanProblem};
 pub use publish::{
-    Body, BodyContent, Details, DetailsOfMany, DirectoryChild, FileContent, FileDetails, FileEntry,
-    Manifest, Place, PromptArgument, Publication, Published, PublishedFile, Publisher, SkillEntry,
-    SkillPrompt, Summaries, Summary, explain_unlisted, locate, published_directory, read_published,
-    skill_prompt, skill_uris, with_arguments,
+    DirectoryChild, FileBody, FileBodyContent, FileContent, FileDetails, FileManifest,
+    ManifestFile, PromptArgument, PublishedEntries, PublishedFile, SkillDetails, SkillDetailsBatch,
+    SkillEntry, SkillPrompt, SkillPublication, SkillPublisher, SkillSummaries, SkillSummary,
+    UriTarget, explain_unlisted, locate_uri, published_directory, read_published, skill_prompt,
+    skill_uris, substitute_arguments,
 };
 pub use replace::{ReplaceError, replace_file};
-pub use resolve::Shadowed;
-pub use reviewing::{ReviewAnswer, ReviewConfig, ReviewPolicy, ReviewTask, Reviewer, RunId};
-pub use scope::{Audience, CatalogScope, Scope};
+pub use resolve::ShadowedSkill;
+pub use reviewing::{
+    ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy, ReviewTask, RunId,
+};
+pub use scope::{AgentScope, Audience, CatalogScope};
 pub use search::{
-    Ask, Batch, Missing, Nearness, Ranked, RankedBy, RankedSkill, Searched, Searcher, Vectors,
+    EmbeddingBatch, EmbeddingVectors, MissingVectors, RankedSkill, RankedSkills, RankingSource,
+    SimilarityScores, SkillQuery, SkillSearchResult, SkillSearcher,
 };
 pub use skill::Skill;
 pub use skill_yaml::{SkillYamlError, read_skill_yaml};
 pub use snapshot::Snapshot;
 pub use source::{SkillSource, SourceState};
-pub use state::{SkillState, Unmatched};
+pub use state::{SkillState, UnmatchedPattern};
 pub use store::{PollReport, Store};
 pub use temporary::{TEMPORARY_PREFIX, is_temporary, sweep_directory, temporary_name};
 pub use tools::{
-    Activated, Answer, Content, ExplainArgs, ListArgs, Read, ReadArgs, ResourceArgs, SearchIn,
-    ToolDescription, activate_skill, list_skills, matching, propose_skill_update, proposed,
-    read_skill, read_skill_resource, search_skills, skill_content, tool_descriptions,
+    ActivatedSkill, BoundSkillContent, ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs,
+    ReadSkillArgs, SearchContext, SkillAccess, ToolAnswer, ToolDescription, activate_skill,
+    list_skills, matching_skills, propose_skill_update, propose_with_events, read_skill,
+    read_skill_resource, search_skills, skill_content, tool_descriptions,
 };
 
 pub use skill_diff as diff;

@@ -17,8 +17,8 @@ const LOCK: &str = "lock";
 const TURN: &str = "turn";
 
 /// The pause between two attempts; grows up to the longest.
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(4);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(4);
 
 /// How many bytes of names are read.
 const MOST_NAMES: u64 = 64 << 10;
@@ -29,7 +29,7 @@ const MOST_NAMES: u64 = 64 << 10;
 /// next holder are of processes that did not come to the end; they stay until somebody has seen to
 /// what those left.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LedgerLock {
     file: File,
     /// The processes that held it before and ended without letting go.
     pub(crate) left_by: Vec<String>,
@@ -37,9 +37,9 @@ pub(crate) struct Held {
     stays: Cell<u64>,
 }
 
-impl Held {
+impl LedgerLock {
     /// Takes the lock of a directory, waiting no longer than told.
-    pub(crate) fn take(dir: &Path, wait: Duration) -> Result<Self, LedgerError> {
+    pub(crate) fn acquire(dir: &Path, wait: Duration) -> Result<Self, LedgerError> {
         let path = dir.join(LOCK);
         let failed = |error| LedgerError::io("locked", &path, &error);
         let until = Instant::now() + wait;
@@ -47,10 +47,10 @@ impl Held {
         let mut file = open(&path).map_err(failed)?;
         let locked = lock(&turn, until).and_then(|turned| Ok(turned && lock(&file, until)?));
         if !locked.map_err(failed)? {
-            return Err(busy(&path, &mut file, wait));
+            return Err(busy_error(&path, &mut file, wait));
         }
         drop(turn);
-        let left_by = names_in(&mut file).map_err(failed)?;
+        let left_by = read_holders(&mut file).map_err(failed)?;
         let stays = file.seek(SeekFrom::End(0)).map_err(failed)?;
         // On a full disk the name is missing, and after a crash the next holder looks less closely.
         let _ = file.write_all(format!("{}\n", std::process::id()).as_bytes());
@@ -58,12 +58,12 @@ impl Held {
     }
 
     /// Forgets those that ended without letting go: what they left is seen to.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn clear_stale_holders(&self) {
         self.stays.set(0);
     }
 }
 
-impl Drop for Held {
+impl Drop for LedgerLock {
     fn drop(&mut self) {
         // If this fails, the next holder looks more closely than it needs to.
         let _ = self.file.set_len(self.stays.get());
@@ -77,7 +77,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// Takes the lock of a file; tells whether that was possible in time.
 fn lock(file: &File, until: Instant) -> io::Result<bool> {
-    let mut pause = SHORTEST;
+    let mut pause = MIN_RETRY_DELAY;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(true),
@@ -85,21 +85,21 @@ fn lock(file: &File, until: Instant) -> io::Result<bool> {
             Err(TryLockError::WouldBlock) => thread::sleep(pause),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        pause = (pause * 2).min(LONGEST);
+        pause = (pause * 2).min(MAX_RETRY_DELAY);
     }
 }
 
 /// Returns who is named in the file; names that are none are what a crash can leave, too.
-fn names_in(file: &mut File) -> io::Result<Vec<String>> {
+fn read_holders(file: &mut File) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     file.rewind()?;
     file.take(MOST_NAMES).read_to_end(&mut names)?;
     Ok(String::from_utf8_lossy(&names).lines().map(str::to_owned).collect())
 }
 
-fn busy(path: &Path, file: &mut File, wait: Duration) -> LedgerError {
+fn busy_error(path: &Path, file: &mut File, wait: Duration) -> LedgerError {
     // Only the message depends on it.
-    let named = names_in(file).unwrap_or_default().pop();
+    let named = read_holders(file).unwrap_or_default().pop();
     let holder = match named.and_then(|name| name.parse::<u32>().ok()) {
         Some(id) => format!("process {id}"),
         None => "another process".to_owned(),
@@ -120,9 +120,9 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join(LOCK);
         let wait = Duration::from_millis(20);
-        let held = Held::take(temp.path(), wait).unwrap();
+        let held = LedgerLock::acquire(temp.path(), wait).unwrap();
         assert_eq!(held.left_by, [""; 0]);
-        let error = Held::take(temp.path(), wait).unwrap_err();
+        let error = LedgerLock::acquire(temp.path(), wait).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -132,7 +132,7 @@ mod tests {
             )
         );
         drop(held);
-        assert_eq!(Held::take(temp.path(), wait).unwrap().left_by, [""; 0]);
+        assert_eq!(LedgerLock::acquire(temp.path(), wait).unwrap().left_by, [""; 0]);
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join(LOCK);
         std::fs::write(&path, "4711\n").unwrap();
-        let take = || Held::take(temp.path(), Duration::ZERO).unwrap();
+        let take = || LedgerLock::acquire(temp.path(), Duration::ZERO).unwrap();
         // The second one dies, the third one fails.
         let held = take();
         assert_eq!(held.left_by, ["4711"]);
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(take().left_by, ["4711", &own]);
         let held = take();
         assert_eq!(held.left_by, ["4711", &own]);
-        held.settle();
+        held.clear_stale_holders();
         drop(held);
         assert_eq!(take().left_by, [""; 0]);
     }

@@ -12,7 +12,7 @@ use crate::state::{SkillState, SkillStates};
 /// Says how far the skills of a root are trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Trust {
+pub enum TrustLevel {
     /// The operator answers for the skills: they may be bound to agents.
     Operator,
     /// Anybody may have written the skills: they are listed with their origin, cannot be bound and
@@ -24,14 +24,14 @@ pub enum Trust {
 /// A directory in which skills are looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Root {
+pub struct SkillRoot {
     /// A short name, unique among the roots; shadowed skills are reachable as `id@label`.
     pub label: String,
     /// The directory; it may appear later.
     pub path: PathBuf,
     /// How far its skills are trusted.
     #[serde(default)]
-    pub trust: Trust,
+    pub trust: TrustLevel,
 }
 
 /// Bounds what one scan may cost.
@@ -55,7 +55,7 @@ impl Default for ScanLimits {
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// The roots; where an id is found twice, the earlier root wins.
-    pub roots: Vec<Root>,
+    pub roots: Vec<SkillRoot>,
     /// Glob patterns of directories to skip, relative to their root. A pattern without `/` is
     /// compared with the directory's name.
     pub ignore: Vec<String>,
@@ -95,7 +95,7 @@ impl Default for StoreOptions {
 #[serde(deny_unknown_fields, default)]
 pub struct RegistryConfig {
     /// The roots in order; relative paths are relative to the home.
-    pub roots: Vec<Root>,
+    pub roots: Vec<SkillRoot>,
     /// Milliseconds between two polls; 0 turns polling off.
     pub poll_interval_ms: u64,
     /// The catalog's budget in characters where the model's context window is not known.
@@ -137,17 +137,17 @@ impl RegistryConfig {
     /// root, labelled `shipped`, unless settings use that label themselves.
     #[must_use]
     pub fn options(&self, home: &Path, share_dir: Option<&Path>) -> StoreOptions {
-        let mut roots: Vec<Root> = self.roots.clone();
+        let mut roots: Vec<SkillRoot> = self.roots.clone();
         for root in &mut roots {
             root.path = home.join(&root.path);
         }
         if let Some(share) = share_dir
             && roots.iter().all(|root| root.label != "shipped")
         {
-            roots.push(Root {
+            roots.push(SkillRoot {
                 label: "shipped".to_owned(),
                 path: share.join("skills"),
-                trust: Trust::Operator,
+                trust: TrustLevel::Operator,
             });
         }
         StoreOptions {
@@ -163,7 +163,7 @@ impl RegistryConfig {
     /// Returns what the settings say of a skill, whatever its SKILL.md allows.
     #[must_use]
     pub fn state_of(&self, id: &str) -> SkillState {
-        SkillStates::new(&self.skills).of(id).map_or(SkillState::On, |(state, _)| state)
+        SkillStates::new(&self.skills).state_for(id).map_or(SkillState::On, |(state, _)| state)
     }
 
     /// Returns the catalog's budget in characters for a model.
@@ -180,10 +180,10 @@ impl RegistryConfig {
 impl Default for RegistryConfig {
     fn default() -> Self {
         Self {
-            roots: vec![Root {
+            roots: vec![SkillRoot {
                 label: "sandbox".to_owned(),
                 path: PathBuf::from("sandbox/skills"),
-                trust: Trust::Operator,
+                trust: TrustLevel::Operator,
             }],
             poll_interval_ms: 5_000,
             l1_budget_chars: Self::DEFAULT_BUDGET_CHARS,
@@ -206,10 +206,10 @@ mod tests {
         assert_eq!(read("{}").unwrap(), RegistryConfig::default());
         let config = read(r#"{"roots":[{"label":"team","path":"skills"}],"poll_interval_ms":0}"#);
         let expected = RegistryConfig {
-            roots: vec![Root {
+            roots: vec![SkillRoot {
                 label: "team".into(),
                 path: "skills".into(),
-                trust: Trust::Untrusted,
+                trust: TrustLevel::Untrusted,
             }],
             poll_interval_ms: 0,
             ..RegistryConfig::default()
@@ -222,10 +222,10 @@ mod tests {
     #[test]
     fn relative_roots_are_relative_to_the_home_and_shipped_skills_come_last() {
         let mut config = RegistryConfig::default();
-        config.roots.push(Root {
+        config.roots.push(SkillRoot {
             label: "abs".into(),
             path: "/srv/skills".into(),
-            trust: Trust::Untrusted,
+            trust: TrustLevel::Untrusted,
         });
         let paths = |share: Option<&str>| -> Vec<(String, PathBuf)> {
             let options = config.options(Path::new("/home/x"), share.map(Path::new));

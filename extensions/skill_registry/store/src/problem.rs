@@ -9,7 +9,7 @@ use skill_format::{Diagnostic, Digest, Severity, SkillId};
 
 /// A finding about one file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct ScanProblem {
     /// The file or directory.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
@@ -22,19 +22,19 @@ pub struct Problem {
     pub diagnostic: Diagnostic,
 }
 
-impl Problem {
+impl ScanProblem {
     /// Makes a finding about a whole file or directory.
-    pub(crate) fn whole(
+    pub(crate) fn for_path(
         path: PathBuf,
         skill: Option<SkillId>,
         skipped: bool,
-        found: Finding,
+        found: ProblemDraft,
     ) -> Arc<Self> {
         Arc::new(Self { path, skill, skipped, diagnostic: found.into() })
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ScanProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path.display(), self.diagnostic)
     }
@@ -42,14 +42,14 @@ impl fmt::Display for Problem {
 
 /// A diagnostic of the store about something as a whole, in the making.
 #[derive(Clone, Debug)]
-pub(crate) struct Finding {
+pub(crate) struct ProblemDraft {
     pub(crate) rule: &'static str,
     pub(crate) severity: Severity,
     pub(crate) message: String,
     pub(crate) help: &'static str,
 }
 
-impl Finding {
+impl ProblemDraft {
     /// Says that an earlier text is served.
     pub(crate) fn last_good(digest: Option<Digest>) -> Self {
         let version = digest.map_or_else(String::new, |digest| digest.short());
@@ -73,8 +73,8 @@ impl Finding {
     }
 }
 
-impl From<Finding> for Diagnostic {
-    fn from(found: Finding) -> Self {
+impl From<ProblemDraft> for Diagnostic {
+    fn from(found: ProblemDraft) -> Self {
         Self {
             rule: found.rule,
             severity: found.severity,
@@ -90,12 +90,12 @@ impl From<Finding> for Diagnostic {
 ///
 /// A partial scan keeps every entry whose absence it has not seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Partial {
+pub struct PartialScan {
     /// Each thing that cut the scan short.
     pub reasons: Vec<PartialReason>,
 }
 
-impl fmt::Display for Partial {
+impl fmt::Display for PartialScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, reason) in self.reasons.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn a_problem_is_one_flat_object() {
-        let found = Finding::error("scan.example", "it is odd".into(), "make it even");
-        let problem = Problem::whole("a/b".into(), SkillId::new("b").ok(), true, found);
+        let found = ProblemDraft::error("scan.example", "it is odd".into(), "make it even");
+        let problem = ScanProblem::for_path("a/b".into(), SkillId::new("b").ok(), true, found);
         assert_eq!(problem.to_string(), "a/b: error[scan.example]: it is odd");
         assert_eq!(
             serde_json::to_value(&*problem).unwrap(),
@@ -187,7 +187,7 @@ mod tests {
             PartialReason::RootVanished { label: "team".into(), path: "c".into() },
         ];
         assert_eq!(
-            Partial { reasons }.to_string(),
+            PartialScan { reasons }.to_string(),
             "only the first 3 skills were taken; a/b could not be read: no; root `team` vanished: c"
         );
     }

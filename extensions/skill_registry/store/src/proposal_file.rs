@@ -10,19 +10,19 @@ use skill_format::{Digest, SkillId, Value, tree};
 use ulid::Ulid;
 
 use crate::jail::RelPath;
-use crate::ledger::{Author, Proposal, rfc3339};
+use crate::ledger::{AgentAuthor, Proposal, format_rfc3339};
 
 /// The largest file that is taken for a proposal, in bytes.
 pub(crate) const LIMIT: u64 = 8 << 20;
 
 /// What a file says of a proposal, checked. Its state is never taken from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredProposal {
     pub(crate) id: String,
     pub(crate) created_ms: i64,
     pub(crate) skill_id: String,
     pub(crate) path: String,
-    pub(crate) author: Author,
+    pub(crate) author: AgentAuthor,
     pub(crate) base_digest: Option<Digest>,
     pub(crate) new_digest: Digest,
     pub(crate) count: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Recovered {
 }
 
 /// Writes a proposal as Markdown.
-pub(crate) fn render(proposal: &Proposal) -> String {
+pub(crate) fn render_proposal(proposal: &Proposal) -> String {
     let summary = &proposal.summary;
     let author = &summary.author;
     let mut text = String::from("---\n");
@@ -47,12 +47,12 @@ pub(crate) fn render(proposal: &Proposal) -> String {
         ("session_id", Some(quoted(&author.session_id))),
         ("turn_id", Some(quoted(&author.turn_id))),
         ("origin", Some(quoted(&author.origin))),
-        ("created", Some(rfc3339(summary.created_ms))),
+        ("created", Some(format_rfc3339(summary.created_ms))),
         ("base_digest", Some(base)),
         ("new_digest", Some(summary.new_digest.to_string())),
         ("count", Some(summary.count.to_string())),
         ("decided_by", decided.map(|decided| quoted(&decided.by))),
-        ("decided", decided.map(|decided| rfc3339(decided.at_ms))),
+        ("decided", decided.map(|decided| format_rfc3339(decided.at_ms))),
         ("reason", decided.and_then(|decided| decided.reason.as_deref()).map(quoted)),
     ];
     for (key, value) in fields {
@@ -76,7 +76,7 @@ pub(crate) fn render(proposal: &Proposal) -> String {
 }
 
 /// Reads a proposal back; nothing if the file is not one.
-pub(crate) fn parse(text: &str) -> Option<Recovered> {
+pub(crate) fn parse_proposal(text: &str) -> Option<RecoveredProposal> {
     let fences = skill_format::find_fences(text)?;
     let Value::Mapping(fields) = tree::parse_frontmatter(&text[fences.yaml], 2).root else {
         return None;
@@ -91,12 +91,12 @@ pub(crate) fn parse(text: &str) -> Option<Recovered> {
     let mut lines = text[fences.body_start..].split_inclusive('\n');
     let diff = fenced(&mut lines)?;
     let mut sections = sections(lines);
-    Some(Recovered {
+    Some(RecoveredProposal {
         id: id.to_string(),
         created_ms: i64::try_from(id.timestamp_ms()).ok()?,
         skill_id: SkillId::new(field("skill_id")?).ok()?.to_string(),
         path: RelPath::new(field("path")?).ok()?.to_string(),
-        author: Author {
+        author: AgentAuthor {
             agent_id: own("agent_id"),
             session_id: own("session_id"),
             turn_id: own("turn_id"),
@@ -126,14 +126,14 @@ fn fenced<'t>(lines: &mut impl Iterator<Item = &'t str>) -> Option<String> {
 }
 
 #[derive(Default)]
-struct Sections {
+struct ProposalSections {
     justification: Vec<String>,
     evidence: Vec<String>,
 }
 
 /// Reads the quotations under each heading.
-fn sections<'t>(lines: impl Iterator<Item = &'t str>) -> Sections {
-    let mut sections = Sections::default();
+fn sections<'t>(lines: impl Iterator<Item = &'t str>) -> ProposalSections {
+    let mut sections = ProposalSections::default();
     let mut in_evidence = false;
     let mut quoting = false;
     for line in lines {
@@ -180,7 +180,9 @@ fn longest_run(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Decision, FileState, LintDelta, ProposalState, ProposalSummary};
+    use crate::ledger::{
+        LintDelta, ProposalDecision, ProposalFileState, ProposalState, ProposalSummary,
+    };
 
     const ID: &str = "01JD8Z3N6R0000000000000001";
 
@@ -194,7 +196,7 @@ mod tests {
                 path: "references/a \"b\": c.md".to_owned(),
                 state: ProposalState::Open,
                 created_ms: id.timestamp_ms() as i64,
-                author: Author {
+                author: AgentAuthor {
                     agent_id: "a\"\nstate: applied".to_owned(),
                     session_id: "s".to_owned(),
                     turn_id: "7".to_owned(),
@@ -221,7 +223,7 @@ mod tests {
             decided: None,
             version: None,
             file: "x.md".into(),
-            file_state: FileState::AsWritten,
+            file_state: ProposalFileState::AsWritten,
         }
     }
 
@@ -232,12 +234,13 @@ mod tests {
             if decided {
                 proposal.summary.state = ProposalState::Rejected;
                 let reason = Some("no\n---\n".to_owned());
-                proposal.decided = Some(Decision { by: "ada".to_owned(), at_ms: 5, reason });
+                proposal.decided =
+                    Some(ProposalDecision { by: "ada".to_owned(), at_ms: 5, reason });
                 proposal.summary.base_digest = None;
             }
-            let text = render(&proposal);
+            let text = render_proposal(&proposal);
             let summary = proposal.summary.clone();
-            let expected = Recovered {
+            let expected = RecoveredProposal {
                 id: summary.id,
                 created_ms: summary.created_ms,
                 skill_id: summary.skill_id,
@@ -250,13 +253,13 @@ mod tests {
                 justification: proposal.justification.clone(),
                 evidence: proposal.evidence.clone(),
             };
-            assert_eq!(parse(&text), Some(expected), "{text}");
+            assert_eq!(parse_proposal(&text), Some(expected), "{text}");
         }
     }
 
     #[test]
     fn other_files_are_no_proposals() {
-        let good = render(&proposal());
+        let good = render_proposal(&proposal());
         for bad in [
             String::new(),
             "# Notes\n".to_owned(),
@@ -267,7 +270,7 @@ mod tests {
             good.replace("## Diff", "").replace("`````diff", ""),
             good[..good.len() / 2].to_owned(),
         ] {
-            assert_eq!(parse(&bad), None, "{bad}");
+            assert_eq!(parse_proposal(&bad), None, "{bad}");
         }
     }
 }

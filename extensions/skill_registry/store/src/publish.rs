@@ -19,8 +19,8 @@ use skill_format::{Digest, sanitize_line};
 use crate::created::CreatedSkill;
 use crate::error::RegistryError;
 use crate::jail;
-use crate::options::Trust;
-use crate::signature::Signature;
+use crate::options::TrustLevel;
+use crate::signature::FileSignature;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -34,17 +34,18 @@ mod publication;
 mod strict;
 mod uri;
 
-pub use argument::{PromptArgument, with_arguments};
+pub use argument::{PromptArgument, substitute_arguments};
 pub use file::{DirectoryChild, FileContent, PublishedFile, published_directory, read_published};
 pub use prompt::{SkillPrompt, skill_prompt};
 pub use publication::{
-    Body, BodyContent, Details, DetailsOfMany, FileDetails, Publication, Summaries, Summary,
+    FileBody, FileBodyContent, FileDetails, SkillDetails, SkillDetailsBatch, SkillPublication,
+    SkillSummaries, SkillSummary,
 };
 pub use strict::explain_unlisted;
-pub use uri::{Place, locate, skill_uris};
+pub use uri::{UriTarget, locate_uri, skill_uris};
 
-use file::Text;
-use listed::{Listed, Listing};
+use file::PublishedText;
+use listed::{FileListing, ListedFile};
 
 /// The most files of a skill whose manifest is published.
 const MAX_FILES: usize = 512;
@@ -68,11 +69,11 @@ pub struct SkillEntry {
     /// The frontmatter with every key, values as the author wrote them.
     pub frontmatter: Map<String, Value>,
     /// Its files.
-    pub resources: Manifest,
+    pub resources: FileManifest,
     /// The label of the root it was found in.
     pub source: String,
     /// How far it is trusted.
-    pub trust: Trust,
+    pub trust: TrustLevel,
     /// The agent that created it, while nobody has approved it as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unapproved_by: Option<String>,
@@ -93,15 +94,15 @@ pub struct SkillEntry {
 
 /// The files of a published skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Manifest {
+pub enum FileManifest {
     /// All files, SKILL.md first, then by path.
-    Files(Vec<FileEntry>),
+    Files(Vec<ManifestFile>),
     /// The skill has more files or bytes than a manifest may have, or a file too large for an answer;
     /// on the wire `"dynamic"`.
     Dynamic,
 }
 
-impl Serialize for Manifest {
+impl Serialize for FileManifest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Files(files) => files.serialize(serializer),
@@ -112,7 +113,7 @@ impl Serialize for Manifest {
 
 /// One file of a published skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FileEntry {
+pub struct ManifestFile {
     /// Its URI.
     pub uri: String,
     /// Its path below the skill's directory.
@@ -136,7 +137,7 @@ fn with_algorithm<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok
 
 /// What could be published of several skills.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Published {
+pub struct PublishedEntries {
     /// The entries, in the order of the skills.
     pub entries: Vec<Arc<SkillEntry>>,
     /// The skills that cannot be read at the moment, each with the reason.
@@ -145,28 +146,28 @@ pub struct Published {
 
 /// Makes entries, and remembers the digests of files that did not change since.
 #[derive(Debug, Default)]
-pub struct Publisher {
-    kept: Mutex<HashMap<String, Kept>>,
+pub struct SkillPublisher {
+    kept: Mutex<HashMap<String, CachedEntry>>,
     /// Entries made, each of which had something new.
     made: AtomicU64,
 }
 
 /// An entry with what `stat` said of its files.
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedEntry {
     entry: Arc<SkillEntry>,
     /// Changes whenever the entry does.
     serial: u64,
-    files: Arc<[Known]>,
+    files: Arc<[CachedFile]>,
     /// Whether nothing but a stamp can change the entry.
     settled: bool,
 }
 
 /// What is known of one file.
 #[derive(Clone, Debug)]
-struct Known {
+struct CachedFile {
     path: String,
-    signature: Signature,
+    signature: FileSignature,
     /// Nothing where the manifest is not published or the file cannot be read.
     digest: Option<Digest>,
     /// The stamp was old enough, when the file was read, to be trusted.
@@ -175,7 +176,7 @@ struct Known {
     fits: bool,
 }
 
-impl Publisher {
+impl SkillPublisher {
     /// Makes a publisher that knows nothing yet.
     #[must_use]
     pub fn new() -> Self {
@@ -189,8 +190,8 @@ impl Publisher {
         store: &Store,
         snapshot: &Snapshot,
         skills: impl IntoIterator<Item = &'s Arc<Skill>>,
-    ) -> Published {
-        let mut published = Published::default();
+    ) -> PublishedEntries {
+        let mut published = PublishedEntries::default();
         for skill in skills {
             match self.entry(store, snapshot, skill) {
                 Ok(entry) => published.entries.push(entry),
@@ -242,19 +243,20 @@ impl Publisher {
     ) -> Result<(Arc<SkillEntry>, u64), RegistryError> {
         let key = skill.cache_key();
         let kept = self.lock().get(&key).cloned();
-        let dir = jail::open_skill(skill).map_err(|error| file::failed(error, skill, ""))?;
-        let listing =
-            Listing::of(&dir, skill.file).map_err(|error| file::failed(error.into(), skill, ""))?;
-        let unapproved_by = snapshot.unapproved(skill).map(CreatedSkill::by);
+        let dir =
+            jail::open_skill(skill).map_err(|error| file::to_registry_error(error, skill, ""))?;
+        let listing = FileListing::list(&dir, skill.file)
+            .map_err(|error| file::to_registry_error(error.into(), skill, ""))?;
+        let unapproved_by = snapshot.unapproved(skill).map(CreatedSkill::author_line);
         if let Some(kept) = &kept
             && kept.settled
             && kept.entry.unapproved_by == unapproved_by
-            && listing.is(kept)
+            && listing.is_unchanged(kept)
         {
             return Ok((Arc::clone(&kept.entry), kept.serial));
         }
         let known = kept.as_ref().map_or(&[][..], |kept| &kept.files);
-        let text = Text::of(store, skill)?;
+        let text = PublishedText::read(store, skill)?;
         let (resources, files) = manifest(store, &dir, skill, &listing, &text, known);
         let settled = text.signature.is_some() && files.iter().all(|file| file.settled);
         let entry = SkillEntry { unapproved_by, ..describe(skill, &text, resources) };
@@ -264,7 +266,7 @@ impl Publisher {
             _ => self.made.fetch_add(1, Ordering::Relaxed),
         };
         let entry = Arc::new(entry);
-        let kept = Kept { entry: Arc::clone(&entry), serial, files: files.into(), settled };
+        let kept = CachedEntry { entry: Arc::clone(&entry), serial, files: files.into(), settled };
         self.lock().insert(key, kept);
         Ok((entry, serial))
     }
@@ -279,14 +281,14 @@ impl Publisher {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, CachedEntry>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Puts together what does not depend on a skill's other files.
-fn describe(skill: &Skill, text: &Text, resources: Manifest) -> SkillEntry {
-    let root = uri::root(skill);
+fn describe(skill: &Skill, text: &PublishedText, resources: FileManifest) -> SkillEntry {
+    let root = uri::root_uri(skill);
     let name = skill.name().to_owned();
     let description = text.frontmatter.description.clone();
     let (mut frontmatter, unlisted) = match strict::read_strictly(&text.bytes) {
@@ -296,7 +298,7 @@ fn describe(skill: &Skill, text: &Text, resources: Manifest) -> SkillEntry {
                 .then(|| format!("the name in SKILL.md is not `{}`", sanitize_line(&name)));
             (read, other)
         }
-        Err(reason) => (frontmatter::frontmatter(&text.decoded), Some(reason)),
+        Err(reason) => (frontmatter::read_frontmatter(&text.decoded), Some(reason)),
     };
     frontmatter.insert("name".to_owned(), name.clone().into());
     if frontmatter.get("description").and_then(Value::as_str).is_none() {
@@ -304,7 +306,7 @@ fn describe(skill: &Skill, text: &Text, resources: Manifest) -> SkillEntry {
     }
     SkillEntry {
         id: skill.id().to_string(),
-        uri: uri::below(&root, listed::SKILL_MD),
+        uri: uri::join_path(&root, listed::SKILL_MD),
         root,
         name,
         description,
@@ -316,7 +318,7 @@ fn describe(skill: &Skill, text: &Text, resources: Manifest) -> SkillEntry {
         model_invocable: !text.frontmatter.disable_model_invocation,
         user_invocable: text.frontmatter.user_invocable,
         argument_hint: text.frontmatter.argument_hint.clone(),
-        arguments: argument::arguments(&text.frontmatter),
+        arguments: argument::read_arguments(&text.frontmatter),
         unlisted,
     }
 }
@@ -326,11 +328,11 @@ fn manifest(
     store: &Store,
     dir: &cap_std::fs::Dir,
     skill: &Skill,
-    listing: &Listing,
-    text: &Text,
-    known: &[Known],
-) -> (Manifest, Vec<Known>) {
-    let before: HashMap<&str, &Known> =
+    listing: &FileListing,
+    text: &PublishedText,
+    known: &[CachedFile],
+) -> (FileManifest, Vec<CachedFile>) {
+    let before: HashMap<&str, &CachedFile> =
         known.iter().map(|file| (file.path.as_str(), file)).collect();
     let now = store.now();
     let others = || listing.files.iter().filter(|file| file.path != listed::SKILL_MD);
@@ -338,9 +340,9 @@ fn manifest(
     let dynamic = listing.cut
         || others().count() + 1 > MAX_FILES
         || bytes + text.bytes.len() as u64 > MAX_BYTES;
-    let root = uri::root(skill);
-    let entry = |path: &str, digest: Digest, size: u64, mode: u32| FileEntry {
-        uri: uri::below(&root, path),
+    let root = uri::root_uri(skill);
+    let entry = |path: &str, digest: Digest, size: u64, mode: u32| ManifestFile {
+        uri: uri::join_path(&root, path),
         path: path.to_owned(),
         digest,
         size,
@@ -351,8 +353,8 @@ fn manifest(
     let own = Digest::compute(&text.bytes);
     let mut files = vec![entry(listed::SKILL_MD, own, text.bytes.len() as u64, 0)];
     let mut remembered = Vec::with_capacity(listing.files.len());
-    for Listed { path, signature } in &listing.files {
-        let unread = Known {
+    for ListedFile { path, signature } in &listing.files {
+        let unread = CachedFile {
             path: path.clone(),
             signature: *signature,
             digest: None,
@@ -362,7 +364,7 @@ fn manifest(
         if path == listed::SKILL_MD {
             let settled = text.signature == Some(*signature) && !signature.is_racy(now);
             files[0].executable = cfg!(unix) && signature.mode & 0o111 != 0;
-            remembered.push(Known { digest: Some(own), settled, ..unread });
+            remembered.push(CachedFile { digest: Some(own), settled, ..unread });
             continue;
         }
         let mut learned = match before.get(path.as_str()) {
@@ -371,7 +373,7 @@ fn manifest(
         };
         if learned.digest.is_none() && !dynamic {
             learned.settled = false;
-            if let Some(read) = file::hashed(dir, path) {
+            if let Some(read) = file::hash_file(dir, path) {
                 learned.digest = Some(read.digest);
                 learned.signature = read.signature;
                 learned.fits = read.fits;
@@ -386,7 +388,7 @@ fn manifest(
     let total: u64 = files.iter().map(|file| file.size).sum();
     // What a manifest lists can be read.
     if dynamic || total > MAX_BYTES || remembered.iter().any(|file| !file.fits) {
-        return (Manifest::Dynamic, remembered);
+        return (FileManifest::Dynamic, remembered);
     }
-    (Manifest::Files(files), remembered)
+    (FileManifest::Files(files), remembered)
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use skill_format::{Diagnostic, Digest, FILE_LIMIT, Frontmatter, HeadStatus, TokenCount};
 
-use crate::cache::GoodText;
+use crate::cache::ValidText;
 use crate::disk::{FileKind, FileStat, stat_file};
-use crate::problem::Finding;
-use crate::skill::Known;
+use crate::problem::ProblemDraft;
+use crate::skill::TextFacts;
 
 /// How much is read first: nearly every frontmatter ends before.
 const FIRST_READ: usize = 4 << 10;
@@ -19,42 +19,42 @@ const ATTEMPTS: usize = 3;
 
 /// What reading a file came to.
 #[derive(Debug)]
-pub(crate) enum Reading {
+pub(crate) enum ReadOutcome {
     /// The file is a skill.
-    Good(Box<Good>),
+    Valid(Box<ValidSkill>),
     /// The file is not a skill, for the reasons given; one of them is an error.
-    Bad(Vec<Diagnostic>),
+    Invalid(Vec<Diagnostic>),
 }
 
 /// What a good file says.
 #[derive(Debug)]
-pub(crate) struct Good {
+pub(crate) struct ValidSkill {
     pub(crate) frontmatter: Frontmatter,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) estimate: TokenCount,
     /// The text and what was counted; only where the whole file was read.
-    pub(crate) whole: Option<Whole>,
+    pub(crate) whole: Option<CompleteText>,
 }
 
 /// A whole text.
 #[derive(Clone, Debug)]
-pub(crate) struct Whole {
-    pub(crate) good: GoodText,
+pub(crate) struct CompleteText {
+    pub(crate) good: ValidText,
     pub(crate) body_start: usize,
-    pub(crate) known: Known,
+    pub(crate) known: TextFacts,
 }
 
 /// Refuses what cannot be a SKILL.md by its kind or size alone.
-pub(crate) fn refusal(stat: &FileStat) -> Option<Finding> {
+pub(crate) fn reject_by_stat(stat: &FileStat) -> Option<ProblemDraft> {
     if stat.kind != FileKind::Regular {
         let message = format!("it is {}, not a regular file", stat.kind.describe());
         let rule = if stat.kind == FileKind::Symlink { "file.symlink" } else { "file.notRegular" };
-        return Some(Finding::error(rule, message, "replace it with a regular file"));
+        return Some(ProblemDraft::error(rule, message, "replace it with a regular file"));
     }
     let size = stat.signature.size;
     (size > FILE_LIMIT as u64).then(|| {
         let message = format!("the file has {size} bytes, at most {FILE_LIMIT} are read");
-        Finding::error("file.size", message, "move detail into files under references/")
+        ProblemDraft::error("file.size", message, "move detail into files under references/")
     })
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn read_head(
     stat: &FileStat,
     dir_name: &str,
     buffer: &mut Vec<u8>,
-) -> io::Result<Reading> {
+) -> io::Result<ReadOutcome> {
     let size = stat.signature.size as usize;
     let mut end = size.min(FIRST_READ);
     let mut filled = 0;
@@ -72,7 +72,7 @@ pub(crate) fn read_head(
         if buffer.len() < end {
             buffer.resize(end, 0);
         }
-        let read = fill(file, &mut buffer[filled..end])?;
+        let read = read_full(file, &mut buffer[filled..end])?;
         filled += read;
         let bytes = &buffer[..filled];
         let at_end = filled < end || filled >= size;
@@ -91,19 +91,19 @@ pub(crate) fn read_head(
             buffer.shrink_to_fit();
         }
         return Ok(match parsed.frontmatter {
-            Some(frontmatter) => Reading::Good(Box::new(Good {
+            Some(frontmatter) => ReadOutcome::Valid(Box::new(ValidSkill {
                 frontmatter,
                 diagnostics: parsed.diagnostics,
                 estimate: TokenCount::from_chars(body),
                 whole: None,
             })),
-            None => Reading::Bad(parsed.diagnostics),
+            None => ReadOutcome::Invalid(parsed.diagnostics),
         });
     }
 }
 
 /// Reads until the buffer is full or the file ends.
-fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_full(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read(&mut buffer[filled..]) {
@@ -118,7 +118,7 @@ fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// The bytes of a file and what `stat` said of exactly these bytes.
 #[derive(Debug)]
-pub(crate) struct Bytes {
+pub(crate) struct FileBytes {
     pub(crate) bytes: Vec<u8>,
     pub(crate) stat: FileStat,
     /// Whether the file was still being written after several attempts.
@@ -128,11 +128,14 @@ pub(crate) struct Bytes {
 /// Reads a whole file, again if it changed meanwhile; nothing if it is refused unread.
 ///
 /// `before` is what the open file said before; the same is said after reading, or `torn`.
-pub(crate) fn read_bytes(file: &mut File, before: FileStat) -> io::Result<Result<Bytes, Finding>> {
+pub(crate) fn read_bytes(
+    file: &mut File,
+    before: FileStat,
+) -> io::Result<Result<FileBytes, ProblemDraft>> {
     let mut before = before;
     let mut bytes = Vec::new();
     for attempt in 1.. {
-        if let Some(finding) = refusal(&before) {
+        if let Some(finding) = reject_by_stat(&before) {
             return Ok(Err(finding));
         }
         bytes.clear();
@@ -142,7 +145,7 @@ pub(crate) fn read_bytes(file: &mut File, before: FileStat) -> io::Result<Result
         let after = stat_file(file)?;
         let torn = after != before || bytes.len() as u64 != after.signature.size;
         if !torn || attempt == ATTEMPTS {
-            return Ok(Ok(Bytes { bytes, stat: after, torn }));
+            return Ok(Ok(FileBytes { bytes, stat: after, torn }));
         }
         before = after;
     }
@@ -150,23 +153,23 @@ pub(crate) fn read_bytes(file: &mut File, before: FileStat) -> io::Result<Result
 }
 
 /// Parses a whole file's bytes.
-pub(crate) fn parse_whole(dir_name: &str, bytes: &[u8]) -> Reading {
+pub(crate) fn parse_complete(dir_name: &str, bytes: &[u8]) -> ReadOutcome {
     let skill = match skill_format::parse_skill(dir_name, bytes) {
         Ok(skill) => skill,
-        Err(parsed) => return Reading::Bad(parsed.diagnostics),
+        Err(parsed) => return ReadOutcome::Invalid(parsed.diagnostics),
     };
     let body_start = skill.parsed.body_start;
     let tokens = TokenCount::estimate(skill.body());
     let Some(frontmatter) = skill.parsed.frontmatter else {
-        return Reading::Bad(skill.parsed.diagnostics);
+        return ReadOutcome::Invalid(skill.parsed.diagnostics);
     };
     let digest = Digest::compute(bytes);
-    let good = GoodText { text: Arc::from(&*skill.text), digest };
-    Reading::Good(Box::new(Good {
+    let good = ValidText { text: Arc::from(&*skill.text), digest };
+    ReadOutcome::Valid(Box::new(ValidSkill {
         frontmatter,
         diagnostics: skill.parsed.diagnostics,
         estimate: tokens,
-        whole: Some(Whole { good, body_start, known: Known { digest, tokens } }),
+        whole: Some(CompleteText { good, body_start, known: TextFacts { digest, tokens } }),
     }))
 }
 
@@ -183,7 +186,7 @@ mod tests {
         (file, stat)
     }
 
-    fn head_of(bytes: &[u8]) -> (Reading, u64) {
+    fn head_of(bytes: &[u8]) -> (ReadOutcome, u64) {
         let (mut file, stat) = file_of(bytes);
         let reading = read_head(&mut file, &stat, "demo", &mut Vec::new()).unwrap();
         let position = file.stream_position().unwrap();
@@ -195,7 +198,7 @@ mod tests {
         let head = "---\nname: demo\ndescription: A demo.\n---\n";
         let text = format!("{head}{}", "body\n".repeat(4_000));
         let (reading, position) = head_of(text.as_bytes());
-        let Reading::Good(good) = reading else { panic!("{reading:?}") };
+        let ReadOutcome::Valid(good) = reading else { panic!("{reading:?}") };
         assert_eq!(good.frontmatter.description, "A demo.");
         assert_eq!(good.estimate, TokenCount::from_chars(20_000));
         assert!(good.whole.is_none());
@@ -207,7 +210,7 @@ mod tests {
         let long = "word ".repeat(3_000);
         let text = format!("---\nname: demo\ndescription: A demo.\nlicense: {long}\n---\nbody");
         let (reading, _) = head_of(text.as_bytes());
-        let Reading::Good(good) = reading else { panic!("{reading:?}") };
+        let ReadOutcome::Valid(good) = reading else { panic!("{reading:?}") };
         assert_eq!(good.frontmatter.license.unwrap(), long.trim());
         assert_eq!(good.estimate, TokenCount::from_chars(4));
     }
@@ -215,7 +218,7 @@ mod tests {
     #[test]
     fn a_file_without_fences_is_bad_and_not_read_on() {
         let (reading, position) = head_of(&b"just text\n".repeat(10_000));
-        let Reading::Bad(diagnostics) = reading else { panic!("{reading:?}") };
+        let ReadOutcome::Invalid(diagnostics) = reading else { panic!("{reading:?}") };
         assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
         assert_eq!(position, FIRST_READ as u64);
     }
@@ -226,7 +229,7 @@ mod tests {
         let (mut file, stat) = file_of(bytes);
         let read = read_bytes(&mut file, stat).unwrap().unwrap();
         assert_eq!((read.bytes.as_slice(), read.torn, read.stat), (bytes, false, stat));
-        let Reading::Good(good) = parse_whole("demo", &read.bytes) else { panic!("bad") };
+        let ReadOutcome::Valid(good) = parse_complete("demo", &read.bytes) else { panic!("bad") };
         let whole = good.whole.unwrap();
         assert_eq!(whole.known.digest, Digest::compute(bytes));
         assert_eq!(whole.known.tokens.get(), 2);

@@ -52,28 +52,28 @@ pub fn replace_file(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), Repl
     replace(path, expected, new).map_err(|refusal| {
         let path = path.to_owned();
         match refusal {
-            Refusal::Changed => ReplaceError::Changed { path },
-            Refusal::NotRegular => ReplaceError::NotRegular { path },
-            Refusal::Io(source) => ReplaceError::Io { path, source },
+            ReplaceErrorKind::Changed => ReplaceError::Changed { path },
+            ReplaceErrorKind::NotRegular => ReplaceError::NotRegular { path },
+            ReplaceErrorKind::Io(source) => ReplaceError::Io { path, source },
         }
     })
 }
 
 /// A [`ReplaceError`] that need not name the file.
-enum Refusal {
+enum ReplaceErrorKind {
     Changed,
     NotRegular,
     Io(io::Error),
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for ReplaceErrorKind {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), Refusal> {
-    let name = path.file_name().ok_or(Refusal::NotRegular)?;
+fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceErrorKind> {
+    let name = path.file_name().ok_or(ReplaceErrorKind::NotRegular)?;
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -84,7 +84,7 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), Refusal> {
     let mut bytes = Vec::with_capacity(expected.len() + 1);
     file.take(expected.len() as u64 + 1).read_to_end(&mut bytes)?;
     if bytes != expected {
-        return Err(Refusal::Changed);
+        return Err(ReplaceErrorKind::Changed);
     }
     if before.permissions().readonly() {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
@@ -92,12 +92,13 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), Refusal> {
     // A leftover that stays is in nobody's way.
     let _ = temporary::sweep(&dir, false);
     let temporary = temporary_name();
-    let written = write(&dir, &temporary, &before, new).map_err(Refusal::Io).and_then(|()| {
-        if !same(&before, &dir.symlink_metadata(name)?)? {
-            return Err(Refusal::Changed);
-        }
-        Ok(dir.rename(&temporary, &dir, name)?)
-    });
+    let written =
+        write(&dir, &temporary, &before, new).map_err(ReplaceErrorKind::Io).and_then(|()| {
+            if !is_same_file(&before, &dir.symlink_metadata(name)?)? {
+                return Err(ReplaceErrorKind::Changed);
+            }
+            Ok(dir.rename(&temporary, &dir, name)?)
+        });
     if written.is_err() {
         // The error is told; a leftover would only add to it.
         let _ = dir.remove_file(&temporary);
@@ -109,15 +110,15 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn open(dir: &Dir, name: &OsStr) -> Result<(File, Metadata), Refusal> {
+fn open(dir: &Dir, name: &OsStr) -> Result<(File, Metadata), ReplaceErrorKind> {
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     let file = dir.open_with(name, &options).map_err(|error| match dir.symlink_metadata(name) {
-        Ok(metadata) if !metadata.is_file() => Refusal::NotRegular,
-        _ => Refusal::Io(error),
+        Ok(metadata) if !metadata.is_file() => ReplaceErrorKind::NotRegular,
+        _ => ReplaceErrorKind::Io(error),
     })?;
     let metadata = file.metadata()?;
-    if metadata.is_file() { Ok((file, metadata)) } else { Err(Refusal::NotRegular) }
+    if metadata.is_file() { Ok((file, metadata)) } else { Err(ReplaceErrorKind::NotRegular) }
 }
 
 /// A name that no other write of this or another process uses.
@@ -146,7 +147,7 @@ fn write(dir: &Dir, temporary: &str, old: &Metadata, new: &[u8]) -> io::Result<(
 }
 
 /// Tells whether a name still stands for the file that was read, unwritten since.
-fn same(read: &Metadata, now: &Metadata) -> io::Result<bool> {
+fn is_same_file(read: &Metadata, now: &Metadata) -> io::Result<bool> {
     let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.len());
     Ok(identity(read) == identity(now) && read.modified()? == now.modified()?)
 }
@@ -205,13 +206,13 @@ mod tests {
             file.set_modified(stamp + std::time::Duration::from_millis(by)).unwrap();
         };
         let before = look("a");
-        assert!(same(&before, &look("a")).unwrap());
-        assert!(!same(&before, &look("b")).unwrap());
+        assert!(is_same_file(&before, &look("a")).unwrap());
+        assert!(!is_same_file(&before, &look("b")).unwrap());
         restamp(5);
-        assert!(!same(&before, &look("a")).unwrap());
+        assert!(!is_same_file(&before, &look("a")).unwrap());
         dir.write("a", "longer").unwrap();
         restamp(0);
-        assert!(!same(&before, &look("a")).unwrap());
+        assert!(!is_same_file(&before, &look("a")).unwrap());
     }
 
     #[test]

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use skill_format::SkillId;
 
-use crate::entry::Container;
-use crate::problem::{Finding, Problem};
+use crate::entry::ScannedDirectory;
+use crate::problem::{ProblemDraft, ScanProblem};
 use crate::skill::Skill;
 use crate::tree;
 
 /// A skill whose id another one has taken.
 #[derive(Clone, Debug)]
-pub struct Shadowed {
+pub struct ShadowedSkill {
     /// The name it is reachable by: `id@label`, with `#2` and so on where its root has several.
     pub name: Box<str>,
     /// The skill.
     pub skill: Arc<Skill>,
 }
 
-impl PartialEq for Shadowed {
+impl PartialEq for ShadowedSkill {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && Arc::ptr_eq(&self.skill, &other.skill)
     }
@@ -28,30 +28,33 @@ impl PartialEq for Shadowed {
 /// Remembers which skills are the same in every file, so that it is found out once.
 ///
 /// The keys are the addresses of the two skills, which the verdict keeps alive.
-pub(crate) type Verdicts = HashMap<(usize, usize), Verdict>;
+pub(crate) type CopyCache = HashMap<(usize, usize), CopyCheck>;
 
 /// Whether two skills are the same in every file.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct CopyCheck {
     identical: bool,
     _of: [Arc<Skill>; 2],
 }
 
 /// What the ids stand for.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
+pub(crate) struct ResolvedIds {
     /// Sorted by id.
     pub(crate) skills: Vec<Arc<Skill>>,
     /// Sorted by name.
-    pub(crate) shadowed: Vec<Shadowed>,
+    pub(crate) shadowed: Vec<ShadowedSkill>,
     /// Those that are the same as the winner, sorted by id.
     pub(crate) copies: Vec<Arc<Skill>>,
-    pub(crate) problems: Vec<Arc<Problem>>,
+    pub(crate) problems: Vec<Arc<ScanProblem>>,
 }
 
 /// Decides for every id: the earlier root wins, in one root the directory nearer to it, then the
 /// path that sorts first.
-pub(crate) fn resolve(containers: &[Container], verdicts: &mut Verdicts) -> Index {
+pub(crate) fn resolve_ids(
+    containers: &[ScannedDirectory],
+    verdicts: &mut CopyCache,
+) -> ResolvedIds {
     let mut found: Vec<(&Arc<Skill>, u16, usize)> = Vec::new();
     for container in containers {
         let depth = match &*container.rel {
@@ -64,8 +67,9 @@ pub(crate) fn resolve(containers: &[Container], verdicts: &mut Verdicts) -> Inde
     found.sort_by(|(a, a_root, a_depth), (b, b_root, b_depth)| {
         (&a.id, a_root, a_depth, &a.parent).cmp(&(&b.id, b_root, b_depth, &b.parent))
     });
-    let mut index = Index { skills: Vec::with_capacity(found.len()), ..Index::default() };
-    let mut used = Verdicts::new();
+    let mut index =
+        ResolvedIds { skills: Vec::with_capacity(found.len()), ..ResolvedIds::default() };
+    let mut used = CopyCache::new();
     for group in found.chunk_by(|(a, ..), (b, ..)| a.id == b.id) {
         let skills: Vec<&Arc<Skill>> = group.iter().map(|(skill, ..)| *skill).collect();
         index.group(&skills, verdicts, &mut used);
@@ -77,16 +81,16 @@ pub(crate) fn resolve(containers: &[Container], verdicts: &mut Verdicts) -> Inde
     index
 }
 
-impl Index {
+impl ResolvedIds {
     /// Takes up all the skills with one id, the winner first.
-    fn group(&mut self, group: &[&Arc<Skill>], known: &mut Verdicts, used: &mut Verdicts) {
+    fn group(&mut self, group: &[&Arc<Skill>], known: &mut CopyCache, used: &mut CopyCache) {
         let Some((winner, others)) = group.split_first() else { return };
         self.skills.push(Arc::clone(winner));
         let mut different: Vec<&Arc<Skill>> = Vec::new();
         for other in others {
             let pair = (Arc::as_ptr(winner).addr(), Arc::as_ptr(other).addr());
-            let verdict = known.remove(&pair).unwrap_or_else(|| Verdict {
-                identical: tree::identical(winner, other),
+            let verdict = known.remove(&pair).unwrap_or_else(|| CopyCheck {
+                identical: tree::are_identical(winner, other),
                 _of: [Arc::clone(winner), Arc::clone(other)],
             });
             if verdict.identical {
@@ -108,8 +112,11 @@ impl Index {
                 "the id is taken by {}; this skill is reachable as `{name}`",
                 winner.location().display()
             );
-            self.report(skill, Finding::warning("id.duplicate", message, "rename the directory"));
-            self.shadowed.push(Shadowed { name: name.into(), skill: Arc::clone(skill) });
+            self.report(
+                skill,
+                ProblemDraft::warning("id.duplicate", message, "rename the directory"),
+            );
+            self.shadowed.push(ShadowedSkill { name: name.into(), skill: Arc::clone(skill) });
         }
         if let Some(first) = different.first() {
             let message = format!(
@@ -121,7 +128,7 @@ impl Index {
                     count => format!(" and {} more", count - 1),
                 }
             );
-            self.report(winner, Finding::note("id.duplicate", message, ""));
+            self.report(winner, ProblemDraft::note("id.duplicate", message, ""));
         }
     }
 
@@ -147,12 +154,12 @@ impl Index {
             }
         }
         for (skill, message) in findings {
-            self.report(&skill, Finding::warning("id.case", message, "rename one directory"));
+            self.report(&skill, ProblemDraft::warning("id.case", message, "rename one directory"));
         }
     }
 
-    fn report(&mut self, skill: &Skill, finding: Finding) {
+    fn report(&mut self, skill: &Skill, finding: ProblemDraft) {
         let id = Some(skill.id.clone());
-        self.problems.push(Problem::whole(skill.location(), id, false, finding));
+        self.problems.push(ScanProblem::for_path(skill.location(), id, false, finding));
     }
 }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use skill_format::{Digest, sanitize_line};
 
 use crate::ledger::{
-    Advice, Kept, Ledger, LedgerError, LedgerEvent, LedgerNote, ProposalFilter, ProposalState,
-    Recommendation,
+    Ledger, LedgerError, LedgerEvent, LedgerNote, LedgerOutcome, ProposalFilter, ProposalState,
+    Recommendation, ReviewAdvice,
 };
 use crate::snapshot::Snapshot;
 
@@ -92,14 +92,14 @@ pub type ReviewAnswer = Result<(String, RunId), String>;
 pub type RunId = String;
 
 /// Finds the proposals an agent is to look at, and does with its answers what the settings say.
-pub struct Reviewer {
+pub struct ProposalReviewer {
     config: ReviewConfig,
     ledger: Ledger,
     /// What it was asked in this process: nothing is asked twice.
     tried: Mutex<HashSet<(String, Digest)>>,
 }
 
-impl Reviewer {
+impl ProposalReviewer {
     /// Reviews the proposals of a ledger; opens nothing.
     #[must_use]
     pub fn new(config: ReviewConfig, ledger: &Ledger) -> Self {
@@ -111,14 +111,14 @@ impl Reviewer {
     ///
     /// # Errors
     /// There is nothing to ask.
-    pub fn next(&self) -> Result<ReviewTask, Box<Kept>> {
+    pub fn next_task(&self) -> Result<ReviewTask, Box<LedgerOutcome>> {
         if self.config.policy == ReviewPolicy::Human {
             return Err(Box::default());
         }
         match self.find() {
             Ok(Some(task)) => Ok(task),
-            Ok(None) => Err(Box::new(self.kept(Vec::new(), None))),
-            Err(error) => Err(Box::new(self.kept(Vec::new(), Some(error)))),
+            Ok(None) => Err(Box::new(self.to_outcome(Vec::new(), None))),
+            Err(error) => Err(Box::new(self.to_outcome(Vec::new(), Some(error)))),
         }
     }
 
@@ -137,7 +137,7 @@ impl Reviewer {
                 continue;
             }
             let proposal = self.ledger.proposal(&summary.id)?;
-            let Some(text) = task::text(&proposal) else {
+            let Some(text) = task::render_task(&proposal) else {
                 self.not_reviewed(&summary.id, "it is too long for an agent".to_owned());
                 continue;
             };
@@ -154,27 +154,32 @@ impl Reviewer {
 
     /// Takes an answer: attaches the advice and, where the settings let the agent approve, applies
     /// what it approves. Says what happened.
-    pub fn take(&self, snapshot: &Snapshot, task: &ReviewTask, answer: ReviewAnswer) -> Kept {
+    pub fn handle_answer(
+        &self,
+        snapshot: &Snapshot,
+        task: &ReviewTask,
+        answer: ReviewAnswer,
+    ) -> LedgerOutcome {
         let (text, run_id) = match answer {
             Ok(answer) => answer,
             Err(reason) => {
                 self.not_reviewed(&task.proposal, sanitize_line(&reason));
-                return self.kept(Vec::new(), None);
+                return self.to_outcome(Vec::new(), None);
             }
         };
-        let (advice, reason) = answer::read(&text);
+        let (advice, reason) = answer::parse_answer(&text);
         let agent_id = task.agent.clone();
         let recommendation = Recommendation { agent_id, advice, reason, run_id, at_ms: 0 };
         let mut events = Vec::new();
-        let done = self.settle(snapshot, task, &recommendation, &mut events);
+        let done = self.apply_policy(snapshot, task, &recommendation, &mut events);
         if let Err(error) = done {
             // It was decided, changed or went stale meanwhile: a person sees to it.
             self.not_reviewed(&task.proposal, error.to_string());
         }
-        self.kept(events, None)
+        self.to_outcome(events, None)
     }
 
-    fn settle(
+    fn apply_policy(
         &self,
         snapshot: &Snapshot,
         task: &ReviewTask,
@@ -183,7 +188,7 @@ impl Reviewer {
     ) -> Result<(), LedgerError> {
         events.push(self.ledger.recommend(&task.proposal, task.digest, recommendation)?);
         let may = self.config.policy == ReviewPolicy::AgentApproves;
-        if !may || recommendation.advice != Advice::Approve {
+        if !may || recommendation.advice != ReviewAdvice::Approve {
             return Ok(());
         }
         let applied =
@@ -196,7 +201,7 @@ impl Reviewer {
         self.ledger.note(LedgerNote::NotReviewed { proposal: proposal.to_owned(), reason });
     }
 
-    fn kept(&self, events: Vec<LedgerEvent>, trouble: Option<LedgerError>) -> Kept {
-        Kept { events, notes: self.ledger.take_notes(), trouble }
+    fn to_outcome(&self, events: Vec<LedgerEvent>, trouble: Option<LedgerError>) -> LedgerOutcome {
+        LedgerOutcome { events, notes: self.ledger.take_notes(), trouble }
     }
 }

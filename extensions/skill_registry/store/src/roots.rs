@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::disk::RootDir;
-use crate::options::Root;
+use crate::options::SkillRoot;
 use crate::skill::LinkTarget;
 
 /// Tells whether a root could be opened.
@@ -21,14 +21,14 @@ pub(crate) enum RootStatus {
 /// A root for the length of one scan.
 #[derive(Debug)]
 pub(crate) struct OpenRoot {
-    pub(crate) root: Arc<Root>,
+    pub(crate) root: Arc<SkillRoot>,
     pub(crate) dir: Result<RootDir, std::io::Error>,
     /// The path with every link resolved; found out when the first link needs it.
     canonical: OnceCell<Option<PathBuf>>,
 }
 
 impl OpenRoot {
-    pub(crate) fn open(root: &Arc<Root>) -> Self {
+    pub(crate) fn open(root: &Arc<SkillRoot>) -> Self {
         Self { root: Arc::clone(root), dir: RootDir::open(&root.path), canonical: OnceCell::new() }
     }
 
@@ -48,7 +48,7 @@ impl OpenRoot {
 /// Finds the other roots that lie inside the root with this index, as paths below it.
 ///
 /// What lies in them is theirs: it has their label and no more than their trust.
-pub(crate) fn nested(roots: &[OpenRoot], index: usize) -> Vec<String> {
+pub(crate) fn nested_roots(roots: &[OpenRoot], index: usize) -> Vec<String> {
     let below = |(at, inner): (usize, &OpenRoot)| {
         let rel = inner.canonical()?.strip_prefix(roots[index].canonical()?).ok()?.to_str()?;
         (at != index && !rel.is_empty()).then(|| rel.to_owned())
@@ -59,7 +59,7 @@ pub(crate) fn nested(roots: &[OpenRoot], index: usize) -> Vec<String> {
 
 /// Where a link in a root leads.
 #[derive(Debug)]
-pub(crate) enum Resolved {
+pub(crate) enum LinkResolution {
     /// To a directory inside a root.
     Inside(LinkTarget),
     /// To a directory outside every root, or to a root itself.
@@ -74,14 +74,14 @@ pub(crate) enum Resolved {
 ///
 /// The answer is a path that is opened without following any link, so it is safe even if the link
 /// is changed in between.
-pub(crate) fn resolve(roots: &[OpenRoot], index: usize, rel: &str) -> Resolved {
+pub(crate) fn resolve_link(roots: &[OpenRoot], index: usize, rel: &str) -> LinkResolution {
     let link = roots[index].root.path.join(rel);
     let target = match fs::canonicalize(link) {
         Ok(target) => target,
-        Err(error) => return Resolved::Dangling(error),
+        Err(error) => return LinkResolution::Dangling(error),
     };
     if !target.is_dir() {
-        return Resolved::NotDirectory;
+        return LinkResolution::NotDirectory;
     }
     let inside = roots.iter().enumerate().filter(|(_, root)| root.dir.is_ok());
     let best = inside
@@ -91,11 +91,11 @@ pub(crate) fn resolve(roots: &[OpenRoot], index: usize, rel: &str) -> Resolved {
         // The innermost root says how far the target is trusted.
         .min_by_key(|(_, below)| below.len());
     match best {
-        Some((at, below)) => Resolved::Inside(LinkTarget {
+        Some((at, below)) => LinkResolution::Inside(LinkTarget {
             root: Arc::clone(&roots[at].root),
             index: at as u16,
             rel: below.into(),
         }),
-        None => Resolved::Outside(target),
+        None => LinkResolution::Outside(target),
     }
 }

@@ -2,7 +2,7 @@
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::state::{Unmatched, broken, nothing};
+use crate::state::{UnmatchedPattern, invalid_glob, no_match};
 
 /// Tells who is shown something: what a model may not have, it is not told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,7 +10,7 @@ pub enum Audience<'a> {
     /// A model of which nothing else is known.
     Model,
     /// A model within the scope of its agent, or of the protocol it comes through.
-    Agent(Scope<'a>),
+    Agent(AgentScope<'a>),
     /// A person who runs the registry.
     Operator,
 }
@@ -18,9 +18,9 @@ pub enum Audience<'a> {
 impl<'a> Audience<'a> {
     /// Returns the scope of a model; nothing for an operator, who has none.
     #[must_use]
-    pub fn scope(self) -> Option<Scope<'a>> {
+    pub fn scope(self) -> Option<AgentScope<'a>> {
         match self {
-            Self::Model => Some(Scope::default()),
+            Self::Model => Some(AgentScope::default()),
             Self::Agent(scope) => Some(scope),
             Self::Operator => None,
         }
@@ -29,7 +29,7 @@ impl<'a> Audience<'a> {
 
 /// What an agent's manifest says about the skills it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Scope<'a> {
+pub struct AgentScope<'a> {
     /// Which skills the agent is shown.
     pub catalog: CatalogScope<'a>,
     /// The skills that are bound into its instructions. It may read them and their files in any
@@ -68,24 +68,25 @@ enum OwnedCatalog {
     All,
     Declared,
     None,
-    Globs { include: Globs, exclude: Globs },
+    Globs { include: IdGlobs, exclude: IdGlobs },
 }
 
 impl OwnedScope {
-    pub(crate) fn new(scope: Scope<'_>) -> Self {
+    pub(crate) fn new(scope: AgentScope<'_>) -> Self {
         let catalog = match scope.catalog {
             CatalogScope::All => OwnedCatalog::All,
             CatalogScope::Declared => OwnedCatalog::Declared,
             CatalogScope::None => OwnedCatalog::None,
-            CatalogScope::Globs { include, exclude } => {
-                OwnedCatalog::Globs { include: Globs::new(include), exclude: Globs::new(exclude) }
-            }
+            CatalogScope::Globs { include, exclude } => OwnedCatalog::Globs {
+                include: IdGlobs::new(include),
+                exclude: IdGlobs::new(exclude),
+            },
         };
         Self { bound: scope.bound.into(), catalog }
     }
 
     /// Tells whether it was made of this scope.
-    pub(crate) fn is(&self, scope: Scope<'_>) -> bool {
+    pub(crate) fn matches_scope(&self, scope: AgentScope<'_>) -> bool {
         let same = match (&self.catalog, scope.catalog) {
             (OwnedCatalog::All, CatalogScope::All)
             | (OwnedCatalog::Declared, CatalogScope::Declared)
@@ -100,7 +101,7 @@ impl OwnedScope {
     }
 
     /// Tells whether the scope has an id that is bound or not.
-    pub(crate) fn has(&self, id: &str, is_bound: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn includes(&self, id: &str, is_bound: impl FnOnce() -> bool) -> bool {
         match &self.catalog {
             OwnedCatalog::All => true,
             OwnedCatalog::Declared => is_bound(),
@@ -116,7 +117,7 @@ impl OwnedScope {
     pub(crate) fn unmatched<'s>(
         &self,
         ids: impl Iterator<Item = &'s str> + Clone,
-    ) -> Vec<Unmatched> {
+    ) -> Vec<UnmatchedPattern> {
         let OwnedCatalog::Globs { include, exclude } = &self.catalog else { return Vec::new() };
         include.unmatched(ids.clone()).chain(exclude.unmatched(ids)).collect()
     }
@@ -124,21 +125,21 @@ impl OwnedScope {
 
 /// Some globs.
 #[derive(Debug)]
-struct Globs {
+struct IdGlobs {
     patterns: Box<[String]>,
     /// Those that are globs.
     compiled: Vec<Glob>,
     set: GlobSet,
-    broken: Vec<Unmatched>,
+    broken: Vec<UnmatchedPattern>,
 }
 
-impl Globs {
+impl IdGlobs {
     fn new(patterns: &[String]) -> Self {
         let (mut compiled, mut broken_ones) = (Vec::new(), Vec::new());
         for pattern in patterns {
             match Glob::new(pattern) {
                 Ok(glob) => compiled.push(glob),
-                Err(error) => broken_ones.push(broken(pattern, &error)),
+                Err(error) => broken_ones.push(invalid_glob(pattern, &error)),
             }
         }
         let set = compiled.iter().cloned().fold(GlobSetBuilder::new(), |mut set, glob| {
@@ -147,7 +148,7 @@ impl Globs {
         });
         let set = set.build().unwrap_or_else(|error| {
             // Each is a glob and together they are too much: none is taken, all are told.
-            broken_ones.push(broken(&patterns.join(", "), &error));
+            broken_ones.push(invalid_glob(&patterns.join(", "), &error));
             GlobSet::empty()
         });
         Self { patterns: patterns.into(), compiled, set, broken: broken_ones }
@@ -156,12 +157,12 @@ impl Globs {
     fn unmatched<'g, 's: 'g>(
         &'g self,
         ids: impl Iterator<Item = &'s str> + Clone + 'g,
-    ) -> impl Iterator<Item = Unmatched> + 'g {
+    ) -> impl Iterator<Item = UnmatchedPattern> + 'g {
         let unmatched = self.compiled.iter().filter(move |glob| {
             let matcher = glob.compile_matcher();
             !ids.clone().any(|id| matcher.is_match(id))
         });
-        let unmatched = unmatched.map(|glob| nothing(glob.glob(), "it matches no skill"));
+        let unmatched = unmatched.map(|glob| no_match(glob.glob(), "it matches no skill"));
         unmatched.chain(self.broken.iter().cloned())
     }
 }

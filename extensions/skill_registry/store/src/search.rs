@@ -1,6 +1,6 @@
 //! Finds the skills that fit a request.
 //!
-//! A [`Searcher`] keeps an index of every text, made when somebody first asks and renewed by what
+//! A [`SkillSearcher`] keeps an index of every text, made when somebody first asks and renewed by what
 //! changed. Whoever asks while it is renewed is answered from the index before; whoever asks before
 //! there is one, from the catalog that the database keeps across starts, else from what a listing
 //! says. What is gone from the snapshot is in no answer.
@@ -18,11 +18,11 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-use self::built::Built;
-use self::filter::Filters;
-use self::turn::Turn;
+use self::built::SnapshotIndex;
+use self::filter::QueryFilters;
+use self::turn::RenewalLock;
 
-pub use self::meaning::{Batch, Missing, Nearness, Vectors};
+pub use self::meaning::{EmbeddingBatch, EmbeddingVectors, MissingVectors, SimilarityScores};
 
 mod built;
 mod catalog;
@@ -32,7 +32,7 @@ mod text;
 mod turn;
 
 /// Up to so many texts are read and indexed while somebody waits for an answer; more are somebody
-/// else's work, see [`Searcher::prepare`].
+/// else's work, see [`SkillSearcher::build_index`].
 const AT_ONCE: usize = 64;
 
 /// How long an answer waits for others to let go of the database.
@@ -40,7 +40,7 @@ const DATABASE_WAIT: Duration = Duration::from_millis(200);
 
 /// Somebody's request.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct SkillQuery<'a> {
     /// What is wanted, in anybody's words.
     pub query: &'a str,
     /// At most this many skills are answered.
@@ -57,13 +57,13 @@ pub struct Ask<'a> {
 
 /// What an index answers, the best first.
 #[derive(Clone, Debug)]
-pub struct Ranked {
+pub struct RankedSkills {
     /// The skills.
     pub hits: Vec<RankedSkill>,
     /// How many there are without the limit; a ranker compares a hundred or so at most.
     pub matched: usize,
     /// What they were found in.
-    pub by: RankedBy,
+    pub by: RankingSource,
 }
 
 /// A skill that was found.
@@ -79,7 +79,7 @@ pub struct RankedSkill {
 
 /// Tells what an answer was found in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RankedBy {
+pub enum RankingSource {
     /// The index of every text.
     Index {
         /// The generation of the snapshot it was last renewed for.
@@ -93,7 +93,7 @@ pub enum RankedBy {
     Names,
 }
 
-impl RankedBy {
+impl RankingSource {
     /// Returns its name in answers.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -106,7 +106,7 @@ impl RankedBy {
 
     /// Says what an answer lacks that was not found in the index; nothing for one that was.
     #[must_use]
-    pub const fn caution(self) -> Option<&'static str> {
+    pub const fn quality_warning(self) -> Option<&'static str> {
         match self {
             Self::Index { .. } => None,
             Self::Catalog => Some("the index is being made: ask again for a better order"),
@@ -117,11 +117,11 @@ impl RankedBy {
     }
 }
 
-/// What [`Searcher::find`] answers.
+/// What [`SkillSearcher::search_filtered`] answers.
 #[derive(Clone, Debug)]
-pub struct Searched {
+pub struct SkillSearchResult {
     /// The skills.
-    pub ranked: Ranked,
+    pub ranked: RankedSkills,
     /// The phrases and beginnings of words that the query asks for and no skill has; then they
     /// are left out of account.
     pub unmet: Vec<String>,
@@ -130,40 +130,40 @@ pub struct Searched {
 /// Finds the skills of one store that fit a request.
 ///
 /// Cheap until somebody asks. Asking takes no lock that a renewal holds.
-pub struct Searcher {
-    built: ArcSwapOption<Built>,
+pub struct SkillSearcher {
+    built: ArcSwapOption<SnapshotIndex>,
     /// An index of what a listing says, for those who cannot wait.
     names: ArcSwapOption<(u64, Index)>,
-    turn: Turn,
+    turn: RenewalLock,
     ledger: Option<Ledger>,
 }
 
-impl Default for Searcher {
+impl Default for SkillSearcher {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Searcher {
+impl fmt::Debug for SkillSearcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Searcher").field("generation", &self.generation()).finish_non_exhaustive()
     }
 }
 
-impl Searcher {
+impl SkillSearcher {
     /// Makes a searcher without an index.
     #[must_use]
     pub fn new() -> Self {
         Self {
             built: ArcSwapOption::empty(),
             names: ArcSwapOption::empty(),
-            turn: Turn::default(),
+            turn: RenewalLock::default(),
             ledger: None,
         }
     }
 
     /// Makes a searcher that also has the catalog in a ledger's database, see
-    /// [`Searcher::keep_catalog`]; opens nothing.
+    /// [`SkillSearcher::sync_catalog`]; opens nothing.
     #[must_use]
     pub fn with_catalog(ledger: &Ledger) -> Self {
         Self { ledger: Some(ledger.with_wait(DATABASE_WAIT)), ..Self::new() }
@@ -186,8 +186,13 @@ impl Searcher {
     ///
     /// Reads and indexes what is new if that is little; else answers from what there is.
     #[must_use]
-    pub fn search(&self, store: &Store, snapshot: &Arc<Snapshot>, ask: &Ask<'_>) -> Ranked {
-        if let Some(built) = self.ready(store, snapshot) {
+    pub fn search(
+        &self,
+        store: &Store,
+        snapshot: &Arc<Snapshot>,
+        ask: &SkillQuery<'_>,
+    ) -> RankedSkills {
+        if let Some(built) = self.usable_index(store, snapshot) {
             return built.search(snapshot, ask);
         }
         if let Some(ranked) = self.search_catalog(snapshot, ask) {
@@ -196,23 +201,34 @@ impl Searcher {
         self.search_names(snapshot, ask)
     }
 
-    /// Ranks as [`Searcher::search`] does, among the skills that have the phrases (`"…"`) and the
+    /// Ranks as [`SkillSearcher::search`] does, among the skills that have the phrases (`"…"`) and the
     /// beginnings of words (`word*`) that the query asks for.
     ///
     /// If there are no such skills, that is said, and the words alone count.
     #[must_use]
-    pub fn find(&self, store: &Store, snapshot: &Arc<Snapshot>, ask: &Ask<'_>) -> Searched {
-        let Some((filters, holders)) = self.narrowed(store, snapshot, ask) else {
-            return Searched { ranked: self.search(store, snapshot, ask), unmet: Vec::new() };
+    pub fn search_filtered(
+        &self,
+        store: &Store,
+        snapshot: &Arc<Snapshot>,
+        ask: &SkillQuery<'_>,
+    ) -> SkillSearchResult {
+        let Some((filters, holders)) = self.apply_filters(store, snapshot, ask) else {
+            return SkillSearchResult {
+                ranked: self.search(store, snapshot, ask),
+                unmet: Vec::new(),
+            };
         };
         if holders.is_empty() {
-            return Searched { ranked: self.search(store, snapshot, ask), unmet: filters.shown() };
+            return SkillSearchResult {
+                ranked: self.search(store, snapshot, ask),
+                unmet: filters.display_filters(),
+            };
         }
         let ids = ids(&holders);
         let among = |skill: &Skill| ids.contains(skill.id().as_str());
         // A ranker knows whole words only.
-        let query = filters.expanded(ask.query, &holders);
-        let inner = Ask { query: &query, admits: &among, limit: usize::MAX, ..*ask };
+        let query = filters.expand_prefixes(ask.query, &holders);
+        let inner = SkillQuery { query: &query, admits: &among, limit: usize::MAX, ..*ask };
         let mut ranked = self.search(store, snapshot, &inner);
         ranked.matched = holders.len();
         // What has the phrase has it, whatever the ranker makes of its words.
@@ -225,62 +241,62 @@ impl Searcher {
             .collect();
         ranked.hits.truncate(ask.limit);
         ranked.hits.extend(rest.into_iter().map(|skill| {
-            let fields = filters.fields(&text::Text::read(store, &skill, usize::MAX));
+            let fields = filters.fields(&text::SearchableText::read(store, &skill, usize::MAX));
             RankedSkill { skill, score: 0.0, fields }
         }));
-        Searched { ranked, unmet: Vec::new() }
+        SkillSearchResult { ranked, unmet: Vec::new() }
     }
 
-    /// Says how the skills that [`Searcher::find`] ranks come by their score; nothing while there is
+    /// Says how the skills that [`SkillSearcher::search_filtered`] ranks come by their score; nothing while there is
     /// no index.
     #[must_use]
     pub fn explain(
         &self,
         store: &Store,
         snapshot: &Arc<Snapshot>,
-        ask: &Ask<'_>,
+        ask: &SkillQuery<'_>,
     ) -> Option<RankingExplanation> {
-        let built = self.ready(store, snapshot)?;
-        match self.narrowed(store, snapshot, ask) {
+        let built = self.usable_index(store, snapshot)?;
+        match self.apply_filters(store, snapshot, ask) {
             Some((filters, holders)) if !holders.is_empty() => {
                 let ids = ids(&holders);
                 let among = |skill: &Skill| ids.contains(skill.id().as_str());
-                let query = filters.expanded(ask.query, &holders);
-                Some(built.explain(snapshot, &Ask { query: &query, admits: &among, ..*ask }))
+                let query = filters.expand_prefixes(ask.query, &holders);
+                Some(built.explain(snapshot, &SkillQuery { query: &query, admits: &among, ..*ask }))
             }
             _ => Some(built.explain(snapshot, ask)),
         }
     }
 
     /// Finds what the query insists on, if it does, and the skills that have it.
-    fn narrowed(
+    fn apply_filters(
         &self,
         store: &Store,
         snapshot: &Snapshot,
-        ask: &Ask<'_>,
-    ) -> Option<(Filters, Vec<Arc<Skill>>)> {
-        let filters = Filters::parse(ask.query);
+        ask: &SkillQuery<'_>,
+    ) -> Option<(QueryFilters, Vec<Arc<Skill>>)> {
+        let filters = QueryFilters::parse(ask.query);
         if filters.is_empty() {
             return None;
         }
         let admits = |skill: &Skill| (ask.admits)(skill) && skill.has_tags(ask.tags);
-        let holders = self.holders(store, snapshot, &filters, &admits);
+        let holders = self.find_matching(store, snapshot, &filters, &admits);
         Some((filters, holders))
     }
 
     /// Makes the index, or renews it, for a snapshot, on this thread. Does nothing if it is that far
     /// already; if somebody else is at it, waits and does what is left.
-    pub fn prepare(&self, store: &Store, snapshot: &Arc<Snapshot>) {
+    pub fn build_index(&self, store: &Store, snapshot: &Arc<Snapshot>) {
         if !self.is_for(snapshot) {
-            let _mine = self.turn.take();
-            self.renew(store, snapshot);
+            let _mine = self.turn.acquire();
+            self.rebuild_index(store, snapshot);
         }
     }
 
     /// Waits until the index is as new as a snapshot, while somebody else renews it; tells whether
     /// it is.
     #[must_use]
-    pub fn wait(&self, snapshot: &Snapshot, limit: Duration) -> bool {
+    pub fn wait_for_index(&self, snapshot: &Snapshot, limit: Duration) -> bool {
         self.turn.wait_until(limit, || self.is_for(snapshot))
     }
 
@@ -288,9 +304,9 @@ impl Searcher {
     ///
     /// # Errors
     /// Those of the disk and the database; what was renewed before stays renewed.
-    pub fn keep_catalog(&self, store: &Store, snapshot: &Snapshot) -> Result<usize, LedgerError> {
+    pub fn sync_catalog(&self, store: &Store, snapshot: &Snapshot) -> Result<usize, LedgerError> {
         match &self.ledger {
-            Some(ledger) => catalog::keep(ledger, store, snapshot),
+            Some(ledger) => catalog::sync_rows(ledger, store, snapshot),
             None => Ok(0),
         }
     }
@@ -300,7 +316,7 @@ impl Searcher {
     }
 
     /// Returns an index to answer from; renewed, if that is little work and nobody is at it.
-    fn ready(&self, store: &Store, snapshot: &Arc<Snapshot>) -> Option<Arc<Built>> {
+    fn usable_index(&self, store: &Store, snapshot: &Arc<Snapshot>) -> Option<Arc<SnapshotIndex>> {
         let built = self.built.load_full();
         if self.is_for(snapshot) {
             return built;
@@ -312,34 +328,34 @@ impl Searcher {
         if news > AT_ONCE {
             return built;
         }
-        let Some(_mine) = self.turn.try_take() else { return built };
-        self.renew(store, snapshot);
+        let Some(_mine) = self.turn.try_acquire() else { return built };
+        self.rebuild_index(store, snapshot);
         self.built.load_full()
     }
 
     /// Renews the index; the turn is the caller's.
-    fn renew(&self, store: &Store, snapshot: &Arc<Snapshot>) {
+    fn rebuild_index(&self, store: &Store, snapshot: &Arc<Snapshot>) {
         let before = self.built.load_full();
         if self.is_for(snapshot) {
             return;
         }
         let built = match &before {
-            Some(before) => before.renewed(store, snapshot),
-            None => Built::new(store, snapshot),
+            Some(before) => before.updated(store, snapshot),
+            None => SnapshotIndex::new(store, snapshot),
         };
         self.built.store(Some(Arc::new(built)));
         self.names.store(None);
     }
 
-    fn search_names(&self, snapshot: &Arc<Snapshot>, ask: &Ask<'_>) -> Ranked {
+    fn search_names(&self, snapshot: &Arc<Snapshot>, ask: &SkillQuery<'_>) -> RankedSkills {
         let generation = snapshot.generation();
         let held = self.names.load_full().filter(|held| held.0 == generation);
         let held = held.unwrap_or_else(|| {
-            let held = Arc::new((generation, built::names_alone(snapshot)));
+            let held = Arc::new((generation, built::build_name_index(snapshot)));
             self.names.store(Some(Arc::clone(&held)));
             held
         });
-        ranked(&held.1, snapshot, ask, RankedBy::Names)
+        rank_skills(&held.1, snapshot, ask, RankingSource::Names)
     }
 }
 
@@ -348,23 +364,32 @@ fn ids(skills: &[Arc<Skill>]) -> HashSet<&str> {
 }
 
 /// Asks an index for skills of a snapshot.
-fn ranked(index: &Index, snapshot: &Snapshot, ask: &Ask<'_>, by: RankedBy) -> Ranked {
+fn rank_skills(
+    index: &Index,
+    snapshot: &Snapshot,
+    ask: &SkillQuery<'_>,
+    by: RankingSource,
+) -> RankedSkills {
     let found = index.search(&SearchRequest {
         query: ask.query,
         ranker: ask.ranker,
         limit: usize::MAX,
-        admits: &|id| admitted(snapshot, ask, id).is_some(),
+        admits: &|id| find_admitted(snapshot, ask, id).is_some(),
         semantics: ask.semantics,
     });
     let hits = found.iter().take(ask.limit).filter_map(|hit| {
-        let skill = Arc::clone(snapshot.winner(&hit.id)?);
+        let skill = Arc::clone(snapshot.find_primary(&hit.id)?);
         Some(RankedSkill { skill, score: hit.score, fields: hit.fields.names() })
     });
-    Ranked { hits: hits.collect(), matched: found.len(), by }
+    RankedSkills { hits: hits.collect(), matched: found.len(), by }
 }
 
 /// Looks up a skill that an answer may name.
-fn admitted<'s>(snapshot: &'s Snapshot, ask: &Ask<'_>, id: &str) -> Option<&'s Arc<Skill>> {
-    let skill = snapshot.winner(id)?;
+fn find_admitted<'s>(
+    snapshot: &'s Snapshot,
+    ask: &SkillQuery<'_>,
+    id: &str,
+) -> Option<&'s Arc<Skill>> {
+    let skill = snapshot.find_primary(id)?;
     ((ask.admits)(skill) && skill.has_tags(ask.tags)).then_some(skill)
 }

@@ -11,7 +11,7 @@ const RACY: Duration = Duration::from_secs(2);
 /// Compared for equality only: time stamps lie in both directions. The default value stands for a
 /// file that could not be examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Signature {
+pub(crate) struct FileSignature {
     pub(crate) dev: u64,
     pub(crate) ino: u64,
     pub(crate) size: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Signature {
     pub(crate) mode: u32,
 }
 
-impl Signature {
+impl FileSignature {
     /// Tells whether the stamp is too young, at `now`, to be trusted.
     ///
     /// The change time decides where there is one, because programs cannot set it. A stamp further
@@ -52,23 +52,23 @@ mod tests {
     #[test]
     fn only_the_change_time_makes_a_stamp_racy() {
         let at = |s: u64| UNIX_EPOCH + Duration::from_secs(s);
-        let stamp = Signature {
+        let stamp = FileSignature {
             mtime_ns: 9_000_000_000_000_000_000,
             ctime_ns: 100_000_000_000,
-            ..Signature::default()
+            ..FileSignature::default()
         };
         let racy: Vec<u64> = (95..106).filter(|&s| stamp.is_racy(at(s))).collect();
         assert_eq!(racy, [99, 100, 101]);
-        let no_ctime = Signature { mtime_ns: 100_000_000_000, ..Signature::default() };
+        let no_ctime = FileSignature { mtime_ns: 100_000_000_000, ..FileSignature::default() };
         assert!(no_ctime.is_racy(at(101)) && !no_ctime.is_racy(at(102)));
     }
 
     #[test]
     fn files_that_could_not_be_examined_are_not_the_same() {
-        let unknown = Signature::default();
+        let unknown = FileSignature::default();
         assert!(!unknown.same_content(&unknown));
-        let file = Signature { ino: 7, ctime_ns: 1, ..unknown };
-        assert!(file.same_content(&Signature { ctime_ns: 2, mode: 3, ..file }));
-        assert!(!file.same_content(&Signature { size: 1, ..file }));
+        let file = FileSignature { ino: 7, ctime_ns: 1, ..unknown };
+        assert!(file.same_content(&FileSignature { ctime_ns: 2, mode: 3, ..file }));
+        assert!(!file.same_content(&FileSignature { size: 1, ..file }));
     }
 }

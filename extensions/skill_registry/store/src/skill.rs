@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use skill_format::{Digest, Frontmatter, SkillId, TokenCount};
 
-use crate::options::{Root, Trust};
+use crate::options::{SkillRoot, TrustLevel};
 
 /// The two names a skill's file may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl SkillFile {
 #[derive(Clone, Debug)]
 pub(crate) struct LinkTarget {
     /// The root the target lies in.
-    pub(crate) root: Arc<Root>,
+    pub(crate) root: Arc<SkillRoot>,
     /// The index of that root.
     pub(crate) index: u16,
     /// The path below that root.
@@ -45,7 +45,7 @@ impl PartialEq for LinkTarget {
 
 /// What is known of a text once it was read whole.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct TextFacts {
     pub(crate) digest: Digest,
     pub(crate) tokens: TokenCount,
 }
@@ -63,11 +63,11 @@ pub struct Skill {
     when_to_use: Option<Box<str>>,
     tags: Box<[Box<str>]>,
     requires: Box<[Box<str>]>,
-    pub(crate) root: Arc<Root>,
+    pub(crate) root: Arc<SkillRoot>,
     /// The path of the directory above, relative to the root.
     pub(crate) parent: Arc<str>,
     pub(crate) link: Option<Box<LinkTarget>>,
-    known: OnceLock<Known>,
+    known: OnceLock<TextFacts>,
     estimate: TokenCount,
     size: u32,
     pub(crate) file: SkillFile,
@@ -77,8 +77,8 @@ pub struct Skill {
 
 /// Where a skill was found.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) root: Arc<Root>,
+pub(crate) struct SkillLocation {
+    pub(crate) root: Arc<SkillRoot>,
     pub(crate) parent: Arc<str>,
     pub(crate) link: Option<Box<LinkTarget>>,
     pub(crate) file: SkillFile,
@@ -87,11 +87,11 @@ pub(crate) struct Place {
 impl Skill {
     pub(crate) fn new(
         id: SkillId,
-        place: Place,
+        place: SkillLocation,
         frontmatter: Frontmatter,
         size: u64,
         estimate: TokenCount,
-        known: Option<Known>,
+        known: Option<TextFacts>,
     ) -> Self {
         let boxed = |texts: Vec<String>| texts.into_iter().map(String::into_boxed_str).collect();
         Self {
@@ -167,9 +167,9 @@ impl Skill {
     /// Returns how far the skill is trusted: no further than its root, nor than the root its
     /// directory links to.
     #[must_use]
-    pub fn trust(&self) -> Trust {
-        let linked = self.link.as_ref().map_or(Trust::Operator, |link| link.root.trust);
-        if self.root.trust == Trust::Operator { linked } else { Trust::Untrusted }
+    pub fn trust(&self) -> TrustLevel {
+        let linked = self.link.as_ref().map_or(TrustLevel::Operator, |link| link.root.trust);
+        if self.root.trust == TrustLevel::Operator { linked } else { TrustLevel::Untrusted }
     }
 
     /// Returns the path of the skill's directory, below its root.
@@ -204,29 +204,29 @@ impl Skill {
 
     /// Tells whether models are offered the skill; operators always are.
     #[must_use]
-    pub fn model_invocable(&self) -> bool {
+    pub fn is_model_invocable(&self) -> bool {
         !self.disable_model_invocation
     }
 
     /// Tells whether users get a slash command or a prompt for it.
     #[must_use]
-    pub fn user_invocable(&self) -> bool {
+    pub fn is_user_invocable(&self) -> bool {
         self.user_invocable
     }
 
     /// Returns what reading the whole text showed.
-    pub(crate) fn known(&self) -> Option<Known> {
+    pub(crate) fn text_facts(&self) -> Option<TextFacts> {
         self.known.get().copied()
     }
 
     /// Records what reading the whole text showed; the first reading counts.
-    pub(crate) fn learn(&self, known: Known) {
+    pub(crate) fn set_text_facts(&self, known: TextFacts) {
         // A second value can only come from the same text.
         let _ = self.known.set(known);
     }
 
     /// Tells whether both say the same about themselves and lie in the same place.
-    pub(crate) fn same_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         self.id == other.id
             && self.name == other.name
             && self.description == other.description
@@ -244,10 +244,10 @@ impl Skill {
 
     /// Returns the root's path and the path below it through which the directory is reached without
     /// following a link.
-    pub(crate) fn real_place(&self) -> (&Root, String) {
+    pub(crate) fn resolved_location(&self) -> (&SkillRoot, String) {
         match &self.link {
             Some(link) => (&link.root, link.rel.to_string()),
-            None => (&self.root, join(&self.parent, self.id.as_str())),
+            None => (&self.root, join_relative(&self.parent, self.id.as_str())),
         }
     }
 
@@ -258,7 +258,7 @@ impl Skill {
 }
 
 /// Joins two relative paths.
-pub(crate) fn join(parent: &str, name: &str) -> String {
+pub(crate) fn join_relative(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}/{name}") }
 }
 
@@ -268,15 +268,19 @@ pub(crate) mod tests {
 
     /// Makes a skill that lies nowhere.
     pub(crate) fn skill(id: &str, digest: Option<Digest>) -> Arc<Skill> {
-        let root = Root { label: "r".into(), path: "/r".into(), trust: Trust::Operator };
-        let place =
-            Place { root: Arc::new(root), parent: "".into(), link: None, file: SkillFile::Upper };
+        let root = SkillRoot { label: "r".into(), path: "/r".into(), trust: TrustLevel::Operator };
+        let place = SkillLocation {
+            root: Arc::new(root),
+            parent: "".into(),
+            link: None,
+            file: SkillFile::Upper,
+        };
         let frontmatter = Frontmatter {
             name: Some(id.to_owned()),
             description: format!("About {id}."),
             ..Frontmatter::default()
         };
-        let known = digest.map(|digest| Known { digest, tokens: TokenCount::from_chars(40) });
+        let known = digest.map(|digest| TextFacts { digest, tokens: TokenCount::from_chars(40) });
         let id = SkillId::new(id).unwrap();
         Arc::new(Skill::new(id, place, frontmatter, 80, TokenCount::from_chars(80), known))
     }
@@ -286,26 +290,36 @@ pub(crate) mod tests {
         let skill = skill("a", None);
         assert_eq!((skill.tokens().get(), skill.digest()), (20, None));
         let digest = Digest::compute(b"x");
-        skill.learn(Known { digest, tokens: TokenCount::from_chars(12) });
-        skill.learn(Known { digest: Digest::compute(b"y"), tokens: TokenCount::from_chars(99) });
+        skill.set_text_facts(TextFacts { digest, tokens: TokenCount::from_chars(12) });
+        skill.set_text_facts(TextFacts {
+            digest: Digest::compute(b"y"),
+            tokens: TokenCount::from_chars(99),
+        });
         assert_eq!((skill.tokens().get(), skill.digest()), (3, Some(digest)));
     }
 
     #[test]
     fn a_link_is_trusted_no_further_than_its_target() {
-        let with = |own: Trust, target: Option<Trust>| {
-            let root = |trust| Arc::new(Root { label: "r".into(), path: "/r".into(), trust });
+        let with = |own: TrustLevel, target: Option<TrustLevel>| {
+            let root = |trust| Arc::new(SkillRoot { label: "r".into(), path: "/r".into(), trust });
             let link = target
                 .map(|trust| Box::new(LinkTarget { root: root(trust), index: 1, rel: "x".into() }));
-            let place = Place { root: root(own), parent: "p".into(), link, file: SkillFile::Lower };
+            let place =
+                SkillLocation { root: root(own), parent: "p".into(), link, file: SkillFile::Lower };
             let id = SkillId::new("a").unwrap();
             Skill::new(id, place, Frontmatter::default(), 1, TokenCount::default(), None)
         };
-        assert_eq!(with(Trust::Operator, None).trust(), Trust::Operator);
-        assert_eq!(with(Trust::Untrusted, None).trust(), Trust::Untrusted);
-        assert_eq!(with(Trust::Operator, Some(Trust::Untrusted)).trust(), Trust::Untrusted);
-        assert_eq!(with(Trust::Untrusted, Some(Trust::Operator)).trust(), Trust::Untrusted);
-        assert_eq!(with(Trust::Operator, None).location(), PathBuf::from("/r/p/a/skill.md"));
+        assert_eq!(with(TrustLevel::Operator, None).trust(), TrustLevel::Operator);
+        assert_eq!(with(TrustLevel::Untrusted, None).trust(), TrustLevel::Untrusted);
+        assert_eq!(
+            with(TrustLevel::Operator, Some(TrustLevel::Untrusted)).trust(),
+            TrustLevel::Untrusted
+        );
+        assert_eq!(
+            with(TrustLevel::Untrusted, Some(TrustLevel::Operator)).trust(),
+            TrustLevel::Untrusted
+        );
+        assert_eq!(with(TrustLevel::Operator, None).location(), PathBuf::from("/r/p/a/skill.md"));
     }
 
     #[test]

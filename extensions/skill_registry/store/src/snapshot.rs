@@ -5,13 +5,13 @@ use std::sync::Arc;
 use skill_format::{LARGE_SKILL, SkillId};
 
 use crate::created::{CreatedSkill, CreatedSkills};
-use crate::options::Root;
-use crate::problem::{Partial, Problem};
-use crate::resolve::Shadowed;
-use crate::scope::{Audience, Scope};
+use crate::options::SkillRoot;
+use crate::problem::{PartialScan, ScanProblem};
+use crate::resolve::ShadowedSkill;
+use crate::scope::{AgentScope, Audience};
 use crate::skill::Skill;
-use crate::state::{SkillState, SkillStates, Unmatched};
-use crate::view::{SharedCatalog, View, Views};
+use crate::state::{SkillState, SkillStates, UnmatchedPattern};
+use crate::view::{CatalogView, CatalogViewCache, SharedCatalog};
 
 /// The skills, what was wrong, and what they look like in a prompt, at one moment.
 ///
@@ -19,25 +19,25 @@ use crate::view::{SharedCatalog, View, Views};
 #[derive(Debug)]
 pub struct Snapshot {
     generation: u64,
-    roots: Arc<[Arc<Root>]>,
+    roots: Arc<[Arc<SkillRoot>]>,
     skills: Vec<Arc<Skill>>,
-    shadowed: Vec<Shadowed>,
+    shadowed: Vec<ShadowedSkill>,
     copies: Vec<Arc<Skill>>,
-    problems: Vec<Arc<Problem>>,
-    partial: Option<Partial>,
+    problems: Vec<Arc<ScanProblem>>,
+    partial: Option<PartialScan>,
     created: Arc<CreatedSkills>,
     states: Arc<SkillStates>,
-    views: Views,
+    views: CatalogViewCache,
 }
 
 impl Snapshot {
     pub(crate) fn new(
         generation: u64,
-        roots: Arc<[Arc<Root>]>,
+        roots: Arc<[Arc<SkillRoot>]>,
         skills: Vec<Arc<Skill>>,
-        shadowed: Vec<Shadowed>,
-        problems: Vec<Arc<Problem>>,
-        partial: Option<Partial>,
+        shadowed: Vec<ShadowedSkill>,
+        problems: Vec<Arc<ScanProblem>>,
+        partial: Option<PartialScan>,
     ) -> Self {
         let (copies, created, states, views) = Default::default();
         Self {
@@ -71,8 +71,8 @@ impl Snapshot {
 
     /// Takes over what the snapshot before knew of skills that agents created; of those whose text
     /// is another one, nobody has approved this one yet.
-    pub(crate) fn with_created_as_before(self, before: &Self) -> Self {
-        let is_same = |id: &str| match (self.winner(id), before.winner(id)) {
+    pub(crate) fn carry_created_from(self, before: &Self) -> Self {
+        let is_same = |id: &str| match (self.find_primary(id), before.find_primary(id)) {
             (Some(now), Some(then)) => Arc::ptr_eq(now, then),
             (now, then) => now.is_none() && then.is_none(),
         };
@@ -89,7 +89,7 @@ impl Snapshot {
     }
 
     /// Makes the same snapshot with another word on the skills that agents created.
-    pub(crate) fn renewed(&self, created: CreatedSkills) -> Self {
+    pub(crate) fn with_new_created(&self, created: CreatedSkills) -> Self {
         Self {
             generation: self.generation + 1,
             roots: Arc::clone(&self.roots),
@@ -100,7 +100,7 @@ impl Snapshot {
             partial: self.partial.clone(),
             created: Arc::new(created),
             states: Arc::clone(&self.states),
-            views: Views::default(),
+            views: CatalogViewCache::default(),
         }
     }
 
@@ -124,7 +124,7 @@ impl Snapshot {
 
     /// Returns the roots in their order.
     #[must_use]
-    pub fn roots(&self) -> &[Arc<Root>] {
+    pub fn roots(&self) -> &[Arc<SkillRoot>] {
         &self.roots
     }
 
@@ -136,7 +136,7 @@ impl Snapshot {
 
     /// Returns the skills whose id another one has taken, sorted by the name they go by.
     #[must_use]
-    pub fn shadowed(&self) -> &[Shadowed] {
+    pub fn shadowed(&self) -> &[ShadowedSkill] {
         &self.shadowed
     }
 
@@ -144,19 +144,19 @@ impl Snapshot {
     /// id; there is no other name for them. As of the last change of anything else: that a copy
     /// comes or goes is no change.
     #[must_use]
-    pub fn copies(&self) -> &[Arc<Skill>] {
+    pub fn identical_copies(&self) -> &[Arc<Skill>] {
         &self.copies
     }
 
     /// Returns what was found wrong or worth knowing.
     #[must_use]
-    pub fn problems(&self) -> &[Arc<Problem>] {
+    pub fn problems(&self) -> &[Arc<ScanProblem>] {
         &self.problems
     }
 
     /// Says what the scan did not see, if it did not see everything.
     #[must_use]
-    pub fn partial(&self) -> Option<&Partial> {
+    pub fn partial(&self) -> Option<&PartialScan> {
         self.partial.as_ref()
     }
 
@@ -164,38 +164,39 @@ impl Snapshot {
     /// SKILL.md allows.
     #[must_use]
     pub fn state(&self, skill: &Skill) -> SkillState {
-        let set = self.states.of(skill.id.as_str()).map_or(SkillState::On, |(state, _)| state);
-        let own = if skill.model_invocable() { SkillState::On } else { SkillState::UserOnly };
+        let set =
+            self.states.state_for(skill.id.as_str()).map_or(SkillState::On, |(state, _)| state);
+        let own = if skill.is_model_invocable() { SkillState::On } else { SkillState::UserOnly };
         set.max(own)
     }
 
     /// Returns the id or glob of the settings that a skill has its state from; nothing if they do
     /// not name it.
     #[must_use]
-    pub fn setting(&self, skill: &Skill) -> Option<&str> {
-        self.states.of(skill.id.as_str()).map(|(_, pattern)| pattern)
+    pub fn matching_setting(&self, skill: &Skill) -> Option<&str> {
+        self.states.state_for(skill.id.as_str()).map(|(_, pattern)| pattern)
     }
 
     /// Tells which ids and globs of the settings no skill is meant by.
     #[must_use]
-    pub fn unmatched_settings(&self) -> Vec<Unmatched> {
+    pub fn unmatched_settings(&self) -> Vec<UnmatchedPattern> {
         self.states.unmatched(&self.skills)
     }
 
     /// Tells which globs of a scope match no skill.
     #[must_use]
-    pub fn unmatched_globs(&self, scope: Scope<'_>) -> Vec<Unmatched> {
+    pub fn unmatched_globs(&self, scope: AgentScope<'_>) -> Vec<UnmatchedPattern> {
         self.view(scope).unmatched(self)
     }
 
     /// Returns what models of a scope are shown, found out once.
-    pub(crate) fn view(&self, scope: Scope<'_>) -> &View {
+    pub(crate) fn view(&self, scope: AgentScope<'_>) -> &CatalogView {
         self.views.get(self, scope)
     }
 
     /// Returns the same as [`Snapshot::view`] where it was found out before.
-    pub(crate) fn made_view(&self, scope: Scope<'_>) -> Option<&View> {
-        self.views.made(scope)
+    pub(crate) fn cached_view(&self, scope: AgentScope<'_>) -> Option<&CatalogView> {
+        self.views.get_cached(scope)
     }
 
     /// Returns the skills an audience is shown, sorted by id.
@@ -213,7 +214,7 @@ impl Snapshot {
     /// Tells whether an audience is shown a skill: in the catalog, in lists and in hints.
     #[must_use]
     pub fn is_shown(&self, audience: Audience<'_>, skill: &Skill) -> bool {
-        audience.scope().is_none_or(|scope| self.view(scope).lists(self, skill))
+        audience.scope().is_none_or(|scope| self.view(scope).is_listed(self, skill))
     }
 
     /// Tells whether an audience may read a skill: it is shown it, or it is bound to it.
@@ -221,28 +222,29 @@ impl Snapshot {
     pub fn is_readable(&self, audience: Audience<'_>, skill: &Skill) -> bool {
         let Some(scope) = audience.scope() else { return true };
         let view = self.view(scope);
-        view.lists(self, skill) || view.binds(self, skill) && self.state(skill) != SkillState::Off
+        view.is_listed(self, skill)
+            || view.is_bound(self, skill) && self.state(skill) != SkillState::Off
     }
 
     /// Returns the skills whose body is called large: more than [`LARGE_SKILL`] tokens.
-    pub fn large(&self) -> impl Iterator<Item = &Arc<Skill>> {
+    pub fn large_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
         self.skills.iter().filter(|skill| skill.tokens().get() > LARGE_SKILL)
     }
 
     /// Looks a skill up by its id, or by `id@label` if another root's skill is meant.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Skill>> {
-        self.winner(name).or_else(|| {
+        self.find_primary(name).or_else(|| {
             let at = self.shadowed.binary_search_by(|shadowed| (*shadowed.name).cmp(name));
             if let Ok(at) = at {
                 return Some(&self.shadowed[at].skill);
             }
             let (id, label) = name.rsplit_once('@')?;
-            self.winner(id).filter(|skill| skill.source() == label)
+            self.find_primary(id).filter(|skill| skill.source() == label)
         })
     }
 
-    pub(crate) fn winner(&self, id: &str) -> Option<&Arc<Skill>> {
+    pub(crate) fn find_primary(&self, id: &str) -> Option<&Arc<Skill>> {
         let at = self.skills.binary_search_by(|skill| skill.id.as_str().cmp(id)).ok()?;
         Some(&self.skills[at])
     }
@@ -250,7 +252,7 @@ impl Snapshot {
     /// Returns up to three ids that look like a name, the most similar first.
     #[must_use]
     pub fn similar(&self, name: &str, audience: Audience<'_>) -> Vec<String> {
-        similar(name, self.visible(audience).map(|skill| skill.id.as_str()))
+        suggest_similar(name, self.visible(audience).map(|skill| skill.id.as_str()))
     }
 
     /// Returns the catalog of all the skills that models of a scope are shown, within a budget in
@@ -259,12 +261,16 @@ impl Snapshot {
     /// Rendered once for each of the first sixteen budgets of a scope and shared from then on,
     /// without locks or allocations.
     #[must_use]
-    pub fn catalog(&self, scope: Scope<'_>, budget_chars: usize) -> Option<Arc<SharedCatalog>> {
+    pub fn catalog(
+        &self,
+        scope: AgentScope<'_>,
+        budget_chars: usize,
+    ) -> Option<Arc<SharedCatalog>> {
         self.view(scope).catalog(self, budget_chars)
     }
 
     /// Tells whether two snapshots say the same.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         self.skills.len() == other.skills.len()
             && self.skills.iter().zip(&other.skills).all(|(a, b)| Arc::ptr_eq(a, b))
             && self.shadowed == other.shadowed
@@ -275,9 +281,12 @@ impl Snapshot {
 }
 
 /// Returns up to three of the candidates that look like a name, the most similar first.
-pub(crate) fn similar<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Vec<String> {
+pub(crate) fn suggest_similar<'c>(
+    name: &str,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Vec<String> {
     /// Below this, two words have little more in common than letters.
-    const ALIKE: f64 = 0.72;
+    const MIN_SIMILARITY: f64 = 0.72;
     let name = name.to_lowercase();
     let mut scored: Vec<(f64, &str)> = candidates
         .map(|candidate| {
@@ -286,7 +295,7 @@ pub(crate) fn similar<'c>(name: &str, candidates: impl Iterator<Item = &'c str>)
             let score = strsim::jaro_winkler(&name, &folded);
             (if part { score.max(0.9) } else { score }, candidate)
         })
-        .filter(|(score, _)| *score >= ALIKE)
+        .filter(|(score, _)| *score >= MIN_SIMILARITY)
         .collect();
     scored.sort_by(|(a, a_name), (b, b_name)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));
     scored.into_iter().take(3).map(|(_, candidate)| candidate.to_owned()).collect()
@@ -305,15 +314,15 @@ mod tests {
     #[test]
     fn one_rendering_per_budget_is_shared() {
         let snapshot = snapshot(&["a", "b"]);
-        let all = Scope::default();
-        assert!(snapshot.made_view(all).is_none());
+        let all = AgentScope::default();
+        assert!(snapshot.cached_view(all).is_none());
         let (first, again) = (snapshot.catalog(all, 8_000), snapshot.catalog(all, 8_000));
         assert!(Arc::ptr_eq(first.as_ref().unwrap(), &again.unwrap()));
-        let view = snapshot.made_view(all).unwrap();
-        assert_eq!(view.rendered(8_000), Some(&first));
-        assert_eq!(view.rendered(90), None);
+        let view = snapshot.cached_view(all).unwrap();
+        assert_eq!(view.cached_catalog(8_000), Some(&first));
+        assert_eq!(view.cached_catalog(90), None);
         let small = snapshot.catalog(all, 90).unwrap();
-        assert_eq!(view.rendered(90), Some(&Some(Arc::clone(&small))));
+        assert_eq!(view.cached_catalog(90), Some(&Some(Arc::clone(&small))));
         assert_eq!(small.report.budget, 90);
         assert!(Arc::ptr_eq(&small, &snapshot.catalog(all, 90).unwrap()));
         // Beyond what is kept, every asking renders; what is kept stays.
@@ -325,13 +334,13 @@ mod tests {
 
     #[test]
     fn no_skills_no_block() {
-        assert_eq!(snapshot(&[]).catalog(Scope::default(), 8_000), None);
+        assert_eq!(snapshot(&[]).catalog(AgentScope::default(), 8_000), None);
     }
 
     #[test]
     fn names_find_their_skill() {
         let mut snapshot = snapshot(&["a", "b@x"]);
-        snapshot.shadowed = vec![Shadowed { name: "a@other".into(), skill: skill("a", None) }];
+        snapshot.shadowed = vec![ShadowedSkill { name: "a@other".into(), skill: skill("a", None) }];
         let found = |name: &str| snapshot.get(name).map(|skill| skill.id().to_string());
         assert_eq!(found("a").as_deref(), Some("a"));
         assert_eq!(found("a@r").as_deref(), Some("a"));
@@ -344,7 +353,7 @@ mod tests {
     #[test]
     fn similar_names_are_few_and_sorted() {
         let ids = ["code-review", "code-reviews", "code-format", "pdf", "pdf-forms", "review"];
-        let of = |name: &str| similar(name, ids.into_iter());
+        let of = |name: &str| suggest_similar(name, ids.into_iter());
         assert_eq!(of("code-reveiw")[0], "code-review");
         assert_eq!(of("PDF"), ["pdf", "pdf-forms"]);
         assert_eq!(of("review"), ["review", "code-review", "code-reviews"]);

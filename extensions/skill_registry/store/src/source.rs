@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use skill_format::{Diagnostic, Digest, Frontmatter, Severity, TokenCount};
 
-use crate::cache::GoodText;
+use crate::cache::ValidText;
 use crate::disk::stat_file;
 use crate::error::{ErrorKind, RegistryError};
 use crate::jail::{self, JailError, RelPath};
-use crate::problem::Finding;
-use crate::reading::{Bytes, Good, Reading, parse_whole, read_bytes};
+use crate::problem::ProblemDraft;
+use crate::reading::{FileBytes, ReadOutcome, ValidSkill, parse_complete, read_bytes};
 use crate::skill::{Skill, SkillFile};
 use crate::store::Store;
 
@@ -63,15 +63,15 @@ impl Store {
         let problem = match read_now(skill) {
             Ok(good) => {
                 let source = source(*good, SourceState::Current);
-                let good = GoodText { text: Arc::clone(&source.text), digest: source.digest };
-                self.cache.put(&skill.cache_key(), good);
+                let good = ValidText { text: Arc::clone(&source.text), digest: source.digest };
+                self.cache.insert(&skill.cache_key(), good);
                 return Ok(source);
             }
             Err(problem) => problem,
         };
         let held = self.cache.get(&skill.cache_key());
         let state = SourceState::LastGood { problem: problem.clone() };
-        let last = held.and_then(|good| from_held(skill, &good, state));
+        let last = held.and_then(|good| parse_cached(skill, &good, state));
         last.ok_or_else(|| {
             let hint = match &problem.help {
                 Some(help) => format!("{help}; the file is {}", skill.location().display()),
@@ -85,30 +85,30 @@ impl Store {
 
     /// Returns a skill's text as the snapshot knows it where that is held, else as [`Store::read`]
     /// does; what is held for those who read skills stays as it is.
-    pub(crate) fn read_quietly(&self, skill: &Skill) -> Option<SkillSource> {
+    pub(crate) fn read_cached(&self, skill: &Skill) -> Option<SkillSource> {
         let held = self.cache.peek(&skill.cache_key());
         let (known, held) = match held {
             Some(good) if skill.digest() == Some(good.digest) => (Some(good), None),
             held => (None, held),
         };
-        let known = known.and_then(|good| from_held(skill, &good, SourceState::Current));
+        let known = known.and_then(|good| parse_cached(skill, &good, SourceState::Current));
         known.or_else(|| match read_now(skill) {
             Ok(good) => Some(source(*good, SourceState::Current)),
-            Err(problem) => from_held(skill, &held?, SourceState::LastGood { problem }),
+            Err(problem) => parse_cached(skill, &held?, SourceState::LastGood { problem }),
         })
     }
 }
 
 /// Parses a text that is held.
-fn from_held(skill: &Skill, good: &GoodText, state: SourceState) -> Option<SkillSource> {
-    let Reading::Good(read) = parse_whole(skill.id.as_str(), good.text.as_bytes()) else {
+fn parse_cached(skill: &Skill, good: &ValidText, state: SourceState) -> Option<SkillSource> {
+    let ReadOutcome::Valid(read) = parse_complete(skill.id.as_str(), good.text.as_bytes()) else {
         return None;
     };
     // The file's bytes may have been encoded otherwise than the text held of them.
     Some(SkillSource { digest: good.digest, ..source(*read, state) })
 }
 
-fn source(good: Good, state: SourceState) -> SkillSource {
+fn source(good: ValidSkill, state: SourceState) -> SkillSource {
     let whole = good.whole.expect("a text that was read whole has its digest");
     SkillSource {
         text: whole.good.text,
@@ -122,15 +122,15 @@ fn source(good: Good, state: SourceState) -> SkillSource {
 }
 
 /// Reads and parses the file, or says what is wrong with it.
-fn read_now(skill: &Skill) -> Result<Box<Good>, Diagnostic> {
-    match parse_whole(skill.id.as_str(), &bytes_now(skill)?.bytes) {
-        Reading::Good(good) => Ok(good),
-        Reading::Bad(diagnostics) => Err(worst(diagnostics)),
+fn read_now(skill: &Skill) -> Result<Box<ValidSkill>, Diagnostic> {
+    match parse_complete(skill.id.as_str(), &bytes_now(skill)?.bytes) {
+        ReadOutcome::Valid(good) => Ok(good),
+        ReadOutcome::Invalid(diagnostics) => Err(most_severe(diagnostics)),
     }
 }
 
 /// Reads the file as it is, or says why it cannot be read.
-pub(crate) fn bytes_now(skill: &Skill) -> Result<Bytes, Diagnostic> {
+pub(crate) fn bytes_now(skill: &Skill) -> Result<FileBytes, Diagnostic> {
     let dir = jail::open_skill(skill).map_err(|error| describe(&error, "its directory"))?;
     let other = SkillFile::BOTH.into_iter().find(|file| *file != skill.file);
     let mut opened = Err(JailError::NotFound);
@@ -149,29 +149,29 @@ pub(crate) fn bytes_now(skill: &Skill) -> Result<Bytes, Diagnostic> {
 }
 
 /// Picks the finding because of which the file is not used.
-fn worst(diagnostics: Vec<Diagnostic>) -> Diagnostic {
+fn most_severe(diagnostics: Vec<Diagnostic>) -> Diagnostic {
     let found = diagnostics.into_iter().find(|found| found.severity == Severity::Error);
     found.unwrap_or_else(|| {
-        Finding::error("file.unusable", "it is not a skill".to_owned(), "").into()
+        ProblemDraft::error("file.unusable", "it is not a skill".to_owned(), "").into()
     })
 }
 
 fn describe(error: &JailError, what: &str) -> Diagnostic {
     let finding = match error {
         JailError::NotFound => {
-            Finding::error("file.missing", format!("{what} is gone"), "restore it")
+            ProblemDraft::error("file.missing", format!("{what} is gone"), "restore it")
         }
-        JailError::Link => Finding::error(
+        JailError::Link => ProblemDraft::error(
             "file.symlink",
             format!("{what} is a symbolic link"),
             "replace it with what it links to",
         ),
-        JailError::Directory | JailError::NotRegular => Finding::error(
+        JailError::Directory | JailError::NotRegular => ProblemDraft::error(
             "file.notRegular",
             format!("{what} is not a regular file"),
             "replace it with a regular file",
         ),
-        JailError::Io(error) => Finding::error(
+        JailError::Io(error) => ProblemDraft::error(
             "file.unreadable",
             format!("{what} cannot be read: {error}"),
             "give the process permission to read it",

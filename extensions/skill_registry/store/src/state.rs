@@ -44,14 +44,14 @@ impl SkillState {
 
 /// Something in the settings that no skill is meant by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unmatched {
+pub struct UnmatchedPattern {
     /// The id or glob.
     pub pattern: String,
     /// Why it has no effect.
     pub reason: String,
 }
 
-impl fmt::Display for Unmatched {
+impl fmt::Display for UnmatchedPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` has no effect: {}", self.pattern, self.reason)
     }
@@ -61,18 +61,18 @@ impl fmt::Display for Unmatched {
 #[derive(Debug, Default)]
 pub(crate) struct SkillStates {
     /// Sorted by pattern.
-    settings: Vec<Setting>,
+    settings: Vec<StateSetting>,
 }
 
 #[derive(Debug)]
-struct Setting {
+struct StateSetting {
     pattern: String,
     /// What the pattern means beside the id that reads like it.
     glob: Result<Option<GlobMatcher>, globset::Error>,
     state: SkillState,
 }
 
-impl Setting {
+impl StateSetting {
     fn matches(&self, id: &str) -> bool {
         matches!(&self.glob, Ok(Some(glob)) if glob.is_match(id))
     }
@@ -85,7 +85,7 @@ impl SkillStates {
             true => Glob::new(pattern).map(|glob| Some(glob.compile_matcher())),
             false => Ok(None),
         };
-        let settings = settings.iter().map(|(pattern, state)| Setting {
+        let settings = settings.iter().map(|(pattern, state)| StateSetting {
             pattern: pattern.clone(),
             glob: compile(pattern),
             state: *state,
@@ -95,7 +95,7 @@ impl SkillStates {
 
     /// Returns the state of an id and the setting that says so. An id goes before globs; of several
     /// globs the strictest counts.
-    pub(crate) fn of(&self, id: &str) -> Option<(SkillState, &str)> {
+    pub(crate) fn state_for(&self, id: &str) -> Option<(SkillState, &str)> {
         let exact = self.settings.binary_search_by(|setting| setting.pattern.as_str().cmp(id));
         let found = match exact {
             Ok(at) => Some(&self.settings[at]),
@@ -109,28 +109,31 @@ impl SkillStates {
     }
 
     /// Tells what the settings name that is not there.
-    pub(crate) fn unmatched(&self, skills: &[Arc<Skill>]) -> Vec<Unmatched> {
+    pub(crate) fn unmatched(&self, skills: &[Arc<Skill>]) -> Vec<UnmatchedPattern> {
         let unmatched = self.settings.iter().filter(|setting| {
             let mut ids = skills.iter().map(|skill| skill.id().as_str());
             !ids.any(|id| setting.pattern == id || setting.matches(id))
         });
         let told = unmatched.map(|setting| match &setting.glob {
-            Ok(None) => nothing(&setting.pattern, "there is no such skill"),
-            Ok(Some(_)) => nothing(&setting.pattern, "it matches no skill"),
-            Err(error) => broken(&setting.pattern, error),
+            Ok(None) => no_match(&setting.pattern, "there is no such skill"),
+            Ok(Some(_)) => no_match(&setting.pattern, "it matches no skill"),
+            Err(error) => invalid_glob(&setting.pattern, error),
         });
         told.collect()
     }
 }
 
 /// Makes what is said of a pattern without an effect.
-pub(crate) fn nothing(pattern: &str, reason: &str) -> Unmatched {
-    Unmatched { pattern: pattern.to_owned(), reason: reason.to_owned() }
+pub(crate) fn no_match(pattern: &str, reason: &str) -> UnmatchedPattern {
+    UnmatchedPattern { pattern: pattern.to_owned(), reason: reason.to_owned() }
 }
 
 /// Makes what is said of a pattern that is no glob.
-pub(crate) fn broken(pattern: &str, error: &globset::Error) -> Unmatched {
-    Unmatched { pattern: pattern.to_owned(), reason: format!("it is no glob: {}", error.kind()) }
+pub(crate) fn invalid_glob(pattern: &str, error: &globset::Error) -> UnmatchedPattern {
+    UnmatchedPattern {
+        pattern: pattern.to_owned(),
+        reason: format!("it is no glob: {}", error.kind()),
+    }
 }
 
 #[cfg(test)]
@@ -155,15 +158,15 @@ mod tests {
             ("else", None),
         ];
         for (id, expected) in cases {
-            assert_eq!(states.of(id), expected, "{id}");
+            assert_eq!(states.state_for(id), expected, "{id}");
         }
         let there = [skill("pdf-forms", None), skill("deploy", None)];
         let unmatched = states.unmatched(&there);
         let expected = [
-            nothing("*-old", "it matches no skill"),
-            nothing("a[", "it is no glob: unclosed character class; missing ']'"),
-            nothing("b[1]", "it matches no skill"),
-            nothing("pdf", "there is no such skill"),
+            no_match("*-old", "it matches no skill"),
+            no_match("a[", "it is no glob: unclosed character class; missing ']'"),
+            no_match("b[1]", "it matches no skill"),
+            no_match("pdf", "there is no such skill"),
         ];
         assert_eq!(unmatched, expected);
     }

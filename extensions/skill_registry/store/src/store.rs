@@ -10,17 +10,17 @@ use serde::Serialize;
 use crate::cache::TextCache;
 use crate::clock::Clock;
 use crate::created::CreatedSkills;
-use crate::entry::Container;
+use crate::entry::ScannedDirectory;
 use crate::error::StoreError;
-use crate::event::{SkillEvent, diff};
-use crate::ignore::Ignore;
-use crate::options::{Root, StoreOptions};
-use crate::problem::Partial;
-use crate::resolve::{Verdicts, resolve};
+use crate::event::{SkillEvent, diff_skills};
+use crate::ignore::IgnorePatterns;
+use crate::options::{SkillRoot, StoreOptions};
+use crate::problem::PartialScan;
+use crate::resolve::{CopyCache, resolve_ids};
 use crate::roots::{OpenRoot, RootStatus};
 use crate::snapshot::Snapshot;
 use crate::state::SkillStates;
-use crate::walk::{Mode, Setting, Walked, walk};
+use crate::walk::{ScanContext, ScanMode, ScanResult, scan_roots};
 
 mod last_good;
 mod quick;
@@ -32,21 +32,21 @@ pub(crate) use last_good::{BrokenSkill, LastGoodText};
 /// Reading a [`Snapshot`] takes no lock; polls run one at a time.
 pub struct Store {
     options: StoreOptions,
-    ignore: Ignore,
+    ignore: IgnorePatterns,
     clock: Arc<dyn Clock>,
-    roots: Arc<[Arc<Root>]>,
+    roots: Arc<[Arc<SkillRoot>]>,
     states: Arc<SkillStates>,
     snapshot: ArcSwap<Snapshot>,
     pub(crate) cache: TextCache,
-    state: Mutex<State>,
+    state: Mutex<PollState>,
 }
 
 /// What the last pass found.
 #[derive(Debug)]
-struct State {
+struct PollState {
     roots: Vec<RootStatus>,
-    containers: Vec<Container>,
-    verdicts: Verdicts,
+    containers: Vec<ScannedDirectory>,
+    verdicts: CopyCache,
     last_full: SystemTime,
     /// Something has to be looked at again even if no stamp moves.
     unsettled: bool,
@@ -76,8 +76,8 @@ impl Store {
     /// Fails on options that contradict themselves. What is wrong on the disk is in the snapshot.
     pub fn open(options: StoreOptions, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         check_labels(&options.roots)?;
-        let ignore = Ignore::new(&options.ignore)?;
-        let roots: Arc<[Arc<Root>]> = options.roots.iter().cloned().map(Arc::new).collect();
+        let ignore = IgnorePatterns::new(&options.ignore)?;
+        let roots: Arc<[Arc<SkillRoot>]> = options.roots.iter().cloned().map(Arc::new).collect();
         let now = clock.now();
         let empty = Snapshot::new(0, Arc::clone(&roots), vec![], vec![], vec![], None);
         let states = Arc::new(SkillStates::new(&options.skills));
@@ -89,16 +89,16 @@ impl Store {
             clock,
             roots,
             snapshot: ArcSwap::from_pointee(empty),
-            state: Mutex::new(State {
+            state: Mutex::new(PollState {
                 roots: Vec::new(),
                 containers: Vec::new(),
-                verdicts: Verdicts::new(),
+                verdicts: CopyCache::new(),
                 last_full: now,
                 unsettled: false,
             }),
         };
         let opened = store.open_roots();
-        store.pass(&mut store.lock(), &opened, Mode::Listing, now);
+        store.run_scan(&mut store.lock(), &opened, ScanMode::Listing, now);
         Ok(store)
     }
 
@@ -122,7 +122,7 @@ impl Store {
     /// Returns the bytes that the last good texts take.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
-        self.cache.used()
+        self.cache.used_bytes()
     }
 
     /// Takes note of which skills agents created; publishes a new snapshot if that changes anything.
@@ -131,7 +131,7 @@ impl Store {
         let _alone = self.lock();
         let before = self.snapshot.load();
         if *before.created() != created {
-            self.snapshot.store(Arc::new(before.renewed(created)));
+            self.snapshot.store(Arc::new(before.with_new_created(created)));
         }
     }
 
@@ -150,12 +150,12 @@ impl Store {
 
     /// Reads every file now. After that every digest is known, and every text that fits is kept in
     /// case its file breaks.
-    pub fn poll_everything(&self) -> PollReport {
+    pub fn poll_full(&self) -> PollReport {
         let mut state = self.lock();
         self.poll_with(&mut state, self.clock.now(), true)
     }
 
-    fn poll_with(&self, state: &mut State, now: SystemTime, full: bool) -> PollReport {
+    fn poll_with(&self, state: &mut PollState, now: SystemTime, full: bool) -> PollReport {
         let opened = self.open_roots();
         let mut stats = 0;
         if !full && state.is_unchanged(&opened, &mut stats) {
@@ -168,21 +168,21 @@ impl Store {
                 full_pass: false,
             };
         }
-        let mode = if full { Mode::Everything } else { Mode::Changes };
-        let mut report = self.pass(state, &opened, mode, now);
+        let mode = if full { ScanMode::Everything } else { ScanMode::Changes };
+        let mut report = self.run_scan(state, &opened, mode, now);
         report.stats += stats;
         report
     }
 
     /// Runs a pass and publishes what it found.
-    fn pass(
+    fn run_scan(
         &self,
-        state: &mut State,
+        state: &mut PollState,
         opened: &[OpenRoot],
-        mode: Mode,
+        mode: ScanMode,
         now: SystemTime,
     ) -> PollReport {
-        let walked = walk(Setting {
+        let walked = scan_roots(ScanContext {
             roots: opened,
             ignore: &self.ignore,
             limits: self.options.limits,
@@ -191,12 +191,12 @@ impl Store {
             mode,
             now,
         });
-        if mode == Mode::Everything {
+        if mode == ScanMode::Everything {
             state.last_full = now;
             state.verdicts.clear();
         }
-        let Walked { containers, mut problems, partial, opened: reads, stats, .. } = walked;
-        let index = resolve(&containers, &mut state.verdicts);
+        let ScanResult { containers, mut problems, partial, opened: reads, stats, .. } = walked;
+        let index = resolve_ids(&containers, &mut state.verdicts);
         for container in &containers {
             for entry in &container.entries {
                 problems.extend(entry.problems.iter().map(Arc::clone));
@@ -205,13 +205,13 @@ impl Store {
         problems.extend(index.problems);
         problems.shrink_to_fit();
         state.unsettled = containers.iter().any(|container| {
-            container.unsettled || container.entries.iter().any(|entry| entry.unsettled())
+            container.unsettled || container.entries.iter().any(|entry| entry.needs_recheck())
         });
         state.roots = opened.iter().map(OpenRoot::status).collect();
         state.containers = containers;
 
         let before = self.snapshot.load();
-        let partial = (!partial.is_empty()).then_some(Partial { reasons: partial });
+        let partial = (!partial.is_empty()).then_some(PartialScan { reasons: partial });
         let after = Snapshot::new(
             before.generation() + 1,
             Arc::clone(&self.roots),
@@ -222,16 +222,16 @@ impl Store {
         )
         .with_copies(index.copies)
         .with_states(Arc::clone(&self.states))
-        .with_created_as_before(&before);
+        .carry_created_from(&before);
         // Nobody was told of anything before the first pass, so nothing is news in it.
-        let first = mode == Mode::Listing;
-        let changed = first || !after.says_the_same(&before);
-        let events = if first { Vec::new() } else { diff(before.skills(), after.skills()) };
+        let first = mode == ScanMode::Listing;
+        let changed = first || !after.has_same_content(&before);
+        let events = if first { Vec::new() } else { diff_skills(before.skills(), after.skills()) };
         let generation = if changed { after.generation() } else { before.generation() };
         if changed {
             self.snapshot.store(Arc::new(after));
         }
-        let full_pass = mode == Mode::Everything;
+        let full_pass = mode == ScanMode::Everything;
         PollReport { generation, changed, events, opened: reads, stats, full_pass }
     }
 
@@ -239,7 +239,7 @@ impl Store {
         self.roots.iter().map(OpenRoot::open).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PollState> {
         // A pass that panicked has published nothing and left the state of the pass before.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -254,7 +254,7 @@ impl fmt::Debug for Store {
     }
 }
 
-fn check_labels(roots: &[Root]) -> Result<(), StoreError> {
+fn check_labels(roots: &[SkillRoot]) -> Result<(), StoreError> {
     const MAX: usize = 1_000;
     if roots.len() > MAX {
         return Err(StoreError::TooManyRoots(MAX));

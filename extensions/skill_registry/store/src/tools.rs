@@ -13,8 +13,8 @@ use skill_format::{Digest, TokenCount, sanitize_line};
 use crate::created::CreatedSkill;
 use crate::error::{ErrorKind, RegistryError};
 use crate::ledger::tree_digest;
-use crate::options::Trust;
-use crate::problem::Problem;
+use crate::options::TrustLevel;
+use crate::problem::ScanProblem;
 use crate::scope::Audience;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
@@ -31,27 +31,27 @@ mod search;
 mod spec;
 mod values;
 
-pub use activate::{Activated, activate_skill};
-pub use list::{list_skills, matching};
-pub use propose::{propose_skill_update, proposed};
+pub use activate::{ActivatedSkill, activate_skill};
+pub use list::{list_skills, matching_skills};
+pub use propose::{propose_skill_update, propose_with_events};
 pub use read::read_skill;
 pub use resource::read_skill_resource;
-pub(crate) use resource::refused;
-pub use search::{SearchIn, search_skills};
+pub(crate) use resource::to_registry_error;
+pub use search::{SearchContext, search_skills};
 pub use spec::{ToolDescription, tool_descriptions};
 
 /// What a tool answers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ToolAnswer {
     /// For a model or a person.
     pub text: String,
     /// For a program.
     pub structured: Value,
     /// What of a skill it hands out, for the log of what is used.
-    pub read: Option<Read>,
+    pub read: Option<SkillAccess>,
 }
 
-impl Answer {
+impl ToolAnswer {
     /// Returns the skill whose instructions the text carries, and the digest of its SKILL.md.
     #[must_use]
     pub fn skill(&self) -> Option<(String, String)> {
@@ -62,7 +62,7 @@ impl Answer {
 
 /// What an answer hands out of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct SkillAccess {
     /// The skill, as it was asked for.
     pub skill_id: String,
     /// The path of the file, if it is not the instructions.
@@ -76,7 +76,7 @@ pub struct Read {
 /// The arguments of `list_skills`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ListArgs {
+pub struct ListSkillsArgs {
     /// What the skills are to fit; for [`list_skills`] a text that occurs in their id, name,
     /// description or tags, whatever the case.
     pub query: Option<String>,
@@ -89,7 +89,7 @@ pub struct ListArgs {
 /// The arguments of `read_skill`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReadArgs {
+pub struct ReadSkillArgs {
     /// The skill's id, or `id@label` for one that another root shadows.
     pub skill_id: String,
 }
@@ -97,7 +97,7 @@ pub struct ReadArgs {
 /// The arguments of `read_skill_resource`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ResourceArgs {
+pub struct ReadResourceArgs {
     /// The skill's id.
     pub skill_id: String,
     /// The file's path below the skill's directory.
@@ -113,14 +113,14 @@ pub struct ResourceArgs {
 /// The arguments of `explain_catalog`; whose catalog it is, the call's context says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExplainArgs {
+pub struct ExplainCatalogArgs {
     /// What the user says.
     pub prompt: String,
 }
 
 /// A skill as it is bound into an agent's instructions; serialised as the kernel has it on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Content {
+pub struct BoundSkillContent {
     /// The skill, as it was asked for.
     pub skill_id: String,
     /// The body in its `<skill_content>` element.
@@ -137,10 +137,10 @@ pub struct Content {
     pub location: PathBuf,
 }
 
-impl Content {
+impl BoundSkillContent {
     /// Names the SKILL.md relative to a directory that it lies in.
     #[must_use]
-    pub fn below(mut self, dir: &Path) -> Self {
+    pub fn relative_to(mut self, dir: &Path) -> Self {
         if let Ok(rest) = self.location.strip_prefix(dir) {
             self.location = rest.to_owned();
         }
@@ -159,10 +159,10 @@ pub fn skill_content(
     store: &Store,
     snapshot: &Snapshot,
     id: &str,
-) -> Result<Content, RegistryError> {
-    let skill = find(snapshot, id, Audience::Operator)?;
+) -> Result<BoundSkillContent, RegistryError> {
+    let skill = find_visible(snapshot, id, Audience::Operator)?;
     if snapshot.state(skill) == SkillState::Off {
-        let setting = snapshot.setting(skill).unwrap_or_default();
+        let setting = snapshot.matching_setting(skill).unwrap_or_default();
         return Err(RegistryError::new(
             ErrorKind::Denied,
             format!(
@@ -171,7 +171,7 @@ pub fn skill_content(
             format!("run `skillhost skill enable {}`, or do not bind the skill", skill.id()),
         ));
     }
-    if skill.trust() == Trust::Untrusted {
+    if skill.trust() == TrustLevel::Untrusted {
         return Err(RegistryError::new(
             ErrorKind::Denied,
             format!("`{id}` lies in the untrusted root `{}` and cannot be bound", skill.source()),
@@ -187,9 +187,9 @@ pub fn skill_content(
 }
 
 /// Puts a skill's text into the element that it has in a prompt.
-fn content(id: &str, skill: &Skill, source: &SkillSource) -> Content {
+fn content(id: &str, skill: &Skill, source: &SkillSource) -> BoundSkillContent {
     let text = skill_format::wrap_content(id, &source.digest, source.body());
-    Content {
+    BoundSkillContent {
         skill_id: id.to_owned(),
         tokens: TokenCount::estimate(&text),
         text,
@@ -213,13 +213,13 @@ fn check_approved(
     let id = skill.id();
     Err(RegistryError::new(
         ErrorKind::Denied,
-        format!("`{id}` was created by {} and is not approved as it is now", created.by()),
+        format!("`{id}` was created by {} and is not approved as it is now", created.author_line()),
         format!("look at its files, then: skillhost skill approve {id} --digest {tree}"),
     ))
 }
 
 /// Looks a skill up for somebody. What a model may not have is to it as if it were not there.
-pub(crate) fn find<'s>(
+pub(crate) fn find_visible<'s>(
     snapshot: &'s Snapshot,
     id: &str,
     audience: Audience<'_>,
@@ -230,12 +230,12 @@ pub(crate) fn find<'s>(
     }
     let shown: String = id.chars().take(128).collect();
     let view = audience.scope().map(|scope| snapshot.view(scope));
-    let is_in_scope = |id| view.is_none_or(|view| view.has_id(snapshot, id));
+    let is_in_scope = |id| view.is_none_or(|view| view.contains_id(snapshot, id));
     if let Some(skill) = found
         && snapshot.state(skill) == SkillState::UserOnly
-        && view.is_some_and(|view| view.has(snapshot, skill))
+        && view.is_some_and(|view| view.contains(snapshot, skill))
     {
-        let why = if skill.model_invocable() {
+        let why = if skill.is_model_invocable() {
             "the settings say so"
         } else {
             "it sets disable-model-invocation"
@@ -247,7 +247,7 @@ pub(crate) fn find<'s>(
         ));
     }
     // Somebody who names it wants to know why it is not there.
-    let skipped = |problem: &&Arc<Problem>| {
+    let skipped = |problem: &&Arc<ScanProblem>| {
         problem.skipped && problem.skill.as_ref().is_some_and(|skill| skill.as_str() == id)
     };
     let problem = snapshot.problems().iter().find(skipped);

@@ -20,7 +20,7 @@ const MAX_COMPARED: u64 = 64 << 20;
 
 /// The regular files of a directory tree.
 #[derive(Debug, Default)]
-pub(crate) struct Tree {
+pub(crate) struct FileTree {
     /// Paths relative to the directory, sorted.
     pub(crate) files: Vec<String>,
     /// Entries that are neither regular files nor directories, and names that are not UTF-8.
@@ -29,7 +29,7 @@ pub(crate) struct Tree {
     pub(crate) cut: bool,
 }
 
-impl Tree {
+impl FileTree {
     /// Lists a tree. Links are not followed; `.git` and `node_modules` are not entered. Temporary
     /// files of this program and of editors are left out.
     pub(crate) fn list(dir: &Dir) -> io::Result<Self> {
@@ -77,7 +77,7 @@ impl Tree {
 /// Tells whether two skills are the same in every file: path, executable bit and content.
 ///
 /// What cannot be seen whole counts as different.
-pub(crate) fn identical(a: &Skill, b: &Skill) -> bool {
+pub(crate) fn are_identical(a: &Skill, b: &Skill) -> bool {
     if a.size() != b.size()
         || (a.digest().is_some() && b.digest().is_some() && a.digest() != b.digest())
     {
@@ -88,8 +88,8 @@ pub(crate) fn identical(a: &Skill, b: &Skill) -> bool {
 
 fn compare(a: &Skill, b: &Skill) -> Option<bool> {
     let (a, b) = (jail::open_skill(a).ok()?, jail::open_skill(b).ok()?);
-    let (left, right) = (Tree::list(&a).ok()?, Tree::list(&b).ok()?);
-    let whole = |tree: &Tree| tree.others == 0 && !tree.cut;
+    let (left, right) = (FileTree::list(&a).ok()?, FileTree::list(&b).ok()?);
+    let whole = |tree: &FileTree| tree.others == 0 && !tree.cut;
     if !whole(&left) || !whole(&right) || left.files != right.files {
         return Some(false);
     }

@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use skill_format::{CatalogItem, RenderReport};
 
-use crate::options::Trust;
-use crate::scope::{OwnedScope, Scope};
+use crate::options::TrustLevel;
+use crate::scope::{AgentScope, OwnedScope};
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
-use crate::state::{SkillState, Unmatched};
+use crate::state::{SkillState, UnmatchedPattern};
 
 /// How many renderings a view keeps, one per budget. There is a budget for each size of a model's
 /// window, so more of them are hardly ever asked for.
@@ -25,29 +25,30 @@ pub struct SharedCatalog {
 }
 
 /// The renderings so far, each with its budget.
-type Catalogs = [OnceLock<(usize, Option<Arc<SharedCatalog>>)>; MAX_CATALOGS];
+type CatalogCache = [OnceLock<(usize, Option<Arc<SharedCatalog>>)>; MAX_CATALOGS];
 
 /// What models of one scope are shown.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct CatalogView {
     scope: OwnedScope,
     /// The skills of the catalog: their places in the snapshot.
     listed: Vec<u32>,
-    catalogs: Catalogs,
+    catalogs: CatalogCache,
 }
 
 /// The views so far, a chain that only grows: there are as many as agents differ in their scopes.
 #[derive(Debug, Default)]
-pub(crate) struct Views(OnceLock<Box<(View, Views)>>);
+pub(crate) struct CatalogViewCache(OnceLock<Box<(CatalogView, CatalogViewCache)>>);
 
-impl Views {
+impl CatalogViewCache {
     /// Returns the view of a scope, made if nobody asked for it before.
-    pub(crate) fn get(&self, snapshot: &Snapshot, scope: Scope<'_>) -> &View {
+    pub(crate) fn get(&self, snapshot: &Snapshot, scope: AgentScope<'_>) -> &CatalogView {
         let mut views = self;
         loop {
-            let (view, next) =
-                &**views.0.get_or_init(|| Box::new((View::new(snapshot, scope), Self::default())));
-            if view.scope.is(scope) {
+            let (view, next) = &**views
+                .0
+                .get_or_init(|| Box::new((CatalogView::new(snapshot, scope), Self::default())));
+            if view.scope.matches_scope(scope) {
                 return view;
             }
             views = next;
@@ -55,11 +56,11 @@ impl Views {
     }
 
     /// Returns the view of a scope if somebody asked for it before.
-    pub(crate) fn made(&self, scope: Scope<'_>) -> Option<&View> {
+    pub(crate) fn get_cached(&self, scope: AgentScope<'_>) -> Option<&CatalogView> {
         let mut views = self;
         loop {
             let (view, next) = &**views.0.get()?;
-            if view.scope.is(scope) {
+            if view.scope.matches_scope(scope) {
                 return Some(view);
             }
             views = next;
@@ -67,45 +68,46 @@ impl Views {
     }
 }
 
-impl View {
-    fn new(snapshot: &Snapshot, scope: Scope<'_>) -> Self {
+impl CatalogView {
+    fn new(snapshot: &Snapshot, scope: AgentScope<'_>) -> Self {
         let mut view = Self {
             scope: OwnedScope::new(scope),
             listed: Vec::new(),
-            catalogs: Catalogs::default(),
+            catalogs: CatalogCache::default(),
         };
         let listed = snapshot.skills().iter().enumerate();
-        let listed = listed.filter(|(_, skill)| view.lists(snapshot, skill));
+        let listed = listed.filter(|(_, skill)| view.is_listed(snapshot, skill));
         view.listed = listed.filter_map(|(at, _)| u32::try_from(at).ok()).collect();
         view
     }
 
     /// Tells whether a skill is offered: in the catalog, in lists and in hints.
-    pub(crate) fn lists(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
-        snapshot.state(skill) <= SkillState::NameOnly && self.has(snapshot, skill)
+    pub(crate) fn is_listed(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+        snapshot.state(skill) <= SkillState::NameOnly && self.contains(snapshot, skill)
     }
 
     /// Tells whether a skill is offered and has its id to itself, as all have that are listed.
-    pub(crate) fn lists_winner(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
-        let winner = snapshot.winner(skill.id().as_str());
-        winner.is_some_and(|winner| std::ptr::eq(&**winner, skill)) && self.lists(snapshot, skill)
+    pub(crate) fn is_listed_primary(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+        let winner = snapshot.find_primary(skill.id().as_str());
+        winner.is_some_and(|winner| std::ptr::eq(&**winner, skill))
+            && self.is_listed(snapshot, skill)
     }
 
     /// Tells whether a skill is in the scope, whatever its state.
-    pub(crate) fn has(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
-        self.scope.has(skill.id().as_str(), || self.binds(snapshot, skill))
+    pub(crate) fn contains(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+        self.scope.includes(skill.id().as_str(), || self.is_bound(snapshot, skill))
     }
 
     /// Tells whether an id is in the scope, whether there is such a skill or not.
-    pub(crate) fn has_id(&self, snapshot: &Snapshot, id: &str) -> bool {
+    pub(crate) fn contains_id(&self, snapshot: &Snapshot, id: &str) -> bool {
         match snapshot.get(id) {
-            Some(skill) => self.has(snapshot, skill),
-            None => self.scope.has(id, || self.scope.bound.iter().any(|bound| bound == id)),
+            Some(skill) => self.contains(snapshot, skill),
+            None => self.scope.includes(id, || self.scope.bound.iter().any(|bound| bound == id)),
         }
     }
 
     /// Tells whether a skill is one of the agent's own.
-    pub(crate) fn binds(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+    pub(crate) fn is_bound(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         let is_it =
             |name: &String| snapshot.get(name).is_some_and(|bound| std::ptr::eq(&**bound, skill));
         self.scope.bound.iter().any(is_it)
@@ -130,7 +132,7 @@ impl View {
     }
 
     /// Tells which globs of the scope have no effect.
-    pub(crate) fn unmatched(&self, snapshot: &Snapshot) -> Vec<Unmatched> {
+    pub(crate) fn unmatched(&self, snapshot: &Snapshot) -> Vec<UnmatchedPattern> {
         self.scope.unmatched(snapshot.skills().iter().map(|skill| skill.id().as_str()))
     }
 
@@ -152,8 +154,11 @@ impl View {
         render()
     }
 
-    /// Returns the catalog as [`View::catalog`] does, where it was rendered before.
-    pub(crate) fn rendered(&self, budget_chars: usize) -> Option<&Option<Arc<SharedCatalog>>> {
+    /// Returns the catalog as [`CatalogView::catalog`] does, where it was rendered before.
+    pub(crate) fn cached_catalog(
+        &self,
+        budget_chars: usize,
+    ) -> Option<&Option<Arc<SharedCatalog>>> {
         let mut rendered = self.catalogs.iter().map_while(|slot| slot.get());
         rendered.find(|(budget, _)| *budget == budget_chars).map(|(_, catalog)| catalog)
     }
@@ -161,7 +166,7 @@ impl View {
     fn render(&self, snapshot: &Snapshot, budget_chars: usize) -> Option<SharedCatalog> {
         let described: Vec<(&str, Cow<'_, str>)> = self
             .skills(snapshot)
-            .map(|skill| (skill.id().as_str(), snapshot.line_of(skill)))
+            .map(|skill| (skill.id().as_str(), snapshot.catalog_line(skill)))
             .collect();
         let items: Vec<CatalogItem<'_>> =
             described.iter().map(|(id, description)| CatalogItem { id, description }).collect();
@@ -173,17 +178,17 @@ impl View {
 impl Snapshot {
     /// What a skill's line in a prompt says of it; a model is told first where one comes from that
     /// nobody answers for.
-    pub(crate) fn line_of<'s>(&self, skill: &'s Skill) -> Cow<'s, str> {
+    pub(crate) fn catalog_line<'s>(&self, skill: &'s Skill) -> Cow<'s, str> {
         let description = match self.state(skill) {
             SkillState::On => skill.description(),
             SkillState::NameOnly | SkillState::UserOnly | SkillState::Off => "",
         };
         match (self.unapproved(skill), skill.trust()) {
             (Some(created), _) => {
-                format!("(unapproved, created by {}) {description}", created.by()).into()
+                format!("(unapproved, created by {}) {description}", created.author_line()).into()
             }
-            (None, Trust::Operator) => description.into(),
-            (None, Trust::Untrusted) => {
+            (None, TrustLevel::Operator) => description.into(),
+            (None, TrustLevel::Untrusted) => {
                 format!("(untrusted, from {}) {description}", skill.source()).into()
             }
         }

@@ -9,23 +9,23 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::cache::TextCache;
-use crate::disk::{FileKind, Listing, RootDir};
-use crate::entry::{Container, Entry, container};
-use crate::ignore::Ignore;
+use crate::disk::{DirectoryListing, FileKind, RootDir};
+use crate::entry::{ScanEntry, ScannedDirectory, find_directory};
+use crate::ignore::IgnorePatterns;
 use crate::options::ScanLimits;
-use crate::problem::{Finding, PartialReason, Problem};
-use crate::roots::{OpenRoot, Resolved, nested, resolve};
-use crate::signature::Signature;
+use crate::problem::{PartialReason, ProblemDraft, ScanProblem};
+use crate::roots::{LinkResolution, OpenRoot, nested_roots, resolve_link};
+use crate::signature::FileSignature;
 use crate::skill::Skill;
 
 mod carry;
 mod probe;
 
-use probe::Spot;
+use probe::CandidateDirectory;
 
 /// How much a pass reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ScanMode {
     /// Every file up to its closing fence: the first pass.
     Listing,
     /// What changed, whole.
@@ -36,38 +36,38 @@ pub(crate) enum Mode {
 
 /// What a pass works with.
 #[derive(Clone, Copy)]
-pub(crate) struct Setting<'a> {
+pub(crate) struct ScanContext<'a> {
     pub(crate) roots: &'a [OpenRoot],
-    pub(crate) ignore: &'a Ignore,
+    pub(crate) ignore: &'a IgnorePatterns,
     pub(crate) limits: ScanLimits,
     pub(crate) cache: &'a TextCache,
     /// What the pass before found, sorted; empty at first.
-    pub(crate) previous: &'a [Container],
-    pub(crate) mode: Mode,
+    pub(crate) previous: &'a [ScannedDirectory],
+    pub(crate) mode: ScanMode,
     pub(crate) now: SystemTime,
 }
 
 /// What a pass found.
 #[derive(Debug, Default)]
-pub(crate) struct Walked {
-    /// Sorted by [`Container::key`].
-    pub(crate) containers: Vec<Container>,
+pub(crate) struct ScanResult {
+    /// Sorted by [`ScannedDirectory::key`].
+    pub(crate) containers: Vec<ScannedDirectory>,
     /// What is to be said about directories; entries carry their own problems.
-    pub(crate) problems: Vec<Arc<Problem>>,
+    pub(crate) problems: Vec<Arc<ScanProblem>>,
     pub(crate) partial: Vec<PartialReason>,
     /// How many times a SKILL.md was opened.
     pub(crate) opened: usize,
     /// How many times a file was examined.
     pub(crate) stats: usize,
     /// Skills in places where there was none before, with the stamps of their files.
-    fresh: Vec<(Arc<Skill>, Signature)>,
+    fresh: Vec<(Arc<Skill>, FileSignature)>,
 }
 
 /// Runs a pass.
-pub(crate) fn walk(setting: Setting<'_>) -> Walked {
-    let mut walk = Walk {
+pub(crate) fn scan_roots(setting: ScanContext<'_>) -> ScanResult {
+    let mut walk = RootScanner {
         setting,
-        walked: Walked::default(),
+        walked: ScanResult::default(),
         buffer: Vec::new(),
         path: String::new(),
         inner_roots: Vec::new(),
@@ -76,7 +76,7 @@ pub(crate) fn walk(setting: Setting<'_>) -> Walked {
         exhausted: false,
     };
     for index in 0..setting.roots.len() {
-        walk.root(index);
+        walk.scan_root(index);
     }
     walk.walked.containers.sort_by(|a, b| a.key().cmp(&b.key()));
     walk.forget_renamed();
@@ -84,9 +84,9 @@ pub(crate) fn walk(setting: Setting<'_>) -> Walked {
     walk.walked
 }
 
-struct Walk<'a> {
-    setting: Setting<'a>,
-    walked: Walked,
+struct RootScanner<'a> {
+    setting: ScanContext<'a>,
+    walked: ScanResult,
     /// What files are read into.
     buffer: Vec<u8>,
     /// What paths are put together in.
@@ -100,23 +100,23 @@ struct Walk<'a> {
 }
 
 /// A directory that waits to be listed.
-struct Pending {
+struct PendingDirectory {
     rel: Arc<str>,
     depth: usize,
 }
 
-impl Walk<'_> {
-    fn root(&mut self, index: usize) {
+impl RootScanner<'_> {
+    fn scan_root(&mut self, index: usize) {
         let opened = &self.setting.roots[index];
         let dir = match &opened.dir {
             Ok(dir) => dir,
-            Err(error) => return self.absent_root(index, error),
+            Err(error) => return self.record_missing_root(index, error),
         };
         self.warn_of_skill_in_root(index, dir);
-        self.inner_roots = nested(self.setting.roots, index);
+        self.inner_roots = nested_roots(self.setting.roots, index);
         let start = self.walked.containers.len();
         let mut too_deep: (usize, Option<String>) = (0, None);
-        let mut queue = VecDeque::from([Pending { rel: "".into(), depth: 0 }]);
+        let mut queue = VecDeque::from([PendingDirectory { rel: "".into(), depth: 0 }]);
         let mut unvisited: HashSet<Arc<str>> = HashSet::new();
         // Breadth first: where a limit cuts, it cuts the deepest.
         while let Some(next) = queue.pop_front() {
@@ -134,11 +134,13 @@ impl Walk<'_> {
             let listed = dir.stat(&next.rel).and_then(|stat| Ok((stat, dir.list(&next.rel)?)));
             match listed {
                 Ok((stat, listing)) => {
-                    let below = self.listed(index, dir, &next, stat.signature, &listing);
+                    let below = self.add_listing(index, dir, &next, stat.signature, &listing);
                     let deeper = next.depth + 1 < self.setting.limits.depth;
                     if deeper {
                         queue.extend(
-                            below.into_iter().map(|rel| Pending { rel, depth: next.depth + 1 }),
+                            below
+                                .into_iter()
+                                .map(|rel| PendingDirectory { rel, depth: next.depth + 1 }),
                         );
                     } else if let Some(first) = below.first() {
                         too_deep.0 += below.len();
@@ -148,27 +150,27 @@ impl Walk<'_> {
                 // It went while we looked: its parent's listing of the next pass will say so.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-                Err(error) => self.unreadable(index, next.rel, &error),
+                Err(error) => self.record_unreadable(index, next.rel, &error),
             }
         }
         if let (count, Some(first)) = too_deep {
-            self.warn_of_depth(index, count, &first);
+            self.warn_about_depth(index, count, &first);
         }
         self.carry_over(index, start, &unvisited);
     }
 
     /// Takes up one listed directory; returns the subdirectories that are not skills.
-    fn listed(
+    fn add_listing(
         &mut self,
         index: usize,
         dir: &RootDir,
-        pending: &Pending,
-        signature: Signature,
-        listing: &Listing,
+        pending: &PendingDirectory,
+        signature: FileSignature,
+        listing: &DirectoryListing,
     ) -> Vec<Arc<str>> {
-        let before = container(self.setting.previous, index as u16, &pending.rel);
+        let before = find_directory(self.setting.previous, index as u16, &pending.rel);
         let mut below = Vec::new();
-        let mut found = Container {
+        let mut found = ScannedDirectory {
             root: index as u16,
             rel: Arc::clone(&pending.rel),
             signature,
@@ -201,11 +203,17 @@ impl Walk<'_> {
                 _ => kind,
             };
             let previous = before.and_then(|container| container.find(name));
-            let mut spot =
-                Spot { index, parent: &found.rel, name, rel: &rel, link: None, previous };
+            let mut spot = CandidateDirectory {
+                index,
+                parent: &found.rel,
+                name,
+                rel: &rel,
+                link: None,
+                previous,
+            };
             let entry = match kind {
                 FileKind::Directory => self.probe(&spot),
-                FileKind::Symlink => self.linked(&mut spot),
+                FileKind::Symlink => self.follow_link(&mut spot),
                 _ => continue,
             };
             match entry {
@@ -220,8 +228,8 @@ impl Walk<'_> {
         for name in &listing.not_utf8 {
             let path = self.setting.roots[index].root.path.join(&*pending.rel).join(name);
             let message = "the directory's name is not UTF-8".to_owned();
-            let finding = Finding::error("id.encoding", message, "rename the directory");
-            self.walked.problems.push(Problem::whole(path, None, true, finding));
+            let finding = ProblemDraft::error("id.encoding", message, "rename the directory");
+            self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
         }
         if let Some(before) = before {
             carry::keep_missing(&mut found, before, self.setting.cache);
@@ -232,9 +240,9 @@ impl Walk<'_> {
     }
 
     /// Follows a link to a skill's directory.
-    fn linked(&mut self, spot: &mut Spot<'_>) -> Option<Entry> {
-        let finding = match resolve(self.setting.roots, spot.index, spot.rel) {
-            Resolved::Inside(target) => {
+    fn follow_link(&mut self, spot: &mut CandidateDirectory<'_>) -> Option<ScanEntry> {
+        let finding = match resolve_link(self.setting.roots, spot.index, spot.rel) {
+            LinkResolution::Inside(target) => {
                 let shown = target.root.path.join(&*target.rel);
                 spot.link = Some(Box::new(target));
                 let entry = self.probe(spot);
@@ -242,42 +250,42 @@ impl Walk<'_> {
                     return entry;
                 }
                 let message = format!("it links to {}, which has no SKILL.md", shown.display());
-                Finding::note("link.noSkill", message, "link to the skill's directory itself")
+                ProblemDraft::note("link.noSkill", message, "link to the skill's directory itself")
             }
-            Resolved::NotDirectory => return None,
-            Resolved::Outside(target) => Finding::error(
+            LinkResolution::NotDirectory => return None,
+            LinkResolution::Outside(target) => ProblemDraft::error(
                 "link.outside",
                 format!("it links out of the roots, to {}", target.display()),
                 "copy the skill, or make the directory it lies in a root",
             ),
-            Resolved::Dangling(error) => Finding::warning(
+            LinkResolution::Dangling(error) => ProblemDraft::warning(
                 "link.dangling",
                 format!("the link cannot be followed: {error}"),
                 "remove the link or restore what it leads to",
             ),
         };
         let path = self.setting.roots[spot.index].root.path.join(spot.rel);
-        self.walked.problems.push(Problem::whole(path, None, true, finding));
+        self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
         None
     }
 
     /// Notes a directory that cannot be read; what was known of it stays.
-    fn unreadable(&mut self, index: usize, rel: Arc<str>, error: &std::io::Error) {
+    fn record_unreadable(&mut self, index: usize, rel: Arc<str>, error: &std::io::Error) {
         let opened = &self.setting.roots[index];
         let path = opened.root.path.join(&*rel);
-        let finding = Finding::error(
+        let finding = ProblemDraft::error(
             "scan.unreadable",
             format!("the directory cannot be searched: {error}"),
             "give the process permission to read it, or ignore it in the settings",
         );
-        self.walked.problems.push(Problem::whole(path.clone(), None, true, finding));
+        self.walked.problems.push(ScanProblem::for_path(path.clone(), None, true, finding));
         self.walked.partial.push(PartialReason::Unreadable { path, message: error.to_string() });
-        let before = container(self.setting.previous, index as u16, &rel);
+        let before = find_directory(self.setting.previous, index as u16, &rel);
         let kept = match before {
-            Some(before) => self.restamped(index, before),
-            None => self.restamped(index, &Container::unlisted(index as u16, rel)),
+            Some(before) => self.copy_unvisited(index, before),
+            None => self.copy_unvisited(index, &ScannedDirectory::empty(index as u16, rel)),
         };
-        self.walked.containers.push(Container {
+        self.walked.containers.push(ScannedDirectory {
             // A refused permission shows in the stamp when it is granted; other failures may pass.
             unsettled: error.kind() != ErrorKind::PermissionDenied,
             ..kept
@@ -288,24 +296,24 @@ impl Walk<'_> {
         let opened = &self.setting.roots[index];
         self.walked.stats += 1;
         if dir.stat("SKILL.md").is_ok() {
-            let finding = Finding::warning(
+            let finding = ProblemDraft::warning(
                 "root.skillFile",
                 "a SKILL.md directly in a root has no directory to be named after".to_owned(),
                 "move it into a directory of its own, or make the directory above the root",
             );
             let path = opened.root.path.join("SKILL.md");
-            self.walked.problems.push(Problem::whole(path, None, true, finding));
+            self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
         }
     }
 
-    fn warn_of_depth(&mut self, index: usize, count: usize, first: &str) {
+    fn warn_about_depth(&mut self, index: usize, count: usize, first: &str) {
         let depth = self.setting.limits.depth;
-        let finding = Finding::note(
+        let finding = ProblemDraft::note(
             "scan.depth",
             format!("{count} directories that lie {depth} levels deep were not searched further"),
             "make a directory nearer to the skills a root",
         );
         let path = self.setting.roots[index].root.path.join(first);
-        self.walked.problems.push(Problem::whole(path, None, true, finding));
+        self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skill_store::rfc3339;
+use skill_store::format_rfc3339;
 use skillhost_kernel::{CallError, DeadLetter, Journal, StoredEvent, TailQuery, home_journal};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -129,7 +129,7 @@ fn told(error: skillhost_kernel::JournalError) -> CliError {
 }
 
 pub(super) fn shown_time(ms: u64) -> String {
-    let mut text = rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
+    let mut text = format_rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
     text.truncate("2026-11-22 03:30:05".len());
     text
 }

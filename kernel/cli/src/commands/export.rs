@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use skill_store::{Audience, Publisher, Skill, SkillId, Snapshot, Standing, Store, Trust};
+use skill_store::{
+    ApprovalStatus, Audience, Skill, SkillId, SkillPublisher, Snapshot, Store, TrustLevel,
+};
 
 use self::folder::{Folder, Status};
 use self::tree::{Change, Source};
@@ -68,7 +70,7 @@ pub(super) fn export(session: &Session, args: &ExportArgs) -> Outcome {
     let standing = standing(session, args, &snapshot)?;
     let (chosen, left_out) = choose(args, &snapshot, &standing)?;
     let mut folder = Folder::open(to, args.check)?;
-    let publisher = Publisher::new();
+    let publisher = SkillPublisher::new();
     let mut sources = Vec::with_capacity(chosen.len());
     for skill in chosen {
         let source = match args.link {
@@ -152,12 +154,12 @@ fn standing(
     session: &Session,
     args: &ExportArgs,
     snapshot: &Snapshot,
-) -> Result<HashMap<SkillId, Standing>, CliError> {
+) -> Result<HashMap<SkillId, ApprovalStatus>, CliError> {
     if !args.roots.roots.is_empty() {
         return Ok(HashMap::new());
     }
     let ledger = stored::ledger(&session.home()?);
-    let standing = ledger.standing(snapshot);
+    let standing = ledger.approval_statuses(snapshot);
     for note in ledger.take_notes() {
         session.output.note(note);
     }
@@ -168,7 +170,7 @@ fn standing(
 fn choose<'s>(
     args: &ExportArgs,
     snapshot: &'s Snapshot,
-    standing: &HashMap<SkillId, Standing>,
+    standing: &HashMap<SkillId, ApprovalStatus>,
 ) -> Result<(Vec<&'s Arc<Skill>>, Vec<LeftOut>), CliError> {
     let doubt = |skill: &Skill| {
         let id = skill.id().as_str();
@@ -179,7 +181,7 @@ fn choose<'s>(
             let author = standing.author.name();
             return Some(format!("created by {author} and not approved as it is"));
         }
-        (skill.trust() == Trust::Untrusted)
+        (skill.trust() == TrustLevel::Untrusted)
             .then(|| format!("in the untrusted root `{}`", skill.source()))
     };
     let mut left_out = Vec::new();

@@ -44,7 +44,7 @@ enum Served {
     /// A home, with its settings.
     Home(Home, Box<Settings>),
     /// The skills that lie where clients look for them, and those of more roots.
-    Folders(Vec<skill_store::Root>),
+    Folders(Vec<skill_store::SkillRoot>),
 }
 
 /// Finds what is to be served.
@@ -101,7 +101,7 @@ fn serve_home(session: &Session, home: Home, settings: Settings, args: &McpArgs)
 }
 
 /// Serves the skills that lie where clients look for them.
-fn serve_folders(session: &Session, roots: Vec<skill_store::Root>, args: &McpArgs) -> Outcome {
+fn serve_folders(session: &Session, roots: Vec<skill_store::SkillRoot>, args: &McpArgs) -> Outcome {
     session.block_on(async {
         let stop = stop_on_signal()?;
         let backend = FolderBackend::open(&session.environment, roots)?;
@@ -170,7 +170,10 @@ fn stop_on_signal() -> Result<CancellationToken, CliError> {
 }
 
 /// Checks the roots named on the command line; nobody answers for what is in them.
-fn labelled(session: &Session, roots: &[LabelledRoot]) -> Result<Vec<skill_store::Root>, CliError> {
+fn labelled(
+    session: &Session,
+    roots: &[LabelledRoot],
+) -> Result<Vec<skill_store::SkillRoot>, CliError> {
     let root = |root: &LabelledRoot| {
         let path = session.environment.current_dir.join(&root.path);
         if !path.is_dir() {
@@ -178,8 +181,8 @@ fn labelled(session: &Session, roots: &[LabelledRoot]) -> Result<Vec<skill_store
             return Err(CliError::new(exit::NOT_FOUND, message)
                 .hint("--root names a folder with skills in it, as LABEL=PATH"));
         }
-        let trust = skill_store::Trust::Untrusted;
-        Ok(skill_store::Root { label: root.label.clone(), path, trust })
+        let trust = skill_store::TrustLevel::Untrusted;
+        Ok(skill_store::SkillRoot { label: root.label.clone(), path, trust })
     };
     roots.iter().map(root).collect()
 }

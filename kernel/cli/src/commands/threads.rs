@@ -1,7 +1,7 @@
 //! `skillhost threads`: conversations that are kept.
 
 use serde_json::json;
-use skill_store::rfc3339;
+use skill_store::format_rfc3339;
 use skillhost_kernel::{Message, ThreadContents, ThreadStore, ThreadSummary};
 
 use crate::cli::ThreadsCommand;
@@ -87,7 +87,7 @@ fn show_thread(session: &Session, thread: &ThreadContents) -> Outcome {
 }
 
 fn time(ms: u64) -> String {
-    let mut text = rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
+    let mut text = format_rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
     text.truncate("2026-11-22 03:30".len());
     text
 }

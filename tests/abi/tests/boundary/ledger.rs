@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_store::{
-    Actor, Author, Ledger, ProposalFilter, ProposalState, RegistryConfig, Snapshot, Store,
-    SystemClock,
+    AgentAuthor, HumanActor, Ledger, ProposalFilter, ProposalState, RegistryConfig, Snapshot,
+    Store, SystemClock,
 };
 use skillhost_kernel::{CallContext, CallOrigin, ErrorKind, TurnRequest};
 use test_support::{TestHome, library};
@@ -45,8 +45,8 @@ fn terminal(home: &TestHome) -> (Ledger, Arc<Snapshot>) {
     (ledger, store.snapshot())
 }
 
-fn ada() -> Actor {
-    Actor { name: "ada".to_owned(), via: "cli" }
+fn ada() -> HumanActor {
+    HumanActor { name: "ada".to_owned(), via: "cli" }
 }
 
 async fn text(rig: &Rig, tool: &str, arguments: Value) -> String {
@@ -82,7 +82,7 @@ async fn a_skill_that_an_agent_created_is_nobodys_until_a_person_approves_it() {
     let (ledger, snapshot) = terminal(&rig.home);
     let created = ledger.created_skills(&snapshot).expect("a ledger");
     let created = &created.values().next().expect("it was reported");
-    let author = Author {
+    let author = AgentAuthor {
         agent_id: "guide".to_owned(),
         session_id: "s1".to_owned(),
         turn_id: "t7".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use skill_store::{Advice, Ledger, ProposalState, ProposalSummary, SystemClock};
+use skill_store::{Ledger, ProposalState, ProposalSummary, ReviewAdvice, SystemClock};
 use skillhost_kernel::{
     BootOptions, CallContext, CallOrigin, Home, HomeSource, Kernel, Message, ModelError,
     ModelMetadata, ModelProvider, ModelReply, ModelRequest, ModelSource, ReplyChunk, Settings,
@@ -115,7 +115,7 @@ async fn the_shipped_reviewer_advises_outside_of_the_call() {
     assert_eq!((&told["proposal"], &told["by"]), (&json!(id), &json!("reviewer_agent")));
     let summary = stored(&rig, &id);
     let advice = summary.recommendation.expect("it is attached");
-    assert_eq!((advice.advice, &*advice.reason), (Advice::Reject, "Milk burns."));
+    assert_eq!((advice.advice, &*advice.reason), (ReviewAdvice::Reject, "Milk burns."));
     assert_eq!(summary.state, ProposalState::Open);
 
     let asked = judge.asked.lock().expect("nobody panicked").clone();

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skill_store::{Author, Ledger, RegistryConfig, Store, SystemClock};
+use skill_store::{AgentAuthor, Ledger, RegistryConfig, Store, SystemClock};
 use test_support::TestHome;
 
 use crate::mcp_client::{Client, VERSION, texts};
@@ -153,7 +153,7 @@ fn of_every_kind() -> (TestHome, String) {
     let options = RegistryConfig::default().options(&home.root(), None);
     let store = Store::open(options, Arc::<SystemClock>::clone(&clock)).unwrap();
     let ledger = Ledger::new(home.path("sandbox/data/skill_registry"), clock);
-    ledger.report_created(&store.snapshot(), &Author::default(), "tea").unwrap();
+    ledger.report_created(&store.snapshot(), &AgentAuthor::default(), "tea").unwrap();
     let team = home.outside().join("team");
     fs::create_dir_all(team.join("shared")).unwrap();
     fs::write(team.join("shared/SKILL.md"), skill("Shared.", "Shared.")).unwrap();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use skill_store::{
-    Author, Ledger, LedgerError, ProposeRequest, Proposed, RegistryConfig, Store, SystemClock,
+    AgentAuthor, Ledger, LedgerError, ProposeOutcome, ProposeRequest, RegistryConfig, Store,
+    SystemClock,
 };
 use test_support::{Output, TestHome};
 
@@ -32,14 +33,14 @@ fn desk(home: &TestHome) -> (Ledger, Store) {
     (ledger, store.unwrap())
 }
 
-fn author() -> Author {
-    Author { agent_id: "gardener".into(), origin: "agent".into(), ..Author::default() }
+fn author() -> AgentAuthor {
+    AgentAuthor { agent_id: "gardener".into(), origin: "agent".into(), ..AgentAuthor::default() }
 }
 
 pub(crate) fn propose_as(
     home: &TestHome,
     request: &ProposeRequest,
-) -> Result<Proposed, LedgerError> {
+) -> Result<ProposeOutcome, LedgerError> {
     let (ledger, store) = desk(home);
     ledger.propose(&store.snapshot(), &author(), request)
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skill_store::{Actor, Ledger, ProposalFilter, RegistryConfig, Snapshot, Store, SystemClock};
+use skill_store::{
+    HumanActor, Ledger, ProposalFilter, RegistryConfig, Snapshot, Store, SystemClock,
+};
 use test_support::{Output, TestHome};
 
 use crate::scene::{home, running, skill};
@@ -28,8 +30,8 @@ fn terminal(home: &TestHome) -> (Ledger, Arc<Snapshot>) {
     (Ledger::new(home.path("sandbox/data/skill_registry"), clock), store.snapshot())
 }
 
-fn ada() -> Actor {
-    Actor { name: "ada".to_owned(), via: "cli" }
+fn ada() -> HumanActor {
+    HumanActor { name: "ada".to_owned(), via: "cli" }
 }
 
 fn files(home: &TestHome) -> Vec<String> {

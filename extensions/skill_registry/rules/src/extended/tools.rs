@@ -27,7 +27,7 @@ pub struct ToolBinding {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolDependency {
-    /// The tool or a pattern of its uses, such as `Read` or `Bash(git:*)`. Required.
+    /// The tool or a pattern of its uses, such as `SkillAccess` or `Bash(git:*)`. Required.
     pub tool: String,
     /// Whether the skill is of no use without it. Required; true where it is missing.
     pub required: bool,

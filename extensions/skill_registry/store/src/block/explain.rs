@@ -6,13 +6,13 @@ use serde::Serialize;
 use serde_json::json;
 use skill_format::{RenderReport, sanitize_line};
 
-use crate::options::Trust;
-use crate::search::{Ranked, RankedSkill};
+use crate::options::TrustLevel;
+use crate::search::{RankedSkill, RankedSkills};
 use crate::snapshot::Snapshot;
-use crate::state::{SkillState, Unmatched};
-use crate::tools::Answer;
+use crate::state::{SkillState, UnmatchedPattern};
+use crate::tools::ToolAnswer;
 
-use super::{Blocks, Picked, Search, Turn};
+use super::{BlockCandidates, BlockRequest, CatalogBlocks, MatchFn};
 
 /// How many matches the text names; the value has all of them.
 const NAMED: usize = 10;
@@ -20,7 +20,7 @@ const NAMED: usize = 10;
 /// Why a skill has no line in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Absent {
+enum OmissionReason {
     /// The settings say `off`.
     Off,
     /// It is for users only.
@@ -31,8 +31,8 @@ enum Absent {
     Budget,
 }
 
-impl Absent {
-    fn told(self) -> &'static str {
+impl OmissionReason {
+    fn describe(self) -> &'static str {
         match self {
             Self::Off => "off in the settings",
             Self::UserOnly => "for users only",
@@ -44,16 +44,16 @@ impl Absent {
 
 /// A skill and its place in the block.
 #[derive(Debug, Serialize)]
-struct Explained<'s> {
+struct ExplainedSkill<'s> {
     skill_id: &'s str,
     state: SkillState,
-    trust: Trust,
+    trust: TrustLevel,
     bound: bool,
     /// Whether the agent is shown it at all.
     visible: bool,
     /// Whether it has a line.
     in_block: bool,
-    absent: Option<Absent>,
+    absent: Option<OmissionReason>,
     /// Its place among the matches, from 1.
     rank: Option<usize>,
     score: Option<f64>,
@@ -64,13 +64,13 @@ struct Explained<'s> {
 /// and why not, what the block cut, and how well each skill fits.
 #[must_use]
 pub fn explain_catalog(
-    blocks: &Blocks,
+    blocks: &CatalogBlocks,
     snapshot: &Snapshot,
-    turn: &Turn<'_>,
-    search: Search<'_>,
-) -> Answer {
+    turn: &BlockRequest<'_>,
+    search: MatchFn<'_>,
+) -> ToolAnswer {
     let view = snapshot.view(turn.scope);
-    let picked = Picked::new(snapshot, view, &[], search);
+    let picked = BlockCandidates::new(snapshot, view, &[], search);
     let full = view.catalog(snapshot, turn.budget_chars);
     let full = full.filter(|catalog| blocks.lists_all(view, catalog));
     let lists_all = full.is_some();
@@ -92,27 +92,27 @@ pub fn explain_catalog(
         .enumerate()
         .map(|(at, found)| (found.skill.id().as_str(), (at + 1, found)))
         .collect();
-    let skills: Vec<Explained<'_>> = snapshot
+    let skills: Vec<ExplainedSkill<'_>> = snapshot
         .skills()
         .iter()
         .map(|skill| {
             let id = skill.id().as_str();
-            let (state, visible) = (snapshot.state(skill), view.lists(snapshot, skill));
+            let (state, visible) = (snapshot.state(skill), view.is_listed(snapshot, skill));
             let in_block = ids.iter().any(|listed| listed == id);
             let rank = ranks.get(id);
-            Explained {
+            ExplainedSkill {
                 skill_id: id,
                 state,
                 trust: skill.trust(),
-                bound: view.binds(snapshot, skill),
+                bound: view.is_bound(snapshot, skill),
                 visible,
                 in_block,
                 absent: match state {
                     _ if in_block => None,
-                    SkillState::Off => Some(Absent::Off),
-                    SkillState::UserOnly => Some(Absent::UserOnly),
-                    _ if !visible => Some(Absent::Scope),
-                    _ => Some(Absent::Budget),
+                    SkillState::Off => Some(OmissionReason::Off),
+                    SkillState::UserOnly => Some(OmissionReason::UserOnly),
+                    _ if !visible => Some(OmissionReason::Scope),
+                    _ => Some(OmissionReason::Budget),
                 },
                 rank: rank.map(|(rank, _)| *rank),
                 score: rank.map(|(_, found)| found.score),
@@ -134,17 +134,17 @@ pub fn explain_catalog(
         "unmatched_globs": globs,
         "unmatched_settings": settings,
     });
-    let text = told(&skills, report, lists_all, &picked.found, &globs, &settings);
-    Answer { text, structured, read: None }
+    let text = render_explanation(&skills, report, lists_all, &picked.found, &globs, &settings);
+    ToolAnswer { text, structured, read: None }
 }
 
-fn told(
-    skills: &[Explained<'_>],
+fn render_explanation(
+    skills: &[ExplainedSkill<'_>],
     report: Option<RenderReport>,
     lists_all: bool,
-    found: &Ranked,
-    globs: &[Unmatched],
-    settings: &[Unmatched],
+    found: &RankedSkills,
+    globs: &[UnmatchedPattern],
+    settings: &[UnmatchedPattern],
 ) -> String {
     let visible = skills.iter().filter(|skill| skill.visible).count();
     let mut text = format!("{visible} of {} skills visible", skills.len());
@@ -165,7 +165,7 @@ fn told(
         }
     }
     if !found.hits.is_empty() {
-        let caution = found.by.caution().map(|it| format!(" ({it})")).unwrap_or_default();
+        let caution = found.by.quality_warning().map(|it| format!(" ({it})")).unwrap_or_default();
         text.push_str(&format!("\nbest matches{caution}:\n"));
     }
     let is_in = |id: &str| skills.iter().any(|skill| skill.skill_id == id && skill.in_block);
@@ -180,8 +180,13 @@ fn told(
             found.fields.join(", ")
         ));
     }
-    for absent in [Absent::Off, Absent::UserOnly, Absent::Scope, Absent::Budget] {
-        let of: Vec<&Explained<'_>> =
+    for absent in [
+        OmissionReason::Off,
+        OmissionReason::UserOnly,
+        OmissionReason::Scope,
+        OmissionReason::Budget,
+    ] {
+        let of: Vec<&ExplainedSkill<'_>> =
             skills.iter().filter(|skill| skill.absent == Some(absent)).collect();
         if of.is_empty() {
             continue;
@@ -192,9 +197,11 @@ fn told(
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        text.push_str(&format!("\n{} {}: {}{more}", of.len(), absent.told(), named.join(", ")));
+        text.push_str(&format!("\n{} {}: {}{more}", of.len(), absent.describe(), named.join(", ")));
     }
-    for skill in skills.iter().filter(|skill| skill.in_block && skill.trust == Trust::Untrusted) {
+    for skill in
+        skills.iter().filter(|skill| skill.in_block && skill.trust == TrustLevel::Untrusted)
+    {
         let id = sanitize_line(skill.skill_id);
         text.push_str(&format!("\nuntrusted: {id} is listed with its origin and grants nothing"));
     }

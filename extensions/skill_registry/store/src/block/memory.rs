@@ -12,27 +12,27 @@ const SESSIONS: usize = 512;
 const READ: usize = 16;
 
 /// A session and an agent in it.
-type Key = (Box<str>, Box<str>);
+type SessionKey = (Box<str>, Box<str>);
 
 /// The sessions.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    sessions: HashMap<Key, (u64, Session)>,
+pub(super) struct SessionMemory {
+    sessions: HashMap<SessionKey, (u64, SessionRecord)>,
     /// Counts what happened, to tell what was long ago.
     now: u64,
 }
 
 /// One session.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Session {
-    pub(super) known: Option<Arc<Known>>,
+pub(super) struct SessionRecord {
+    pub(super) known: Option<Arc<LastBlock>>,
     /// The skills it read, the last one at the end.
     pub(super) read: Vec<Box<str>>,
 }
 
 /// The last block of a session.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct LastBlock {
     /// What the block was made for.
     pub(super) mark: u64,
     pub(super) text: Arc<str>,
@@ -41,14 +41,14 @@ pub(super) struct Known {
     pub(super) lines: Vec<u64>,
 }
 
-impl Memory {
+impl SessionMemory {
     /// Returns what is known of a session.
-    pub(super) fn session(&mut self, session_id: &str, agent_id: &str) -> Session {
+    pub(super) fn session(&mut self, session_id: &str, agent_id: &str) -> SessionRecord {
         self.entry(session_id, agent_id).clone()
     }
 
     /// Returns the last block of a session, which counts as a use of the session.
-    pub(super) fn last_block(&mut self, session_id: &str, agent_id: &str) -> Option<&Known> {
+    pub(super) fn last_block(&mut self, session_id: &str, agent_id: &str) -> Option<&LastBlock> {
         let (last, session) = self.sessions.get_mut(&key(session_id, agent_id))?;
         self.now += 1;
         *last = self.now;
@@ -56,12 +56,12 @@ impl Memory {
     }
 
     /// Remembers the block of a session.
-    pub(super) fn keep(&mut self, session_id: &str, agent_id: &str, known: Known) {
+    pub(super) fn store_block(&mut self, session_id: &str, agent_id: &str, known: LastBlock) {
         self.entry(session_id, agent_id).known = Some(Arc::new(known));
     }
 
     /// Remembers that a session read a skill.
-    pub(super) fn note_read(&mut self, session_id: &str, agent_id: &str, skill_id: &str) {
+    pub(super) fn record_read(&mut self, session_id: &str, agent_id: &str, skill_id: &str) {
         let read = &mut self.entry(session_id, agent_id).read;
         read.retain(|id| **id != *skill_id);
         if read.len() == READ {
@@ -70,7 +70,7 @@ impl Memory {
         read.push(skill_id.into());
     }
 
-    fn entry(&mut self, session_id: &str, agent_id: &str) -> &mut Session {
+    fn entry(&mut self, session_id: &str, agent_id: &str) -> &mut SessionRecord {
         self.now += 1;
         let key = key(session_id, agent_id);
         if self.sessions.len() == SESSIONS && !self.sessions.contains_key(&key) {
@@ -85,7 +85,7 @@ impl Memory {
     }
 }
 
-fn key(session_id: &str, agent_id: &str) -> Key {
+fn key(session_id: &str, agent_id: &str) -> SessionKey {
     (session_id.into(), agent_id.into())
 }
 
@@ -95,12 +95,12 @@ mod tests {
 
     #[test]
     fn the_session_that_was_silent_longest_is_forgotten() {
-        let mut memory = Memory::default();
+        let mut memory = SessionMemory::default();
         for number in 0..SESSIONS {
-            memory.note_read(&number.to_string(), "agent", "skill");
+            memory.record_read(&number.to_string(), "agent", "skill");
         }
-        memory.note_read("0", "agent", "other");
-        memory.note_read("new", "agent", "skill");
+        memory.record_read("0", "agent", "other");
+        memory.record_read("new", "agent", "skill");
         assert_eq!(memory.sessions.len(), SESSIONS);
         assert_eq!(memory.session("0", "agent").read, ["skill".into(), "other".into()]);
         // The second session had to go; asking for another one makes room again.
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn what_was_read_last_is_remembered_once() {
-        let mut memory = Memory::default();
+        let mut memory = SessionMemory::default();
         for number in 0..20 {
-            memory.note_read("s", "a", &number.to_string());
+            memory.record_read("s", "a", &number.to_string());
         }
-        memory.note_read("s", "a", "5");
+        memory.record_read("s", "a", "5");
         let read = memory.session("s", "a").read;
         let expected: Vec<Box<str>> =
             (4..20).filter(|n| *n != 5).chain([5]).map(|n| n.to_string().into()).collect();

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 8;
 /// Lists the files of a directory, sorted by path. Links are not followed; `.git` and
 /// `node_modules` are not entered. Temporary files of this program and of editors are left out. Beyond
 /// 5,000 entries or 8 levels nothing is listed.
-pub(super) fn list(dir: &Path) -> Result<Vec<FileEntry>, FoundProblem> {
+pub(super) fn list_files(dir: &Path) -> Result<Vec<FileEntry>, FoundProblem> {
     let open = Dir::open_ambient_dir(dir, ambient_authority())
         .map_err(|error| FoundProblem::io(dir, &error))?;
     let mut entries = Vec::new();
@@ -74,14 +74,14 @@ fn escapes(dir: &Path, path: &str) -> bool {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let Ok(target) = std::fs::read_link(&link) else { return true };
             let parent = Path::new(path).parent().unwrap_or(Path::new(""));
-            leaves(&parent.join(target))
+            is_outside(&parent.join(target))
         }
         Err(_) => true,
     }
 }
 
 /// Tells whether a path relative to a directory leads out of it as text.
-fn leaves(path: &Path) -> bool {
+fn is_outside(path: &Path) -> bool {
     let mut inside = PathBuf::new();
     for component in path.components() {
         match component {
@@ -119,7 +119,7 @@ mod tests {
             ("..", true),
             ("/etc", true),
         ] {
-            assert_eq!(leaves(Path::new(path)), out, "{path}");
+            assert_eq!(is_outside(Path::new(path)), out, "{path}");
         }
     }
 }

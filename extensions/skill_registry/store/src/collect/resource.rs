@@ -13,7 +13,7 @@ const MAX_FILE: u64 = 16 << 20;
 
 /// What a file of a skill holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resource {
+pub enum ResourceContent {
     /// Text in UTF-8 without NUL.
     Text(String),
     /// Something else.
@@ -27,7 +27,7 @@ impl FoundSkill {
     ///
     /// # Errors
     /// Fails if there is no such regular file or the system refuses to read it.
-    pub fn read_resource(&self, path: &str) -> Result<Resource, FoundProblem> {
+    pub fn read_resource(&self, path: &str) -> Result<ResourceContent, FoundProblem> {
         let shown = self.dir.join(path);
         let unusable = |message: String, help| FoundProblem {
             path: shown.clone(),
@@ -47,7 +47,7 @@ impl FoundSkill {
             }
         })?;
         if metadata.len() > MAX_FILE {
-            return Ok(Resource::TooLarge);
+            return Ok(ResourceContent::TooLarge);
         }
         let mut bytes = Vec::new();
         // It may grow while it is read.
@@ -55,9 +55,9 @@ impl FoundSkill {
             .read_to_end(&mut bytes)
             .map_err(|error| FoundProblem::io(&shown, &error))?;
         if bytes.len() as u64 > MAX_FILE {
-            return Ok(Resource::TooLarge);
+            return Ok(ResourceContent::TooLarge);
         }
         let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
-        Ok(text.map_or(Resource::Binary, Resource::Text))
+        Ok(text.map_or(ResourceContent::Binary, ResourceContent::Text))
     }
 }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::{Found, FoundProblem, ProblemKind, opened};
+use super::{FoundItem, FoundProblem, ProblemKind, to_found_item};
 use crate::disk::{FileKind, RootDir};
 
 /// How many directories are listed.
@@ -16,27 +16,27 @@ const MAX_DEPTH: usize = 32;
 /// The spellings that are looked for first; others are found by listing.
 const SPELLINGS: [&str; 2] = ["SKILL.md", "skill.md"];
 
-type Each<'e, B> = &'e mut dyn FnMut(Found) -> ControlFlow<B>;
+type VisitFn<'e, B> = &'e mut dyn FnMut(FoundItem) -> ControlFlow<B>;
 
 /// A directory that waits to be looked at.
-struct Pending {
+struct PendingPath {
     rel: String,
     depth: usize,
 }
 
 /// Hands on the skill that a directory is, or those below it.
-pub(super) fn walk<B>(path: &Path, each: Each<'_, B>) -> ControlFlow<B> {
+pub(super) fn visit_skills<B>(path: &Path, each: VisitFn<'_, B>) -> ControlFlow<B> {
     let root = match RootDir::open(path) {
         Ok(root) => root,
-        Err(error) => return each(Found::Problem(FoundProblem::io(path, &error))),
+        Err(error) => return each(FoundItem::Problem(FoundProblem::io(path, &error))),
     };
-    let mut walk = Walk { path, root, stack: Vec::new(), listed: 0, found: 0 };
-    walk.stack.push(Pending { rel: String::new(), depth: 0 });
+    let mut walk = SkillWalker { path, root, stack: Vec::new(), listed: 0, found: 0 };
+    walk.stack.push(PendingPath { rel: String::new(), depth: 0 });
     while let Some(next) = walk.stack.pop() {
         walk.visit(&next, each)?;
     }
     if walk.found == 0 {
-        return each(Found::Problem(FoundProblem {
+        return each(FoundItem::Problem(FoundProblem {
             path: path.to_owned(),
             kind: ProblemKind::NoSkill,
             rule: "structure.missingSkillMd",
@@ -48,27 +48,28 @@ pub(super) fn walk<B>(path: &Path, each: Each<'_, B>) -> ControlFlow<B> {
 }
 
 /// Hands on the skill whose SKILL.md is named.
-pub(super) fn single<B>(dir: &Path, file: &Path, each: Each<'_, B>) -> ControlFlow<B> {
+pub(super) fn visit_single<B>(dir: &Path, file: &Path, each: VisitFn<'_, B>) -> ControlFlow<B> {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let found = match (own_name(dir), RootDir::open(dir).and_then(|root| root.open_file(name))) {
-        (Ok(dir_name), Ok(open)) => opened(dir.to_owned(), &dir_name, name, open),
-        (Err(problem), _) => Found::Problem(problem),
-        (_, Err(error)) => Found::Problem(unopened(file, &error)),
-    };
+    let found =
+        match (directory_name(dir), RootDir::open(dir).and_then(|root| root.open_file(name))) {
+            (Ok(dir_name), Ok(open)) => to_found_item(dir.to_owned(), &dir_name, name, open),
+            (Err(problem), _) => FoundItem::Problem(problem),
+            (_, Err(error)) => FoundItem::Problem(open_problem(file, &error)),
+        };
     each(found)
 }
 
-struct Walk<'a> {
+struct SkillWalker<'a> {
     path: &'a Path,
     root: RootDir,
-    stack: Vec<Pending>,
+    stack: Vec<PendingPath>,
     listed: usize,
     /// Skills, and whatever else was said about files that should be some.
     found: usize,
 }
 
-impl Walk<'_> {
-    fn visit<B>(&mut self, at: &Pending, each: Each<'_, B>) -> ControlFlow<B> {
+impl SkillWalker<'_> {
+    fn visit<B>(&mut self, at: &PendingPath, each: VisitFn<'_, B>) -> ControlFlow<B> {
         let mut rel = at.rel.clone();
         if !rel.is_empty() {
             rel.push('/');
@@ -78,38 +79,38 @@ impl Walk<'_> {
             rel.truncate(length);
             rel.push_str(spelling);
             match self.root.open_file(&rel) {
-                Ok(file) => return self.hand_on(&at.rel, spelling, file, each),
+                Ok(file) => return self.visit_skill(&at.rel, spelling, file, each),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
                     self.found += 1;
-                    let path = self.shown(&at.rel).join(spelling);
-                    return each(Found::Problem(unopened(&path, &error)));
+                    let path = self.display_path(&at.rel).join(spelling);
+                    return each(FoundItem::Problem(open_problem(&path, &error)));
                 }
             }
         }
         self.search(at, each)
     }
 
-    fn hand_on<B>(
+    fn visit_skill<B>(
         &mut self,
         rel: &str,
         file_name: &str,
         file: std::fs::File,
-        each: Each<'_, B>,
+        each: VisitFn<'_, B>,
     ) -> ControlFlow<B> {
         self.found += 1;
-        let dir = self.shown(rel);
+        let dir = self.display_path(rel);
         if let Some(name) = rel.rsplit('/').next().filter(|name| !name.is_empty()) {
-            return each(opened(dir, name, file_name, file));
+            return each(to_found_item(dir, name, file_name, file));
         }
-        match own_name(self.path) {
-            Ok(name) => each(opened(dir, &name, file_name, file)),
-            Err(problem) => each(Found::Problem(problem)),
+        match directory_name(self.path) {
+            Ok(name) => each(to_found_item(dir, &name, file_name, file)),
+            Err(problem) => each(FoundItem::Problem(problem)),
         }
     }
 
     /// Lists a directory that has no SKILL.md in a usual spelling.
-    fn search<B>(&mut self, at: &Pending, each: Each<'_, B>) -> ControlFlow<B> {
+    fn search<B>(&mut self, at: &PendingPath, each: VisitFn<'_, B>) -> ControlFlow<B> {
         if self.listed >= MAX_DIRECTORIES {
             self.stack.clear();
             return each(self.limit(&at.rel, &format!("{MAX_DIRECTORIES} directories")));
@@ -119,24 +120,27 @@ impl Walk<'_> {
             Ok(listing) => listing,
             Err(error) => {
                 self.found += 1;
-                return each(Found::Problem(FoundProblem::io(&self.shown(&at.rel), &error)));
+                return each(FoundItem::Problem(FoundProblem::io(
+                    &self.display_path(&at.rel),
+                    &error,
+                )));
             }
         };
         if let Some(spelling) = &listing.skill_file {
             let rel = join(&at.rel, spelling);
             return match self.root.open_file(&rel) {
-                Ok(file) => self.hand_on(&at.rel, spelling, file, each),
+                Ok(file) => self.visit_skill(&at.rel, spelling, file, each),
                 Err(error) => {
                     self.found += 1;
-                    each(Found::Problem(unopened(&self.shown(&rel), &error)))
+                    each(FoundItem::Problem(open_problem(&self.display_path(&rel), &error)))
                 }
             };
         }
         for name in &listing.not_utf8 {
-            let path = self.shown(&at.rel).join(name);
+            let path = self.display_path(&at.rel).join(name);
             if SPELLINGS.iter().any(|spelling| path.join(spelling).is_file()) {
                 self.found += 1;
-                each(Found::Problem(not_utf8(path)))?;
+                each(FoundItem::Problem(not_utf8(path)))?;
             }
         }
         let start = self.stack.len();
@@ -148,7 +152,7 @@ impl Walk<'_> {
                 _ if at.depth >= MAX_DEPTH => {
                     each(self.limit(&rel, &format!("{MAX_DEPTH} levels")))?;
                 }
-                _ => self.stack.push(Pending { rel, depth: at.depth + 1 }),
+                _ => self.stack.push(PendingPath { rel, depth: at.depth + 1 }),
             }
         }
         // The first of them comes next.
@@ -157,14 +161,14 @@ impl Walk<'_> {
     }
 
     /// Says of a linked directory that it was not entered, unless it is met under its own name.
-    fn link<B>(&self, rel: &str, each: Each<'_, B>) -> ControlFlow<B> {
-        let path = self.shown(rel);
+    fn link<B>(&self, rel: &str, each: VisitFn<'_, B>) -> ControlFlow<B> {
+        let path = self.display_path(rel);
         let Ok(target) = std::fs::canonicalize(&path) else { return ControlFlow::Continue(()) };
         let inside = std::fs::canonicalize(self.path).is_ok_and(|root| target.starts_with(root));
         if inside || !target.is_dir() {
             return ControlFlow::Continue(());
         }
-        each(Found::Problem(FoundProblem {
+        each(FoundItem::Problem(FoundProblem {
             path,
             kind: ProblemKind::Link,
             rule: "file.symlink",
@@ -173,9 +177,9 @@ impl Walk<'_> {
         }))
     }
 
-    fn limit(&self, rel: &str, what: &str) -> Found {
-        Found::Problem(FoundProblem {
-            path: self.shown(rel),
+    fn limit(&self, rel: &str, what: &str) -> FoundItem {
+        FoundItem::Problem(FoundProblem {
+            path: self.display_path(rel),
             kind: ProblemKind::Limit,
             rule: "scan.limit",
             message: format!("at most {what} are searched; what is here and beyond was not"),
@@ -184,7 +188,7 @@ impl Walk<'_> {
     }
 
     /// The path as people are shown it.
-    fn shown(&self, rel: &str) -> PathBuf {
+    fn display_path(&self, rel: &str) -> PathBuf {
         match (rel.is_empty(), self.path == Path::new(".")) {
             (true, _) => self.path.to_owned(),
             (false, true) => PathBuf::from(rel),
@@ -198,7 +202,7 @@ fn join(rel: &str, name: &str) -> String {
 }
 
 /// The name of a directory, also of `.` and the like.
-fn own_name(dir: &Path) -> Result<String, FoundProblem> {
+fn directory_name(dir: &Path) -> Result<String, FoundProblem> {
     let named = match dir.file_name() {
         Some(name) => Some(name.to_owned()),
         None => std::fs::canonicalize(dir)
@@ -224,7 +228,7 @@ fn not_utf8(path: PathBuf) -> FoundProblem {
 }
 
 /// Why a SKILL.md could not be opened: a link says so by an error of its own.
-fn unopened(path: &Path, error: &std::io::Error) -> FoundProblem {
+fn open_problem(path: &Path, error: &std::io::Error) -> FoundProblem {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => FoundProblem {
             path: path.to_owned(),

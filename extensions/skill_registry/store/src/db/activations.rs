@@ -2,12 +2,12 @@
 
 use rusqlite::Row;
 
-use super::{Hash, Result, Tx};
-use crate::ledger::{Activation, ActivationKind, SkillStats};
+use super::{DbResult, LedgerTransaction, SqlDigest};
+use crate::ledger::{ActivationKind, SkillActivation, SkillStats};
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Adds readings.
-    pub(crate) fn add_activations(&self, batch: &[Activation]) -> Result<()> {
+    pub(crate) fn add_activations(&self, batch: &[SkillActivation]) -> DbResult<()> {
         let mut statement = self.tx.prepare(
             "INSERT INTO activations
                  (at_ms, skill_id, kind, path, digest, agent_id, session_id, turn_id, origin, tokens)
@@ -23,7 +23,7 @@ impl Tx<'_> {
                 &reading.skill_id,
                 kind,
                 &reading.path,
-                reading.digest.map(Hash),
+                reading.digest.map(SqlDigest),
                 &reading.agent_id,
                 &reading.session_id,
                 &reading.turn_id,
@@ -35,7 +35,7 @@ impl Tx<'_> {
     }
 
     /// Adds readings up by skill, the most read first.
-    pub(crate) fn stats(&self, since_ms: i64) -> Result<Vec<SkillStats>> {
+    pub(crate) fn activation_stats(&self, since_ms: i64) -> DbResult<Vec<SkillStats>> {
         let mut statement = self.tx.prepare(
             "SELECT skill_id, sum(kind = 'skill') AS reads, sum(kind = 'resource'),
                  count(DISTINCT agent_id), count(DISTINCT session_id), sum(tokens), max(at_ms)

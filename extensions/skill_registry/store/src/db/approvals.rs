@@ -3,9 +3,9 @@
 use rusqlite::OptionalExtension;
 use skill_format::Digest;
 
-use super::{Hash, Result, Tx};
+use super::{DbResult, LedgerTransaction, SqlDigest};
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Records which tree of a skill a person approved, in place of the one before.
     pub(crate) fn put_approval(
         &self,
@@ -13,19 +13,20 @@ impl Tx<'_> {
         tree: Digest,
         by: &str,
         changed: u64,
-    ) -> Result<()> {
+    ) -> DbResult<()> {
         self.tx.execute(
             "INSERT OR REPLACE INTO approvals (skill_id, changed, tree, approved_by)
              VALUES (?1, ?2, ?3, ?4)",
-            (skill_id, changed as i64, Hash(tree), by),
+            (skill_id, changed as i64, SqlDigest(tree), by),
         )?;
         Ok(())
     }
 
     /// Returns the tree of a skill that a person approved.
-    pub(crate) fn approval(&self, skill_id: &str) -> Result<Option<Digest>> {
+    pub(crate) fn approval(&self, skill_id: &str) -> DbResult<Option<Digest>> {
         let sql = "SELECT tree FROM approvals WHERE skill_id = ?1";
-        let tree = self.tx.query_row(sql, [skill_id], |row| row.get::<_, Hash>(0)).optional()?;
+        let tree =
+            self.tx.query_row(sql, [skill_id], |row| row.get::<_, SqlDigest>(0)).optional()?;
         Ok(tree.map(|hash| hash.0))
     }
 }

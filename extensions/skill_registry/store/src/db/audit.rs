@@ -3,12 +3,12 @@
 use rusqlite::{Row, ToSql};
 use serde_json::Value;
 
-use super::{Json, Result, Tx};
+use super::{DbResult, LedgerTransaction, SqlJson};
 use crate::ledger::{AuditEntry, AuditFilter, LedgerEvent};
 
 /// A line to add to the log.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct NewAuditEntry<'a> {
     pub(crate) action: &'a str,
     pub(crate) by: &'a str,
     pub(crate) via: &'a str,
@@ -19,11 +19,11 @@ pub(crate) struct Entry<'a> {
     pub(crate) detail: Value,
 }
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Adds a line; returns its number.
-    pub(crate) fn log(&self, entry: &Entry<'_>) -> Result<u64> {
+    pub(crate) fn append_audit(&self, entry: &NewAuditEntry<'_>) -> DbResult<u64> {
         let id = self.new_id()?;
-        let event = entry.event.map(Json);
+        let event = entry.event.map(SqlJson);
         self.tx.execute(
             "INSERT INTO audit
                  (id, at_ms, instance, action, by, via, skill_id, proposal, version, event, detail)
@@ -39,14 +39,14 @@ impl Tx<'_> {
                 entry.proposal,
                 entry.version.map(|version| version as i64),
                 event,
-                Json(&entry.detail),
+                SqlJson(&entry.detail),
             ),
         )?;
         Ok(self.tx.last_insert_rowid() as u64)
     }
 
     /// Returns lines of the log, the oldest first.
-    pub(crate) fn audit(&self, filter: &AuditFilter<'_>) -> Result<Vec<AuditEntry>> {
+    pub(crate) fn audit_entries(&self, filter: &AuditFilter<'_>) -> DbResult<Vec<AuditEntry>> {
         let mut sql = "SELECT seq, id, at_ms, action, by, via, skill_id, proposal, version, detail
              FROM audit WHERE seq > ?1"
             .to_owned();
@@ -68,7 +68,7 @@ impl Tx<'_> {
     }
 
     /// Returns the last number of the log before a time, or the one a thousand lines ago.
-    pub(crate) fn last_before(&self, at_ms: i64) -> Result<u64> {
+    pub(crate) fn last_seq_before(&self, at_ms: i64) -> DbResult<u64> {
         let select = "SELECT max(coalesce((SELECT max(seq) FROM audit WHERE at_ms < ?1), 0),
              coalesce((SELECT max(seq) FROM audit), 0) - 1000)";
         let seq: i64 = self.tx.query_row(select, [at_ms], |row| row.get(0))?;
@@ -77,7 +77,7 @@ impl Tx<'_> {
 
     /// Returns the last number of the log and the events after `seq` that another copy of the
     /// program caused.
-    pub(crate) fn events_since(&self, seq: u64) -> Result<(u64, Vec<LedgerEvent>)> {
+    pub(crate) fn events_since(&self, seq: u64) -> DbResult<(u64, Vec<LedgerEvent>)> {
         let last: i64 =
             self.tx.query_row("SELECT coalesce(max(seq), 0) FROM audit", [], |row| row.get(0))?;
         let mut statement = self.tx.prepare(
@@ -101,7 +101,7 @@ impl Tx<'_> {
 }
 
 fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<T> {
-    Ok(row.get::<_, Json<T>>(1)?.0)
+    Ok(row.get::<_, SqlJson<T>>(1)?.0)
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
@@ -115,6 +115,6 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
         skill_id: row.get(6)?,
         proposal: row.get(7)?,
         version: row.get::<_, Option<i64>>(8)?.map(|version| version as u64),
-        detail: row.get::<_, Json<Value>>(9)?.0,
+        detail: row.get::<_, SqlJson<Value>>(9)?.0,
     })
 }

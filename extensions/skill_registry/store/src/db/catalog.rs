@@ -5,23 +5,24 @@ use std::collections::HashSet;
 use rusqlite::{OptionalExtension, ffi};
 use skill_format::Digest;
 
-use super::{Hash, Result, Tx};
+use super::{DbResult, LedgerTransaction, SqlDigest};
 use crate::ledger::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
 
 /// So many rows are ranked.
 const MOST_RANKED: usize = 200;
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Returns the skills that have a row, with the digest it was made of.
-    pub(crate) fn catalog_rows(&self) -> Result<Vec<(String, Digest)>> {
+    pub(crate) fn catalog_rows(&self) -> DbResult<Vec<(String, Digest)>> {
         let mut statement = self.tx.prepare("SELECT skill_id, digest FROM catalog")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, Hash>(1)?.0)))?;
+        let rows =
+            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, SqlDigest>(1)?.0)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Puts rows in place of what there was, and removes some. If the words turn out to be damaged,
     /// all are removed instead: the next time they are put again.
-    pub(crate) fn renew_catalog(&self, rows: &[CatalogRow], gone: &[String]) -> Result<()> {
+    pub(crate) fn renew_catalog(&self, rows: &[CatalogRow], gone: &[String]) -> DbResult<()> {
         self.put_catalog(rows, gone).or_else(|error| match is_damaged(&error) {
             true => self.empty_catalog(),
             false => Err(error.into()),
@@ -45,7 +46,8 @@ impl Tx<'_> {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?;
         for row in rows {
-            let seq: i64 = skill.query_row((&row.skill_id, Hash(row.digest)), |row| row.get(0))?;
+            let seq: i64 =
+                skill.query_row((&row.skill_id, SqlDigest(row.digest)), |row| row.get(0))?;
             let [name, description, tags, headings, body] = &row.fields;
             words.execute((seq, name, description, tags, headings, body))?;
         }
@@ -53,26 +55,29 @@ impl Tx<'_> {
     }
 
     /// Removes all rows, also where the words are damaged.
-    pub(crate) fn empty_catalog(&self) -> Result<()> {
+    pub(crate) fn empty_catalog(&self) -> DbResult<()> {
         self.tx.execute_batch(super::schema::EMPTY_CATALOG)?;
         Ok(())
     }
 
     /// Returns the ids of the rows that have all the terms; nothing if the words are damaged.
-    pub(crate) fn catalog_holders(&self, terms: &[CatalogTerm]) -> Result<Option<Vec<String>>> {
+    pub(crate) fn matching_catalog_rows(
+        &self,
+        terms: &[CatalogTerm],
+    ) -> DbResult<Option<Vec<String>>> {
         let wanted: Vec<String> = terms.iter().map(quoted).collect();
         let mut statement = self.tx.prepare(
             "SELECT skill_id FROM catalog_words JOIN catalog ON catalog.seq = catalog_words.rowid
              WHERE catalog_words MATCH ?1",
         )?;
         let rows = statement.query_map([wanted.join(" AND ")], |row| row.get(0));
-        undamaged(rows.and_then(Iterator::collect))
+        ignore_damage(rows.and_then(Iterator::collect))
     }
 
     /// Returns the rows that have any of the terms, the best first, those that are as good by id;
     /// nothing if the words are damaged.
-    pub(crate) fn catalog_best(&self, terms: &[CatalogTerm]) -> Result<Option<Vec<CatalogHit>>> {
-        undamaged(self.best(terms))
+    pub(crate) fn rank_catalog(&self, terms: &[CatalogTerm]) -> DbResult<Option<Vec<CatalogHit>>> {
+        ignore_damage(self.best(terms))
     }
 
     fn best(&self, terms: &[CatalogTerm]) -> rusqlite::Result<Vec<CatalogHit>> {
@@ -117,7 +122,7 @@ fn is_damaged(error: &rusqlite::Error) -> bool {
 }
 
 /// What cannot be searched is no reason to give up the rest of the database.
-fn undamaged<T>(found: rusqlite::Result<T>) -> Result<Option<T>> {
+fn ignore_damage<T>(found: rusqlite::Result<T>) -> DbResult<Option<T>> {
     match found {
         Err(error) if is_damaged(&error) => Ok(None),
         found => Ok(Some(found?)),

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use rusqlite::Row;
 use skill_format::Digest;
 
-use super::{Hash, Json, Result, Tx, path_bytes, path_of};
+use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson, path_bytes, path_of};
 use crate::ledger::VersionAuthor;
 
 /// A change of a skill's files that was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Intent {
+pub(crate) struct ChangeIntent {
     /// 0 until it is recorded.
     pub(crate) seq: u64,
     pub(crate) id: String,
@@ -42,9 +42,9 @@ pub(crate) struct IntentFile {
     pub(crate) mode: u32,
 }
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Records a change before it is made; fills in what identifies it.
-    pub(crate) fn add_intent(&self, intent: &mut Intent, changed: u64) -> Result<()> {
+    pub(crate) fn add_intent(&self, intent: &mut ChangeIntent, changed: u64) -> DbResult<()> {
         intent.id = self.new_id()?;
         self.tx.execute(
             "INSERT INTO intents
@@ -63,7 +63,7 @@ impl Tx<'_> {
                 &intent.by,
                 &intent.via,
                 &intent.reason,
-                Json(&intent.author),
+                SqlJson(&intent.author),
             ),
         )?;
         let seq = self.tx.last_insert_rowid();
@@ -77,8 +77,8 @@ impl Tx<'_> {
                 seq,
                 position as i64,
                 &file.path,
-                file.old.map(Hash),
-                file.new.map(Hash),
+                file.old.map(SqlDigest),
+                file.new.map(SqlDigest),
                 file.mode,
             ))?;
         }
@@ -86,7 +86,7 @@ impl Tx<'_> {
     }
 
     /// Returns the changes that were not brought to an end, the oldest first.
-    pub(crate) fn pending_intents(&self) -> Result<Vec<Intent>> {
+    pub(crate) fn pending_intents(&self) -> DbResult<Vec<ChangeIntent>> {
         let mut statement = self.tx.prepare(
             "SELECT seq, id, skill_id, root, root_path, place, before, proposal, by, via, reason,
                  author
@@ -105,7 +105,7 @@ impl Tx<'_> {
     }
 
     /// Says that a change came to an end: `done` or `abandoned`.
-    pub(crate) fn close_intent(&self, seq: u64, state: &str, changed: u64) -> Result<()> {
+    pub(crate) fn close_intent(&self, seq: u64, state: &str, changed: u64) -> DbResult<()> {
         self.tx.execute(
             "UPDATE intents SET state = ?2, changed = ?3 WHERE seq = ?1",
             (seq as i64, state, changed as i64),
@@ -114,8 +114,8 @@ impl Tx<'_> {
     }
 }
 
-fn intent(row: &Row<'_>) -> rusqlite::Result<Intent> {
-    Ok(Intent {
+fn intent(row: &Row<'_>) -> rusqlite::Result<ChangeIntent> {
+    Ok(ChangeIntent {
         seq: row.get::<_, i64>(0)? as u64,
         id: row.get(1)?,
         skill_id: row.get(2)?,
@@ -127,7 +127,7 @@ fn intent(row: &Row<'_>) -> rusqlite::Result<Intent> {
         by: row.get(8)?,
         via: row.get(9)?,
         reason: row.get(10)?,
-        author: row.get::<_, Json<VersionAuthor>>(11)?.0,
+        author: row.get::<_, SqlJson<VersionAuthor>>(11)?.0,
         files: Vec::new(),
     })
 }
@@ -135,8 +135,8 @@ fn intent(row: &Row<'_>) -> rusqlite::Result<Intent> {
 fn file(row: &Row<'_>) -> rusqlite::Result<IntentFile> {
     Ok(IntentFile {
         path: row.get(0)?,
-        old: row.get::<_, Option<Hash>>(1)?.map(|hash| hash.0),
-        new: row.get::<_, Option<Hash>>(2)?.map(|hash| hash.0),
+        old: row.get::<_, Option<SqlDigest>>(1)?.map(|hash| hash.0),
+        new: row.get::<_, Option<SqlDigest>>(2)?.map(|hash| hash.0),
         mode: row.get(3)?,
     })
 }

@@ -3,18 +3,18 @@
 use rusqlite::{OptionalExtension, Row, ToSql};
 use skill_format::Digest;
 
-use super::{Hash, Json, Result, Tx};
+use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
 use crate::diff::FuzzNote;
 use crate::ledger::{
-    Author, Decision, FileState, Flag, LintDelta, Proposal, ProposalFilter, ProposalState,
-    ProposalSummary, Recommendation,
+    AgentAuthor, LintDelta, Proposal, ProposalDecision, ProposalFileState, ProposalFilter,
+    ProposalState, ProposalSummary, Recommendation, ReviewFlag,
 };
 
 /// A proposal with what was last written to its file.
 ///
 /// `proposal.file` is the bare name, and its `file_state` says nothing yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredProposal {
     pub(crate) proposal: Proposal,
     pub(crate) file_digest: Digest,
     /// What was written before that: a crash may have left it in place.
@@ -23,7 +23,7 @@ pub(crate) struct Stored {
 
 /// What identifies a proposal that waits and may be affected when a file changes.
 #[derive(Clone, Debug)]
-pub(crate) struct Undecided {
+pub(crate) struct UndecidedProposal {
     pub(crate) id: String,
     pub(crate) path: String,
     pub(crate) state: ProposalState,
@@ -47,9 +47,9 @@ const COLUMNS_OF_LIST: &str = "id, seq, skill_id, path, state, created_ms, autho
 /// The states that wait for somebody, as SQL.
 const WAITING: &str = "state IN ('open', 'approved', 'stale', 'failed')";
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Records a proposal; its number in the database is filled in.
-    pub(crate) fn add_proposal(&self, stored: &mut Stored, changed: u64) -> Result<()> {
+    pub(crate) fn add_proposal(&self, stored: &mut StoredProposal, changed: u64) -> DbResult<()> {
         let proposal = &stored.proposal;
         let summary = &proposal.summary;
         self.tx.execute(
@@ -66,23 +66,23 @@ impl Tx<'_> {
                 summary.path,
                 summary.state.as_str(),
                 summary.created_ms,
-                Json(&summary.author),
+                SqlJson(&summary.author),
                 proposal.justification,
-                Json(&proposal.evidence),
+                SqlJson(&proposal.evidence),
                 proposal.diff,
-                summary.base_digest.map(Hash),
-                Hash(summary.new_digest),
+                summary.base_digest.map(SqlDigest),
+                SqlDigest(summary.new_digest),
                 summary.added as i64,
                 summary.removed as i64,
                 summary.count as i64,
-                Json(&summary.flags),
-                Json(&proposal.fuzz),
-                Json(&proposal.lint),
+                SqlJson(&summary.flags),
+                SqlJson(&proposal.fuzz),
+                SqlJson(&proposal.lint),
                 proposal.tokens.0,
                 proposal.tokens.1,
                 proposal.file.to_string_lossy(),
-                Hash(stored.file_digest),
-                stored.file_before.map(Hash),
+                SqlDigest(stored.file_digest),
+                stored.file_before.map(SqlDigest),
             ],
         )?;
         stored.proposal.summary.seq = self.tx.last_insert_rowid() as u64;
@@ -90,7 +90,7 @@ impl Tx<'_> {
     }
 
     /// Records what changed of a proposal: everything but who made it, when, why and for which file.
-    pub(crate) fn update_proposal(&self, stored: &Stored, changed: u64) -> Result<()> {
+    pub(crate) fn update_proposal(&self, stored: &StoredProposal, changed: u64) -> DbResult<()> {
         let proposal = &stored.proposal;
         let summary = &proposal.summary;
         let decided = proposal.decided.as_ref();
@@ -106,29 +106,29 @@ impl Tx<'_> {
                 changed as i64,
                 summary.state.as_str(),
                 proposal.diff,
-                summary.base_digest.map(Hash),
-                Hash(summary.new_digest),
+                summary.base_digest.map(SqlDigest),
+                SqlDigest(summary.new_digest),
                 summary.added as i64,
                 summary.removed as i64,
                 summary.count as i64,
-                Json(&summary.flags),
-                Json(&proposal.fuzz),
-                Json(&proposal.lint),
+                SqlJson(&summary.flags),
+                SqlJson(&proposal.fuzz),
+                SqlJson(&proposal.lint),
                 proposal.tokens.0,
                 proposal.tokens.1,
                 decided.map(|decided| &decided.by),
                 decided.map(|decided| decided.at_ms),
                 decided.and_then(|decided| decided.reason.as_ref()),
                 proposal.version.map(|version| version as i64),
-                Hash(stored.file_digest),
-                stored.file_before.map(Hash),
+                SqlDigest(stored.file_digest),
+                stored.file_before.map(SqlDigest),
             ],
         )?;
         Ok(())
     }
 
     /// Finds a proposal by its whole id.
-    pub(crate) fn proposal(&self, id: &str) -> Result<Option<Stored>> {
+    pub(crate) fn proposal(&self, id: &str) -> DbResult<Option<StoredProposal>> {
         let sql = format!("SELECT {COLUMNS} FROM proposals WHERE id = ?1");
         let Some(mut stored) = self.tx.query_row(&sql, [id], stored).optional()? else {
             return Ok(None);
@@ -140,13 +140,13 @@ impl Tx<'_> {
         Ok(Some(stored))
     }
 
-    fn text(&self, digest: Digest) -> Result<Option<String>> {
+    fn text(&self, digest: Digest) -> DbResult<Option<String>> {
         let content = self.blob(digest)?;
         Ok(content.and_then(|content| String::from_utf8(content.to_vec()).ok()))
     }
 
     /// Returns up to so many ids that start like this, or whose number it is.
-    pub(crate) fn proposal_ids(&self, start: &str, limit: usize) -> Result<Vec<String>> {
+    pub(crate) fn proposal_ids(&self, start: &str, limit: usize) -> DbResult<Vec<String>> {
         let mut statement = self.tx.prepare(
             "SELECT id FROM proposals WHERE substr(id, 1, length(?1)) = ?1
              ORDER BY id DESC LIMIT ?2",
@@ -156,13 +156,13 @@ impl Tx<'_> {
     }
 
     /// Returns the id of the proposal with a number.
-    pub(crate) fn proposal_numbered(&self, seq: u64) -> Result<Option<String>> {
+    pub(crate) fn proposal_id_by_number(&self, seq: u64) -> DbResult<Option<String>> {
         let sql = "SELECT id FROM proposals WHERE seq = ?1";
         Ok(self.tx.query_row(sql, [seq as i64], |row| row.get(0)).optional()?)
     }
 
     /// Returns proposals, the oldest first.
-    pub(crate) fn proposals(&self, filter: &ProposalFilter<'_>) -> Result<Vec<ProposalSummary>> {
+    pub(crate) fn proposals(&self, filter: &ProposalFilter<'_>) -> DbResult<Vec<ProposalSummary>> {
         let mut sql = format!("SELECT {COLUMNS_OF_LIST} FROM proposals WHERE true");
         let state = filter.state.map(ProposalState::as_str);
         let mut values: Vec<&dyn ToSql> = Vec::new();
@@ -184,26 +184,26 @@ impl Tx<'_> {
     }
 
     /// Returns the proposals of a skill that wait, the oldest first.
-    pub(crate) fn undecided(&self, skill_id: &str) -> Result<Vec<Undecided>> {
+    pub(crate) fn undecided_proposals(&self, skill_id: &str) -> DbResult<Vec<UndecidedProposal>> {
         let sql = format!(
             "SELECT id, path, state, base, new FROM proposals
              WHERE skill_id = ?1 AND {WAITING} ORDER BY seq"
         );
         let mut statement = self.tx.prepare(&sql)?;
         let rows = statement.query_map([skill_id], |row| {
-            Ok(Undecided {
+            Ok(UndecidedProposal {
                 id: row.get(0)?,
                 path: row.get(1)?,
                 state: state(row, 2)?,
-                base: row.get::<_, Option<Hash>>(3)?.map(|hash| hash.0),
-                new: row.get::<_, Hash>(4)?.0,
+                base: row.get::<_, Option<SqlDigest>>(3)?.map(|hash| hash.0),
+                new: row.get::<_, SqlDigest>(4)?.0,
             })
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Returns the ids of the open proposals whose texts are not kept.
-    pub(crate) fn without_text(&self) -> Result<Vec<String>> {
+    pub(crate) fn proposals_without_text(&self) -> DbResult<Vec<String>> {
         let mut statement = self.tx.prepare(
             "SELECT id FROM proposals WHERE state = 'open'
                  AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = new) ORDER BY seq",
@@ -213,7 +213,7 @@ impl Tx<'_> {
     }
 
     /// Returns the ids of the proposals that were changed last.
-    pub(crate) fn last_changed(&self, limit: usize) -> Result<Vec<String>> {
+    pub(crate) fn recently_changed_ids(&self, limit: usize) -> DbResult<Vec<String>> {
         let sql = "SELECT id FROM proposals ORDER BY changed DESC LIMIT ?1";
         let mut statement = self.tx.prepare(sql)?;
         let rows = statement.query_map([limit as i64], |row| row.get(0))?;
@@ -221,7 +221,7 @@ impl Tx<'_> {
     }
 
     /// Counts the proposals that wait: of a skill, and in all.
-    pub(crate) fn waiting(&self, skill_id: &str) -> Result<(u64, u64)> {
+    pub(crate) fn count_undecided(&self, skill_id: &str) -> DbResult<(u64, u64)> {
         let sql = format!(
             "SELECT coalesce(sum(skill_id = ?1), 0), count(*) FROM proposals WHERE {WAITING}"
         );
@@ -238,17 +238,17 @@ impl Tx<'_> {
         new: Digest,
         recommendation: &Recommendation,
         changed: u64,
-    ) -> Result<()> {
+    ) -> DbResult<()> {
         self.tx.execute(
             "INSERT OR REPLACE INTO recommendations (proposal, changed, new, body)
              VALUES (?1, ?2, ?3, ?4)",
-            rusqlite::params![id, changed as i64, Hash(new), Json(recommendation)],
+            rusqlite::params![id, changed as i64, SqlDigest(new), SqlJson(recommendation)],
         )?;
         Ok(())
     }
 
     /// Tells whether a proposal has a file of this name.
-    pub(crate) fn has_file(&self, name: &str) -> Result<bool> {
+    pub(crate) fn has_file(&self, name: &str) -> DbResult<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM proposals WHERE file = ?1)";
         Ok(self.tx.query_row(sql, [name], |row| row.get(0))?)
     }
@@ -256,14 +256,14 @@ impl Tx<'_> {
 
 fn state(row: &Row<'_>, at: usize) -> rusqlite::Result<ProposalState> {
     let name: String = row.get(at)?;
-    ProposalState::named(&name).ok_or(rusqlite::Error::InvalidColumnType(
+    ProposalState::from_name(&name).ok_or(rusqlite::Error::InvalidColumnType(
         at,
         name,
         rusqlite::types::Type::Text,
     ))
 }
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredProposal> {
     let count = |at| row.get::<_, i64>(at).map(|count| count as u64);
     let justification: String = row.get(7)?;
     let summary = ProposalSummary {
@@ -273,35 +273,35 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         path: row.get(3)?,
         state: state(row, 4)?,
         created_ms: row.get(5)?,
-        author: row.get::<_, Json<Author>>(6)?.0,
+        author: row.get::<_, SqlJson<AgentAuthor>>(6)?.0,
         justification_line: justification.trim().lines().next().unwrap_or_default().to_owned(),
-        base_digest: row.get::<_, Option<Hash>>(8)?.map(|hash| hash.0),
-        new_digest: row.get::<_, Hash>(9)?.0,
+        base_digest: row.get::<_, Option<SqlDigest>>(8)?.map(|hash| hash.0),
+        new_digest: row.get::<_, SqlDigest>(9)?.0,
         added: count(10)? as usize,
         removed: count(11)? as usize,
         count: count(12)?,
-        flags: row.get::<_, Json<Vec<Flag>>>(13)?.0,
-        recommendation: row.get::<_, Option<Json<Recommendation>>>(27)?.map(|body| body.0),
+        flags: row.get::<_, SqlJson<Vec<ReviewFlag>>>(13)?.0,
+        recommendation: row.get::<_, Option<SqlJson<Recommendation>>>(27)?.map(|body| body.0),
     };
     let decided = match row.get::<_, Option<String>>(20)? {
-        Some(by) => Some(Decision { by, at_ms: row.get(21)?, reason: row.get(22)? }),
+        Some(by) => Some(ProposalDecision { by, at_ms: row.get(21)?, reason: row.get(22)? }),
         None => None,
     };
     let proposal = Proposal {
         summary,
         justification,
-        evidence: row.get::<_, Json<Vec<String>>>(14)?.0,
+        evidence: row.get::<_, SqlJson<Vec<String>>>(14)?.0,
         diff: row.get(15)?,
         base_text: None,
         new_text: None,
-        fuzz: row.get::<_, Json<Vec<FuzzNote>>>(16)?.0,
-        lint: row.get::<_, Json<LintDelta>>(17)?.0,
+        fuzz: row.get::<_, SqlJson<Vec<FuzzNote>>>(16)?.0,
+        lint: row.get::<_, SqlJson<LintDelta>>(17)?.0,
         tokens: (row.get(18)?, row.get(19)?),
         decided,
         version: row.get::<_, Option<i64>>(23)?.map(|version| version as u64),
         file: row.get::<_, String>(24)?.into(),
-        file_state: FileState::Missing,
+        file_state: ProposalFileState::Missing,
     };
-    let file_before = row.get::<_, Option<Hash>>(26)?.map(|hash| hash.0);
-    Ok(Stored { proposal, file_digest: row.get::<_, Hash>(25)?.0, file_before })
+    let file_before = row.get::<_, Option<SqlDigest>>(26)?.map(|hash| hash.0);
+    Ok(StoredProposal { proposal, file_digest: row.get::<_, SqlDigest>(25)?.0, file_before })
 }

@@ -3,7 +3,7 @@
 use skill_format::Digest;
 use ulid::Ulid;
 
-use super::{Hash, Result, Tx};
+use super::{DbResult, LedgerTransaction, SqlDigest};
 use crate::ledger::{PruneReport, RetentionRule};
 
 /// A day in milliseconds.
@@ -50,9 +50,9 @@ SELECT digest, length(content) AS bytes FROM blobs WHERE digest NOT IN (
         OR coalesce(decided_ms, created_ms) >= ?1
 )";
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Removes what a rule does not keep.
-    pub(crate) fn prune(&self, rule: &RetentionRule) -> Result<PruneReport> {
+    pub(crate) fn prune(&self, rule: &RetentionRule) -> DbResult<PruneReport> {
         let now = self.stamp.now_ms;
         let ago = |days: u32| now.saturating_sub(i64::from(days).saturating_mul(DAY_MS));
         let window = ago(rule.days);
@@ -103,7 +103,7 @@ impl Tx<'_> {
     }
 
     /// Returns the last version of each skill with the digest of its SKILL.md.
-    pub(crate) fn last_texts(&self) -> Result<Vec<(String, Option<Digest>)>> {
+    pub(crate) fn last_texts(&self) -> DbResult<Vec<(String, Option<Digest>)>> {
         let mut statement = self.tx.prepare(
             "SELECT last.skill_id, (
                  SELECT digest FROM version_files AS files
@@ -114,7 +114,7 @@ impl Tx<'_> {
              ON last.skill_id = newest.skill_id AND last.number = newest.number",
         )?;
         let rows = statement.query_map([], |row| {
-            Ok((row.get(0)?, row.get::<_, Option<Hash>>(1)?.map(|hash| hash.0)))
+            Ok((row.get(0)?, row.get::<_, Option<SqlDigest>>(1)?.map(|hash| hash.0)))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }

@@ -1,12 +1,12 @@
 use super::*;
 use crate::ledger::{CatalogRow, CatalogTerm};
 
-fn stamp(now_ms: i64) -> Stamp {
-    Stamp { now_ms, instance: "here".to_owned() }
+fn stamp(now_ms: i64) -> ChangeStamp {
+    ChangeStamp { now_ms, instance: "here".to_owned() }
 }
 
-fn open(path: &Path) -> Result<(Db, bool)> {
-    Db::open(path, Duration::from_millis(50), false)
+fn open(path: &Path) -> DbResult<(LedgerDatabase, bool)> {
+    LedgerDatabase::open(path, Duration::from_millis(50), false)
 }
 
 #[test]
@@ -29,15 +29,17 @@ fn a_failed_transaction_leaves_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let (mut db, unused) = open(&temp.path().join(FILE)).unwrap();
     assert!(unused);
-    let entry = Entry { action: "a", via: "disk", ..Entry::default() };
-    let refused = db.write(&stamp(1), |tx| -> Result<()> {
-        tx.log(&entry)?;
+    let entry = NewAuditEntry { action: "a", via: "disk", ..NewAuditEntry::default() };
+    let refused = db.write(&stamp(1), |tx| -> DbResult<()> {
+        tx.append_audit(&entry)?;
         Err(LedgerError::new(LedgerErrorKind::State, "no", ""))
     });
     assert_eq!(refused.unwrap_err().reason(), LedgerErrorKind::State);
-    let audit = |db: &mut Db| db.read(&stamp(1), |tx| tx.audit(&Default::default())).unwrap().len();
+    let audit = |db: &mut LedgerDatabase| {
+        db.read(&stamp(1), |tx| tx.audit_entries(&Default::default())).unwrap().len()
+    };
     assert_eq!(audit(&mut db), 0);
-    db.write(&stamp(1), |tx| tx.log(&entry)).unwrap();
+    db.write(&stamp(1), |tx| tx.append_audit(&entry)).unwrap();
     assert_eq!(audit(&mut db), 1);
     drop(db);
     assert!(!open(&temp.path().join(FILE)).unwrap().1);
@@ -85,7 +87,7 @@ fn a_database_that_another_program_holds_is_not_waited_for_long() {
     assert_eq!(error.reason(), LedgerErrorKind::Locked);
     drop(other);
     db.write(&stamp(1), |tx| tx.new_id()).unwrap();
-    assert_eq!(db.integrity().unwrap(), "ok");
+    assert_eq!(db.integrity_report().unwrap(), "ok");
 }
 
 fn row(id: &str, body: &str) -> CatalogRow {
@@ -130,17 +132,17 @@ fn no_words_are_an_operator() {
     for words in words {
         for prefix in [false, true] {
             let terms = [term(words, prefix), term("tea", false)];
-            let best = db.read(&stamp(1), |tx| tx.catalog_best(&terms)).unwrap();
+            let best = db.read(&stamp(1), |tx| tx.rank_catalog(&terms)).unwrap();
             assert_eq!(best.unwrap()[0].skill_id, "tea", "{words}");
-            db.read(&stamp(1), |tx| tx.catalog_holders(&terms)).unwrap();
+            db.read(&stamp(1), |tx| tx.matching_catalog_rows(&terms)).unwrap();
         }
     }
-    let holders = |db: &mut Db, terms: &[CatalogTerm]| {
-        db.read(&stamp(1), |tx| tx.catalog_holders(terms)).unwrap().unwrap()
+    let holders = |db: &mut LedgerDatabase, terms: &[CatalogTerm]| {
+        db.read(&stamp(1), |tx| tx.matching_catalog_rows(terms)).unwrap().unwrap()
     };
     assert_eq!(holders(&mut db, &[term("near and", false), term("te", true)]), ["tea"]);
     assert_eq!(holders(&mut db, &[term("and near", false)]), [""; 0]);
-    let best = db.read(&stamp(1), |tx| tx.catalog_best(&[term("tea", false), term("or", false)]));
+    let best = db.read(&stamp(1), |tx| tx.rank_catalog(&[term("tea", false), term("or", false)]));
     assert_eq!(best.unwrap().unwrap()[0].fields, ["name", "body"]);
 }
 
@@ -151,7 +153,7 @@ fn a_damaged_catalog_costs_nothing_but_itself() {
     let (mut db, _) = open(&path).unwrap();
     let rows = [row("tea", "boil"), row("zoo", "zebra")];
     db.write(&stamp(1), |tx| {
-        tx.log(&Entry { action: "a", via: "disk", ..Entry::default() })?;
+        tx.append_audit(&NewAuditEntry { action: "a", via: "disk", ..NewAuditEntry::default() })?;
         tx.renew_catalog(&rows, &[])
     })
     .unwrap();
@@ -159,16 +161,16 @@ fn a_damaged_catalog_costs_nothing_but_itself() {
     let raw = Connection::open(&path).unwrap();
     raw.execute("DELETE FROM catalog_words_data WHERE id > 10", []).unwrap();
     drop(raw);
-    let (mut db, unused) = Db::open(&path, Duration::from_millis(50), true).unwrap();
+    let (mut db, unused) = LedgerDatabase::open(&path, Duration::from_millis(50), true).unwrap();
     assert!(!unused);
     let zebra = [term("zebra", false)];
-    assert_eq!(db.read(&stamp(1), |tx| tx.catalog_best(&zebra)).unwrap(), None);
-    assert_eq!(db.read(&stamp(1), |tx| tx.catalog_holders(&zebra)).unwrap(), None);
+    assert_eq!(db.read(&stamp(1), |tx| tx.rank_catalog(&zebra)).unwrap(), None);
+    assert_eq!(db.read(&stamp(1), |tx| tx.matching_catalog_rows(&zebra)).unwrap(), None);
     db.write(&stamp(1), |tx| tx.empty_catalog()).unwrap();
     assert_eq!(db.read(&stamp(1), |tx| tx.catalog_rows()).unwrap(), []);
     db.write(&stamp(1), |tx| tx.renew_catalog(&rows, &[])).unwrap();
-    let found = db.read(&stamp(1), |tx| tx.catalog_best(&zebra)).unwrap().unwrap();
+    let found = db.read(&stamp(1), |tx| tx.rank_catalog(&zebra)).unwrap().unwrap();
     assert_eq!(found[0].skill_id, "zoo");
-    assert_eq!(db.read(&stamp(1), |tx| tx.audit(&Default::default())).unwrap().len(), 1);
-    assert_eq!(db.integrity().unwrap(), "ok");
+    assert_eq!(db.read(&stamp(1), |tx| tx.audit_entries(&Default::default())).unwrap().len(), 1);
+    assert_eq!(db.integrity_report().unwrap(), "ok");
 }

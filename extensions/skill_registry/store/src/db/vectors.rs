@@ -2,35 +2,35 @@
 
 use skill_format::Digest;
 
-use super::{Hash, Result, Tx};
+use super::{DbResult, LedgerTransaction, SqlDigest};
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Returns the vectors that a model made, by the digest of the text.
-    pub(crate) fn vectors(&self, model: &str) -> Result<Vec<(Digest, Vec<u8>)>> {
+    pub(crate) fn vectors(&self, model: &str) -> DbResult<Vec<(Digest, Vec<u8>)>> {
         let sql = "SELECT digest, vectors FROM vectors WHERE model = ?1";
         let mut statement = self.tx.prepare(sql)?;
         let rows =
-            statement.query_map([model], |row| Ok((row.get::<_, Hash>(0)?.0, row.get(1)?)))?;
+            statement.query_map([model], |row| Ok((row.get::<_, SqlDigest>(0)?.0, row.get(1)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Keeps vectors that a model made, in place of those of the same text.
-    pub(crate) fn put_vectors(&self, model: &str, rows: &[(Digest, Vec<u8>)]) -> Result<()> {
+    pub(crate) fn put_vectors(&self, model: &str, rows: &[(Digest, Vec<u8>)]) -> DbResult<()> {
         let mut statement = self.tx.prepare(
             "INSERT OR REPLACE INTO vectors (digest, model, vectors) VALUES (?1, ?2, ?3)",
         )?;
         for (digest, vectors) in rows {
-            statement.execute((Hash(*digest), model, vectors))?;
+            statement.execute((SqlDigest(*digest), model, vectors))?;
         }
         Ok(())
     }
 
     /// Removes vectors that a model made.
-    pub(crate) fn drop_vectors(&self, model: &str, gone: &[Digest]) -> Result<()> {
+    pub(crate) fn drop_vectors(&self, model: &str, gone: &[Digest]) -> DbResult<()> {
         let mut statement =
             self.tx.prepare("DELETE FROM vectors WHERE model = ?1 AND digest = ?2")?;
         for digest in gone {
-            statement.execute((model, Hash(*digest)))?;
+            statement.execute((model, SqlDigest(*digest)))?;
         }
         Ok(())
     }

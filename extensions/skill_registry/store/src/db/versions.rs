@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, Row};
 use skill_format::Digest;
 
-use super::{Hash, Json, Result, Tx};
-use crate::ledger::{Version, VersionAuthor, VersionFile};
+use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
+use crate::ledger::{SkillVersion, VersionAuthor, VersionFile};
 
 /// A version to record.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct NewVersion<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct StoredVersion {
     pub(crate) seq: u64,
-    pub(crate) version: Version,
+    pub(crate) version: SkillVersion,
     /// The label of the root the skill was in.
     pub(crate) root: String,
     /// Its directory below that root.
@@ -38,29 +38,29 @@ pub(crate) struct StoredVersion {
 const COLUMNS: &str = "seq, number, id, created_ms, author, approved_by, reason, proposal, tree,
     files, bytes, complete, root, place";
 
-impl Tx<'_> {
+impl LedgerTransaction<'_> {
     /// Keeps contents.
     pub(crate) fn add_blobs<'b>(
         &self,
         blobs: impl IntoIterator<Item = (Digest, &'b [u8])>,
-    ) -> Result<()> {
+    ) -> DbResult<()> {
         // A content that was damaged on the disk is repaired by the same content.
         let sql = "INSERT INTO blobs (digest, content) VALUES (?1, ?2)
              ON CONFLICT (digest) DO UPDATE SET content = excluded.content
              WHERE content <> excluded.content";
         let mut statement = self.tx.prepare(sql)?;
         for (digest, content) in blobs {
-            statement.execute((Hash(digest), content))?;
+            statement.execute((SqlDigest(digest), content))?;
         }
         Ok(())
     }
 
     /// Returns a content, or `None` if it is not kept or no longer has its digest.
-    pub(crate) fn blob(&self, digest: Digest) -> Result<Option<Arc<[u8]>>> {
+    pub(crate) fn blob(&self, digest: Digest) -> DbResult<Option<Arc<[u8]>>> {
         let sql = "SELECT content FROM blobs WHERE digest = ?1";
         let mut statement = self.tx.prepare_cached(sql)?;
         let content: Option<Arc<[u8]>> = statement
-            .query_row([Hash(digest)], |row| Ok(Arc::from(row.get_ref(0)?.as_blob()?)))
+            .query_row([SqlDigest(digest)], |row| Ok(Arc::from(row.get_ref(0)?.as_blob()?)))
             .optional()?;
         Ok(content.filter(|content| Digest::compute(content) == digest))
     }
@@ -71,7 +71,7 @@ impl Tx<'_> {
         new: &NewVersion<'_>,
         changed: u64,
         number: u64,
-    ) -> Result<u64> {
+    ) -> DbResult<u64> {
         let bytes: u64 = new.files.iter().map(|file| file.size).sum();
         let id = self.new_id()?;
         self.tx.execute(
@@ -85,11 +85,11 @@ impl Tx<'_> {
                 new.skill_id,
                 number as i64,
                 self.stamp.now_ms,
-                Json(new.author),
+                SqlJson(new.author),
                 new.approved_by,
                 new.reason,
                 new.proposal,
-                Hash(new.tree),
+                SqlDigest(new.tree),
                 new.files.len() as i64,
                 bytes as i64,
                 new.complete,
@@ -104,19 +104,19 @@ impl Tx<'_> {
         )?;
         for file in new.files {
             let size = file.size as i64;
-            statement.execute((seq, &file.path, file.mode, size, Hash(file.digest)))?;
+            statement.execute((seq, &file.path, file.mode, size, SqlDigest(file.digest)))?;
         }
         Ok(seq as u64)
     }
 
     /// Returns the number the next version of a skill gets.
-    pub(crate) fn next_number(&self, skill_id: &str) -> Result<u64> {
+    pub(crate) fn next_number(&self, skill_id: &str) -> DbResult<u64> {
         let sql = "SELECT coalesce(max(number), 0) + 1 FROM versions WHERE skill_id = ?1";
         Ok(self.tx.query_row(sql, [skill_id], |row| row.get::<_, i64>(0))? as u64)
     }
 
     /// Returns the versions of a skill, the oldest first.
-    pub(crate) fn versions(&self, skill_id: &str) -> Result<Vec<StoredVersion>> {
+    pub(crate) fn versions(&self, skill_id: &str) -> DbResult<Vec<StoredVersion>> {
         let sql = format!("SELECT {COLUMNS} FROM versions WHERE skill_id = ?1 ORDER BY number");
         let mut statement = self.tx.prepare(&sql)?;
         let rows = statement.query_map([skill_id], version)?;
@@ -128,7 +128,7 @@ impl Tx<'_> {
         &self,
         skill_id: &str,
         number: Option<u64>,
-    ) -> Result<Option<StoredVersion>> {
+    ) -> DbResult<Option<StoredVersion>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM versions WHERE skill_id = ?1 AND (?2 IS NULL OR number = ?2)
              ORDER BY number DESC LIMIT 1"
@@ -138,7 +138,7 @@ impl Tx<'_> {
     }
 
     /// Returns the files of a version, sorted by path, without their contents.
-    pub(crate) fn version_listing(&self, seq: u64) -> Result<Vec<VersionFile>> {
+    pub(crate) fn version_listing(&self, seq: u64) -> DbResult<Vec<VersionFile>> {
         let mut statement = self.tx.prepare(
             "SELECT path, mode, size, digest FROM version_files WHERE version = ?1 ORDER BY path",
         )?;
@@ -147,7 +147,7 @@ impl Tx<'_> {
                 path: row.get(0)?,
                 mode: row.get(1)?,
                 size: row.get::<_, i64>(2)? as u64,
-                digest: row.get::<_, Hash>(3)?.0,
+                digest: row.get::<_, SqlDigest>(3)?.0,
                 content: Arc::default(),
             })
         })?;
@@ -155,15 +155,15 @@ impl Tx<'_> {
     }
 
     /// Returns the ids of the proposals whose text has a digest.
-    pub(crate) fn proposals_making(&self, new: Digest) -> Result<Vec<String>> {
+    pub(crate) fn proposals_making(&self, new: Digest) -> DbResult<Vec<String>> {
         let sql = "SELECT id FROM proposals WHERE new = ?1 ORDER BY seq DESC LIMIT 16";
         let mut statement = self.tx.prepare(sql)?;
-        let rows = statement.query_map([Hash(new)], |row| row.get(0))?;
+        let rows = statement.query_map([SqlDigest(new)], |row| row.get(0))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Returns the number of the version before one.
-    pub(crate) fn number_before(&self, skill_id: &str, number: u64) -> Result<Option<u64>> {
+    pub(crate) fn number_before(&self, skill_id: &str, number: u64) -> DbResult<Option<u64>> {
         let sql = "SELECT max(number) FROM versions WHERE skill_id = ?1 AND number < ?2";
         let before: Option<i64> =
             self.tx.query_row(sql, (skill_id, number as i64), |row| row.get(0))?;
@@ -171,7 +171,7 @@ impl Tx<'_> {
     }
 
     /// Returns the ids of the skills that have a version, sorted, that look for a similar one.
-    pub(crate) fn versioned_skills(&self) -> Result<Vec<String>> {
+    pub(crate) fn versioned_skills(&self) -> DbResult<Vec<String>> {
         let sql = "SELECT DISTINCT skill_id FROM versions ORDER BY skill_id";
         let mut statement = self.tx.prepare(sql)?;
         let rows = statement.query_map([], |row| row.get(0))?;
@@ -180,15 +180,15 @@ impl Tx<'_> {
 }
 
 fn version(row: &Row<'_>) -> rusqlite::Result<StoredVersion> {
-    let version = Version {
+    let version = SkillVersion {
         number: row.get::<_, i64>(1)? as u64,
         id: row.get(2)?,
         created_ms: row.get(3)?,
-        author: row.get::<_, Json<VersionAuthor>>(4)?.0,
+        author: row.get::<_, SqlJson<VersionAuthor>>(4)?.0,
         approved_by: row.get(5)?,
         reason: row.get(6)?,
         proposal: row.get(7)?,
-        tree: row.get::<_, Hash>(8)?.0,
+        tree: row.get::<_, SqlDigest>(8)?.0,
         files: row.get::<_, i64>(9)? as usize,
         bytes: row.get::<_, i64>(10)? as u64,
         complete: row.get(11)?,

@@ -9,8 +9,8 @@ use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, FileType, Metadata, OpenOptions};
 
-use super::{FileKind, FileStat, Listing};
-use crate::signature::Signature;
+use super::{DirectoryListing, FileKind, FileStat};
+use crate::signature::FileSignature;
 
 /// An open root directory.
 #[derive(Debug)]
@@ -45,14 +45,14 @@ impl RootDir {
     }
 
     /// Lists a directory below the root; an empty path is the root.
-    pub(crate) fn list(&self, rel: &str) -> io::Result<Listing> {
+    pub(crate) fn list(&self, rel: &str) -> io::Result<DirectoryListing> {
         let dir = if rel.is_empty() {
             self.0.try_clone()?
         } else {
             let (dir, last) = self.parent(rel)?;
             dir.open_dir_nofollow(last)?
         };
-        let mut listing = Listing::default();
+        let mut listing = DirectoryListing::default();
         for entry in dir.entries()? {
             let entry = entry?;
             let kind = kind(entry.file_type()?);
@@ -95,7 +95,7 @@ fn convert(metadata: &Metadata) -> FileStat {
     let mtime = metadata.modified().map_or(UNIX_EPOCH, cap_std::time::SystemTime::into_std);
     FileStat {
         kind: kind(metadata.file_type()),
-        signature: Signature {
+        signature: FileSignature {
             dev: MetadataExt::dev(metadata),
             ino: MetadataExt::ino(metadata),
             size: metadata.len(),
@@ -128,7 +128,7 @@ mod tests {
         let portable = RootDir::open(temp.path()).unwrap();
         let unix = super::super::unix::RootDir::open(temp.path()).unwrap();
 
-        let names = |listing: &Listing| -> Vec<(String, FileKind)> {
+        let names = |listing: &DirectoryListing| -> Vec<(String, FileKind)> {
             listing.iter().map(|(name, kind)| (name.to_owned(), kind)).collect()
         };
         assert_eq!(names(&portable.list("").unwrap()), names(&unix.list("").unwrap()));

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{self as sys, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{FileKind, FileStat, Listing};
-use crate::signature::Signature;
+use super::{DirectoryListing, FileKind, FileStat};
+use crate::signature::FileSignature;
 
 /// An open root directory.
 #[derive(Debug)]
@@ -42,10 +42,10 @@ impl RootDir {
     }
 
     /// Lists a directory below the root; an empty path is the root.
-    pub(crate) fn list(&self, rel: &str) -> io::Result<Listing> {
+    pub(crate) fn list(&self, rel: &str) -> io::Result<DirectoryListing> {
         let rel = if rel.is_empty() { "." } else { rel };
         let fd = self.open_beneath(rel, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let mut listing = Listing::default();
+        let mut listing = DirectoryListing::default();
         for entry in sys::Dir::new(fd)? {
             let entry = entry?;
             let kind = kind(entry.file_type());
@@ -125,7 +125,7 @@ fn convert(stat: &sys::Stat) -> FileStat {
     let nanos = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
     FileStat {
         kind: kind(FileType::from_raw_mode(stat.st_mode as _)),
-        signature: Signature {
+        signature: FileSignature {
             dev: stat.st_dev as u64,
             ino: stat.st_ino as u64,
             size: stat.st_size as u64,

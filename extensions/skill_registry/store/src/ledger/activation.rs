@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use skill_format::Digest;
 
-use crate::ledger::proposal::Author;
-use crate::tools::Read;
+use crate::ledger::proposal::AgentAuthor;
+use crate::tools::SkillAccess;
 
 /// What was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub enum ActivationKind {
 
 /// One reading of a skill or of its resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Activation {
+pub struct SkillActivation {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
     /// The skill.
@@ -43,13 +43,13 @@ pub struct Activation {
     pub tokens: u32,
 }
 
-impl Activation {
+impl SkillActivation {
     /// Takes down what somebody is handed out of a skill.
     #[must_use]
-    pub fn new(at: SystemTime, author: Author, read: Read) -> Self {
+    pub fn new(at: SystemTime, author: AgentAuthor, read: SkillAccess) -> Self {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let Author { agent_id, session_id, turn_id, origin } = author;
-        let Read { skill_id, path, digest, tokens } = read;
+        let AgentAuthor { agent_id, session_id, turn_id, origin } = author;
+        let SkillAccess { skill_id, path, digest, tokens } = read;
         let whole = path.is_none();
         Self {
             at_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use crate::ledger::Ledger;
-use crate::ledger::activation::Activation;
+use crate::ledger::activation::SkillActivation;
 use crate::ledger::error::LedgerError;
 
 /// How many readings wait at most; what comes beyond is dropped and counted.
@@ -13,14 +13,14 @@ const CAPACITY: usize = 1_024;
 
 /// Collects readings until somebody writes them.
 pub struct ActivationLog {
-    sender: SyncSender<Activation>,
+    sender: SyncSender<SkillActivation>,
     waiting: AtomicUsize,
     dropped: AtomicU64,
-    receiver: Mutex<(Receiver<Activation>, Vec<Activation>)>,
+    receiver: Mutex<(Receiver<SkillActivation>, Vec<SkillActivation>)>,
 }
 
 /// What a writing came to.
-pub(super) struct Written {
+pub(super) struct FlushOutcome {
     /// How many readings it wrote.
     pub(super) readings: usize,
     /// How many were dropped since the writing before.
@@ -40,7 +40,7 @@ impl ActivationLog {
     pub const BATCH: usize = 256;
 
     /// Takes a reading, without waiting; tells whether a batch is full now.
-    pub fn record(&self, reading: Activation) -> bool {
+    pub fn record(&self, reading: SkillActivation) -> bool {
         if self.sender.try_send(reading).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -49,7 +49,7 @@ impl ActivationLog {
     }
 
     /// Writes what was recorded. What cannot be written is kept for the next time.
-    pub(super) fn write(&self, ledger: &Ledger) -> Result<Written, LedgerError> {
+    pub(super) fn flush(&self, ledger: &Ledger) -> Result<FlushOutcome, LedgerError> {
         let mut held = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
         let (receiver, batch) = &mut *held;
         // While nothing can be written, no more is kept than the channel holds.
@@ -57,6 +57,6 @@ impl ActivationLog {
         self.waiting.store(0, Ordering::Relaxed);
         ledger.record_activations(batch)?;
         let readings = batch.drain(..).len();
-        Ok(Written { readings, dropped: self.dropped.swap(0, Ordering::Relaxed) })
+        Ok(FlushOutcome { readings, dropped: self.dropped.swap(0, Ordering::Relaxed) })
     }
 }

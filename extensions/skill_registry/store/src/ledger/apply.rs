@@ -17,32 +17,32 @@ use cap_std::fs::Dir;
 use serde_json::json;
 use skill_format::Digest;
 
-use crate::db::{Entry, Intent, IntentFile, NewVersion};
+use crate::db::{ChangeIntent, IntentFile, NewAuditEntry, NewVersion};
 use crate::jail::{JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::{LedgerEvent, VersionEvent};
-use crate::ledger::place::{Place, jail_error};
+use crate::ledger::place::{SkillDirectory, jail_error};
 use crate::ledger::proposal::ProposalState;
-use crate::ledger::propose::told;
-use crate::ledger::session::{Session, Work};
-use crate::ledger::swap::{Swap, Swapped, Target, sweep};
-use crate::ledger::tree::{self, Captured};
+use crate::ledger::propose::to_proposal_event;
+use crate::ledger::session::{LedgerSession, LedgerWork};
+use crate::ledger::swap::{FileSwap, SwapOutcome, SwapTarget, remove_temporary_files};
+use crate::ledger::tree::{self, CapturedTree};
 use crate::ledger::version::{VersionAuthor, VersionFile};
 
 /// A change that was made and recorded.
 #[derive(Clone, Debug)]
-pub(super) struct Finished {
+pub(super) struct CommittedChange {
     pub(super) version: u64,
     pub(super) tree: Digest,
     pub(super) events: Vec<LedgerEvent>,
 }
 
 /// The contents a change is about, by digest.
-type Contents = HashMap<Digest, Arc<[u8]>>;
+type ContentMap = HashMap<Digest, Arc<[u8]>>;
 
-impl Intent {
-    fn place(&self) -> Place {
-        Place {
+impl ChangeIntent {
+    fn skill_directory(&self) -> SkillDirectory {
+        SkillDirectory {
             root: self.root.clone(),
             root_path: self.root_path.clone(),
             rel: self.place.clone(),
@@ -55,24 +55,27 @@ impl Intent {
     }
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Makes a recorded change and records that it is made. If it cannot be made, it is taken back;
     /// a proposal is stale then, or open again.
-    pub(super) fn execute(&mut self, intent: &Intent) -> Result<Finished, LedgerError> {
-        self.sweep(intent);
+    pub(super) fn execute(
+        &mut self,
+        intent: &ChangeIntent,
+    ) -> Result<CommittedChange, LedgerError> {
+        self.remove_temporary_files(intent);
         let (error, conflict) = match self.write_files(intent) {
             Ok(None) => {
                 let written = "; the files are written, which is recorded at the next use";
-                return self.finish(intent).map_err(|error| error.and(written));
+                return self.finish(intent).map_err(|error| error.with_detail(written));
             }
-            Ok(Some(path)) => (changed_meanwhile(intent, &path), true),
+            Ok(Some(path)) => (conflict_error(intent, &path), true),
             Err(error) => (error, false),
         };
         if let Err(undoing) = self.undo(intent) {
             let stuck = format!(
                 "; it cannot be taken back now ({undoing}) and is finished at the next use"
             );
-            return Err(error.and(&stuck));
+            return Err(error.with_detail(&stuck));
         }
         let state = if conflict { ProposalState::Stale } else { ProposalState::Open };
         self.abandon(intent, state, &error)?;
@@ -81,9 +84,12 @@ impl Session<'_> {
 
     /// Writes the files of a change that are not written yet; returns the first that is neither as
     /// before nor as after.
-    pub(super) fn write_files(&mut self, intent: &Intent) -> Result<Option<String>, LedgerError> {
+    pub(super) fn write_files(
+        &mut self,
+        intent: &ChangeIntent,
+    ) -> Result<Option<String>, LedgerError> {
         let contents = self.contents(intent)?;
-        let place = intent.place();
+        let place = intent.skill_directory();
         let failed = |error: &JailError| jail_error(error, &place.path());
         let dir = match place.open(intent.makes_skill()) {
             Err(JailError::NotFound) => return Ok(intent.files.first().map(|f| f.path.clone())),
@@ -91,7 +97,7 @@ impl Session<'_> {
         };
         let files = steps(intent, &contents, &dir)?;
         for (file, step) in intent.files.iter().zip(&files) {
-            let found = tree::read(&dir, &step.path).map_err(|error| failed(&error))?;
+            let found = tree::read_file(&dir, &step.path).map_err(|error| failed(&error))?;
             let found = found.map(|content| Digest::compute(&content));
             if found != file.old && found != file.new {
                 return Ok(Some(file.path.clone()));
@@ -99,8 +105,9 @@ impl Session<'_> {
         }
         for (file, step) in intent.files.iter().zip(&files) {
             let location = place.path().join(&file.path);
-            let swapped = step.forward().run().map_err(|error| jail_error(&error, &location))?;
-            if swapped == Swapped::Conflict {
+            let swapped =
+                step.forward().execute().map_err(|error| jail_error(&error, &location))?;
+            if swapped == SwapOutcome::Conflict {
                 return Ok(Some(file.path.clone()));
             }
         }
@@ -108,9 +115,9 @@ impl Session<'_> {
     }
 
     /// Gives the files that were written their old contents back; what somebody else wrote stays.
-    pub(super) fn undo(&mut self, intent: &Intent) -> Result<(), LedgerError> {
+    pub(super) fn undo(&mut self, intent: &ChangeIntent) -> Result<(), LedgerError> {
         let contents = self.contents(intent)?;
-        let place = intent.place();
+        let place = intent.skill_directory();
         let dir = match place.open(false) {
             Err(JailError::NotFound) => return Ok(()),
             opened => opened.map_err(|error| jail_error(&error, &place.path()))?,
@@ -123,7 +130,7 @@ impl Session<'_> {
                 return Err(damaged(intent, &step.path, digest));
             }
             let mode = modes.get(&file.path).copied().unwrap_or(0);
-            step.backward(mode).run().map_err(|error| jail_error(&error, &location))?;
+            step.backward(mode).execute().map_err(|error| jail_error(&error, &location))?;
         }
         if intent.makes_skill() {
             // It is only removed if it is empty; otherwise somebody has put something there.
@@ -134,17 +141,21 @@ impl Session<'_> {
     }
 
     /// Removes what interrupted changes left beside a change's files.
-    pub(super) fn sweep(&self, intent: &Intent) -> usize {
+    pub(super) fn remove_temporary_files(&self, intent: &ChangeIntent) -> usize {
         let paths: Vec<RelPath> =
             intent.files.iter().filter_map(|file| RelPath::new(&file.path).ok()).collect();
         // What cannot be removed now is hidden from versions and removed another time.
-        let swept = intent.place().open(false).ok().map(|dir| sweep(&dir, paths.iter()));
+        let swept = intent
+            .skill_directory()
+            .open(false)
+            .ok()
+            .map(|dir| remove_temporary_files(&dir, paths.iter()));
         swept.and_then(Result::ok).unwrap_or(0)
     }
 
-    fn contents(&mut self, intent: &Intent) -> Result<Contents, LedgerError> {
+    fn contents(&mut self, intent: &ChangeIntent) -> Result<ContentMap, LedgerError> {
         self.read(|work| {
-            let mut contents = Contents::new();
+            let mut contents = ContentMap::new();
             for file in &intent.files {
                 for digest in [file.old, file.new].into_iter().flatten() {
                     if let Some(content) = work.verified(digest, None)? {
@@ -156,7 +167,7 @@ impl Session<'_> {
         })
     }
 
-    fn modes_before(&mut self, intent: &Intent) -> Result<HashMap<String, u32>, LedgerError> {
+    fn modes_before(&mut self, intent: &ChangeIntent) -> Result<HashMap<String, u32>, LedgerError> {
         self.read(|work| {
             let before = intent.before.map(|seq| work.version_listing(seq)).transpose()?;
             let files = before.unwrap_or_default().into_iter();
@@ -165,28 +176,28 @@ impl Session<'_> {
     }
 
     /// Records that a change is made.
-    pub(super) fn finish(&mut self, intent: &Intent) -> Result<Finished, LedgerError> {
+    pub(super) fn finish(&mut self, intent: &ChangeIntent) -> Result<CommittedChange, LedgerError> {
         let finished = self.change(|work| finish(work, intent))?;
-        self.ledger.announce();
+        self.ledger.touch_generation();
         Ok(finished)
     }
 
     /// Records that a change was given up.
     pub(super) fn abandon(
         &mut self,
-        intent: &Intent,
+        intent: &ChangeIntent,
         state: ProposalState,
         error: &LedgerError,
     ) -> Result<(), LedgerError> {
         self.change(|work| {
-            let mut entry = Entry {
+            let mut entry = NewAuditEntry {
                 action: "change.abandoned",
                 skill_id: Some(&intent.skill_id),
                 proposal: intent.proposal.as_deref(),
                 detail: json!({"intent": intent.id, "reason": error.to_string()}),
-                ..by_disk()
+                ..disk_audit_entry()
             };
-            let changed = work.log(&entry)?;
+            let changed = work.append_audit(&entry)?;
             work.close_intent(intent.seq, "abandoned", changed)?;
             let Some(id) = &intent.proposal else { return Ok(()) };
             let mut stored = work.find(id)?;
@@ -194,20 +205,20 @@ impl Session<'_> {
             if state != ProposalState::Failed {
                 stored.proposal.decided = None;
             }
-            let event = LedgerEvent::ProposalStale(told(&stored.proposal, ""));
+            let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
             let (action, event) = match state {
                 ProposalState::Stale => ("proposal.stale", Some(&event)),
                 ProposalState::Open => ("proposal.reopened", None),
                 _ => ("proposal.failed", None),
             };
             (entry.action, entry.event) = (action, event);
-            let changed = work.log(&entry)?;
+            let changed = work.append_audit(&entry)?;
             work.save(&mut stored, changed)
         })
     }
 
     /// Refuses to touch a skill while an interrupted change of it waits.
-    pub(super) fn refuse_unfinished(&mut self, skill_id: &str) -> Result<(), LedgerError> {
+    pub(super) fn check_no_pending(&mut self, skill_id: &str) -> Result<(), LedgerError> {
         let pending = self.read(|work| work.pending_intents())?;
         if pending.iter().any(|intent| intent.skill_id == skill_id) {
             return Err(LedgerError::new(
@@ -220,14 +231,16 @@ impl Session<'_> {
     }
 }
 
-fn damaged(intent: &Intent, path: &RelPath, digest: Digest) -> LedgerError {
-    let (what, location) =
-        (format!("a change of `{}`", intent.skill_id), intent.place().path().join(path.as_str()));
+fn damaged(intent: &ChangeIntent, path: &RelPath, digest: Digest) -> LedgerError {
+    let (what, location) = (
+        format!("a change of `{}`", intent.skill_id),
+        intent.skill_directory().path().join(path.as_str()),
+    );
     LedgerError::damaged_text(&what, &location, digest, "go on with the file as it is")
 }
 
 /// One file of a change with its contents.
-struct Step<'a> {
+struct FileStep<'a> {
     dir: &'a Dir,
     path: RelPath,
     file: &'a IntentFile,
@@ -237,10 +250,10 @@ struct Step<'a> {
 }
 
 fn steps<'a>(
-    intent: &'a Intent,
-    contents: &'a Contents,
+    intent: &'a ChangeIntent,
+    contents: &'a ContentMap,
     dir: &'a Dir,
-) -> Result<Vec<Step<'a>>, LedgerError> {
+) -> Result<Vec<FileStep<'a>>, LedgerError> {
     let content = |digest: Option<Digest>| digest.and_then(|digest| contents.get(&digest));
     let step = |(position, file): (usize, &'a IntentFile)| {
         let path = RelPath::new(&file.path).map_err(|error| {
@@ -255,17 +268,17 @@ fn steps<'a>(
             return Err(damaged(intent, &path, digest));
         }
         let token = format!("{}-{position}", intent.id);
-        Ok(Step { dir, path, file, old: old.map(|c| &**c), new: new.map(|c| &**c), token })
+        Ok(FileStep { dir, path, file, old: old.map(|c| &**c), new: new.map(|c| &**c), token })
     };
     intent.files.iter().enumerate().map(step).collect()
 }
 
-impl Step<'_> {
-    fn forward(&self) -> Swap<'_> {
+impl FileStep<'_> {
+    fn forward(&self) -> FileSwap<'_> {
         self.swap(self.file.old, self.old, self.new, self.file.mode)
     }
 
-    fn backward(&self, mode: u32) -> Swap<'_> {
+    fn backward(&self, mode: u32) -> FileSwap<'_> {
         self.swap(self.file.new, self.new, self.old, mode)
     }
 
@@ -275,22 +288,22 @@ impl Step<'_> {
         before: Option<&'s [u8]>,
         after: Option<&'s [u8]>,
         mode: u32,
-    ) -> Swap<'s> {
+    ) -> FileSwap<'s> {
         let new = match after {
-            Some(content) => Target::File { content, mode },
-            None => Target::Absent,
+            Some(content) => SwapTarget::File { content, mode },
+            None => SwapTarget::Absent,
         };
-        Swap { dir: self.dir, path: &self.path, old, new, before, token: &self.token }
+        FileSwap { dir: self.dir, path: &self.path, old, new, before, token: &self.token }
     }
 }
 
 /// Records a skill's files as a version unless they are the last one already; returns the version's
 /// number in the database, if the skill has any version or file.
-pub(super) fn record(
-    work: &Work<'_, '_>,
+pub(super) fn record_version(
+    work: &LedgerWork<'_, '_>,
     skill_id: &str,
-    place: &Place,
-    captured: &Captured,
+    place: &SkillDirectory,
+    captured: &CapturedTree,
     author: &VersionAuthor,
 ) -> Result<(Option<u64>, Option<LedgerEvent>), LedgerError> {
     let last = work.version(skill_id, None)?;
@@ -319,7 +332,7 @@ pub(super) fn record(
 
 /// Adds a version; returns its number in the skill, that in the database, and what to tell.
 fn add_version(
-    work: &Work<'_, '_>,
+    work: &LedgerWork<'_, '_>,
     version: &NewVersion<'_>,
     by: &str,
     via: &str,
@@ -331,7 +344,7 @@ fn add_version(
         tree: version.tree,
         author: version.author.clone(),
     });
-    let changed = work.log(&Entry {
+    let changed = work.append_audit(&NewAuditEntry {
         action: "version.created",
         by,
         via,
@@ -345,13 +358,16 @@ fn add_version(
     Ok((number, seq, event))
 }
 
-fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError> {
+fn finish(
+    work: &LedgerWork<'_, '_>,
+    intent: &ChangeIntent,
+) -> Result<CommittedChange, LedgerError> {
     let before = match intent.before {
         Some(seq) => work.version_listing(seq)?,
         None => Vec::new(),
     };
     let complete = work.version(&intent.skill_id, None)?.is_none_or(|last| last.version.complete);
-    let before_tree = tree::digest(&before);
+    let before_tree = tree::tree_digest(&before);
     let mut files: Vec<VersionFile> = before
         .into_iter()
         .filter(|file| intent.files.iter().all(|changed| changed.path != file.path))
@@ -359,7 +375,7 @@ fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError>
     for IntentFile { path, new, mode, .. } in &intent.files {
         let Some(digest) = *new else { continue };
         let Some(content) = work.verified(digest, None)? else {
-            let location = intent.place().path().join(path);
+            let location = intent.skill_directory().path().join(path);
             let what = format!("a change of `{}`", intent.skill_id);
             let otherwise = "go on with the file as it is";
             return Err(LedgerError::damaged_text(&what, &location, digest, otherwise));
@@ -368,7 +384,7 @@ fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError>
         files.push(VersionFile { path, mode: *mode, size, digest, content });
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    let tree = tree::digest(&files);
+    let tree = tree::tree_digest(&files);
     let version = NewVersion {
         skill_id: &intent.skill_id,
         author: &intent.author,
@@ -387,8 +403,8 @@ fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError>
         let mut stored = work.find(id)?;
         stored.proposal.summary.state = ProposalState::Applied;
         stored.proposal.version = Some(number);
-        let event = LedgerEvent::ProposalApplied(told(&stored.proposal, &intent.by));
-        let changed = work.log(&Entry {
+        let event = LedgerEvent::ProposalApplied(to_proposal_event(&stored.proposal, &intent.by));
+        let changed = work.append_audit(&NewAuditEntry {
             action: "proposal.applied",
             by: &intent.by,
             via: &intent.via,
@@ -405,14 +421,14 @@ fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError>
         Some(file) => Some(Some(file.digest)),
         None => complete.then_some(None),
     };
-    events.extend(outdate(work, &intent.skill_id, &known)?);
-    let changed = work.log(&Entry {
+    events.extend(mark_stale(work, &intent.skill_id, &known)?);
+    let changed = work.append_audit(&NewAuditEntry {
         action: "change.finished",
         skill_id: Some(&intent.skill_id),
         proposal: intent.proposal.as_deref(),
         version: Some(number),
         detail: json!({"intent": intent.id}),
-        ..by_disk()
+        ..disk_audit_entry()
     })?;
     work.close_intent(intent.seq, "done", changed)?;
     // What a person decides about an approved skill is approved with it. What `allowed-tools` grants
@@ -429,32 +445,32 @@ fn finish(work: &Work<'_, '_>, intent: &Intent) -> Result<Finished, LedgerError>
         }
         Some(_) | None => {}
     }
-    Ok(Finished { version: number, tree, events })
+    Ok(CommittedChange { version: number, tree, events })
 }
 
 /// Marks the open proposals of a skill that no longer fit their file. `known` tells the digest of a
 /// file, or that there is none, or nothing.
-pub(super) fn outdate(
-    work: &Work<'_, '_>,
+pub(super) fn mark_stale(
+    work: &LedgerWork<'_, '_>,
     skill_id: &str,
     known: &dyn Fn(&str) -> Option<Option<Digest>>,
 ) -> Result<Vec<LedgerEvent>, LedgerError> {
     let mut events = Vec::new();
-    for waiting in work.undecided(skill_id)? {
+    for waiting in work.undecided_proposals(skill_id)? {
         let Some(now) = known(&waiting.path) else { continue };
         if waiting.state != ProposalState::Open || now == waiting.base {
             continue;
         }
         let mut stored = work.find(&waiting.id)?;
         let superseded = now == Some(waiting.new);
-        let event = LedgerEvent::ProposalStale(told(&stored.proposal, ""));
-        let changed = work.log(&Entry {
+        let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
+        let changed = work.append_audit(&NewAuditEntry {
             action: if superseded { "proposal.superseded" } else { "proposal.stale" },
             skill_id: Some(skill_id),
             proposal: Some(&waiting.id),
             event: (!superseded).then_some(&event),
             detail: json!({"base": waiting.base, "now": now}),
-            ..by_disk()
+            ..disk_audit_entry()
         })?;
         stored.proposal.summary.state =
             if superseded { ProposalState::Superseded } else { ProposalState::Stale };
@@ -467,12 +483,12 @@ pub(super) fn outdate(
 }
 
 /// A line of the log about what nobody did on purpose.
-pub(super) fn by_disk() -> Entry<'static> {
-    Entry { via: "disk", ..Entry::default() }
+pub(super) fn disk_audit_entry() -> NewAuditEntry<'static> {
+    NewAuditEntry { via: "disk", ..NewAuditEntry::default() }
 }
 
 /// Says that a file moved under a change.
-fn changed_meanwhile(intent: &Intent, path: &str) -> LedgerError {
+fn conflict_error(intent: &ChangeIntent, path: &str) -> LedgerError {
     let kind = match intent.proposal {
         Some(_) => LedgerErrorKind::Stale,
         None => LedgerErrorKind::Conflict,
@@ -481,7 +497,7 @@ fn changed_meanwhile(intent: &Intent, path: &str) -> LedgerError {
         Some(id) => format!("`skill rebase {id}` makes the proposal fit the file as it is now"),
         None => "look at what changed (`skill history`), then try again".to_owned(),
     };
-    let location = intent.place().path().join(path);
+    let location = intent.skill_directory().path().join(path);
     let message = format!("{} was changed meanwhile; it was left alone", location.display());
     LedgerError::new(kind, message, hint)
 }

@@ -3,18 +3,18 @@
 use serde_json::json;
 use skill_format::Digest;
 
-use crate::db::{Intent, IntentFile, Stored};
+use crate::db::{ChangeIntent, IntentFile, StoredProposal};
 use crate::jail::JailError;
 use crate::ledger::Ledger;
-use crate::ledger::apply::{outdate, record};
+use crate::ledger::apply::{mark_stale, record_version};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::LedgerEvent;
-use crate::ledger::place::{Place, Subject, jail_error};
-use crate::ledger::proposal::{Actor, Applied, Decision, ProposalState};
-use crate::ledger::propose::{check_reason, told};
-use crate::ledger::revise::{log, require, subject_of};
-use crate::ledger::session::Session;
-use crate::ledger::tree::Captured;
+use crate::ledger::place::{ProposalTarget, SkillDirectory, jail_error};
+use crate::ledger::proposal::{ApplyOutcome, HumanActor, ProposalDecision, ProposalState};
+use crate::ledger::propose::{check_reason, to_proposal_event};
+use crate::ledger::revise::{find_target, log_action, require_state};
+use crate::ledger::session::LedgerSession;
+use crate::ledger::tree::CapturedTree;
 use crate::ledger::version::VersionAuthor;
 use crate::snapshot::Snapshot;
 
@@ -33,16 +33,16 @@ impl Ledger {
     pub fn approve(
         &self,
         snapshot: &Snapshot,
-        actor: &Actor,
+        actor: &HumanActor,
         id: &str,
         digest: Digest,
         reason: Option<&str>,
-    ) -> Result<Applied, LedgerError> {
+    ) -> Result<ApplyOutcome, LedgerError> {
         check_reason("the reason", reason.unwrap_or_default())?;
-        self.with(|session| {
-            session.settle(snapshot)?;
+        self.with_session(|session| {
+            session.restore_texts(snapshot)?;
             let stored = session.read(|work| work.find(id))?;
-            require(&stored, &[ProposalState::Open], "approved")?;
+            require_state(&stored, &[ProposalState::Open], "approved")?;
             let summary = &stored.proposal.summary;
             if summary.new_digest != digest {
                 return Err(LedgerError::new(
@@ -54,29 +54,29 @@ impl Ledger {
                     "review it again: its text is not the one you saw",
                 ));
             }
-            let subject = subject_of(snapshot, &stored.proposal)?;
-            session.refuse_unfinished(&subject.skill_id)?;
+            let subject = find_target(snapshot, &stored.proposal)?;
+            session.check_no_pending(&subject.skill_id)?;
             let now = subject.read()?.map(|text| text.digest);
             if now != summary.base_digest && now != Some(summary.new_digest) {
-                return Err(session.refuse_stale(&stored, &subject, now));
+                return Err(session.reject_stale(&stored, &subject, now));
             }
             session.apply(stored, &subject, actor, reason)
         })
     }
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Says that a proposal came too late, and records it.
-    fn refuse_stale(
+    fn reject_stale(
         &mut self,
-        stored: &Stored,
-        subject: &Subject,
+        stored: &StoredProposal,
+        subject: &ProposalTarget,
         now: Option<Digest>,
     ) -> LedgerError {
         let path = subject.path.as_str();
         let summary = &stored.proposal.summary;
         let known = |wanted: &str| (wanted == path).then_some(now);
-        let recorded = self.change(|work| outdate(work, &subject.skill_id, &known));
+        let recorded = self.change(|work| mark_stale(work, &subject.skill_id, &known));
         if let Err(error) = recorded {
             return error;
         }
@@ -89,17 +89,17 @@ impl Session<'_> {
 
     fn apply(
         &mut self,
-        mut stored: Stored,
-        subject: &Subject,
-        actor: &Actor,
+        mut stored: StoredProposal,
+        subject: &ProposalTarget,
+        actor: &HumanActor,
         reason: Option<&str>,
-    ) -> Result<Applied, LedgerError> {
-        let captured = capture(&subject.place)?;
+    ) -> Result<ApplyOutcome, LedgerError> {
+        let captured = read_tree(&subject.place)?;
         let summary = &stored.proposal.summary;
         let path = subject.path.to_string();
         let (id, new_digest) = (summary.id.clone(), summary.new_digest);
         let now = captured.file(&path);
-        let mut intent = Intent {
+        let mut intent = ChangeIntent {
             seq: 0,
             id: String::new(),
             skill_id: subject.skill_id.clone(),
@@ -130,27 +130,29 @@ impl Session<'_> {
             work.add_blobs(captured.contents())?;
             let external = VersionAuthor::External;
             let (before, edited) =
-                record(work, &subject.skill_id, &subject.place, &captured, &external)?;
+                record_version(work, &subject.skill_id, &subject.place, &captured, &external)?;
             intent.before = before;
             stored.proposal.summary.state = ProposalState::Approved;
-            stored.proposal.decided = Some(Decision {
+            stored.proposal.decided = Some(ProposalDecision {
                 by: actor.name.clone(),
                 at_ms: work.now_ms(),
                 reason: reason.map(str::to_owned),
             });
-            let event = LedgerEvent::ProposalApproved(told(&stored.proposal, &actor.name));
+            let event =
+                LedgerEvent::ProposalApproved(to_proposal_event(&stored.proposal, &actor.name));
             let summary = &stored.proposal.summary;
             let detail = json!({
                 "base": summary.base_digest, "new": summary.new_digest, "reason": reason,
             });
-            let changed = log(work, &stored, actor, "proposal.approved", Some(&event), detail)?;
+            let changed =
+                log_action(work, &stored, actor, "proposal.approved", Some(&event), detail)?;
             work.save(&mut stored, changed)?;
             work.add_intent(&mut intent, changed)?;
             Ok(edited.into_iter().chain([event]).collect::<Vec<_>>())
         })?;
         let finished = self.execute(&intent)?;
         events.extend(finished.events);
-        Ok(Applied {
+        Ok(ApplyOutcome {
             skill_id: intent.skill_id,
             proposal: intent.proposal,
             version: finished.version,
@@ -162,11 +164,11 @@ impl Session<'_> {
 }
 
 /// Reads the files of a skill; none where its directory is not there.
-pub(super) fn capture(place: &Place) -> Result<Captured, LedgerError> {
+pub(super) fn read_tree(place: &SkillDirectory) -> Result<CapturedTree, LedgerError> {
     let failed = |error: JailError| jail_error(&error, &place.path());
     match place.open(false) {
-        Err(JailError::NotFound) => Ok(Captured { files: Vec::new(), complete: true }),
-        Ok(dir) => Captured::read(&dir).map_err(failed),
+        Err(JailError::NotFound) => Ok(CapturedTree { files: Vec::new(), complete: true }),
+        Ok(dir) => CapturedTree::read(&dir).map_err(failed),
         Err(error) => Err(failed(error)),
     }
 }

@@ -7,15 +7,15 @@ use std::collections::HashMap;
 use serde_json::json;
 use skill_format::{Digest, SkillId};
 
-use crate::db::{Entry, NewVersion};
+use crate::db::{NewAuditEntry, NewVersion};
 use crate::ledger::Ledger;
-use crate::ledger::apply::by_disk;
-use crate::ledger::approve::capture;
+use crate::ledger::apply::disk_audit_entry;
+use crate::ledger::approve::read_tree;
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
-use crate::ledger::place::Place;
-use crate::ledger::session::Session;
-use crate::ledger::tree::Captured;
+use crate::ledger::place::SkillDirectory;
+use crate::ledger::session::LedgerSession;
+use crate::ledger::tree::CapturedTree;
 use crate::ledger::version::VersionAuthor;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
@@ -29,8 +29,8 @@ const BATCH_BYTES: u64 = 32 << 20;
 /// A skill that has no version, and its files.
 struct Unrecorded<'s> {
     skill: &'s Skill,
-    place: Place,
-    captured: Captured,
+    place: SkillDirectory,
+    captured: CapturedTree,
 }
 
 impl Ledger {
@@ -49,7 +49,7 @@ impl Ledger {
         if snapshot.skills().is_empty() {
             return Ok(Vec::new());
         }
-        let known = self.with_existing(|session| session.read(|work| work.last_texts()))?;
+        let known = self.with_existing_session(|session| session.read(|work| work.last_texts()))?;
         let known: HashMap<String, Option<Digest>> = known.into_iter().collect();
         let mut edited: Vec<SkillId> = Vec::new();
         let mut batch: Vec<Unrecorded<'_>> = Vec::new();
@@ -57,8 +57,8 @@ impl Ledger {
         for skill in snapshot.skills() {
             match known.get(skill.id().as_str()) {
                 None => {
-                    let place = Place::of(skill);
-                    let Ok(captured) = capture(&place) else { continue };
+                    let place = SkillDirectory::for_skill(skill);
+                    let Ok(captured) = read_tree(&place) else { continue };
                     bytes += captured.files.iter().map(|file| file.size).sum::<u64>();
                     batch.push(Unrecorded { skill, place, captured });
                 }
@@ -69,18 +69,18 @@ impl Ledger {
                 Some(_) => {}
             }
             if batch.len() == BATCH_SKILLS || bytes >= BATCH_BYTES {
-                self.with(|session| session.record_first(&batch))?;
+                self.with_session(|session| session.record_first(&batch))?;
                 (batch, bytes) = (Vec::new(), 0);
             }
         }
         if !batch.is_empty() {
-            self.with(|session| session.record_first(&batch))?;
+            self.with_session(|session| session.record_first(&batch))?;
         }
-        if edited.is_empty() { Ok(Vec::new()) } else { self.observe(snapshot, &edited) }
+        if edited.is_empty() { Ok(Vec::new()) } else { self.record_direct_edits(snapshot, &edited) }
     }
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     fn record_first(&mut self, batch: &[Unrecorded<'_>]) -> Result<(), LedgerError> {
         self.change(|work| {
             let mut new = Vec::new();
@@ -93,10 +93,10 @@ impl Session<'_> {
             if new.is_empty() {
                 return Ok(());
             }
-            let changed = work.log(&Entry {
+            let changed = work.append_audit(&NewAuditEntry {
                 action: "versions.first",
                 detail: json!({ "skills": new.len() }),
-                ..by_disk()
+                ..disk_audit_entry()
             })?;
             for Unrecorded { skill, place, captured } in new {
                 let skill_id = skill.id().as_str();

@@ -6,7 +6,7 @@ use skill_format::Digest;
 
 use crate::ledger::Ledger;
 use crate::ledger::error::LedgerError;
-use crate::ledger::session::Session;
+use crate::ledger::session::LedgerSession;
 
 /// A skill's row.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct CatalogHit {
 impl Ledger {
     /// Returns the skills that have a row, with the digest it was made of.
     pub(crate) fn catalog_rows(&self) -> Result<Vec<(String, Digest)>, LedgerError> {
-        self.with_existing(|session| session.read(|work| work.catalog_rows()))
+        self.with_existing_session(|session| session.read(|work| work.catalog_rows()))
     }
 
     /// Puts rows in place of what there was, and removes some.
@@ -51,41 +51,41 @@ impl Ledger {
         rows: &[CatalogRow],
         gone: &[String],
     ) -> Result<(), LedgerError> {
-        self.with(|session| session.change(|work| work.renew_catalog(rows, gone)))
+        self.with_session(|session| session.change(|work| work.renew_catalog(rows, gone)))
     }
 
     /// Returns the rows, and the ids of those that have all the terms, each in one field or another.
     #[expect(clippy::type_complexity, reason = "both lists are of one state of the database")]
-    pub(crate) fn catalog_holders(
+    pub(crate) fn matching_catalog_rows(
         &self,
         terms: &[CatalogTerm],
     ) -> Result<(Vec<(String, Digest)>, Vec<String>), LedgerError> {
-        self.with_existing(|session| {
+        self.with_existing_session(|session| {
             let found = session.read(|work| {
-                let holders = work.catalog_holders(terms)?;
+                let holders = work.matching_catalog_rows(terms)?;
                 Ok(holders.map(|holders| (holders, work.catalog_rows())))
             })?;
             match found {
                 Some((holders, rows)) => Ok((rows?, holders)),
-                None => session.begin_catalog_anew(),
+                None => session.reset_catalog(),
             }
         })
     }
 
     /// Returns the rows that have any of the terms, the best first.
-    pub(crate) fn catalog_best(
+    pub(crate) fn rank_catalog(
         &self,
         terms: &[CatalogTerm],
     ) -> Result<Vec<CatalogHit>, LedgerError> {
-        self.with_existing(|session| {
-            let found = session.read(|work| work.catalog_best(terms))?;
-            found.map_or_else(|| session.begin_catalog_anew(), Ok)
+        self.with_existing_session(|session| {
+            let found = session.read(|work| work.rank_catalog(terms))?;
+            found.map_or_else(|| session.reset_catalog(), Ok)
         })
     }
 
     /// Returns the vectors that a model made, by the digest of the SKILL.md they were made of.
     pub(crate) fn vectors(&self, model: &str) -> Result<Vec<(Digest, Vec<u8>)>, LedgerError> {
-        self.with_existing(|session| session.read(|work| work.vectors(model)))
+        self.with_existing_session(|session| session.read(|work| work.vectors(model)))
     }
 
     /// Keeps vectors that a model made.
@@ -94,7 +94,7 @@ impl Ledger {
         model: &str,
         rows: &[(Digest, Vec<u8>)],
     ) -> Result<(), LedgerError> {
-        self.with(|session| session.change(|work| work.put_vectors(model, rows)))
+        self.with_session(|session| session.change(|work| work.put_vectors(model, rows)))
     }
 
     /// Removes vectors that a model made.
@@ -102,13 +102,13 @@ impl Ledger {
         if gone.is_empty() {
             return Ok(());
         }
-        self.with_existing(|session| session.change(|work| work.drop_vectors(model, gone)))
+        self.with_existing_session(|session| session.change(|work| work.drop_vectors(model, gone)))
     }
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Throws a damaged catalog away; answers as an empty one does.
-    fn begin_catalog_anew<T: Default>(&mut self) -> Result<T, LedgerError> {
+    fn reset_catalog<T: Default>(&mut self) -> Result<T, LedgerError> {
         if !self.peeks {
             self.change(|work| work.empty_catalog())?;
         }

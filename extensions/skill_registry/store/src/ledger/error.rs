@@ -146,13 +146,13 @@ impl LedgerError {
     }
 
     /// Adds to the message.
-    pub(crate) fn and(mut self, more: &str) -> Self {
+    pub(crate) fn with_detail(mut self, more: &str) -> Self {
         self.message.push_str(more);
         self
     }
 
     /// Names the database's file, where the error is about it.
-    pub(crate) fn in_file(mut self, path: &Path) -> Self {
+    pub(crate) fn with_path(mut self, path: &Path) -> Self {
         if self.database.is_some() {
             self.message = format!("{}: {}", path.display(), self.message);
         }

@@ -11,8 +11,8 @@ use skill_rules::{CheckOptions, CheckScope, EntryKind, FileEntry, Profile, Skill
 use crate::diff;
 use crate::jail::{self, JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
-use crate::ledger::place::{Subject, jail_error};
-use crate::ledger::proposal::{Flag, LintDelta, LintFinding};
+use crate::ledger::place::{ProposalTarget, jail_error};
+use crate::ledger::proposal::{LintDelta, LintFinding, ReviewFlag};
 use crate::ledger::tree as files;
 
 /// What models take for the program's own words.
@@ -30,32 +30,32 @@ const MARKS: [&str; 9] = [
 
 /// A text of a skill and its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Text {
+pub(super) struct DigestedText {
     pub(super) digest: Digest,
     pub(super) text: String,
 }
 
 /// What was found out about a change.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Examined {
+pub(super) struct ChangeExamination {
     pub(super) diff: String,
     pub(super) added: usize,
     pub(super) removed: usize,
-    pub(super) flags: Vec<Flag>,
+    pub(super) flags: Vec<ReviewFlag>,
     pub(super) lint: LintDelta,
     pub(super) tokens: (u32, u32),
 }
 
-impl Subject {
+impl ProposalTarget {
     /// Reads the file as it is now; nothing if it is not there.
-    pub(super) fn read(&self) -> Result<Option<Text>, LedgerError> {
+    pub(super) fn read(&self) -> Result<Option<DigestedText>, LedgerError> {
         let location = self.location();
         let failed = |error: JailError| jail_error(&error, &location);
         let dir = match self.place.open(false) {
             Err(JailError::NotFound) => return Ok(None),
             opened => opened.map_err(failed)?,
         };
-        let Some(content) = files::read(&dir, &self.path).map_err(failed)? else {
+        let Some(content) = files::read_file(&dir, &self.path).map_err(failed)? else {
             self.check_parents(&dir)?;
             return Ok(None);
         };
@@ -78,7 +78,7 @@ impl Subject {
                 "only text files can be changed by a proposal",
             )
         })?;
-        Ok(Some(Text { digest: Digest::compute(&content), text: text.to_owned() }))
+        Ok(Some(DigestedText { digest: Digest::compute(&content), text: text.to_owned() }))
     }
 
     /// Refuses a path that would make a directory of a file.
@@ -105,7 +105,7 @@ impl Subject {
 
     /// Lists the skill's files as the rules want them, with the new text in place.
     fn entries(&self, size: u64) -> Vec<FileEntry> {
-        let captured = self.place.open(false).and_then(|dir| files::Captured::read(&dir));
+        let captured = self.place.open(false).and_then(|dir| files::CapturedTree::read(&dir));
         let entry =
             |path: String, size, mode| FileEntry { path, size, mode, kind: EntryKind::File };
         let mut entries: Vec<FileEntry> = match captured {
@@ -127,12 +127,12 @@ impl Subject {
 /// # Errors
 /// Fails if nothing changes, if the new text is too large or no text, and if it makes a SKILL.md
 /// invalid that was valid.
-pub(super) fn examine(
-    subject: &Subject,
+pub(super) fn examine_change(
+    subject: &ProposalTarget,
     base: Option<&str>,
     new: &str,
     words: &[&str],
-) -> Result<Examined, LedgerError> {
+) -> Result<ChangeExamination, LedgerError> {
     check_text(new)?;
     if base == Some(new) {
         return Err(LedgerError::new(
@@ -142,7 +142,7 @@ pub(super) fn examine(
         ));
     }
     let before = base.unwrap_or_default();
-    let mut examined = Examined {
+    let mut examined = ChangeExamination {
         diff: diff::unified_diff(before, new, subject.path.as_str()),
         added: 0,
         removed: 0,
@@ -164,13 +164,14 @@ pub(super) fn examine(
         };
         let (invalid_now, invalid_before) =
             (errors(of(new, CheckScope::Validate)), errors(old(CheckScope::Validate)));
-        let worse = added(&invalid_now, &invalid_before);
+        let worse = new_findings(&invalid_now, &invalid_before);
         if !worse.is_empty() {
             return Err(invalid(subject, worse.into_iter()));
         }
         let (old, new) = (old(CheckScope::Lint), of(new, CheckScope::Lint));
-        let kept = |found: Vec<&Diagnostic>| found.into_iter().map(keep).collect();
-        examined.lint = LintDelta { new: kept(added(&new, &old)), gone: kept(added(&old, &new)) };
+        let kept = |found: Vec<&Diagnostic>| found.into_iter().map(to_lint_finding).collect();
+        examined.lint =
+            LintDelta { new: kept(new_findings(&new, &old)), gone: kept(new_findings(&old, &new)) };
     }
     Ok(examined)
 }
@@ -194,7 +195,7 @@ fn check_text(text: &str) -> Result<(), LedgerError> {
 }
 
 fn findings(
-    subject: &Subject,
+    subject: &ProposalTarget,
     text: &str,
     entries: &[FileEntry],
     scope: CheckScope,
@@ -210,7 +211,7 @@ fn findings(
 }
 
 /// Returns the findings that are not among the others; lines do not matter, numbers do.
-fn added<'d>(found: &'d [Diagnostic], others: &[Diagnostic]) -> Vec<&'d Diagnostic> {
+fn new_findings<'d>(found: &'d [Diagnostic], others: &[Diagnostic]) -> Vec<&'d Diagnostic> {
     let mut others: Vec<_> =
         others.iter().map(|other| Some((other.rule, &other.message))).collect();
     let is_new = |found: &&Diagnostic| {
@@ -226,7 +227,7 @@ fn added<'d>(found: &'d [Diagnostic], others: &[Diagnostic]) -> Vec<&'d Diagnost
     found.iter().filter(is_new).collect()
 }
 
-fn keep(found: &Diagnostic) -> LintFinding {
+fn to_lint_finding(found: &Diagnostic) -> LintFinding {
     LintFinding {
         rule: found.rule.to_owned(),
         severity: found.severity,
@@ -235,7 +236,10 @@ fn keep(found: &Diagnostic) -> LintFinding {
     }
 }
 
-fn invalid<'d>(subject: &Subject, mut found: impl Iterator<Item = &'d Diagnostic>) -> LedgerError {
+fn invalid<'d>(
+    subject: &ProposalTarget,
+    mut found: impl Iterator<Item = &'d Diagnostic>,
+) -> LedgerError {
     let error = found.find(|found| found.severity == Severity::Error);
     let message = match error {
         Some(error) => format!("the new {} is not valid: {error}", subject.path),
@@ -249,44 +253,50 @@ fn invalid<'d>(subject: &Subject, mut found: impl Iterator<Item = &'d Diagnostic
     )
 }
 
-fn flags(subject: &Subject, base: Option<&str>, new: &str, words: &[&str]) -> Vec<Flag> {
+fn flags(
+    subject: &ProposalTarget,
+    base: Option<&str>,
+    new: &str,
+    words: &[&str],
+) -> Vec<ReviewFlag> {
     let mut flags = Vec::new();
     let before = base.unwrap_or_default();
-    let count = hidden(new).saturating_sub(hidden(before))
-        + words.iter().map(|text| hidden(text)).sum::<usize>();
+    let count = count_hidden_chars(new).saturating_sub(count_hidden_chars(before))
+        + words.iter().map(|text| count_hidden_chars(text)).sum::<usize>();
     if count > 0 {
-        flags.push(Flag::HiddenUnicode { count });
+        flags.push(ReviewFlag::HiddenUnicode { count });
     }
     let (low, low_before) = (new.to_ascii_lowercase(), before.to_ascii_lowercase());
     let mark =
         MARKS.into_iter().find(|mark| low.matches(mark).count() > low_before.matches(mark).count());
     if let Some(mark) = mark {
-        flags.push(Flag::PromptMarkup { found: mark.to_owned() });
+        flags.push(ReviewFlag::PromptMarkup { found: mark.to_owned() });
     }
     if subject.is_skill_file() && base.is_some() {
         let fields = changed_fields(before, new);
         if !fields.is_empty() {
-            flags.push(Flag::Frontmatter { fields });
+            flags.push(ReviewFlag::Frontmatter { fields });
         }
     }
     if ResourceKind::from_path(subject.path.as_str()) == ResourceKind::Code {
-        flags.push(Flag::Code);
+        flags.push(ReviewFlag::Code);
     }
     if !subject.exists {
-        flags.push(Flag::NewSkill);
+        flags.push(ReviewFlag::NewSkill);
     }
     flags
 }
 
 /// Flags what a diff shows where the texts are not known.
-pub(super) fn flags_of_diff(diff: &str, words: &[&str]) -> Vec<Flag> {
-    let count = hidden(diff) + words.iter().map(|text| hidden(text)).sum::<usize>();
-    if count > 0 { vec![Flag::HiddenUnicode { count }] } else { Vec::new() }
+pub(super) fn flags_of_diff(diff: &str, words: &[&str]) -> Vec<ReviewFlag> {
+    let count =
+        count_hidden_chars(diff) + words.iter().map(|text| count_hidden_chars(text)).sum::<usize>();
+    if count > 0 { vec![ReviewFlag::HiddenUnicode { count }] } else { Vec::new() }
 }
 
 /// Counts the characters that are not seen: controls, changes of direction, blanks of no width,
 /// tags and variation selectors that can carry text.
-fn hidden(text: &str) -> usize {
+fn count_hidden_chars(text: &str) -> usize {
     let unseen = |c: &char| {
         matches!(
             c,
@@ -332,7 +342,7 @@ mod tests {
 
     #[test]
     fn unseen_characters_are_counted() {
-        assert_eq!(hidden("plain\ttext\r\nnaïve 技能 😀"), 0);
-        assert_eq!(hidden("a\u{200b}b\u{202e}c\u{e0041}\u{1b}[2J\u{feff}"), 5);
+        assert_eq!(count_hidden_chars("plain\ttext\r\nnaïve 技能 😀"), 0);
+        assert_eq!(count_hidden_chars("a\u{200b}b\u{202e}c\u{e0041}\u{1b}[2J\u{feff}"), 5);
     }
 }

@@ -4,12 +4,12 @@ use serde::Serialize;
 use skill_format::{AllowedTools, Digest, SkillId};
 
 use crate::ledger::Ledger;
-use crate::ledger::approve::capture;
+use crate::ledger::approve::read_tree;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::note::LedgerNote;
-use crate::ledger::place::{Place, required};
+use crate::ledger::place::{SkillDirectory, require_skill};
 use crate::ledger::standing::tree_digest;
-use crate::options::Trust;
+use crate::options::TrustLevel;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -35,7 +35,7 @@ impl Ledger {
     /// Those of the disk and the database.
     pub fn is_approved(&self, skill: &Skill, text: Digest) -> Result<bool, LedgerError> {
         let id = skill.id().as_str();
-        let approved = self.with_existing(|session| {
+        let approved = self.with_existing_session(|session| {
             session.read(|work| match work.created(id)? {
                 Some(created) => Ok(created.approved),
                 None => work.approval(id),
@@ -66,7 +66,8 @@ impl Ledger {
         snapshot: &Snapshot,
     ) -> Result<Vec<ToolGrant>, LedgerError> {
         let mut grants = Vec::new();
-        for skill in snapshot.skills().iter().filter(|skill| skill.trust() == Trust::Operator) {
+        for skill in snapshot.skills().iter().filter(|skill| skill.trust() == TrustLevel::Operator)
+        {
             let Ok(source) = store.read(skill) else { continue };
             let AllowedTools::List(tools) = &source.frontmatter.allowed_tools else { continue };
             if tools.is_empty() {
@@ -76,7 +77,7 @@ impl Ledger {
                 skill_id: skill.id().clone(),
                 allowed_tools: tools.clone(),
                 approved: self.is_approved(skill, source.digest)?,
-                digest: capture(&Place::of(skill))?.digest(),
+                digest: read_tree(&SkillDirectory::for_skill(skill))?.digest(),
             });
         }
         Ok(grants)
@@ -87,7 +88,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] for an unknown skill; those of the disk.
     pub fn tree_of(&self, snapshot: &Snapshot, skill_id: &str) -> Result<Digest, LedgerError> {
-        Ok(capture(&Place::of(required(snapshot, skill_id)?))?.digest())
+        Ok(read_tree(&SkillDirectory::for_skill(require_skill(snapshot, skill_id)?))?.digest())
     }
 }
 

@@ -10,12 +10,12 @@ use skill_format::SkillId;
 
 use crate::event::SkillEvent;
 use crate::ledger::Ledger;
-use crate::ledger::activation_log::{ActivationLog, Written};
+use crate::ledger::activation_log::{ActivationLog, FlushOutcome};
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::note::LedgerNote;
 use crate::ledger::retention::RetentionRule;
-use crate::news::NewsLine;
+use crate::news::LogMessage;
 use crate::store::{BrokenSkill, Store};
 
 /// How long a look at the ledger waits for others. The next look makes up for one that is given up.
@@ -25,7 +25,7 @@ const WAIT: Duration = Duration::from_secs(1);
 const RACY: Duration = Duration::from_secs(2);
 
 /// What is told again after a start.
-const LATELY: Duration = Duration::from_secs(24 * 60 * 60);
+const RECENT_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Stands for no number of the audit log.
 const END: u64 = i64::MAX as u64;
@@ -33,18 +33,18 @@ const END: u64 = i64::MAX as u64;
 /// Tells the ledger what happened to skills and hears what others did with it.
 ///
 /// Nothing that is wrong with the ledger stops it: that is said, and made up for later.
-pub struct LedgerKeeper {
+pub struct LedgerSync {
     ledger: Ledger,
-    state: Mutex<State>,
+    state: Mutex<SyncState>,
     trouble: Mutex<Option<LedgerError>>,
 }
 
 /// What is known so far.
 #[derive(Default)]
-struct State {
+struct SyncState {
     /// The last number of the audit log that was heard of; nothing before the first look.
     heard: Option<u64>,
-    stamp: Option<Stamp>,
+    stamp: Option<DatabaseStamp>,
     /// Skills whose change the ledger has not been told of.
     changed: BTreeSet<SkillId>,
     /// The first versions could not be recorded yet.
@@ -60,14 +60,14 @@ struct State {
 
 /// One state of the database's file.
 #[derive(Clone, Copy, PartialEq)]
-struct Stamp {
+struct DatabaseStamp {
     len: u64,
     modified: Option<SystemTime>,
 }
 
 /// What a look at the ledger brought.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct LedgerOutcome {
     /// What happened, in its order.
     pub events: Vec<LedgerEvent>,
     /// What was noticed or repaired.
@@ -76,19 +76,19 @@ pub struct Kept {
     pub trouble: Option<LedgerError>,
 }
 
-impl Kept {
+impl LedgerOutcome {
     /// Returns what of it a log says.
     #[must_use]
-    pub fn lines(&self) -> Vec<NewsLine> {
+    pub fn lines(&self) -> Vec<LogMessage> {
         let notes = self.notes.iter().map(ToString::to_string);
         let trouble = self.trouble.iter();
         let trouble =
             trouble.map(|error| format!("the ledger cannot be used: {error}; {}", error.hint()));
-        notes.chain(trouble).map(|text| NewsLine::warning(&text)).collect()
+        notes.chain(trouble).map(|text| LogMessage::warning(&text)).collect()
     }
 }
 
-impl LedgerKeeper {
+impl LedgerSync {
     /// Keeps up with a ledger; opens nothing.
     #[must_use]
     pub fn new(ledger: &Ledger) -> Self {
@@ -98,20 +98,20 @@ impl LedgerKeeper {
 
     /// Says why the ledger could not be used when it was last looked at.
     #[must_use]
-    pub fn trouble(&self) -> Option<LedgerError> {
+    pub fn last_error(&self) -> Option<LedgerError> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Tells a store which skills agents created, and what broken skills said when they were last
     /// good, without opening the ledger where that can be helped: before the first call.
-    pub fn prepare(&self, store: &Store) -> Kept {
+    pub fn load_created_skills(&self, store: &Store) -> LedgerOutcome {
         let sought = self.serve_last_good(&mut self.lock(), store);
         let snapshot = store.snapshot();
-        let created = match self.ledger.created_skills_copied(&snapshot) {
+        let created = match self.ledger.mirrored_created_skills(&snapshot) {
             Some(created) => Ok(created),
             None => self.ledger.created_skills(&snapshot),
         };
-        self.kept(created.and_then(|created| {
+        self.to_outcome(created.and_then(|created| {
             store.set_created(created);
             sought.map(|()| Vec::new())
         }))
@@ -120,33 +120,34 @@ impl LedgerKeeper {
     /// Begins: brings what was interrupted to its end, makes again what was lost, records the first
     /// version of every skill that has none and applies the retention rule. What others did until now
     /// is no news.
-    pub fn begin(&self, store: &Store) -> Kept {
+    pub fn start(&self, store: &Store) -> LedgerOutcome {
         let mut state = self.lock();
         (state.unrecorded, state.uncompared) = (true, true);
-        let done = self.ledger.observe(&store.snapshot(), &[]).and_then(|mut events| {
-            self.serve_last_good(&mut state, store)?;
-            self.hear(&mut state, END)?;
-            events.extend(self.record_first(&mut state, store, false)?);
-            self.retain(&mut state)?;
-            self.review(store)?;
-            Ok(events)
-        });
-        self.kept(done)
+        let done =
+            self.ledger.record_direct_edits(&store.snapshot(), &[]).and_then(|mut events| {
+                self.serve_last_good(&mut state, store)?;
+                self.read_new_events(&mut state, END)?;
+                events.extend(self.record_first(&mut state, store, false)?);
+                self.retain(&mut state)?;
+                self.review(store)?;
+                Ok(events)
+            });
+        self.to_outcome(done)
     }
 
     /// Returns what others, and earlier runs of this program, did within the last day and can be told
     /// again: whoever did it may have ended before it was told.
-    pub fn lately(&self) -> Kept {
-        let events = self.ledger.events_of(LATELY).map(|mut events| {
+    pub fn recent_events(&self) -> LedgerOutcome {
+        let events = self.ledger.events_of(RECENT_WINDOW).map(|mut events| {
             events.retain(|event| event.key().is_some());
             events
         });
-        self.kept(events)
+        self.to_outcome(events)
     }
 
     /// Keeps up after a look at the skills: `changes` are what that found. Where nothing happened,
     /// that costs one `stat`; `fully` looks at skills that agents created in any case.
-    pub fn keep_up(&self, store: &Store, changes: &[SkillEvent], fully: bool) -> Kept {
+    pub fn sync(&self, store: &Store, changes: &[SkillEvent], fully: bool) -> LedgerOutcome {
         let mut state = self.lock();
         for change in changes {
             state.changed.insert(change.id().clone());
@@ -155,32 +156,32 @@ impl LedgerKeeper {
             }
         }
         let stamp = stamp(self.ledger.data_dir());
-        let moved = stamp != state.stamp || stamp.is_some_and(Stamp::is_racy);
+        let moved = stamp != state.stamp || stamp.is_some_and(DatabaseStamp::is_racy);
         if !moved && state.changed.is_empty() && !fully && !state.unrecorded {
-            return Kept::default();
+            return LedgerOutcome::default();
         }
-        let done = self.catch_up(&mut state, store, fully);
+        let done = self.record_changes(&mut state, store, fully);
         state.stamp = done.is_ok().then_some(stamp).flatten();
-        self.kept(done)
+        self.to_outcome(done)
     }
 
     /// Writes the readings that were collected.
-    pub fn write(&self, log: &ActivationLog) -> Kept {
-        match log.write(&self.ledger) {
-            Ok(Written { readings: 0, .. }) => Kept::default(),
-            Ok(Written { dropped, .. }) => {
+    pub fn flush_activations(&self, log: &ActivationLog) -> LedgerOutcome {
+        match log.flush(&self.ledger) {
+            Ok(FlushOutcome { readings: 0, .. }) => LedgerOutcome::default(),
+            Ok(FlushOutcome { dropped, .. }) => {
                 if dropped > 0 {
                     self.ledger.note(LedgerNote::ReadingsDropped { count: dropped });
                 }
-                self.kept(Ok(Vec::new()))
+                self.to_outcome(Ok(Vec::new()))
             }
-            Err(error) => self.kept(Err(error)),
+            Err(error) => self.to_outcome(Err(error)),
         }
     }
 
-    fn catch_up(
+    fn record_changes(
         &self,
-        state: &mut State,
+        state: &mut SyncState,
         store: &Store,
         fully: bool,
     ) -> Result<Vec<LedgerEvent>, LedgerError> {
@@ -188,11 +189,11 @@ impl LedgerKeeper {
             self.serve_last_good(state, store)?;
         }
         let since = state.heard.unwrap_or(END);
-        let mut events = self.hear(state, since)?;
+        let mut events = self.read_new_events(state, since)?;
         events.extend(self.record_first(state, store, fully)?);
         if !state.changed.is_empty() {
             let changed: Vec<SkillId> = state.changed.iter().cloned().collect();
-            events.extend(self.ledger.observe(&store.snapshot(), &changed)?);
+            events.extend(self.ledger.record_direct_edits(&store.snapshot(), &changed)?);
             state.changed.clear();
         }
         let is_version = |event: &&LedgerEvent| matches!(event, LedgerEvent::VersionCreated(_));
@@ -213,7 +214,7 @@ impl LedgerKeeper {
     /// edited while no registry ran.
     fn record_first(
         &self,
-        state: &mut State,
+        state: &mut SyncState,
         store: &Store,
         fully: bool,
     ) -> Result<Vec<LedgerEvent>, LedgerError> {
@@ -227,14 +228,14 @@ impl LedgerKeeper {
         Ok(events)
     }
 
-    fn retain(&self, state: &mut State) -> Result<(), LedgerError> {
+    fn retain(&self, state: &mut SyncState) -> Result<(), LedgerError> {
         self.ledger.retain()?;
         (state.recorded, state.retained) = (0, Some(self.ledger.clock.now()));
         Ok(())
     }
 
     /// Gives a store the last good texts of skills that are broken and were not looked for yet.
-    fn serve_last_good(&self, state: &mut State, store: &Store) -> Result<(), LedgerError> {
+    fn serve_last_good(&self, state: &mut SyncState, store: &Store) -> Result<(), LedgerError> {
         let mut broken = store.broken_skills();
         broken.retain(|skill| !state.sought.contains(skill));
         if broken.is_empty() {
@@ -245,7 +246,11 @@ impl LedgerKeeper {
         Ok(())
     }
 
-    fn hear(&self, state: &mut State, since: u64) -> Result<Vec<LedgerEvent>, LedgerError> {
+    fn read_new_events(
+        &self,
+        state: &mut SyncState,
+        since: u64,
+    ) -> Result<Vec<LedgerEvent>, LedgerError> {
         let (last, events) = self.ledger.events_since(since)?;
         state.heard = Some(last);
         Ok(events)
@@ -256,7 +261,7 @@ impl LedgerKeeper {
         Ok(())
     }
 
-    fn kept(&self, done: Result<Vec<LedgerEvent>, LedgerError>) -> Kept {
+    fn to_outcome(&self, done: Result<Vec<LedgerEvent>, LedgerError>) -> LedgerOutcome {
         let notes = self.ledger.take_notes();
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         let (events, now) = match done {
@@ -265,22 +270,22 @@ impl LedgerKeeper {
         };
         let news = if *trouble == now { None } else { now.clone() };
         *trouble = now;
-        Kept { events, notes, trouble: news }
+        LedgerOutcome { events, notes, trouble: news }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Stamp {
+impl DatabaseStamp {
     fn is_racy(self) -> bool {
         let age = self.modified.map(|modified| modified.elapsed().unwrap_or_default());
         age.is_none_or(|age| age < RACY)
     }
 }
 
-fn stamp(data_dir: &Path) -> Option<Stamp> {
+fn stamp(data_dir: &Path) -> Option<DatabaseStamp> {
     let metadata = fs::metadata(data_dir.join(crate::db::FILE)).ok()?;
-    Some(Stamp { len: metadata.len(), modified: metadata.modified().ok() })
+    Some(DatabaseStamp { len: metadata.len(), modified: metadata.modified().ok() })
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::ledger::Ledger;
 use crate::ledger::error::LedgerError;
-use crate::ledger::session::Work;
-use crate::reading::{Reading, parse_whole};
+use crate::ledger::session::LedgerWork;
+use crate::reading::{ReadOutcome, parse_complete};
 use crate::skill::SkillFile;
 use crate::store::{BrokenSkill, LastGoodText};
 
@@ -21,7 +21,7 @@ impl Ledger {
         &self,
         broken: &[BrokenSkill],
     ) -> Result<Vec<LastGoodText>, LedgerError> {
-        self.with_existing(|session| {
+        self.with_existing_session(|session| {
             session.read(|work| {
                 let mut texts = Vec::new();
                 for skill in broken {
@@ -36,7 +36,7 @@ impl Ledger {
 }
 
 fn newest_valid(
-    work: &Work<'_, '_>,
+    work: &LedgerWork<'_, '_>,
     skill: &BrokenSkill,
 ) -> Result<Option<Arc<[u8]>>, LedgerError> {
     let id = skill.id.as_str();
@@ -49,7 +49,7 @@ fn newest_valid(
         });
         let Some(own) = own else { continue };
         let Some(bytes) = work.verified(own, None)? else { continue };
-        if matches!(parse_whole(id, &bytes), Reading::Good(_)) {
+        if matches!(parse_complete(id, &bytes), ReadOutcome::Valid(_)) {
             return Ok(Some(bytes));
         }
     }

@@ -39,7 +39,7 @@ pub enum LedgerNote {
         reason: String,
     },
     /// Temporary files of an interrupted change were removed.
-    Swept {
+    TemporaryFilesRemoved {
         /// The skill.
         skill_id: String,
         /// How many.
@@ -111,7 +111,7 @@ impl fmt::Display for LedgerNote {
             Self::Unfinished { skill_id, reason, .. } => {
                 write!(f, "an interrupted change of `{skill_id}` was given up: {reason}")
             }
-            Self::Swept { skill_id, files } => {
+            Self::TemporaryFilesRemoved { skill_id, files } => {
                 write!(f, "{files} temporary files were removed from `{skill_id}`")
             }
             Self::ReadingsDropped { count } => {

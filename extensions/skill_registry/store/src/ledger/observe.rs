@@ -4,13 +4,13 @@ use skill_format::SkillId;
 
 use crate::jail::JailError;
 use crate::ledger::Ledger;
-use crate::ledger::apply::{outdate, record};
-use crate::ledger::approve::capture;
+use crate::ledger::apply::{mark_stale, record_version};
+use crate::ledger::approve::read_tree;
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
-use crate::ledger::place::{Place, existing};
-use crate::ledger::session::Session;
-use crate::ledger::tree::Captured;
+use crate::ledger::place::{SkillDirectory, find_skill};
+use crate::ledger::session::LedgerSession;
+use crate::ledger::tree::CapturedTree;
 use crate::ledger::version::VersionAuthor;
 use crate::snapshot::Snapshot;
 
@@ -20,38 +20,38 @@ impl Ledger {
     ///
     /// # Errors
     /// Those of the disk and the database; what was recorded before stays recorded.
-    pub fn observe(
+    pub fn record_direct_edits(
         &self,
         snapshot: &Snapshot,
         changed: &[SkillId],
     ) -> Result<Vec<LedgerEvent>, LedgerError> {
-        let work = |session: &mut Session<'_>| {
-            session.settle(snapshot)?;
+        let work = |session: &mut LedgerSession<'_>| {
+            session.restore_texts(snapshot)?;
             let mut events = Vec::new();
             for id in changed {
                 events.extend(session.observe(snapshot, id.as_str())?);
             }
             Ok(events)
         };
-        if changed.is_empty() { self.with_existing(work) } else { self.with(work) }
+        if changed.is_empty() { self.with_existing_session(work) } else { self.with_session(work) }
     }
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     fn observe(
         &mut self,
         snapshot: &Snapshot,
         skill_id: &str,
     ) -> Result<Vec<LedgerEvent>, LedgerError> {
-        let place = match existing(snapshot, skill_id)? {
-            Some(skill) => Place::of(skill),
-            None => match self.place_of(snapshot, skill_id) {
+        let place = match find_skill(snapshot, skill_id)? {
+            Some(skill) => SkillDirectory::for_skill(skill),
+            None => match self.find_directory(snapshot, skill_id) {
                 Ok(place) if is_gone(&place) => place,
                 // Its root may only be away for a while.
                 _ => return Ok(Vec::new()),
             },
         };
-        let captured = capture(&place)?;
+        let captured = read_tree(&place)?;
         self.change(|work| {
             // What an agent has announced and nobody has seen before is the agent's.
             let author = match (work.version(skill_id, None)?, work.created(skill_id)?) {
@@ -60,15 +60,15 @@ impl Session<'_> {
                 }
                 _ => VersionAuthor::External,
             };
-            let (_, edited) = record(work, skill_id, &place, &captured, &author)?;
+            let (_, edited) = record_version(work, skill_id, &place, &captured, &author)?;
             let mut events: Vec<LedgerEvent> = edited.into_iter().collect();
-            events.extend(outdate(work, skill_id, &|path| known(&captured, path))?);
+            events.extend(mark_stale(work, skill_id, &|path| known_digest(&captured, path))?);
             Ok(events)
         })
     }
 }
 
-fn known(captured: &Captured, path: &str) -> Option<Option<skill_format::Digest>> {
+fn known_digest(captured: &CapturedTree, path: &str) -> Option<Option<skill_format::Digest>> {
     match captured.file(path) {
         Some(file) => Some(Some(file.digest)),
         None => captured.complete.then_some(None),
@@ -76,6 +76,6 @@ fn known(captured: &Captured, path: &str) -> Option<Option<skill_format::Digest>
 }
 
 /// Tells whether a skill's directory is gone while its root is there.
-fn is_gone(place: &Place) -> bool {
+fn is_gone(place: &SkillDirectory) -> bool {
     place.root_path.is_dir() && matches!(place.open(false), Err(JailError::NotFound))
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::db::{self, Db};
+use crate::db::{self, LedgerDatabase};
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
-use crate::ledger::session::Session;
+use crate::ledger::session::LedgerSession;
 
 /// Bytes of a database that are copied.
 const MAX_COPIED: u64 = 1 << 30;
@@ -17,7 +17,7 @@ impl Ledger {
     /// default where there is no database.
     pub(super) fn peek<T: Default>(
         &self,
-        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let path = self.database();
         for place in [self.data_dir.as_path(), &path] {
@@ -28,26 +28,26 @@ impl Ledger {
                 Err(error) => return Err(LedgerError::io("read", place, &error)),
             }
         }
-        let done = match Db::open_unchanging(&path)? {
+        let done = match LedgerDatabase::open_unchanging(&path)? {
             Some(db) => self.peek_into(db, work),
             None => {
                 let copy = copied(&path)?;
-                let (db, _) = Db::open(&copy.path().join(db::FILE), self.wait, false)?;
+                let (db, _) = LedgerDatabase::open(&copy.path().join(db::FILE), self.wait, false)?;
                 self.peek_into(db, work)
             }
         };
-        done.map_err(|error| error.in_file(&path))
+        done.map_err(|error| error.with_path(&path))
     }
 
     /// Does something with the ledger open or, where it cannot be written to, reads it as it is.
     pub(super) fn with_or_peek<T: Default>(
         &self,
-        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         if self.read_only {
             return self.peek(work);
         }
-        match self.with(&work) {
+        match self.with_session(&work) {
             Err(error) if error.is_unwritable() => self.peek(work),
             done => done,
         }
@@ -55,10 +55,10 @@ impl Ledger {
 
     fn peek_into<T>(
         &self,
-        db: Db,
-        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+        db: LedgerDatabase,
+        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        work(&mut Session { ledger: self, db, stamp: self.stamp(), peeks: true })
+        work(&mut LedgerSession { ledger: self, db, stamp: self.stamp(), peeks: true })
     }
 
     /// The error of a change where the ledger is only read.
@@ -78,9 +78,9 @@ impl Ledger {
 fn copied(path: &Path) -> Result<tempfile::TempDir, LedgerError> {
     let failed = |error: io::Error| LedgerError::io("read", path, &error);
     let folder = tempfile::tempdir().map_err(failed)?;
-    let [wal, _] = db::companions(path);
+    let [wal, _] = db::sidecar_paths(path);
     let target = folder.path().join(db::FILE);
-    let [target_wal, _] = db::companions(&target);
+    let [target_wal, _] = db::sidecar_paths(&target);
     for (from, to) in [(path, &target), (&wal, &target_wal)] {
         let found = match fs::symlink_metadata(from) {
             Ok(found) => found,

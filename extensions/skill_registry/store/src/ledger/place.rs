@@ -6,7 +6,7 @@ use cap_std::fs::Dir;
 
 use crate::jail::{self, JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
-use crate::options::Trust;
+use crate::options::TrustLevel;
 use crate::scope::Audience;
 use crate::skill::{Skill, SkillFile};
 use crate::snapshot::Snapshot;
@@ -14,7 +14,7 @@ use crate::temporary::{is_leftover_path, is_temporary};
 
 /// A skill's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SkillDirectory {
     /// The label of its root.
     pub(super) root: String,
     pub(super) root_path: PathBuf,
@@ -22,10 +22,10 @@ pub(super) struct Place {
     pub(super) rel: String,
 }
 
-impl Place {
+impl SkillDirectory {
     /// The directory of a skill that exists.
-    pub(super) fn of(skill: &Skill) -> Self {
-        let (root, rel) = skill.real_place();
+    pub(super) fn for_skill(skill: &Skill) -> Self {
+        let (root, rel) = skill.resolved_location();
         Self { root: root.label.clone(), root_path: root.path.clone(), rel }
     }
 
@@ -42,22 +42,22 @@ impl Place {
 
 /// A file of a skill that exists or is proposed.
 #[derive(Clone, Debug)]
-pub(super) struct Subject {
+pub(super) struct ProposalTarget {
     pub(super) skill_id: String,
-    pub(super) place: Place,
+    pub(super) place: SkillDirectory,
     pub(super) path: RelPath,
     /// Whether the skill exists.
     pub(super) exists: bool,
 }
 
-impl Subject {
+impl ProposalTarget {
     /// Finds the file that is named; a skill that does not exist yet may be named by its SKILL.md.
     pub(super) fn find(
         snapshot: &Snapshot,
         skill_id: &str,
         path: Option<&str>,
     ) -> Result<Self, LedgerError> {
-        let skill = match existing(snapshot, skill_id)? {
+        let skill = match find_skill(snapshot, skill_id)? {
             Some(skill) => skill,
             None => return Self::new_skill(snapshot, skill_id, path),
         };
@@ -66,8 +66,8 @@ impl Subject {
             Some(path) if !path.eq_ignore_ascii_case(own) => path,
             _ => own,
         };
-        let place = Place::of(skill);
-        let path = writable(path)?;
+        let place = SkillDirectory::for_skill(skill);
+        let path = check_writable(path)?;
         Ok(Self { skill_id: skill_id.to_owned(), place, path, exists: true })
     }
 
@@ -80,10 +80,10 @@ impl Subject {
         if path.is_some_and(|path| path != own) || !is_new_id(skill_id) {
             return Err(unknown_skill(snapshot, skill_id));
         }
-        let place = new_place(snapshot, skill_id)?;
+        let place = new_skill_directory(snapshot, skill_id)?;
         match place.open(false) {
             Err(JailError::NotFound) => {}
-            Ok(dir) if is_free(&dir)? => {}
+            Ok(dir) if is_available(&dir)? => {}
             _ => {
                 let problem = snapshot.problems().iter().find(|problem| {
                     problem.skill.as_ref().is_some_and(|id| id.as_str() == skill_id)
@@ -99,7 +99,7 @@ impl Subject {
                 ));
             }
         }
-        Ok(Self { skill_id: skill_id.to_owned(), place, path: writable(own)?, exists: false })
+        Ok(Self { skill_id: skill_id.to_owned(), place, path: check_writable(own)?, exists: false })
     }
 
     /// Returns the file's path on the disk, for messages.
@@ -109,8 +109,11 @@ impl Subject {
 }
 
 /// Where a new skill goes: the first root the operator answers for.
-pub(super) fn new_place(snapshot: &Snapshot, skill_id: &str) -> Result<Place, LedgerError> {
-    let root = snapshot.roots().iter().find(|root| root.trust == Trust::Operator);
+pub(super) fn new_skill_directory(
+    snapshot: &Snapshot,
+    skill_id: &str,
+) -> Result<SkillDirectory, LedgerError> {
+    let root = snapshot.roots().iter().find(|root| root.trust == TrustLevel::Operator);
     let root = root.ok_or_else(|| {
         LedgerError::new(
             LedgerErrorKind::Denied,
@@ -118,11 +121,15 @@ pub(super) fn new_place(snapshot: &Snapshot, skill_id: &str) -> Result<Place, Le
             "set `trust: operator` for a root in skillhost.yaml",
         )
     })?;
-    Ok(Place { root: root.label.clone(), root_path: root.path.clone(), rel: skill_id.to_owned() })
+    Ok(SkillDirectory {
+        root: root.label.clone(),
+        root_path: root.path.clone(),
+        rel: skill_id.to_owned(),
+    })
 }
 
 /// An empty directory is what an interrupted creation leaves.
-fn is_free(dir: &Dir) -> Result<bool, LedgerError> {
+fn is_available(dir: &Dir) -> Result<bool, LedgerError> {
     let entries = dir.entries().map_err(|error| jail_error(&error.into(), Path::new(".")))?;
     for entry in entries {
         let name = entry.map(|entry| entry.file_name());
@@ -134,7 +141,7 @@ fn is_free(dir: &Dir) -> Result<bool, LedgerError> {
 }
 
 /// Looks a skill up by its own id; nothing if there is none.
-pub(super) fn existing<'s>(
+pub(super) fn find_skill<'s>(
     snapshot: &'s Snapshot,
     skill_id: &str,
 ) -> Result<Option<&'s Skill>, LedgerError> {
@@ -150,19 +157,19 @@ pub(super) fn existing<'s>(
 }
 
 /// Looks a skill up that has to exist.
-pub(super) fn required<'s>(
+pub(super) fn require_skill<'s>(
     snapshot: &'s Snapshot,
     skill_id: &str,
 ) -> Result<&'s Skill, LedgerError> {
-    existing(snapshot, skill_id)?.ok_or_else(|| unknown_skill(snapshot, skill_id))
+    find_skill(snapshot, skill_id)?.ok_or_else(|| unknown_skill(snapshot, skill_id))
 }
 
 pub(super) fn unknown_skill(snapshot: &Snapshot, skill_id: &str) -> LedgerError {
-    unknown_to(Audience::Operator, snapshot, skill_id)
+    unknown_skill_for(Audience::Operator, snapshot, skill_id)
 }
 
 /// Makes the error about a skill that does not exist, with hints for an audience.
-pub(crate) fn unknown_to(
+pub(crate) fn unknown_skill_for(
     audience: Audience<'_>,
     snapshot: &Snapshot,
     skill_id: &str,
@@ -188,7 +195,7 @@ fn is_new_id(id: &str) -> bool {
 }
 
 /// Checks that a path may be written.
-fn writable(path: &str) -> Result<RelPath, LedgerError> {
+fn check_writable(path: &str) -> Result<RelPath, LedgerError> {
     let refuse = |message: String| {
         let hint = "give the path as read_skill lists it, relative to the skill's directory";
         Err(LedgerError::new(LedgerErrorKind::Denied, message, hint))
@@ -254,11 +261,11 @@ mod tests {
             "",
             "a\\b",
         ] {
-            let error = writable(path).unwrap_err();
+            let error = check_writable(path).unwrap_err();
             assert_eq!(error.reason(), LedgerErrorKind::Denied, "{path}");
         }
         for path in ["SKILL.md", "references/a.md", ".gitignore", "a/SKILL.md"] {
-            assert_eq!(writable(path).map(|path| path.to_string()), Ok(path.to_owned()));
+            assert_eq!(check_writable(path).map(|path| path.to_string()), Ok(path.to_owned()));
         }
     }
 }

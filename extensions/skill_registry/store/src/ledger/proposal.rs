@@ -11,7 +11,7 @@ use crate::ledger::event::LedgerEvent;
 
 /// Tells which agent did something, from the context of its call and never from its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Author {
+pub struct AgentAuthor {
     /// The agent.
     pub agent_id: String,
     /// The session it works in.
@@ -22,7 +22,7 @@ pub struct Author {
     pub origin: String,
 }
 
-impl Author {
+impl AgentAuthor {
     /// Names the author in a sentence.
     #[must_use]
     pub fn name(&self) -> String {
@@ -37,7 +37,7 @@ impl Author {
 
 /// Tells which person decided something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Actor {
+pub struct HumanActor {
     /// The user's name.
     pub name: String,
     /// How the decision was made: `cli`, `review`, `mcp`, or `agent` where settings let one approve.
@@ -68,7 +68,7 @@ pub struct ProposeRequest {
 
 /// What became of an agent's proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Proposed {
+pub struct ProposeOutcome {
     /// The proposal.
     pub proposal: ProposalSummary,
     /// Whether an identical one was open already and only its counter went up.
@@ -131,7 +131,7 @@ impl ProposalState {
 
     /// Finds a state by its name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 }
@@ -146,7 +146,7 @@ impl fmt::Display for ProposalState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "flag", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Flag {
+pub enum ReviewFlag {
     /// The new text or its reasons have characters that are not seen.
     HiddenUnicode {
         /// How many more than the text before.
@@ -184,7 +184,7 @@ pub struct ProposalSummary {
     /// When it was made, in milliseconds since 1970.
     pub created_ms: i64,
     /// Which agent made it.
-    pub author: Author,
+    pub author: AgentAuthor,
     /// The first line of the justification.
     pub justification_line: String,
     /// The digest of the file it was made for; nothing if there was none.
@@ -198,7 +198,7 @@ pub struct ProposalSummary {
     /// How often it was made.
     pub count: u64,
     /// What a reviewer has to see first.
-    pub flags: Vec<Flag>,
+    pub flags: Vec<ReviewFlag>,
     /// What the reviewing agent advises about this very text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<Recommendation>,
@@ -210,7 +210,7 @@ pub struct Recommendation {
     /// The agent.
     pub agent_id: String,
     /// What it advises.
-    pub advice: Advice,
+    pub advice: ReviewAdvice,
     /// Why, on one line.
     pub reason: String,
     /// Names the run in which it thought about it.
@@ -222,7 +222,7 @@ pub struct Recommendation {
 /// What is advised about a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Advice {
+pub enum ReviewAdvice {
     /// To apply it.
     Approve,
     /// To turn it down.
@@ -231,7 +231,7 @@ pub enum Advice {
     Unsure,
 }
 
-impl fmt::Display for Advice {
+impl fmt::Display for ReviewAdvice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Approve => "approve",
@@ -264,19 +264,19 @@ pub struct Proposal {
     /// What the text costs a model before and after.
     pub tokens: (u32, u32),
     /// The decision, once there is one.
-    pub decided: Option<Decision>,
+    pub decided: Option<ProposalDecision>,
     /// The version of the skill it became.
     pub version: Option<u64>,
     /// The file a person can read it in.
     pub file: PathBuf,
     /// Whether that file says what was written.
-    pub file_state: FileState,
+    pub file_state: ProposalFileState,
 }
 
 /// Compares a proposal's file with what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FileState {
+pub enum ProposalFileState {
     /// It says what was written.
     AsWritten,
     /// Somebody edited it, which changes nothing.
@@ -287,7 +287,7 @@ pub enum FileState {
 
 /// A decision about a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Decision {
+pub struct ProposalDecision {
     /// Who made it.
     pub by: String,
     /// When, in milliseconds since 1970.
@@ -332,7 +332,7 @@ pub struct ProposalFilter<'a> {
 /// Says how the file has moved since a proposal was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "drift", rename_all = "snake_case")]
-pub enum Drift {
+pub enum ProposalDrift {
     /// It is what the proposal was made for.
     Unchanged,
     /// It is something else.
@@ -348,7 +348,7 @@ pub enum Drift {
 
 /// What rebasing came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rebased {
+pub struct RebaseOutcome {
     /// The proposal as it is now; unchanged if there are conflicts.
     pub proposal: Proposal,
     /// Where both changed the same lines.
@@ -357,7 +357,7 @@ pub struct Rebased {
 
 /// What approving or rolling back did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Applied {
+pub struct ApplyOutcome {
     /// The skill.
     pub skill_id: String,
     /// The proposal that was applied, if it was one.

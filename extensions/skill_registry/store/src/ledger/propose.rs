@@ -3,22 +3,23 @@
 use serde_json::json;
 use skill_format::{Digest, FILE_LIMIT};
 
-use crate::db::{Entry, Stored};
+use crate::db::{NewAuditEntry, StoredProposal};
 use crate::diff::{self, DiffError, FuzzNote};
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::{LedgerEvent, ProposalEvent};
-use crate::ledger::examine::{Examined, Text, examine};
-use crate::ledger::place::{Subject, unknown_skill};
+use crate::ledger::examine::{ChangeExamination, DigestedText, examine_change};
+use crate::ledger::place::{ProposalTarget, unknown_skill};
 use crate::ledger::proposal::{
-    Author, FileState, Proposal, ProposalState, ProposalSummary, ProposeRequest, Proposed,
+    AgentAuthor, Proposal, ProposalFileState, ProposalState, ProposalSummary, ProposeOutcome,
+    ProposeRequest,
 };
-use crate::ledger::session::Work;
+use crate::ledger::session::LedgerWork;
 use crate::snapshot::Snapshot;
 
 /// How many proposals may wait for a decision: for one skill, and in all.
-const MAX_OF_SKILL: u64 = 50;
-pub(super) const MAX_IN_ALL: u64 = 500;
+const MAX_OPEN_PER_SKILL: u64 = 50;
+pub(super) const MAX_OPEN_TOTAL: u64 = 500;
 
 /// The largest justification or reason, in bytes.
 pub(super) const MAX_REASON: usize = 8 << 10;
@@ -46,35 +47,45 @@ impl Ledger {
     pub fn propose(
         &self,
         snapshot: &Snapshot,
-        author: &Author,
+        author: &AgentAuthor,
         request: &ProposeRequest,
-    ) -> Result<Proposed, LedgerError> {
+    ) -> Result<ProposeOutcome, LedgerError> {
         check(request)?;
         let words: Vec<&str> = std::iter::once(&request.justification)
             .chain(&request.evidence)
             .map(String::as_str)
             .collect();
-        self.with(|session| {
-            session.settle(snapshot)?;
-            let subject = Subject::find(snapshot, &request.skill_id, request.path.as_deref())?;
+        self.with_session(|session| {
+            session.restore_texts(snapshot)?;
+            let subject =
+                ProposalTarget::find(snapshot, &request.skill_id, request.path.as_deref())?;
             let base = subject.read()?;
             let made = new_text(&subject, base.as_ref(), request);
             // Whoever mistypes an id means another skill.
-            if !subject.exists && !made.as_ref().is_ok_and(|(new, _)| is_named(new, &subject)) {
+            if !subject.exists
+                && !made.as_ref().is_ok_and(|(new, _)| has_matching_name(new, &subject))
+            {
                 return Err(unknown_skill(snapshot, &subject.skill_id));
             }
             let (new, fuzz) = made?;
             let old = base.as_ref().map(|base| base.text.as_str());
-            let examined = examine(&subject, old, &new, &words)?;
-            let made =
-                Made { subject: &subject, author, request, base: &base, new, fuzz, examined };
+            let examined = examine_change(&subject, old, &new, &words)?;
+            let made = DraftProposal {
+                subject: &subject,
+                author,
+                request,
+                base: &base,
+                new,
+                fuzz,
+                examined,
+            };
             session.change(|work| made.record(work))
         })
     }
 }
 
 /// Tells whether a new SKILL.md has the name of its directory, or does not say.
-fn is_named(text: &str, subject: &Subject) -> bool {
+fn has_matching_name(text: &str, subject: &ProposalTarget) -> bool {
     let parsed = skill_format::parse_head(&subject.skill_id, text.as_bytes());
     let name = parsed.frontmatter.and_then(|frontmatter| frontmatter.name);
     name.is_none_or(|name| name == subject.skill_id)
@@ -148,8 +159,8 @@ pub(super) fn check_reason(what: &str, text: &str) -> Result<(), LedgerError> {
 
 /// Makes the new text of a file.
 fn new_text(
-    subject: &Subject,
-    base: Option<&Text>,
+    subject: &ProposalTarget,
+    base: Option<&DigestedText>,
     request: &ProposeRequest,
 ) -> Result<(String, Vec<FuzzNote>), LedgerError> {
     let before = base.map_or("", |base| base.text.as_str());
@@ -184,22 +195,22 @@ fn new_text(
 }
 
 /// A proposal about to be recorded.
-struct Made<'a> {
-    subject: &'a Subject,
-    author: &'a Author,
+struct DraftProposal<'a> {
+    subject: &'a ProposalTarget,
+    author: &'a AgentAuthor,
     request: &'a ProposeRequest,
-    base: &'a Option<Text>,
+    base: &'a Option<DigestedText>,
     new: String,
     fuzz: Vec<FuzzNote>,
-    examined: Examined,
+    examined: ChangeExamination,
 }
 
-impl Made<'_> {
-    fn record(self, work: &Work<'_, '_>) -> Result<Proposed, LedgerError> {
+impl DraftProposal<'_> {
+    fn record(self, work: &LedgerWork<'_, '_>) -> Result<ProposeOutcome, LedgerError> {
         let skill_id = self.subject.skill_id.as_str();
         let base_digest = self.base.as_ref().map(|base| base.digest);
         let new_digest = Digest::compute(self.new.as_bytes());
-        for waiting in work.undecided(skill_id)? {
+        for waiting in work.undecided_proposals(skill_id)? {
             if waiting.state == ProposalState::Open
                 && waiting.path == self.subject.path.as_str()
                 && (waiting.base, waiting.new) == (base_digest, new_digest)
@@ -210,9 +221,9 @@ impl Made<'_> {
         check_quota(work, skill_id)?;
         work.add_blobs(self.base.iter().map(|base| (base.digest, base.text.as_bytes())))?;
         work.add_blobs([(new_digest, self.new.as_bytes())])?;
-        let Examined { diff, added, removed, flags, lint, tokens } = self.examined;
+        let ChangeExamination { diff, added, removed, flags, lint, tokens } = self.examined;
         let justification = self.request.justification.clone();
-        let mut stored = Stored {
+        let mut stored = StoredProposal {
             proposal: Proposal {
                 summary: ProposalSummary {
                     id: work.new_id()?,
@@ -242,13 +253,16 @@ impl Made<'_> {
                 decided: None,
                 version: None,
                 file: work.new_file_name(skill_id)?,
-                file_state: FileState::AsWritten,
+                file_state: ProposalFileState::AsWritten,
             },
             file_digest: new_digest,
             file_before: None,
         };
-        let event = LedgerEvent::ProposalCreated(told(&stored.proposal, &self.author.agent_id));
-        let changed = work.log(&Entry {
+        let event = LedgerEvent::ProposalCreated(to_proposal_event(
+            &stored.proposal,
+            &self.author.agent_id,
+        ));
+        let changed = work.append_audit(&NewAuditEntry {
             action: "proposal.created",
             by: &self.author.agent_id,
             via: "agent",
@@ -259,18 +273,21 @@ impl Made<'_> {
                 "path": self.subject.path.as_str(), "base": base_digest, "new": new_digest,
                 "author": self.author,
             }),
-            ..Entry::default()
+            ..NewAuditEntry::default()
         })?;
         work.add(&mut stored, changed)?;
         Ok(proposed(work, stored, false, event))
     }
 
     /// Counts a proposal that was made before.
-    fn count(self, work: &Work<'_, '_>, id: &str) -> Result<Proposed, LedgerError> {
+    fn count(self, work: &LedgerWork<'_, '_>, id: &str) -> Result<ProposeOutcome, LedgerError> {
         let mut stored = work.find(id)?;
         stored.proposal.summary.count += 1;
-        let event = LedgerEvent::ProposalCreated(told(&stored.proposal, &self.author.agent_id));
-        let changed = work.log(&Entry {
+        let event = LedgerEvent::ProposalCreated(to_proposal_event(
+            &stored.proposal,
+            &self.author.agent_id,
+        ));
+        let changed = work.append_audit(&NewAuditEntry {
             action: "proposal.repeated",
             by: &self.author.agent_id,
             via: "agent",
@@ -280,18 +297,18 @@ impl Made<'_> {
                 "count": stored.proposal.summary.count, "author": self.author,
                 "justification": self.request.justification, "evidence": self.request.evidence,
             }),
-            ..Entry::default()
+            ..NewAuditEntry::default()
         })?;
         work.save(&mut stored, changed)?;
         Ok(proposed(work, stored, true, event))
     }
 }
 
-fn check_quota(work: &Work<'_, '_>, skill_id: &str) -> Result<(), LedgerError> {
-    let (of_skill, in_all) = work.waiting(skill_id)?;
-    let full = if of_skill >= MAX_OF_SKILL {
+fn check_quota(work: &LedgerWork<'_, '_>, skill_id: &str) -> Result<(), LedgerError> {
+    let (of_skill, in_all) = work.count_undecided(skill_id)?;
+    let full = if of_skill >= MAX_OPEN_PER_SKILL {
         format!("{of_skill} proposals for `{skill_id}` wait for a decision")
-    } else if in_all >= MAX_IN_ALL {
+    } else if in_all >= MAX_OPEN_TOTAL {
         format!("{in_all} proposals wait for a decision")
     } else {
         return Ok(());
@@ -303,10 +320,15 @@ fn check_quota(work: &Work<'_, '_>, skill_id: &str) -> Result<(), LedgerError> {
     ))
 }
 
-fn proposed(work: &Work<'_, '_>, stored: Stored, merged: bool, event: LedgerEvent) -> Proposed {
+fn proposed(
+    work: &LedgerWork<'_, '_>,
+    stored: StoredProposal,
+    merged: bool,
+    event: LedgerEvent,
+) -> ProposeOutcome {
     let proposal = work.complete(stored);
     let Proposal { summary, file, fuzz, lint, .. } = proposal;
-    Proposed { proposal: summary, merged, file, event, fuzz, lint }
+    ProposeOutcome { proposal: summary, merged, file, event, fuzz, lint }
 }
 
 /// Returns the first line of a text, for lists.
@@ -315,7 +337,7 @@ pub(super) fn first_line(text: &str) -> String {
 }
 
 /// Makes what others are told of a proposal.
-pub(super) fn told(proposal: &Proposal, by: &str) -> ProposalEvent {
+pub(super) fn to_proposal_event(proposal: &Proposal, by: &str) -> ProposalEvent {
     let summary = &proposal.summary;
     ProposalEvent {
         proposal: summary.id.clone(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::ledger::Ledger;
-use crate::ledger::activation::{Activation, SkillStats};
+use crate::ledger::activation::{SkillActivation, SkillStats};
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::proposal::{Proposal, ProposalFilter, ProposalSummary};
@@ -19,7 +19,7 @@ impl Ledger {
         &self,
         filter: ProposalFilter<'_>,
     ) -> Result<Vec<ProposalSummary>, LedgerError> {
-        self.with_existing(|session| session.read(|work| work.proposals(&filter)))
+        self.with_existing_session(|session| session.read(|work| work.proposals(&filter)))
     }
 
     /// Returns a proposal by its id, the start of it (six characters or more) or its number.
@@ -29,7 +29,7 @@ impl Ledger {
     /// [`LedgerErrorKind::Ambiguous`](crate::LedgerErrorKind::Ambiguous) for the id; those of the
     /// disk and the database.
     pub fn proposal(&self, id: &str) -> Result<Proposal, LedgerError> {
-        let found = self.with_existing(|session| {
+        let found = self.with_existing_session(|session| {
             session.read(|work| {
                 let stored = work.find(id)?;
                 Ok(Some(work.complete(stored)))
@@ -43,7 +43,7 @@ impl Ledger {
     /// # Errors
     /// Those of the disk and the database.
     pub fn audit(&self, filter: AuditFilter<'_>) -> Result<Vec<AuditEntry>, LedgerError> {
-        self.with_existing(|session| session.read(|work| work.audit(&filter)))
+        self.with_existing_session(|session| session.read(|work| work.audit_entries(&filter)))
     }
 
     /// Returns what other processes, or other copies of the program in this one, did after a number
@@ -52,7 +52,7 @@ impl Ledger {
     /// # Errors
     /// Those of the disk and the database.
     pub fn events_since(&self, seq: u64) -> Result<(u64, Vec<LedgerEvent>), LedgerError> {
-        self.with_existing(|session| session.read(|work| work.events_since(seq)))
+        self.with_existing_session(|session| session.read(|work| work.events_since(seq)))
     }
 
     /// Returns the events within a time until now that another copy of the program caused, at most
@@ -62,9 +62,9 @@ impl Ledger {
     /// Those of the disk and the database.
     pub(crate) fn events_of(&self, time: Duration) -> Result<Vec<LedgerEvent>, LedgerError> {
         let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-        self.with_existing(|session| {
+        self.with_existing_session(|session| {
             session.read(|work| {
-                let since = work.last_before(work.now_ms().saturating_sub(ms))?;
+                let since = work.last_seq_before(work.now_ms().saturating_sub(ms))?;
                 Ok(work.events_since(since)?.1)
             })
         })
@@ -74,11 +74,11 @@ impl Ledger {
     ///
     /// # Errors
     /// Those of the disk and the database; then none of them is recorded.
-    pub fn record_activations(&self, batch: &[Activation]) -> Result<(), LedgerError> {
+    pub fn record_activations(&self, batch: &[SkillActivation]) -> Result<(), LedgerError> {
         if batch.is_empty() {
             return Ok(());
         }
-        self.with(|session| session.change(|work| work.add_activations(batch)))
+        self.with_session(|session| session.change(|work| work.add_activations(batch)))
     }
 
     /// Adds up what was read since a time (in milliseconds since 1970), the most read first.
@@ -87,6 +87,6 @@ impl Ledger {
     /// Those of the disk and the database.
     pub fn stats(&self, since_ms: Option<i64>) -> Result<Vec<SkillStats>, LedgerError> {
         let since = since_ms.unwrap_or(i64::MIN);
-        self.with_existing(|session| session.read(|work| work.stats(since)))
+        self.with_existing_session(|session| session.read(|work| work.activation_stats(since)))
     }
 }

@@ -2,23 +2,23 @@
 
 use serde_json::json;
 
-use crate::db::Stored;
+use crate::db::StoredProposal;
 use crate::diff;
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
-use crate::ledger::examine::Text;
-use crate::ledger::place::{Subject, existing};
-use crate::ledger::proposal::{Actor, Drift, Proposal, ProposalState, Rebased};
-use crate::ledger::revise::{base_of, log, require, reword, subject_of};
-use crate::ledger::session::Session;
+use crate::ledger::examine::DigestedText;
+use crate::ledger::place::{ProposalTarget, find_skill};
+use crate::ledger::proposal::{HumanActor, Proposal, ProposalDrift, ProposalState, RebaseOutcome};
+use crate::ledger::revise::{base_text, find_target, log_action, replace_text, require_state};
+use crate::ledger::session::LedgerSession;
 use crate::snapshot::Snapshot;
 
 /// What merging came to.
-enum Merged {
+enum MergeOutcome {
     /// The file is what the proposal was made for.
     Same,
     /// The file says already what the proposal wants.
-    Superfluous,
+    AlreadyApplied,
     Text(String),
     Conflicts(Vec<diff::MergeConflict>),
 }
@@ -26,22 +26,24 @@ enum Merged {
 impl Ledger {
     /// Says how a proposal's file has moved since the proposal was made; reads the skill only.
     #[must_use]
-    pub fn drift(&self, snapshot: &Snapshot, proposal: &Proposal) -> Drift {
-        let Ok(subject) = subject_of(snapshot, proposal) else { return Drift::Gone };
+    pub fn compute_drift(&self, snapshot: &Snapshot, proposal: &Proposal) -> ProposalDrift {
+        let Ok(subject) = find_target(snapshot, proposal) else { return ProposalDrift::Gone };
         let known = proposal.summary.base_digest;
-        if known.is_some() && !matches!(existing(snapshot, &subject.skill_id), Ok(Some(_))) {
-            return Drift::Gone;
+        if known.is_some() && !matches!(find_skill(snapshot, &subject.skill_id), Ok(Some(_))) {
+            return ProposalDrift::Gone;
         }
         match subject.read() {
-            Ok(current) if current.as_ref().map(|text| text.digest) == known => Drift::Unchanged,
-            Ok(current) => Drift::Moved {
+            Ok(current) if current.as_ref().map(|text| text.digest) == known => {
+                ProposalDrift::Unchanged
+            }
+            Ok(current) => ProposalDrift::Moved {
                 mergeable: !matches!(
                     merge(&subject, proposal, current.as_ref()),
-                    Err(_) | Ok(Merged::Conflicts(_))
+                    Err(_) | Ok(MergeOutcome::Conflicts(_))
                 ),
                 current: current.map(|text| text.digest),
             },
-            Err(_) => Drift::Moved { current: None, mergeable: false },
+            Err(_) => ProposalDrift::Moved { current: None, mergeable: false },
         }
     }
 
@@ -57,15 +59,15 @@ impl Ledger {
     pub fn rebase(
         &self,
         snapshot: &Snapshot,
-        actor: &Actor,
+        actor: &HumanActor,
         id: &str,
-    ) -> Result<Rebased, LedgerError> {
-        self.with(|session| {
-            session.settle(snapshot)?;
+    ) -> Result<RebaseOutcome, LedgerError> {
+        self.with_session(|session| {
+            session.restore_texts(snapshot)?;
             let stored = session.read(|work| work.find(id))?;
             use ProposalState::{Failed, Open, Stale};
-            require(&stored, &[Open, Stale, Failed], "rebased")?;
-            let subject = subject_of(snapshot, &stored.proposal)?;
+            require_state(&stored, &[Open, Stale, Failed], "rebased")?;
+            let subject = find_target(snapshot, &stored.proposal)?;
             let current = subject.read()?;
             if let (None, Some(_)) = (&current, stored.proposal.summary.base_digest) {
                 return Err(LedgerError::new(
@@ -75,15 +77,15 @@ impl Ledger {
                 ));
             }
             match merge(&subject, &stored.proposal, current.as_ref())? {
-                Merged::Conflicts(conflicts) => session.read(|work| {
+                MergeOutcome::Conflicts(conflicts) => session.read(|work| {
                     let proposal = work.complete(stored.clone());
-                    Ok(Rebased { proposal, conflicts: conflicts.clone() })
+                    Ok(RebaseOutcome { proposal, conflicts: conflicts.clone() })
                 }),
-                Merged::Same => session.reopen(stored, actor, None),
-                Merged::Superfluous => session.supersede(stored, actor),
-                Merged::Text(text) => {
+                MergeOutcome::Same => session.reopen(stored, actor, None),
+                MergeOutcome::AlreadyApplied => session.supersede(stored, actor),
+                MergeOutcome::Text(text) => {
                     let mut stored = stored;
-                    reword(&subject, &mut stored.proposal, current.as_ref(), &text)?;
+                    replace_text(&subject, &mut stored.proposal, current.as_ref(), &text)?;
                     session.reopen(stored, actor, current.as_ref())
                 }
             }
@@ -92,23 +94,23 @@ impl Ledger {
 }
 
 fn merge(
-    subject: &Subject,
+    subject: &ProposalTarget,
     proposal: &Proposal,
-    current: Option<&Text>,
-) -> Result<Merged, LedgerError> {
+    current: Option<&DigestedText>,
+) -> Result<MergeOutcome, LedgerError> {
     let summary = &proposal.summary;
     let digest = current.map(|current| current.digest);
     if digest == summary.base_digest && proposal.new_text.is_some() {
-        return Ok(Merged::Same);
+        return Ok(MergeOutcome::Same);
     }
     if digest == Some(summary.new_digest) {
-        return Ok(Merged::Superfluous);
+        return Ok(MergeOutcome::AlreadyApplied);
     }
     let now = current.map_or("", |current| current.text.as_str());
     let known = summary.base_digest.is_none() || proposal.base_text.is_some();
     let merged = match &proposal.new_text {
         Some(new) if known => {
-            let base = base_of(proposal).map(|base| base.text).unwrap_or_default();
+            let base = base_text(proposal).map(|base| base.text).unwrap_or_default();
             diff::merge_texts(&base, now, new)
         }
         // The texts were lost with the database; the diff is what is left.
@@ -124,24 +126,24 @@ fn merge(
         },
     };
     Ok(match merged {
-        Ok(text) if text == now => Merged::Superfluous,
-        Ok(text) => Merged::Text(text),
-        Err(conflicts) => Merged::Conflicts(conflicts),
+        Ok(text) if text == now => MergeOutcome::AlreadyApplied,
+        Ok(text) => MergeOutcome::Text(text),
+        Err(conflicts) => MergeOutcome::Conflicts(conflicts),
     })
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Has a proposal wait for a decision again.
     fn reopen(
         &mut self,
-        mut stored: Stored,
-        actor: &Actor,
-        base: Option<&Text>,
-    ) -> Result<Rebased, LedgerError> {
+        mut stored: StoredProposal,
+        actor: &HumanActor,
+        base: Option<&DigestedText>,
+    ) -> Result<RebaseOutcome, LedgerError> {
         let before = stored.proposal.summary.state;
         if before == ProposalState::Open && base.is_none() {
             return self.read(|work| {
-                Ok(Rebased { proposal: work.complete(stored), conflicts: Vec::new() })
+                Ok(RebaseOutcome { proposal: work.complete(stored), conflicts: Vec::new() })
             });
         }
         stored.proposal.summary.state = ProposalState::Open;
@@ -153,20 +155,24 @@ impl Session<'_> {
             work.add_blobs(new.map(|new| (summary.new_digest, new.as_bytes())))?;
             let detail =
                 json!({"from": before, "base": summary.base_digest, "new": summary.new_digest});
-            let changed = log(work, &stored, actor, "proposal.rebased", None, detail)?;
+            let changed = log_action(work, &stored, actor, "proposal.rebased", None, detail)?;
             work.save(&mut stored, changed)?;
-            Ok(Rebased { proposal: work.complete(stored), conflicts: Vec::new() })
+            Ok(RebaseOutcome { proposal: work.complete(stored), conflicts: Vec::new() })
         })
     }
 
     /// Ends a proposal that has nothing left to change.
-    fn supersede(&mut self, mut stored: Stored, actor: &Actor) -> Result<Rebased, LedgerError> {
+    fn supersede(
+        &mut self,
+        mut stored: StoredProposal,
+        actor: &HumanActor,
+    ) -> Result<RebaseOutcome, LedgerError> {
         stored.proposal.summary.state = ProposalState::Superseded;
         self.change(|work| {
             let detail = json!({"because": "the file says the same already"});
-            let changed = log(work, &stored, actor, "proposal.superseded", None, detail)?;
+            let changed = log_action(work, &stored, actor, "proposal.superseded", None, detail)?;
             work.save(&mut stored, changed)?;
-            Ok(Rebased { proposal: work.complete(stored), conflicts: Vec::new() })
+            Ok(RebaseOutcome { proposal: work.complete(stored), conflicts: Vec::new() })
         })
     }
 }

@@ -12,30 +12,32 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use skill_format::Digest;
 
-use crate::db::{Created, Entry, Stored, Tx};
+use crate::db::{CreatedSkillRow, LedgerTransaction, NewAuditEntry, StoredProposal};
 use crate::diff;
 use crate::ledger::PROPOSALS;
-use crate::ledger::apply::by_disk;
+use crate::ledger::apply::disk_audit_entry;
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
-use crate::ledger::examine::{Text, flags_of_diff};
+use crate::ledger::examine::{DigestedText, flags_of_diff};
 use crate::ledger::note::LedgerNote;
-use crate::ledger::proposal::{FileState, LintDelta, Proposal, ProposalState, ProposalSummary};
-use crate::ledger::propose::{first_line, told};
-use crate::ledger::revise::{reword, subject_of};
-use crate::ledger::session::{Session, Work};
+use crate::ledger::proposal::{
+    LintDelta, Proposal, ProposalFileState, ProposalState, ProposalSummary,
+};
+use crate::ledger::propose::{first_line, to_proposal_event};
+use crate::ledger::revise::{find_target, replace_text};
+use crate::ledger::session::{LedgerSession, LedgerWork};
 use crate::ledger::standing::{self, Mirror};
-use crate::proposal_file::{self, Recovered};
+use crate::proposal_file::{self, RecoveredProposal};
 use crate::snapshot::Snapshot;
 
 /// A proposal's file that was read.
-struct Found {
+struct FoundProposalFile {
     name: PathBuf,
     digest: Digest,
-    recovered: Recovered,
+    recovered: RecoveredProposal,
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Fills an unused database from the files beside it.
     pub(super) fn rebuild(&mut self, moved_to: Option<PathBuf>) -> Result<(), LedgerError> {
         let (found, unreadable) = read_files(&self.ledger.data_dir.join(PROPOSALS));
@@ -51,20 +53,22 @@ impl Session<'_> {
         if lost {
             self.set_mirror_aside()?;
         }
-        let created: Vec<Created> =
-            created.into_iter().chain(lost.then(Created::unknown_origins)).collect();
+        let created: Vec<CreatedSkillRow> =
+            created.into_iter().chain(lost.then(CreatedSkillRow::unknown_origins)).collect();
         let proposals = found.len();
         self.db.write(&self.stamp, |tx| {
             for found in found {
                 restore(tx, found)?;
             }
             let moved = moved_to.as_ref().map(|path| path.display().to_string());
-            let changed = tx.log(&Entry {
+            let changed = tx.append_audit(&NewAuditEntry {
                 action: "ledger.rebuilt",
                 detail: json!({"moved_to": moved, "proposals": proposals}),
-                ..by_disk()
+                ..disk_audit_entry()
             })?;
-            created.iter().try_for_each(|created: &Created| tx.put_created(created, changed))
+            created
+                .iter()
+                .try_for_each(|created: &CreatedSkillRow| tx.put_created(created, changed))
         })?;
         self.ledger.note(LedgerNote::Rebuilt { moved_to, proposals, unreadable });
         if lost {
@@ -74,17 +78,17 @@ impl Session<'_> {
     }
 
     /// Makes the texts of rebuilt proposals again, now that the skills are known.
-    pub(super) fn settle(&mut self, snapshot: &Snapshot) -> Result<(), LedgerError> {
+    pub(super) fn restore_texts(&mut self, snapshot: &Snapshot) -> Result<(), LedgerError> {
         if self.peeks {
             return Ok(());
         }
-        for id in self.read(|work| work.without_text())? {
+        for id in self.read(|work| work.proposals_without_text())? {
             let stored = self.read(|work| work.find(&id))?;
             let settled = settled(snapshot, &stored);
             self.change(|work| match settled {
                 Some((proposal, base)) => {
-                    let stored = Stored { proposal, ..stored };
-                    keep(work, stored, base.as_ref())
+                    let stored = StoredProposal { proposal, ..stored };
+                    store_restored(work, stored, base.as_ref())
                 }
                 None => outdated(work, stored),
             })?;
@@ -93,7 +97,7 @@ impl Session<'_> {
     }
 }
 
-fn read_files(dir: &Path) -> (Vec<Found>, Vec<PathBuf>) {
+fn read_files(dir: &Path) -> (Vec<FoundProposalFile>, Vec<PathBuf>) {
     let mut paths: Vec<PathBuf> = match fs::read_dir(dir) {
         Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
         Err(_) => Vec::new(),
@@ -111,19 +115,19 @@ fn read_files(dir: &Path) -> (Vec<Found>, Vec<PathBuf>) {
     (found, unreadable)
 }
 
-fn read_file(path: &Path) -> Option<Found> {
+fn read_file(path: &Path) -> Option<FoundProposalFile> {
     let metadata = fs::symlink_metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > proposal_file::LIMIT {
         return None;
     }
     let bytes = fs::read(path).ok()?;
-    let recovered = proposal_file::parse(std::str::from_utf8(&bytes).ok()?)?;
+    let recovered = proposal_file::parse_proposal(std::str::from_utf8(&bytes).ok()?)?;
     let name = path.file_name()?.to_str()?.into();
-    Some(Found { name, digest: Digest::compute(&bytes), recovered })
+    Some(FoundProposalFile { name, digest: Digest::compute(&bytes), recovered })
 }
 
-fn restore(tx: &Tx<'_>, found: Found) -> Result<(), LedgerError> {
-    let Recovered {
+fn restore(tx: &LedgerTransaction<'_>, found: FoundProposalFile) -> Result<(), LedgerError> {
+    let RecoveredProposal {
         id,
         created_ms,
         skill_id,
@@ -158,15 +162,15 @@ fn restore(tx: &Tx<'_>, found: Found) -> Result<(), LedgerError> {
         base_digest,
         new_digest,
     };
-    tx.after_id(&summary.id)?;
-    let changed = tx.log(&Entry {
+    tx.advance_ids_past(&summary.id)?;
+    let changed = tx.append_audit(&NewAuditEntry {
         action: "proposal.restored",
         skill_id: Some(&summary.skill_id),
         proposal: Some(&summary.id),
         detail: json!({"base": base_digest, "new": new_digest}),
-        ..by_disk()
+        ..disk_audit_entry()
     })?;
-    let mut stored = Stored {
+    let mut stored = StoredProposal {
         proposal: Proposal {
             summary,
             justification,
@@ -180,7 +184,7 @@ fn restore(tx: &Tx<'_>, found: Found) -> Result<(), LedgerError> {
             decided: None,
             version: None,
             file: found.name,
-            file_state: FileState::AsWritten,
+            file_state: ProposalFileState::AsWritten,
         },
         file_digest: found.digest,
         file_before: None,
@@ -189,9 +193,12 @@ fn restore(tx: &Tx<'_>, found: Found) -> Result<(), LedgerError> {
 }
 
 /// Makes a proposal's texts again; nothing if the skill does not allow it.
-fn settled(snapshot: &Snapshot, stored: &Stored) -> Option<(Proposal, Option<Text>)> {
+fn settled(
+    snapshot: &Snapshot,
+    stored: &StoredProposal,
+) -> Option<(Proposal, Option<DigestedText>)> {
     let mut proposal = stored.proposal.clone();
-    let subject = subject_of(snapshot, &proposal).ok()?;
+    let subject = find_target(snapshot, &proposal).ok()?;
     let base = subject.read().ok()?;
     if base.as_ref().map(|base| base.digest) != proposal.summary.base_digest {
         return None;
@@ -201,36 +208,40 @@ fn settled(snapshot: &Snapshot, stored: &Stored) -> Option<(Proposal, Option<Tex
     if Digest::compute(new.as_bytes()) != proposal.summary.new_digest {
         return None;
     }
-    reword(&subject, &mut proposal, base.as_ref(), &new).ok()?;
+    replace_text(&subject, &mut proposal, base.as_ref(), &new).ok()?;
     Some((proposal, base))
 }
 
-fn keep(work: &Work<'_, '_>, mut stored: Stored, base: Option<&Text>) -> Result<(), LedgerError> {
+fn store_restored(
+    work: &LedgerWork<'_, '_>,
+    mut stored: StoredProposal,
+    base: Option<&DigestedText>,
+) -> Result<(), LedgerError> {
     let summary = &stored.proposal.summary;
     work.add_blobs(base.map(|base| (base.digest, base.text.as_bytes())))?;
     let new = stored.proposal.new_text.as_deref();
     work.add_blobs(new.map(|new| (summary.new_digest, new.as_bytes())))?;
-    let changed = work.log(&Entry {
+    let changed = work.append_audit(&NewAuditEntry {
         action: "proposal.settled",
         skill_id: Some(&summary.skill_id),
         proposal: Some(&summary.id),
         detail: json!({}),
-        ..by_disk()
+        ..disk_audit_entry()
     })?;
     work.save(&mut stored, changed)
 }
 
-fn outdated(work: &Work<'_, '_>, mut stored: Stored) -> Result<(), LedgerError> {
+fn outdated(work: &LedgerWork<'_, '_>, mut stored: StoredProposal) -> Result<(), LedgerError> {
     stored.proposal.summary.state = ProposalState::Stale;
     let summary = &stored.proposal.summary;
-    let event = LedgerEvent::ProposalStale(told(&stored.proposal, ""));
-    let changed = work.log(&Entry {
+    let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
+    let changed = work.append_audit(&NewAuditEntry {
         action: "proposal.stale",
         skill_id: Some(&summary.skill_id),
         proposal: Some(&summary.id),
         event: Some(&event),
         detail: json!({"because": "its texts were lost with the database"}),
-        ..by_disk()
+        ..disk_audit_entry()
     })?;
     work.save(&mut stored, changed)
 }

@@ -3,14 +3,14 @@
 use serde_json::json;
 use skill_format::{Digest, Severity};
 
-use crate::db::Stored;
+use crate::db::StoredProposal;
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::LedgerEvent;
-use crate::ledger::proposal::{Actor, Applied, ProposalState, Recommendation};
-use crate::ledger::propose::told;
-use crate::ledger::revise::{log, require};
-use crate::options::Trust;
+use crate::ledger::proposal::{ApplyOutcome, HumanActor, ProposalState, Recommendation};
+use crate::ledger::propose::to_proposal_event;
+use crate::ledger::revise::{log_action, require_state};
+use crate::options::TrustLevel;
 use crate::snapshot::Snapshot;
 
 impl Ledger {
@@ -27,16 +27,17 @@ impl Ledger {
         recommendation: &Recommendation,
     ) -> Result<LedgerEvent, LedgerError> {
         let agent = &recommendation.agent_id;
-        self.with(|session| {
+        self.with_session(|session| {
             session.change(|work| {
                 let stored = work.find(id)?;
-                require(&stored, &[ProposalState::Open], "reviewed")?;
+                require_state(&stored, &[ProposalState::Open], "reviewed")?;
                 check_reviewer(&stored, digest, agent)?;
-                let event = LedgerEvent::ProposalRecommended(told(&stored.proposal, agent));
-                let actor = Actor { name: agent.clone(), via: "agent" };
+                let event =
+                    LedgerEvent::ProposalRecommended(to_proposal_event(&stored.proposal, agent));
+                let actor = HumanActor { name: agent.clone(), via: "agent" };
                 let detail = json!({"new": digest, "recommendation": recommendation});
                 let action = "proposal.recommended";
-                let changed = log(work, &stored, &actor, action, Some(&event), detail)?;
+                let changed = log_action(work, &stored, &actor, action, Some(&event), detail)?;
                 let recommendation =
                     Recommendation { at_ms: work.now_ms(), ..recommendation.clone() };
                 work.put_recommendation(
@@ -62,9 +63,9 @@ impl Ledger {
         id: &str,
         digest: Digest,
         recommendation: &Recommendation,
-    ) -> Result<Applied, LedgerError> {
+    ) -> Result<ApplyOutcome, LedgerError> {
         let agent = &recommendation.agent_id;
-        let why = self.with(|session| {
+        let why = self.with_session(|session| {
             session.read(|work| {
                 let stored = work.find(id)?;
                 check_reviewer(&stored, digest, agent)?;
@@ -75,8 +76,8 @@ impl Ledger {
                     |finding: &crate::ledger::LintFinding| finding.severity == Severity::Error;
                 Ok(match skill.map(|skill| skill.trust()) {
                     None => Some("the skill does not exist yet"),
-                    Some(Trust::Untrusted) => Some("its root is untrusted"),
-                    Some(Trust::Operator) if is_created => Some("an agent created the skill"),
+                    Some(TrustLevel::Untrusted) => Some("its root is untrusted"),
+                    Some(TrustLevel::Operator) if is_created => Some("an agent created the skill"),
                     _ if !summary.flags.is_empty() => Some("it has warnings"),
                     _ if stored.proposal.lint.new.iter().any(is_wrong) => Some("rules find errors"),
                     _ => None,
@@ -90,13 +91,13 @@ impl Ledger {
                 format!("skillhost skill review {id}"),
             ));
         }
-        let actor = Actor { name: agent.clone(), via: "agent" };
+        let actor = HumanActor { name: agent.clone(), via: "agent" };
         self.approve(snapshot, &actor, id, digest, Some(&recommendation.reason))
     }
 }
 
 /// Refuses an agent that made the proposal, and one that saw another text.
-fn check_reviewer(stored: &Stored, digest: Digest, agent: &str) -> Result<(), LedgerError> {
+fn check_reviewer(stored: &StoredProposal, digest: Digest, agent: &str) -> Result<(), LedgerError> {
     let summary = &stored.proposal.summary;
     if summary.author.agent_id == agent {
         return Err(LedgerError::new(

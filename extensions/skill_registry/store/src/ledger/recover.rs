@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use crate::db::Intent;
+use crate::db::ChangeIntent;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::note::LedgerNote;
-use crate::ledger::proposal::{FileState, ProposalState};
-use crate::ledger::propose::MAX_IN_ALL;
-use crate::ledger::session::Session;
+use crate::ledger::proposal::{ProposalFileState, ProposalState};
+use crate::ledger::propose::MAX_OPEN_TOTAL;
+use crate::ledger::session::LedgerSession;
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Goes through the changes that are not closed. Where a process ended in the middle, also the
     /// files of the data directory are looked at.
     pub(super) fn recover(&mut self, left_by: &[String]) -> Result<(), LedgerError> {
@@ -27,7 +27,7 @@ impl Session<'_> {
     }
 
     /// Makes the rest of a change, or gives it up if that can never be done.
-    fn resume(&mut self, intent: &Intent) -> Result<(), LedgerError> {
+    fn resume(&mut self, intent: &ChangeIntent) -> Result<(), LedgerError> {
         let (state, error) = match self.write_files(intent) {
             Ok(None) => {
                 self.finish(intent)?;
@@ -58,7 +58,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn note_unfinished(&self, intent: &Intent, error: &LedgerError) {
+    fn note_unfinished(&self, intent: &ChangeIntent, error: &LedgerError) {
         self.ledger.note(LedgerNote::Unfinished {
             skill_id: intent.skill_id.clone(),
             proposal: intent.proposal.clone(),
@@ -66,20 +66,20 @@ impl Session<'_> {
         });
     }
 
-    fn note_swept(&self, intent: &Intent) {
-        let files = self.sweep(intent);
+    fn note_swept(&self, intent: &ChangeIntent) {
+        let files = self.remove_temporary_files(intent);
         if files > 0 {
             let skill_id = intent.skill_id.clone();
-            self.ledger.note(LedgerNote::Swept { skill_id, files });
+            self.ledger.note(LedgerNote::TemporaryFilesRemoved { skill_id, files });
         }
     }
 
     /// Writes the files of proposals that a crash kept from being written.
     fn write_missing_files(&mut self) -> Result<(), LedgerError> {
-        for id in self.read(|work| work.last_changed(MAX_IN_ALL as usize + 1))? {
+        for id in self.read(|work| work.recently_changed_ids(MAX_OPEN_TOTAL as usize + 1))? {
             let stored = self.read(|work| work.find(&id))?;
-            if self.ledger.file_state(&stored) != FileState::Edited {
-                self.change(|work| work.write_again(&stored))?;
+            if self.ledger.file_state(&stored) != ProposalFileState::Edited {
+                self.change(|work| work.rewrite_file(&stored))?;
             }
         }
         Ok(())

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::db::Entry;
+use crate::db::NewAuditEntry;
 use crate::ledger::Ledger;
-use crate::ledger::apply::by_disk;
+use crate::ledger::apply::disk_audit_entry;
 use crate::ledger::error::LedgerError;
-use crate::ledger::session::Session;
+use crate::ledger::session::LedgerSession;
 
 /// The least space in a database that is worth rewriting it for.
 const MIN_FREE_BYTES: u64 = 16 << 20;
@@ -91,7 +91,7 @@ impl Ledger {
     /// # Errors
     /// Those of the disk and the database; then nothing is removed.
     pub fn prune(&self, rule: &RetentionRule, dry_run: bool) -> Result<PruneReport, LedgerError> {
-        self.with_existing(|session| {
+        self.with_existing_session(|session| {
             let before = session.file_size();
             let mut report = session.prune(rule, dry_run)?;
             if !dry_run {
@@ -105,7 +105,7 @@ impl Ledger {
     /// Applies the rule as a running registry does: the file is only rewritten where much of it is
     /// free.
     pub(crate) fn retain(&self) -> Result<PruneReport, LedgerError> {
-        self.with_existing(|session| {
+        self.with_existing_session(|session| {
             let report = session.prune(&RetentionRule::default(), false)?;
             if !report.is_empty() {
                 session.db.shrink(MIN_FREE_BYTES)?;
@@ -115,18 +115,18 @@ impl Ledger {
     }
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     fn prune(&mut self, rule: &RetentionRule, dry_run: bool) -> Result<PruneReport, LedgerError> {
         self.db.prune(&self.stamp, dry_run, |tx| {
             let report = tx.prune(rule)?;
             if !report.is_empty() {
-                tx.log(&Entry {
+                tx.append_audit(&NewAuditEntry {
                     action: "ledger.pruned",
                     detail: json!({
                         "rule": rule, "versions": report.versions, "texts": report.texts,
                         "bytes": report.bytes, "readings": report.readings,
                     }),
-                    ..by_disk()
+                    ..disk_audit_entry()
                 })?;
             }
             Ok(report)

@@ -5,17 +5,19 @@ use skill_format::{Digest, sanitize_line};
 
 use crate::snapshot::Snapshot;
 
-use super::{Actor, Kept, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, ProposalState};
+use super::{
+    HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposalState,
+};
 
 /// The longest proposal, in bytes, that is shown to a person through a client.
 const SHOWN: usize = 16 * 1024;
 
 /// What a model is told of a proposal that a person did not want.
-const TURNED_DOWN: &str = "A person turned it down; the skill stays as it is.";
+const REJECTED_TEXT: &str = "A person turned it down; the skill stays as it is.";
 
 /// A proposal as a person is to see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Offer {
+pub struct ProposalOffer {
     /// Its id.
     pub proposal: String,
     /// The digest of what it proposes.
@@ -26,7 +28,7 @@ pub struct Offer {
 
 /// What a person answered to an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict<'a> {
+pub struct OfferDecision<'a> {
     /// The client it came through, as the kernel calls it.
     pub client: &'a str,
     /// The proposal.
@@ -45,7 +47,7 @@ impl Ledger {
     ///
     /// # Errors
     /// For a proposal that is not there, and if the ledger cannot be read.
-    pub fn offer(&self, proposal: &str) -> Result<Option<Offer>, LedgerError> {
+    pub fn review_offer(&self, proposal: &str) -> Result<Option<ProposalOffer>, LedgerError> {
         let found = self.proposal(proposal)?;
         let summary = &found.summary;
         let text = format!(
@@ -54,9 +56,10 @@ impl Ledger {
             sanitize_line(&summary.path),
             sanitize_line(&summary.skill_id),
             sanitize_line(&found.justification),
-            shown(&found.diff)
+            display_safe(&found.diff)
         );
-        let offer = Offer { proposal: summary.id.clone(), digest: summary.new_digest, text };
+        let offer =
+            ProposalOffer { proposal: summary.id.clone(), digest: summary.new_digest, text };
         let whole = offer.text.len() <= SHOWN && !found.diff.is_empty();
         Ok((whole && summary.state == ProposalState::Open).then_some(offer))
     }
@@ -66,29 +69,31 @@ impl Ledger {
     /// # Errors
     /// Those of [`Ledger::approve`] and [`Ledger::reject`]; [`LedgerErrorKind::Argument`] for a digest
     /// that is none.
-    pub fn settle_offer(
+    pub fn apply_decision(
         &self,
         snapshot: &Snapshot,
-        verdict: &Verdict<'_>,
-    ) -> (Result<String, LedgerError>, Kept) {
-        let done = self.settle(snapshot, verdict);
+        verdict: &OfferDecision<'_>,
+    ) -> (Result<String, LedgerError>, LedgerOutcome) {
+        let done = self.execute_decision(snapshot, verdict);
         let notes = self.take_notes();
         match done {
-            Ok((text, events)) => (Ok(text), Kept { events, notes, ..Kept::default() }),
-            Err(error) => (Err(error), Kept { notes, ..Kept::default() }),
+            Ok((text, events)) => {
+                (Ok(text), LedgerOutcome { events, notes, ..LedgerOutcome::default() })
+            }
+            Err(error) => (Err(error), LedgerOutcome { notes, ..LedgerOutcome::default() }),
         }
     }
 
-    fn settle(
+    fn execute_decision(
         &self,
         snapshot: &Snapshot,
-        verdict: &Verdict<'_>,
+        verdict: &OfferDecision<'_>,
     ) -> Result<(String, Vec<LedgerEvent>), LedgerError> {
-        let Verdict { client, proposal, digest, approve, reason } = *verdict;
-        let actor = Actor { name: client.to_owned(), via: "mcp" };
+        let OfferDecision { client, proposal, digest, approve, reason } = *verdict;
+        let actor = HumanActor { name: client.to_owned(), via: "mcp" };
         if !approve {
             self.reject(&actor, proposal, reason)?;
-            return Ok((TURNED_DOWN.to_owned(), Vec::new()));
+            return Ok((REJECTED_TEXT.to_owned(), Vec::new()));
         }
         let digest = digest.parse().map_err(|_| {
             let hint = "send back the digest that was offered";
@@ -102,7 +107,7 @@ impl Ledger {
 }
 
 /// A text of several lines in which what would steer a terminal or hide something is seen.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn display_safe(text: &str) -> String {
     // What a line cannot have as it is, even if only as a space: a carriage return overwrites.
     let as_it_is = |c: char| {
         let between = format!("a{c}a");
@@ -118,6 +123,9 @@ mod tests {
 
     #[test]
     fn nothing_in_what_a_person_sees_is_hidden() {
-        assert_eq!(shown("+a\tb\n-\u{1b}[2Kc\u{202e}d\r"), "+a\tb\n-\u{fffd}[2Kc\u{fffd}d\u{fffd}");
+        assert_eq!(
+            display_safe("+a\tb\n-\u{1b}[2Kc\u{202e}d\r"),
+            "+a\tb\n-\u{fffd}[2Kc\u{fffd}d\u{fffd}"
+        );
     }
 }

@@ -3,15 +3,15 @@
 use serde_json::json;
 use skill_format::Digest;
 
-use crate::db::{Entry, Stored};
+use crate::db::{NewAuditEntry, StoredProposal};
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::LedgerEvent;
-use crate::ledger::examine::{Examined, Text, examine};
-use crate::ledger::place::Subject;
-use crate::ledger::proposal::{Actor, Decision, Proposal, ProposalState};
-use crate::ledger::propose::{check_reason, told};
-use crate::ledger::session::Work;
+use crate::ledger::examine::{ChangeExamination, DigestedText, examine_change};
+use crate::ledger::place::ProposalTarget;
+use crate::ledger::proposal::{HumanActor, Proposal, ProposalDecision, ProposalState};
+use crate::ledger::propose::{check_reason, to_proposal_event};
+use crate::ledger::session::LedgerWork;
 use crate::snapshot::Snapshot;
 
 impl Ledger {
@@ -21,7 +21,12 @@ impl Ledger {
     /// [`LedgerErrorKind::NotFound`] and [`LedgerErrorKind::Ambiguous`] for the id,
     /// [`LedgerErrorKind::Argument`] without a reason, [`LedgerErrorKind::State`] if it is decided;
     /// those of the disk and the database.
-    pub fn reject(&self, actor: &Actor, id: &str, reason: &str) -> Result<Proposal, LedgerError> {
+    pub fn reject(
+        &self,
+        actor: &HumanActor,
+        id: &str,
+        reason: &str,
+    ) -> Result<Proposal, LedgerError> {
         if reason.trim().is_empty() {
             return Err(LedgerError::new(
                 LedgerErrorKind::Argument,
@@ -30,21 +35,23 @@ impl Ledger {
             ));
         }
         check_reason("the reason", reason)?;
-        self.with(|session| {
+        self.with_session(|session| {
             session.change(|work| {
                 let mut stored = work.find(id)?;
                 let state = stored.proposal.summary.state;
                 use ProposalState::{Failed, Open, Stale};
-                require(&stored, &[Open, Stale, Failed], "rejected")?;
+                require_state(&stored, &[Open, Stale, Failed], "rejected")?;
                 stored.proposal.summary.state = ProposalState::Rejected;
-                stored.proposal.decided = Some(Decision {
+                stored.proposal.decided = Some(ProposalDecision {
                     by: actor.name.clone(),
                     at_ms: work.now_ms(),
                     reason: Some(reason.to_owned()),
                 });
-                let event = LedgerEvent::ProposalRejected(told(&stored.proposal, &actor.name));
+                let event =
+                    LedgerEvent::ProposalRejected(to_proposal_event(&stored.proposal, &actor.name));
                 let detail = json!({"from": state, "reason": reason});
-                let changed = log(work, &stored, actor, "proposal.rejected", Some(&event), detail)?;
+                let changed =
+                    log_action(work, &stored, actor, "proposal.rejected", Some(&event), detail)?;
                 work.save(&mut stored, changed)?;
                 Ok(work.complete(stored))
             })
@@ -60,23 +67,23 @@ impl Ledger {
     pub fn amend(
         &self,
         snapshot: &Snapshot,
-        actor: &Actor,
+        actor: &HumanActor,
         id: &str,
         new_text: &str,
     ) -> Result<Proposal, LedgerError> {
-        self.with(|session| {
-            session.settle(snapshot)?;
+        self.with_session(|session| {
+            session.restore_texts(snapshot)?;
             let mut stored = session.read(|work| work.find(id))?;
-            require(&stored, &[ProposalState::Open], "edited")?;
-            let subject = subject_of(snapshot, &stored.proposal)?;
-            let base = base_of(&stored.proposal);
+            require_state(&stored, &[ProposalState::Open], "edited")?;
+            let subject = find_target(snapshot, &stored.proposal)?;
+            let base = base_text(&stored.proposal);
             let before = stored.proposal.summary.new_digest;
-            reword(&subject, &mut stored.proposal, base.as_ref(), new_text)?;
+            replace_text(&subject, &mut stored.proposal, base.as_ref(), new_text)?;
             session.change(|work| {
                 let new = stored.proposal.summary.new_digest;
                 work.add_blobs([(new, new_text.as_bytes())])?;
                 let detail = json!({"from": before, "to": new});
-                let changed = log(work, &stored, actor, "proposal.amended", None, detail)?;
+                let changed = log_action(work, &stored, actor, "proposal.amended", None, detail)?;
                 work.save(&mut stored, changed)?;
                 Ok(work.complete(stored))
             })
@@ -85,8 +92,8 @@ impl Ledger {
 }
 
 /// Refuses to go on with a proposal that is in another state.
-pub(super) fn require(
-    stored: &Stored,
+pub(super) fn require_state(
+    stored: &StoredProposal,
     states: &[ProposalState],
     done: &str,
 ) -> Result<(), LedgerError> {
@@ -113,16 +120,16 @@ pub(super) fn require(
 }
 
 /// Adds a person's deed to the audit log.
-pub(super) fn log(
-    work: &Work<'_, '_>,
-    stored: &Stored,
-    actor: &Actor,
+pub(super) fn log_action(
+    work: &LedgerWork<'_, '_>,
+    stored: &StoredProposal,
+    actor: &HumanActor,
     action: &str,
     event: Option<&LedgerEvent>,
     detail: serde_json::Value,
 ) -> Result<u64, LedgerError> {
     let summary = &stored.proposal.summary;
-    work.log(&Entry {
+    work.append_audit(&NewAuditEntry {
         action,
         by: &actor.name,
         via: actor.via,
@@ -135,29 +142,32 @@ pub(super) fn log(
 }
 
 /// Finds the file a proposal is about.
-pub(super) fn subject_of(snapshot: &Snapshot, proposal: &Proposal) -> Result<Subject, LedgerError> {
-    Subject::find(snapshot, &proposal.summary.skill_id, Some(&proposal.summary.path))
+pub(super) fn find_target(
+    snapshot: &Snapshot,
+    proposal: &Proposal,
+) -> Result<ProposalTarget, LedgerError> {
+    ProposalTarget::find(snapshot, &proposal.summary.skill_id, Some(&proposal.summary.path))
 }
 
 /// Returns the text a proposal was made for.
-pub(super) fn base_of(proposal: &Proposal) -> Option<Text> {
+pub(super) fn base_text(proposal: &Proposal) -> Option<DigestedText> {
     let digest = proposal.summary.base_digest?;
-    Some(Text { digest, text: proposal.base_text.clone()? })
+    Some(DigestedText { digest, text: proposal.base_text.clone()? })
 }
 
 /// Makes a proposal one of another text, on what may be another base.
-pub(super) fn reword(
-    subject: &Subject,
+pub(super) fn replace_text(
+    subject: &ProposalTarget,
     proposal: &mut Proposal,
-    base: Option<&Text>,
+    base: Option<&DigestedText>,
     new: &str,
 ) -> Result<(), LedgerError> {
     let words: Vec<&str> = std::iter::once(&proposal.justification)
         .chain(&proposal.evidence)
         .map(String::as_str)
         .collect();
-    let examined = examine(subject, base.map(|base| base.text.as_str()), new, &words)?;
-    let Examined { diff, added, removed, flags, lint, tokens } = examined;
+    let examined = examine_change(subject, base.map(|base| base.text.as_str()), new, &words)?;
+    let ChangeExamination { diff, added, removed, flags, lint, tokens } = examined;
     let summary = &mut proposal.summary;
     summary.base_digest = base.map(|base| base.digest);
     summary.new_digest = Digest::compute(new.as_bytes());

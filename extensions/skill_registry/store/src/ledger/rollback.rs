@@ -4,18 +4,18 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::db::{Entry, Intent, IntentFile, StoredVersion};
+use crate::db::{ChangeIntent, IntentFile, NewAuditEntry, StoredVersion};
 use crate::ledger::Ledger;
-use crate::ledger::apply::record;
-use crate::ledger::approve::capture;
+use crate::ledger::apply::record_version;
+use crate::ledger::approve::read_tree;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
-use crate::ledger::place::{Place, existing, required};
-use crate::ledger::proposal::{Actor, Applied};
+use crate::ledger::place::{SkillDirectory, find_skill, require_skill};
+use crate::ledger::proposal::{ApplyOutcome, HumanActor};
 use crate::ledger::propose::check_reason;
-use crate::ledger::session::{Session, Work};
-use crate::ledger::tree::Captured;
-use crate::ledger::version::{Version, VersionAuthor, VersionFile, VersionTree};
-use crate::snapshot::{Snapshot, similar};
+use crate::ledger::session::{LedgerSession, LedgerWork};
+use crate::ledger::tree::CapturedTree;
+use crate::ledger::version::{SkillVersion, VersionAuthor, VersionFile, VersionTree};
+use crate::snapshot::{Snapshot, suggest_similar};
 
 impl Ledger {
     /// Lists the versions of a skill, the oldest first; what was edited directly since the last one
@@ -28,16 +28,16 @@ impl Ledger {
         &self,
         snapshot: &Snapshot,
         skill_id: &str,
-    ) -> Result<Vec<Version>, LedgerError> {
+    ) -> Result<Vec<SkillVersion>, LedgerError> {
         let versions = self.with_or_peek(|session| {
-            session.settle(snapshot)?;
-            if let Some(skill) = existing(snapshot, skill_id)?.filter(|_| !session.peeks) {
-                session.record_edit(skill_id, &Place::of(skill))?;
+            session.restore_texts(snapshot)?;
+            if let Some(skill) = find_skill(snapshot, skill_id)?.filter(|_| !session.peeks) {
+                session.record_edit(skill_id, &SkillDirectory::for_skill(skill))?;
             }
             session.read(|work| work.versions(skill_id))
         })?;
         if versions.is_empty() {
-            required(snapshot, skill_id)?;
+            require_skill(snapshot, skill_id)?;
         }
         Ok(versions.into_iter().map(|stored| stored.version).collect())
     }
@@ -48,7 +48,7 @@ impl Ledger {
     /// [`LedgerErrorKind::NotFound`] if there is no such version, [`LedgerErrorKind::Corrupt`] if a
     /// stored text is damaged and no copy of it is found; those of the disk and the database.
     pub fn version(&self, skill_id: &str, number: Option<u64>) -> Result<VersionTree, LedgerError> {
-        let found = self.with_existing(|session| {
+        let found = self.with_existing_session(|session| {
             session.read(|work| {
                 let stored = find(work, skill_id, number)?;
                 let files = files_of(work, skill_id, &stored, None)?;
@@ -69,21 +69,22 @@ impl Ledger {
     pub fn rollback(
         &self,
         snapshot: &Snapshot,
-        actor: &Actor,
+        actor: &HumanActor,
         skill_id: &str,
         number: Option<u64>,
         reason: Option<&str>,
-    ) -> Result<Applied, LedgerError> {
+    ) -> Result<ApplyOutcome, LedgerError> {
         check_reason("the reason", reason.unwrap_or_default())?;
-        self.with(|session| {
-            session.settle(snapshot)?;
-            session.refuse_unfinished(skill_id)?;
-            let place = session.place_of(snapshot, skill_id)?;
-            let captured = capture(&place)?;
+        self.with_session(|session| {
+            session.restore_texts(snapshot)?;
+            session.check_no_pending(skill_id)?;
+            let place = session.find_directory(snapshot, skill_id)?;
+            let captured = read_tree(&place)?;
             let mut events = Vec::new();
             let intent = session.change(|work| {
                 let external = VersionAuthor::External;
-                let (before, edited) = record(work, skill_id, &place, &captured, &external)?;
+                let (before, edited) =
+                    record_version(work, skill_id, &place, &captured, &external)?;
                 events.extend(edited);
                 let target = target(work, skill_id, number)?;
                 let wanted = files_of(work, skill_id, &target, Some(&captured))?;
@@ -97,7 +98,7 @@ impl Ledger {
                     ));
                 }
                 let to = format!("rolled back to version {}", target.version.number);
-                let mut intent = Intent {
+                let mut intent = ChangeIntent {
                     seq: 0,
                     id: String::new(),
                     skill_id: skill_id.to_owned(),
@@ -112,21 +113,21 @@ impl Ledger {
                     author: VersionAuthor::Person { name: actor.name.clone() },
                     files,
                 };
-                let changed = work.log(&Entry {
+                let changed = work.append_audit(&NewAuditEntry {
                     action: "skill.rollback",
                     by: &actor.name,
                     via: actor.via,
                     skill_id: Some(skill_id),
                     version: Some(target.version.number),
                     detail: json!({"reason": reason}),
-                    ..Entry::default()
+                    ..NewAuditEntry::default()
                 })?;
                 work.add_intent(&mut intent, changed)?;
                 Ok(intent)
             })?;
             let finished = session.execute(&intent)?;
             events.extend(finished.events);
-            Ok(Applied {
+            Ok(ApplyOutcome {
                 skill_id: intent.skill_id,
                 proposal: None,
                 version: finished.version,
@@ -138,14 +139,14 @@ impl Ledger {
     }
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Records a direct edit of a skill, if there was one.
     pub(super) fn record_edit(
         &mut self,
         skill_id: &str,
-        place: &Place,
+        place: &SkillDirectory,
     ) -> Result<Option<crate::ledger::LedgerEvent>, LedgerError> {
-        let captured = capture(place)?;
+        let captured = read_tree(place)?;
         let last = self.read(|work| work.version(skill_id, None))?;
         let known = match last {
             Some(last) => last.version.tree == captured.digest(),
@@ -158,34 +159,34 @@ impl Session<'_> {
             }
             return Ok(None);
         }
-        self.change(
-            |work| Ok(record(work, skill_id, place, &captured, &VersionAuthor::External)?.1),
-        )
+        self.change(|work| {
+            Ok(record_version(work, skill_id, place, &captured, &VersionAuthor::External)?.1)
+        })
     }
 
     /// Where a skill lies, or lay when it was last seen.
-    pub(super) fn place_of(
+    pub(super) fn find_directory(
         &mut self,
         snapshot: &Snapshot,
         skill_id: &str,
-    ) -> Result<Place, LedgerError> {
-        if let Some(skill) = existing(snapshot, skill_id)? {
-            return Ok(Place::of(skill));
+    ) -> Result<SkillDirectory, LedgerError> {
+        if let Some(skill) = find_skill(snapshot, skill_id)? {
+            return Ok(SkillDirectory::for_skill(skill));
         }
         let last = self.read(|work| work.version(skill_id, None))?;
         let found = last.and_then(|last| {
             let root = snapshot.roots().iter().find(|root| root.label == last.root)?;
-            Some(Place { root: last.root, root_path: root.path.clone(), rel: last.place })
+            Some(SkillDirectory { root: last.root, root_path: root.path.clone(), rel: last.place })
         });
         match found {
             Some(place) => Ok(place),
-            None => required(snapshot, skill_id).map(Place::of),
+            None => require_skill(snapshot, skill_id).map(SkillDirectory::for_skill),
         }
     }
 }
 
 fn find(
-    work: &Work<'_, '_>,
+    work: &LedgerWork<'_, '_>,
     skill_id: &str,
     number: Option<u64>,
 ) -> Result<StoredVersion, LedgerError> {
@@ -194,17 +195,17 @@ fn find(
     }
     let similar = match work.version(skill_id, None)? {
         Some(_) => Vec::new(),
-        None => similar(skill_id, work.versioned_skills()?.iter().map(String::as_str)),
+        None => suggest_similar(skill_id, work.versioned_skills()?.iter().map(String::as_str)),
     };
     Err(no_version(skill_id, number, similar))
 }
 
 /// Returns the files of a version with their contents, each with the digest it was recorded with.
 fn files_of(
-    work: &Work<'_, '_>,
+    work: &LedgerWork<'_, '_>,
     skill_id: &str,
     stored: &StoredVersion,
-    now: Option<&Captured>,
+    now: Option<&CapturedTree>,
 ) -> Result<Vec<VersionFile>, LedgerError> {
     let mut files = work.version_listing(stored.seq)?;
     for file in &mut files {
@@ -230,7 +231,7 @@ fn no_version(skill_id: &str, number: Option<u64>, similar: Vec<String>) -> Ledg
 
 /// Finds the version to go back to.
 fn target(
-    work: &Work<'_, '_>,
+    work: &LedgerWork<'_, '_>,
     skill_id: &str,
     number: Option<u64>,
 ) -> Result<StoredVersion, LedgerError> {
@@ -249,7 +250,11 @@ fn target(
 }
 
 /// Compares the files as they are with those of a version.
-fn changes(captured: &Captured, target: &StoredVersion, wanted: &[VersionFile]) -> Vec<IntentFile> {
+fn changes(
+    captured: &CapturedTree,
+    target: &StoredVersion,
+    wanted: &[VersionFile],
+) -> Vec<IntentFile> {
     let mut files = Vec::new();
     for file in wanted {
         let now = captured.file(&file.path);

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use skill_format::Digest;
 
-use crate::db::{self, Db, Stamp, Stored, Tx};
+use crate::db::{self, ChangeStamp, LedgerDatabase, LedgerTransaction, StoredProposal};
 use crate::fault;
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::note::LedgerNote;
-use crate::ledger::proposal::{FileState, Proposal};
-use crate::ledger::stamp::compact;
-use crate::lock::Held;
+use crate::ledger::proposal::{Proposal, ProposalFileState};
+use crate::ledger::stamp::format_compact;
+use crate::lock::LedgerLock;
 use crate::proposal_file;
-use crate::snapshot::similar;
+use crate::snapshot::suggest_similar;
 
 /// How many characters of a proposal's id have to be given.
 const SHORTEST_PREFIX: usize = 6;
@@ -26,17 +26,17 @@ const SHORTEST_PREFIX: usize = 6;
 const MOST_COMPARED: usize = 1_000;
 
 /// The open ledger.
-pub(super) struct Session<'l> {
+pub(super) struct LedgerSession<'l> {
     pub(super) ledger: &'l Ledger,
-    pub(super) db: Db,
-    pub(super) stamp: Stamp,
+    pub(super) db: LedgerDatabase,
+    pub(super) stamp: ChangeStamp,
     /// The database is read as it is; nothing of it is repaired.
     pub(super) peeks: bool,
 }
 
 /// A transaction, and the proposal files to write once it is committed.
-pub(super) struct Work<'t, 'c> {
-    tx: &'t Tx<'c>,
+pub(super) struct LedgerWork<'t, 'c> {
+    tx: &'t LedgerTransaction<'c>,
     ledger: &'t Ledger,
     files: RefCell<Vec<(PathBuf, String)>>,
 }
@@ -44,16 +44,16 @@ pub(super) struct Work<'t, 'c> {
 impl Ledger {
     /// Does something with the ledger open. If the database turns out to be damaged, it is rebuilt
     /// and the work is done again.
-    pub(super) fn with<T>(
+    pub(super) fn with_session<T>(
         &self,
-        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         if self.read_only {
             return Err(self.read_only_error());
         }
-        let made = fault::step("dir.create").and_then(|()| make_private_dir(&self.data_dir));
+        let made = fault::failpoint("dir.create").and_then(|()| make_private_dir(&self.data_dir));
         made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
-        let held = Held::take(&self.data_dir, self.wait)?;
+        let held = LedgerLock::acquire(&self.data_dir, self.wait)?;
         let done = match self.attempt(&held, None, &work) {
             Err(error) if error.is_corrupt() => {
                 let moved_to = self.move_aside()?;
@@ -62,14 +62,14 @@ impl Ledger {
             done => done,
         };
         drop(held);
-        done.map_err(|error| error.in_file(&self.database()))
+        done.map_err(|error| error.with_path(&self.database()))
     }
 
     /// Reads something, where there is a ledger; makes none. Where it cannot be written to it is read
     /// as it is.
-    pub(super) fn with_existing<T: Default>(
+    pub(super) fn with_existing_session<T: Default>(
         &self,
-        work: impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         if self.read_only {
             return self.peek(work);
@@ -83,13 +83,13 @@ impl Ledger {
 
     fn attempt<T>(
         &self,
-        held: &Held,
+        held: &LedgerLock,
         moved_to: Option<PathBuf>,
-        work: &impl Fn(&mut Session<'_>) -> Result<T, LedgerError>,
+        work: &impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let suspect = !held.left_by.is_empty();
-        let (db, unused) = Db::open(&self.database(), self.wait, suspect)?;
-        let mut session = Session { ledger: self, db, stamp: self.stamp(), peeks: false };
+        let (db, unused) = LedgerDatabase::open(&self.database(), self.wait, suspect)?;
+        let mut session = LedgerSession { ledger: self, db, stamp: self.stamp(), peeks: false };
         if unused {
             session.rebuild(moved_to)?;
         }
@@ -97,7 +97,7 @@ impl Ledger {
         if unused || !session.is_mirrored() {
             session.mirror_created()?;
         }
-        held.settle();
+        held.clear_stale_holders();
         work(&mut session)
     }
 
@@ -105,7 +105,7 @@ impl Ledger {
     fn move_aside(&self) -> Result<PathBuf, LedgerError> {
         let path = self.database();
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".corrupt-{}", compact(self.stamp().now_ms)));
+        name.push(format!(".corrupt-{}", format_compact(self.stamp().now_ms)));
         let mut target = PathBuf::from(name);
         while target.exists() {
             let mut name = target.into_os_string();
@@ -114,7 +114,7 @@ impl Ledger {
         }
         let failed = |error: io::Error| LedgerError::io("moved aside", &path, &error);
         // What SQLite keeps beside it goes first: it must never meet the new database.
-        for (from, to) in db::companions(&path).iter().zip(db::companions(&target)) {
+        for (from, to) in db::sidecar_paths(&path).iter().zip(db::sidecar_paths(&target)) {
             match fs::rename(from, to) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
@@ -125,7 +125,7 @@ impl Ledger {
     }
 
     /// Completes a proposal as the database knows it with what its file says.
-    fn complete(&self, stored: Stored) -> Proposal {
+    fn with_file_state(&self, stored: StoredProposal) -> Proposal {
         let state = self.file_state(&stored);
         let mut proposal = stored.proposal;
         proposal.file = self.proposals_dir().join(&proposal.file);
@@ -134,31 +134,31 @@ impl Ledger {
     }
 
     /// Compares a proposal's file with what was written, or is to be written.
-    pub(super) fn file_state(&self, stored: &Stored) -> FileState {
+    pub(super) fn file_state(&self, stored: &StoredProposal) -> ProposalFileState {
         let path = self.proposals_dir().join(&stored.proposal.file);
         match fs::read(path) {
-            Err(_) => FileState::Missing,
+            Err(_) => ProposalFileState::Missing,
             Ok(bytes) => {
                 let found = Digest::compute(&bytes);
                 if found == stored.file_digest || Some(found) == stored.file_before {
-                    FileState::AsWritten
+                    ProposalFileState::AsWritten
                 } else {
-                    FileState::Edited
+                    ProposalFileState::Edited
                 }
             }
         }
     }
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Changes something in one transaction, then writes the files of the proposals it touched.
     pub(super) fn change<T>(
         &mut self,
-        work: impl FnOnce(&Work<'_, '_>) -> Result<T, LedgerError>,
+        work: impl FnOnce(&LedgerWork<'_, '_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let ledger = self.ledger;
         let (done, files) = self.db.write(&self.stamp, |tx| {
-            let inner = Work { tx, ledger, files: RefCell::default() };
+            let inner = LedgerWork { tx, ledger, files: RefCell::default() };
             let done = work(&inner)?;
             Ok((done, inner.files.into_inner()))
         })?;
@@ -173,33 +173,33 @@ impl Session<'_> {
     /// Reads something in one transaction.
     pub(super) fn read<T>(
         &mut self,
-        work: impl FnOnce(&Work<'_, '_>) -> Result<T, LedgerError>,
+        work: impl FnOnce(&LedgerWork<'_, '_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let ledger = self.ledger;
-        self.db.read(&self.stamp, |tx| work(&Work { tx, ledger, files: RefCell::default() }))
+        self.db.read(&self.stamp, |tx| work(&LedgerWork { tx, ledger, files: RefCell::default() }))
     }
 }
 
-impl<'c> Deref for Work<'_, 'c> {
-    type Target = Tx<'c>;
+impl<'c> Deref for LedgerWork<'_, 'c> {
+    type Target = LedgerTransaction<'c>;
 
-    fn deref(&self) -> &Tx<'c> {
+    fn deref(&self) -> &LedgerTransaction<'c> {
         self.tx
     }
 }
 
-impl Work<'_, '_> {
+impl LedgerWork<'_, '_> {
     /// Returns the directory with the proposals' files.
     pub(super) fn proposals_dir(&self) -> PathBuf {
         self.ledger.proposals_dir()
     }
 
     /// Finds a proposal by its id, the start of it, or its number.
-    pub(super) fn find(&self, id: &str) -> Result<Stored, LedgerError> {
+    pub(super) fn find(&self, id: &str) -> Result<StoredProposal, LedgerError> {
         let wanted = id.trim();
         let found = match wanted.parse::<u64>() {
-            Ok(seq) if wanted.len() < SHORTEST_PREFIX => self.proposal_numbered(seq)?,
-            _ => self.whole_id(wanted)?,
+            Ok(seq) if wanted.len() < SHORTEST_PREFIX => self.proposal_id_by_number(seq)?,
+            _ => self.resolve_id(wanted)?,
         };
         let stored = match found {
             Some(id) => self.proposal(&id)?,
@@ -209,12 +209,12 @@ impl Work<'_, '_> {
             Some(stored) => Ok(stored),
             None => {
                 let known = self.proposal_ids("", MOST_COMPARED)?;
-                Err(no_proposal(wanted, similar(wanted, known.iter().map(String::as_str))))
+                Err(no_proposal(wanted, suggest_similar(wanted, known.iter().map(String::as_str))))
             }
         }
     }
 
-    fn whole_id(&self, start: &str) -> Result<Option<String>, LedgerError> {
+    fn resolve_id(&self, start: &str) -> Result<Option<String>, LedgerError> {
         let start = start.to_ascii_uppercase();
         if start.len() < SHORTEST_PREFIX {
             return Err(LedgerError::new(
@@ -235,20 +235,24 @@ impl Work<'_, '_> {
     }
 
     /// Returns a proposal as others see it.
-    pub(super) fn complete(&self, stored: Stored) -> Proposal {
-        self.ledger.complete(stored)
+    pub(super) fn complete(&self, stored: StoredProposal) -> Proposal {
+        self.ledger.with_file_state(stored)
     }
 
     /// Records what changed of a proposal and has its file written again, unless it was edited.
-    pub(super) fn save(&self, stored: &mut Stored, changed: u64) -> Result<(), LedgerError> {
+    pub(super) fn save(
+        &self,
+        stored: &mut StoredProposal,
+        changed: u64,
+    ) -> Result<(), LedgerError> {
         let path = self.ledger.proposals_dir().join(&stored.proposal.file);
         let state = self.ledger.file_state(stored);
-        if state == FileState::Edited {
+        if state == ProposalFileState::Edited {
             self.ledger.note(LedgerNote::EditedFile { path });
         } else {
-            let text = proposal_file::render(&stored.proposal);
+            let text = proposal_file::render_proposal(&stored.proposal);
             let digest = Digest::compute(text.as_bytes());
-            if state == FileState::Missing || digest != stored.file_digest {
+            if state == ProposalFileState::Missing || digest != stored.file_digest {
                 // Until the new file is in place, the old one is as it was written too.
                 stored.file_before = fs::read(&path).ok().map(|bytes| Digest::compute(&bytes));
                 stored.file_digest = digest;
@@ -259,8 +263,8 @@ impl Work<'_, '_> {
     }
 
     /// Records a new proposal and has its file written.
-    pub(super) fn add(&self, stored: &mut Stored, changed: u64) -> Result<(), LedgerError> {
-        let text = proposal_file::render(&stored.proposal);
+    pub(super) fn add(&self, stored: &mut StoredProposal, changed: u64) -> Result<(), LedgerError> {
+        let text = proposal_file::render_proposal(&stored.proposal);
         stored.file_digest = Digest::compute(text.as_bytes());
         let path = self.ledger.proposals_dir().join(&stored.proposal.file);
         self.files.borrow_mut().push((path, text));
@@ -268,8 +272,8 @@ impl Work<'_, '_> {
     }
 
     /// Has a proposal's file written as it was to be written, if it is not.
-    pub(super) fn write_again(&self, stored: &Stored) -> Result<(), LedgerError> {
-        let text = proposal_file::render(&stored.proposal);
+    pub(super) fn rewrite_file(&self, stored: &StoredProposal) -> Result<(), LedgerError> {
+        let text = proposal_file::render_proposal(&stored.proposal);
         let path = self.ledger.proposals_dir().join(&stored.proposal.file);
         let written = fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes());
         if !written && Digest::compute(text.as_bytes()) == stored.file_digest {
@@ -280,7 +284,7 @@ impl Work<'_, '_> {
 
     /// Makes the name of a new proposal's file, one that is not in use.
     pub(super) fn new_file_name(&self, skill_id: &str) -> Result<PathBuf, LedgerError> {
-        let stem = format!("{skill_id}-{}", compact(self.now_ms()));
+        let stem = format!("{skill_id}-{}", format_compact(self.now_ms()));
         for nth in 1_u32.. {
             let name = if nth == 1 { format!("{stem}.md") } else { format!("{stem}-{nth}.md") };
             let in_use = self.has_file(&name)? || self.ledger.proposals_dir().join(&name).exists();
@@ -319,12 +323,12 @@ pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     hidden.push(name);
     let temporary = dir.join(hidden);
     let written = (|| {
-        fault::step("text.create")?;
+        fault::failpoint("text.create")?;
         let mut file = fs::File::create(&temporary)?;
         fault::write_all(&mut file, text.as_bytes())?;
-        fault::step("text.sync")?;
+        fault::failpoint("text.sync")?;
         file.sync_all()?;
-        fault::step("text.rename")?;
+        fault::failpoint("text.rename")?;
         fs::rename(&temporary, path)
     })();
     if written.is_err() {
@@ -332,7 +336,7 @@ pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
         return written;
     }
-    fault::step("text.dir")?;
+    fault::failpoint("text.dir")?;
     #[cfg(unix)]
     fs::File::open(dir)?.sync_all()?;
     Ok(())

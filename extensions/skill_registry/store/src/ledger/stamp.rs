@@ -1,7 +1,7 @@
 //! Times as text, in UTC.
 
 /// A moment's parts in the Gregorian calendar.
-struct Parts {
+struct DateParts {
     year: i64,
     month: i64,
     day: i64,
@@ -13,7 +13,7 @@ struct Parts {
 
 /// After the algorithm `civil_from_days` of Howard Hinnant's "chrono-Compatible Low-Level Date
 /// Algorithms": years begin in March, so that the leap day is their last.
-fn parts(ms: i64) -> Parts {
+fn parts(ms: i64) -> DateParts {
     let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -22,7 +22,7 @@ fn parts(ms: i64) -> Parts {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * of_year + 2) / 153;
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    Parts {
+    DateParts {
         year: year_of_era + era * 400 + i64::from(month <= 2),
         month,
         day: of_year - (153 * shifted_month + 2) / 5 + 1,
@@ -35,14 +35,14 @@ fn parts(ms: i64) -> Parts {
 
 /// Writes a time, in milliseconds since 1970, as RFC 3339 wants it.
 #[must_use]
-pub fn rfc3339(ms: i64) -> String {
-    let Parts { year, month, day, hour, minute, second, milli } = parts(ms);
+pub fn format_rfc3339(ms: i64) -> String {
+    let DateParts { year, month, day, hour, minute, second, milli } = parts(ms);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
 /// Writes a time so that it can stand in a file's name.
-pub(crate) fn compact(ms: i64) -> String {
-    let Parts { year, month, day, hour, minute, second, milli } = parts(ms);
+pub(crate) fn format_compact(ms: i64) -> String {
+    let DateParts { year, month, day, hour, minute, second, milli } = parts(ms);
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{milli:03}Z")
 }
 
@@ -59,8 +59,8 @@ mod tests {
             (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
             (-1, "1969-12-31T23:59:59.999Z"),
         ] {
-            assert_eq!(rfc3339(ms), name);
+            assert_eq!(format_rfc3339(ms), name);
         }
-        assert_eq!(compact(1_795_312_696_789), "20261122T015816.789Z");
+        assert_eq!(format_compact(1_795_312_696_789), "20261122T015816.789Z");
     }
 }

@@ -10,20 +10,20 @@ use serde_json::json;
 use skill_format::{Digest, SkillId};
 
 use crate::created::{CreatedSkill, CreatedSkills};
-use crate::db::{Created, Entry};
+use crate::db::{CreatedSkillRow, NewAuditEntry};
 use crate::ledger::Ledger;
-use crate::ledger::apply::record;
-use crate::ledger::approve::capture;
+use crate::ledger::apply::record_version;
+use crate::ledger::approve::read_tree;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::grant::untrusted_root;
 use crate::ledger::note::LedgerNote;
-use crate::ledger::place::{Place, existing, required};
-use crate::ledger::proposal::{Actor, Author};
-use crate::ledger::session::{Session, write_file};
-use crate::ledger::stamp::compact;
-use crate::ledger::tree::Captured;
-use crate::ledger::version::{Standing, VersionAuthor};
-use crate::options::Trust;
+use crate::ledger::place::{SkillDirectory, find_skill, require_skill};
+use crate::ledger::proposal::{AgentAuthor, HumanActor};
+use crate::ledger::session::{LedgerSession, write_file};
+use crate::ledger::stamp::format_compact;
+use crate::ledger::tree::CapturedTree;
+use crate::ledger::version::{ApprovalStatus, VersionAuthor};
+use crate::options::TrustLevel;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 
@@ -37,14 +37,14 @@ pub(super) enum Mirror {
     /// It cannot be read.
     Unreadable,
     /// The records.
-    Lines(Vec<Created>),
+    Lines(Vec<CreatedSkillRow>),
 }
 
 /// A line of the copy.
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct MirrorLine {
     skill_id: String,
-    author: Author,
+    author: AgentAuthor,
     approved: Option<Digest>,
     approved_by: Option<String>,
 }
@@ -62,34 +62,34 @@ impl Ledger {
     pub fn report_created(
         &self,
         snapshot: &Snapshot,
-        author: &Author,
+        author: &AgentAuthor,
         skill_id: &str,
     ) -> Result<(), LedgerError> {
         let id = SkillId::new(skill_id).map_err(|error| {
             LedgerError::new(LedgerErrorKind::Argument, error.to_string(), "name a directory")
         })?;
         // It may be too new to be in the snapshot; then its first version is recorded later.
-        let place = existing(snapshot, skill_id)?.map(Place::of);
-        self.with(|session| {
-            let captured = place.as_ref().map(capture).transpose()?;
+        let place = find_skill(snapshot, skill_id)?.map(SkillDirectory::for_skill);
+        self.with_session(|session| {
+            let captured = place.as_ref().map(read_tree).transpose()?;
             session.change(|work| {
                 let known = work.created(skill_id)?;
                 if let (Some(place), Some(captured)) = (&place, &captured) {
                     let author = VersionAuthor::Agent(author.clone());
-                    record(work, skill_id, place, captured, &author)?;
+                    record_version(work, skill_id, place, captured, &author)?;
                 }
                 if known.is_some_and(|known| known.author == *author && known.approved.is_none()) {
                     return Ok(());
                 }
-                let changed = work.log(&Entry {
+                let changed = work.append_audit(&NewAuditEntry {
                     action: "skill.created",
                     by: &author.agent_id,
                     via: "agent",
                     skill_id: Some(skill_id),
                     detail: json!({"author": author}),
-                    ..Entry::default()
+                    ..NewAuditEntry::default()
                 })?;
-                let created = Created {
+                let created = CreatedSkillRow {
                     skill_id: id.to_string(),
                     author: author.clone(),
                     approved: None,
@@ -111,34 +111,35 @@ impl Ledger {
     pub fn approve_skill(
         &self,
         snapshot: &Snapshot,
-        actor: &Actor,
+        actor: &HumanActor,
         skill_id: &str,
         digest: Digest,
     ) -> Result<(), LedgerError> {
-        let skill = required(snapshot, skill_id)?;
-        let place = Place::of(skill);
-        self.with(|session| {
-            session.settle(snapshot)?;
-            let captured = capture(&place)?;
+        let skill = require_skill(snapshot, skill_id)?;
+        let place = SkillDirectory::for_skill(skill);
+        self.with_session(|session| {
+            session.restore_texts(snapshot)?;
+            let captured = read_tree(&place)?;
             session.change(|work| {
                 let all = work.all_created()?;
-                let origins_unknown = all.iter().any(Created::is_unknown_origins);
+                let origins_unknown = all.iter().any(CreatedSkillRow::is_unknown_origins);
                 let created = work.created(skill_id)?.or_else(|| {
                     let skill_id = skill_id.to_owned();
-                    origins_unknown.then(|| Created { skill_id, ..Created::unknown_origins() })
+                    origins_unknown
+                        .then(|| CreatedSkillRow { skill_id, ..CreatedSkillRow::unknown_origins() })
                 });
-                if created.is_none() && skill.trust() == Trust::Untrusted {
+                if created.is_none() && skill.trust() == TrustLevel::Untrusted {
                     return Err(untrusted_root(skill));
                 }
                 check_digest(skill_id, &captured, digest)?;
-                record(work, skill_id, &place, &captured, &VersionAuthor::External)?;
-                let changed = work.log(&Entry {
+                record_version(work, skill_id, &place, &captured, &VersionAuthor::External)?;
+                let changed = work.append_audit(&NewAuditEntry {
                     action: "skill.approved",
                     by: &actor.name,
                     via: actor.via,
                     skill_id: Some(skill_id),
                     detail: json!({"tree": digest}),
-                    ..Entry::default()
+                    ..NewAuditEntry::default()
                 })?;
                 let Some(mut created) = created else {
                     return work.put_approval(skill_id, digest, &actor.name, changed);
@@ -157,7 +158,7 @@ impl Ledger {
                 Ok(())
             })?;
             session.mirror_created()?;
-            self.announce();
+            self.touch_generation();
             Ok(())
         })
     }
@@ -166,36 +167,39 @@ impl Ledger {
     ///
     /// # Errors
     /// Those of the disk and the database.
-    pub fn standing(&self, snapshot: &Snapshot) -> Result<HashMap<SkillId, Standing>, LedgerError> {
+    pub fn approval_statuses(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<HashMap<SkillId, ApprovalStatus>, LedgerError> {
         let mirrored = self.data_dir.join(MIRROR).exists();
         let created = match mirrored && !self.read_only {
-            true => self.with(all_created),
-            false => self.with_existing(all_created),
+            true => self.with_session(all_created),
+            false => self.with_existing_session(all_created),
         };
         let created = match created {
-            Err(error) if error.is_unwritable() => self.with_existing(all_created),
+            Err(error) if error.is_unwritable() => self.with_existing_session(all_created),
             created => created,
         };
         let created = created?;
         let created = match read_mirror(&self.data_dir) {
             // Where nothing can be written, a lost database is not made again from the copy.
             Mirror::Lines(lines) if created.is_empty() => lines,
-            Mirror::Unreadable if created.is_empty() => self.with(all_created)?,
+            Mirror::Unreadable if created.is_empty() => self.with_session(all_created)?,
             _ => created,
         };
         let mut standing = HashMap::new();
-        if created.iter().any(Created::is_unknown_origins) {
+        if created.iter().any(CreatedSkillRow::is_unknown_origins) {
             for skill in trusted_skills(snapshot) {
-                let digest = capture(&Place::of(skill))?.digest();
-                let (author, approved) = (Author::default(), false);
-                standing.insert(skill.id().clone(), Standing { author, approved, digest });
+                let digest = read_tree(&SkillDirectory::for_skill(skill))?.digest();
+                let (author, approved) = (AgentAuthor::default(), false);
+                standing.insert(skill.id().clone(), ApprovalStatus { author, approved, digest });
             }
         }
-        for Created { skill_id, author, approved, .. } in created {
-            let Some(skill) = existing(snapshot, &skill_id)? else { continue };
-            let digest = capture(&Place::of(skill))?.digest();
+        for CreatedSkillRow { skill_id, author, approved, .. } in created {
+            let Some(skill) = find_skill(snapshot, &skill_id)? else { continue };
+            let digest = read_tree(&SkillDirectory::for_skill(skill))?.digest();
             let approved = approved == Some(digest);
-            standing.insert(skill.id().clone(), Standing { author, approved, digest });
+            standing.insert(skill.id().clone(), ApprovalStatus { author, approved, digest });
         }
         Ok(standing)
     }
@@ -209,11 +213,11 @@ impl Ledger {
     /// Those of the disk and the database. Only where the copy beside the database cannot be read
     /// either, nothing is known of such skills then.
     pub fn created_skills(&self, snapshot: &Snapshot) -> Result<CreatedSkills, LedgerError> {
-        let created = self.with_existing(all_created)?;
+        let created = self.with_existing_session(all_created)?;
         let created = match read_mirror(&self.data_dir) {
             Mirror::Lines(lines) if created.is_empty() => lines,
             // There was a ledger: making it again says what that means.
-            Mirror::Unreadable if created.is_empty() => self.with(all_created)?,
+            Mirror::Unreadable if created.is_empty() => self.with_session(all_created)?,
             _ => created,
         };
         Ok(with_trees(created, snapshot))
@@ -223,7 +227,7 @@ impl Ledger {
     /// neither the lock nor the database; `None` for a copy that cannot be read, and where there is a
     /// database without one.
     #[must_use]
-    pub fn created_skills_copied(&self, snapshot: &Snapshot) -> Option<CreatedSkills> {
+    pub fn mirrored_created_skills(&self, snapshot: &Snapshot) -> Option<CreatedSkills> {
         match read_mirror(&self.data_dir) {
             Mirror::Lines(lines) => Some(with_trees(lines, snapshot)),
             Mirror::Missing => (!self.database().exists()).then(CreatedSkills::new),
@@ -234,24 +238,28 @@ impl Ledger {
 
 /// Returns the skills that count as the operator's unless there is a record of them.
 fn trusted_skills(snapshot: &Snapshot) -> impl Iterator<Item = &Skill> {
-    snapshot.skills().iter().map(|skill| &**skill).filter(|skill| skill.trust() == Trust::Operator)
+    snapshot
+        .skills()
+        .iter()
+        .map(|skill| &**skill)
+        .filter(|skill| skill.trust() == TrustLevel::Operator)
 }
 
-fn all_created(session: &mut Session<'_>) -> Result<Vec<Created>, LedgerError> {
+fn all_created(session: &mut LedgerSession<'_>) -> Result<Vec<CreatedSkillRow>, LedgerError> {
     session.read(|work| work.all_created())
 }
 
-fn with_trees(created: Vec<Created>, snapshot: &Snapshot) -> CreatedSkills {
+fn with_trees(created: Vec<CreatedSkillRow>, snapshot: &Snapshot) -> CreatedSkills {
     let mut all = CreatedSkills::new();
-    if created.iter().any(Created::is_unknown_origins) {
-        let unknown = CreatedSkill { author: Author::default(), approved: None, tree: None };
+    if created.iter().any(CreatedSkillRow::is_unknown_origins) {
+        let unknown = CreatedSkill { author: AgentAuthor::default(), approved: None, tree: None };
         all.extend(trusted_skills(snapshot).map(|skill| (skill.id().clone(), unknown.clone())));
     }
-    let with_tree = |Created { skill_id, author, approved, .. }: Created| {
+    let with_tree = |CreatedSkillRow { skill_id, author, approved, .. }: CreatedSkillRow| {
         let id = SkillId::new(&skill_id).ok()?;
         let skill = snapshot.get(&skill_id).filter(|skill| *skill.id() == id);
         // A tree that cannot be read is not the one that was approved.
-        let captured = skill.and_then(|skill| capture(&Place::of(skill)).ok());
+        let captured = skill.and_then(|skill| read_tree(&SkillDirectory::for_skill(skill)).ok());
         let tree = captured.filter(|tree| tree.complete).map(|tree| tree.digest());
         Some((id, CreatedSkill { author, approved, tree }))
     };
@@ -261,13 +269,17 @@ fn with_trees(created: Vec<Created>, snapshot: &Snapshot) -> CreatedSkills {
 
 /// Returns the digest of a skill's tree and that of its SKILL.md, from one reading.
 pub(crate) fn tree_digest(skill: &Skill) -> Result<(Digest, Option<Digest>), LedgerError> {
-    let captured = capture(&Place::of(skill))?;
+    let captured = read_tree(&SkillDirectory::for_skill(skill))?;
     let text = captured.file(skill.file.name()).map(|file| file.digest);
     // Nobody can have approved what was not read whole.
     Ok((captured.digest(), text.filter(|_| captured.complete)))
 }
 
-fn check_digest(skill_id: &str, captured: &Captured, digest: Digest) -> Result<(), LedgerError> {
+fn check_digest(
+    skill_id: &str,
+    captured: &CapturedTree,
+    digest: Digest,
+) -> Result<(), LedgerError> {
     let now = captured.digest();
     if !captured.complete {
         return Err(LedgerError::new(
@@ -286,7 +298,7 @@ fn check_digest(skill_id: &str, captured: &Captured, digest: Digest) -> Result<(
     ))
 }
 
-impl Session<'_> {
+impl LedgerSession<'_> {
     /// Tells whether there is a copy beside the database.
     pub(super) fn is_mirrored(&self) -> bool {
         self.ledger.data_dir.join(MIRROR).exists()
@@ -295,7 +307,7 @@ impl Session<'_> {
     /// Moves a copy that cannot be read out of the way; nothing of it is deleted.
     pub(super) fn set_mirror_aside(&self) -> Result<(), LedgerError> {
         let path = self.ledger.data_dir.join(MIRROR);
-        let aside = format!("{MIRROR}.corrupt-{}", compact(self.stamp.now_ms));
+        let aside = format!("{MIRROR}.corrupt-{}", format_compact(self.stamp.now_ms));
         match fs::rename(&path, path.with_file_name(aside)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(LedgerError::io("moved aside", &path, &error))
@@ -306,10 +318,10 @@ impl Session<'_> {
 
     /// Copies what is known of created skills beside the database.
     pub(super) fn mirror_created(&mut self) -> Result<(), LedgerError> {
-        let lines: Vec<Line> = self
+        let lines: Vec<MirrorLine> = self
             .read(|work| work.all_created())?
             .into_iter()
-            .map(|Created { skill_id, author, approved, approved_by }| Line {
+            .map(|CreatedSkillRow { skill_id, author, approved, approved_by }| MirrorLine {
                 skill_id,
                 author,
                 approved,
@@ -340,9 +352,9 @@ pub(super) fn read_mirror(data_dir: &Path) -> Mirror {
     }
 }
 
-fn lines(text: &str) -> Option<Vec<Created>> {
-    let lines: Vec<Line> = serde_json::from_str(text).ok()?;
-    let created = |Line { skill_id, author, approved, approved_by }| Created {
+fn lines(text: &str) -> Option<Vec<CreatedSkillRow>> {
+    let lines: Vec<MirrorLine> = serde_json::from_str(text).ok()?;
+    let created = |MirrorLine { skill_id, author, approved, approved_by }| CreatedSkillRow {
         skill_id,
         author,
         approved,

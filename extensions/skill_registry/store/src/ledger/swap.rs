@@ -18,7 +18,7 @@ use crate::temporary::{self, TEMPORARY_PREFIX};
 
 /// What a file is to become.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Target<'a> {
+pub(super) enum SwapTarget<'a> {
     /// A file with this content and these executable bits.
     File { content: &'a [u8], mode: u32 },
     /// Nothing.
@@ -27,7 +27,7 @@ pub(super) enum Target<'a> {
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Swapped {
+pub(super) enum SwapOutcome {
     /// The file was replaced, made or removed.
     Done,
     /// The file was that already.
@@ -38,30 +38,30 @@ pub(super) enum Swapped {
 
 /// One replacement of one file.
 #[derive(Debug)]
-pub(super) struct Swap<'a> {
+pub(super) struct FileSwap<'a> {
     /// The skill's directory.
     pub(super) dir: &'a Dir,
     pub(super) path: &'a RelPath,
     /// The digest of what the file is known to be; nothing if there is none.
     pub(super) old: Option<Digest>,
-    pub(super) new: Target<'a>,
+    pub(super) new: SwapTarget<'a>,
     /// The content that has the digest `old`, where it is known.
     pub(super) before: Option<&'a [u8]>,
     /// Makes the temporary file's name; the same for every attempt.
     pub(super) token: &'a str,
 }
 
-impl Swap<'_> {
+impl FileSwap<'_> {
     /// Replaces the file.
-    pub(super) fn run(&self) -> Result<Swapped, JailError> {
-        let make = matches!(self.new, Target::File { .. });
+    pub(super) fn execute(&self) -> Result<SwapOutcome, JailError> {
+        let make = matches!(self.new, SwapTarget::File { .. });
         let (inner, name) = match jail::open_parent(self.dir, self.path, make) {
             Ok(parent) => parent,
             Err(JailError::NotFound) if make => return Err(JailError::NotRegular),
             // The directory goes with the last file in it.
             Err(JailError::NotFound) => {
                 self.remove_empty_directories();
-                return Ok(Swapped::Already);
+                return Ok(SwapOutcome::Already);
             }
             Err(error) => return Err(error),
         };
@@ -73,17 +73,19 @@ impl Swap<'_> {
         let found = digest_of(parent, name)?;
         if found == self.wanted() {
             match self.new {
-                Target::File { mode, .. } => set_executable(parent, name, mode)?,
-                Target::Absent => self.remove_empty_directories(),
+                SwapTarget::File { mode, .. } => set_executable(parent, name, mode)?,
+                SwapTarget::Absent => self.remove_empty_directories(),
             }
-            return Ok(Swapped::Already);
+            return Ok(SwapOutcome::Already);
         }
         if found != self.old {
-            return Ok(Swapped::Conflict);
+            return Ok(SwapOutcome::Conflict);
         }
         let outcome = match self.new {
-            Target::File { content, mode } => self.replace(parent, name, &temporary, content, mode),
-            Target::Absent => self.remove(parent, name, &temporary),
+            SwapTarget::File { content, mode } => {
+                self.replace(parent, name, &temporary, content, mode)
+            }
+            SwapTarget::Absent => self.remove(parent, name, &temporary),
         };
         match outcome {
             Ok(outcome) => Ok(outcome),
@@ -97,8 +99,8 @@ impl Swap<'_> {
 
     fn wanted(&self) -> Option<Digest> {
         match self.new {
-            Target::File { content, .. } => Some(Digest::compute(content)),
-            Target::Absent => None,
+            SwapTarget::File { content, .. } => Some(Digest::compute(content)),
+            SwapTarget::Absent => None,
         }
     }
 
@@ -108,29 +110,29 @@ impl Swap<'_> {
         parent: &Dir,
         name: &str,
         temporary: &str,
-    ) -> Result<Option<Swapped>, JailError> {
+    ) -> Result<Option<SwapOutcome>, JailError> {
         let path = RelPath::new(temporary).expect("a temporary name is a path");
-        let Some(left) = tree::read(parent, &path)? else { return Ok(None) };
+        let Some(left) = tree::read_file(parent, &path)? else { return Ok(None) };
         let found = digest_of(parent, name)?;
         let new = match self.new {
-            Target::File { content, .. } => Some(content),
-            Target::Absent => None,
+            SwapTarget::File { content, .. } => Some(content),
+            SwapTarget::Absent => None,
         };
         let ours = [new, self.before].into_iter().flatten().any(|text| text.starts_with(&left))
             || Some(Digest::compute(&left)) == self.old;
         // An edit that was swapped out is the only other thing that can lie there.
         let edit = found == self.wanted() && !ours;
         if !edit {
-            fault::step("file.sweep")?;
+            fault::failpoint("file.sweep")?;
             parent.remove_file(temporary)?;
             return Ok(None);
         }
         match self.new {
-            Target::File { .. } => put_back(parent, name, temporary)?,
-            Target::Absent => parent.rename(temporary, parent, name)?,
+            SwapTarget::File { .. } => restore_original(parent, name, temporary)?,
+            SwapTarget::Absent => parent.rename(temporary, parent, name)?,
         }
-        jail::sync(parent)?;
-        Ok(Some(Swapped::Conflict))
+        jail::sync_directory(parent)?;
+        Ok(Some(SwapOutcome::Conflict))
     }
 
     fn replace(
@@ -140,42 +142,42 @@ impl Swap<'_> {
         temporary: &str,
         content: &[u8],
         mode: u32,
-    ) -> io::Result<Swapped> {
-        fault::step("file.create")?;
+    ) -> io::Result<SwapOutcome> {
+        fault::failpoint("file.create")?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No);
         let mut file = parent.open_with(temporary, &options)?;
         fault::write_all(&mut file, content)?;
-        keep_access(&file, parent, name, mode)?;
-        fault::step("file.sync")?;
+        copy_permissions(&file, parent, name, mode)?;
+        fault::failpoint("file.sync")?;
         file.sync_all()?;
         drop(file);
         let found = digest_of(parent, name).map_err(to_io)?;
         if found != self.old {
             parent.remove_file(temporary)?;
-            return Ok(Swapped::Conflict);
+            return Ok(SwapOutcome::Conflict);
         }
-        fault::step("file.rename")?;
+        fault::failpoint("file.rename")?;
         let outcome = match self.old {
             None => make(parent, temporary, name)?,
             Some(old) => exchange(parent, temporary, name, old)?,
         };
-        jail::sync(parent)?;
+        jail::sync_directory(parent)?;
         Ok(outcome)
     }
 
-    fn remove(&self, parent: &Dir, name: &str, temporary: &str) -> io::Result<Swapped> {
-        fault::step("file.rename")?;
+    fn remove(&self, parent: &Dir, name: &str, temporary: &str) -> io::Result<SwapOutcome> {
+        fault::failpoint("file.rename")?;
         parent.rename(name, parent, temporary)?;
         if digest_of(parent, temporary).map_err(to_io)? != self.old {
             parent.rename(temporary, parent, name)?;
-            return Ok(Swapped::Conflict);
+            return Ok(SwapOutcome::Conflict);
         }
-        fault::step("file.remove")?;
+        fault::failpoint("file.remove")?;
         parent.remove_file(temporary)?;
-        jail::sync(parent)?;
+        jail::sync_directory(parent)?;
         self.remove_empty_directories();
-        Ok(Swapped::Done)
+        Ok(SwapOutcome::Done)
     }
 
     /// Removes the directories above the file that have nothing in them any more.
@@ -200,7 +202,10 @@ impl Swap<'_> {
 }
 
 /// Removes the temporary files beside the given files whose writers are gone; returns their number.
-pub(super) fn sweep<'p>(dir: &Dir, paths: impl Iterator<Item = &'p RelPath>) -> io::Result<usize> {
+pub(super) fn remove_temporary_files<'p>(
+    dir: &Dir,
+    paths: impl Iterator<Item = &'p RelPath>,
+) -> io::Result<usize> {
     let mut swept = 0;
     for path in paths {
         let Ok((inner, _)) = jail::open_parent(dir, path, false) else { continue };
@@ -213,7 +218,7 @@ pub(super) fn sweep<'p>(dir: &Dir, paths: impl Iterator<Item = &'p RelPath>) -> 
 /// Returns the digest of a file; nothing if it is not there.
 fn digest_of(parent: &Dir, name: &str) -> Result<Option<Digest>, JailError> {
     let path = RelPath::new(name).expect("a component of a path is a path");
-    Ok(tree::read(parent, &path)?.map(|content| Digest::compute(&content)))
+    Ok(tree::read_file(parent, &path)?.map(|content| Digest::compute(&content)))
 }
 
 fn to_io(error: JailError) -> io::Error {
@@ -228,7 +233,12 @@ fn to_io(error: JailError) -> io::Error {
 
 /// Gives the new file the permissions of the old one, and its owner where that is allowed.
 #[cfg(unix)]
-fn keep_access(file: &cap_std::fs::File, parent: &Dir, name: &str, mode: u32) -> io::Result<()> {
+fn copy_permissions(
+    file: &cap_std::fs::File,
+    parent: &Dir,
+    name: &str,
+    mode: u32,
+) -> io::Result<()> {
     use cap_std::fs::{MetadataExt, Permissions, PermissionsExt};
     use rustix::fs::{Gid, Uid, fchown};
     let bits = match parent.symlink_metadata(name) {
@@ -253,7 +263,7 @@ fn set_executable(parent: &Dir, name: &str, mode: u32) -> Result<(), JailError> 
     let path = RelPath::new(name).expect("a component of a path is a path");
     let (file, metadata) = jail::open_file(parent, &path)?;
     if metadata.mode() & 0o111 != mode {
-        fault::step("file.mode")?;
+        fault::failpoint("file.mode")?;
         file.set_permissions(Permissions::from_mode(metadata.mode() & 0o666 | mode))?;
     }
     Ok(())
@@ -270,39 +280,39 @@ fn keep_access(_: &cap_std::fs::File, _: &Dir, _: &str, _: u32) -> io::Result<()
 }
 
 /// Gives a new file its name, unless there is one of that name.
-fn make(parent: &Dir, temporary: &str, name: &str) -> io::Result<Swapped> {
+fn make(parent: &Dir, temporary: &str, name: &str) -> io::Result<SwapOutcome> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{RenameFlags, renameat_with};
         match renameat_with(parent, temporary, parent, name, RenameFlags::NOREPLACE) {
-            Ok(()) => return Ok(Swapped::Done),
+            Ok(()) => return Ok(SwapOutcome::Done),
             Err(error) if error == rustix::io::Errno::EXIST => {
                 parent.remove_file(temporary)?;
-                return Ok(Swapped::Conflict);
+                return Ok(SwapOutcome::Conflict);
             }
             Err(error) if !unsupported(error) => return Err(error.into()),
             Err(_) => {}
         }
     }
     parent.rename(temporary, parent, name)?;
-    Ok(Swapped::Done)
+    Ok(SwapOutcome::Done)
 }
 
 /// Puts the new file in place of the old one and looks at what was there.
-fn exchange(parent: &Dir, temporary: &str, name: &str, old: Digest) -> io::Result<Swapped> {
+fn exchange(parent: &Dir, temporary: &str, name: &str, old: Digest) -> io::Result<SwapOutcome> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{RenameFlags, renameat_with};
         match renameat_with(parent, temporary, parent, name, RenameFlags::EXCHANGE) {
             Ok(()) => {
-                jail::sync(parent)?;
+                jail::sync_directory(parent)?;
                 if digest_of(parent, temporary).map_err(to_io)? != Some(old) {
-                    put_back(parent, name, temporary)?;
-                    return Ok(Swapped::Conflict);
+                    restore_original(parent, name, temporary)?;
+                    return Ok(SwapOutcome::Conflict);
                 }
-                fault::step("file.remove")?;
+                fault::failpoint("file.remove")?;
                 parent.remove_file(temporary)?;
-                return Ok(Swapped::Done);
+                return Ok(SwapOutcome::Done);
             }
             Err(error) if !unsupported(error) => return Err(error.into()),
             Err(_) => {}
@@ -310,11 +320,11 @@ fn exchange(parent: &Dir, temporary: &str, name: &str, old: Digest) -> io::Resul
     }
     let _ = old;
     parent.rename(temporary, parent, name)?;
-    Ok(Swapped::Done)
+    Ok(SwapOutcome::Done)
 }
 
 /// Gives an edit that was swapped out its name back; the new file goes.
-fn put_back(parent: &Dir, name: &str, temporary: &str) -> io::Result<()> {
+fn restore_original(parent: &Dir, name: &str, temporary: &str) -> io::Result<()> {
     parent.rename(temporary, parent, name)
 }
 

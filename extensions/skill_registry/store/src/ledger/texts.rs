@@ -10,8 +10,8 @@ use skill_format::Digest;
 
 use crate::diff;
 use crate::ledger::error::LedgerError;
-use crate::ledger::session::Work;
-use crate::ledger::tree::Captured;
+use crate::ledger::session::LedgerWork;
+use crate::ledger::tree::CapturedTree;
 use crate::proposal_file;
 
 /// A diff and the text it was made for.
@@ -21,13 +21,13 @@ struct Derivation {
     path: String,
 }
 
-impl Work<'_, '_> {
+impl LedgerWork<'_, '_> {
     /// Returns the content that has a digest: as it is stored, as a file has it now, or as a proposal
     /// makes it; `None` where none of them has the digest.
     pub(super) fn verified(
         &self,
         digest: Digest,
-        now: Option<&Captured>,
+        now: Option<&CapturedTree>,
     ) -> Result<Option<Arc<[u8]>>, LedgerError> {
         let known = |digest: Digest| -> Result<Option<Arc<[u8]>>, LedgerError> {
             if let Some(content) = self.blob(digest)? {
@@ -78,7 +78,7 @@ impl Work<'_, '_> {
         if !metadata.is_file() || metadata.len() > proposal_file::LIMIT {
             return None;
         }
-        let read = proposal_file::parse(&std::fs::read_to_string(path).ok()?)?;
+        let read = proposal_file::parse_proposal(&std::fs::read_to_string(path).ok()?)?;
         Some(Derivation { base: read.base_digest, diff: read.diff, path: read.path })
     }
 }

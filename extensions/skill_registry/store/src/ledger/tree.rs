@@ -10,7 +10,7 @@ use skill_format::Digest;
 use crate::jail::{self, JailError, RelPath};
 use crate::ledger::version::VersionFile;
 use crate::skill::SkillFile;
-use crate::tree::Tree;
+use crate::tree::FileTree;
 
 /// How many files of a skill a version keeps.
 const MAX_FILES: usize = 512;
@@ -20,17 +20,17 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// The files of a skill, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Captured {
+pub(super) struct CapturedTree {
     /// Sorted by path.
     pub(super) files: Vec<VersionFile>,
     /// Whether these are all.
     pub(super) complete: bool,
 }
 
-impl Captured {
+impl CapturedTree {
     /// Reads every file of a skill within the bounds of a version; SKILL.md comes first.
     pub(super) fn read(dir: &Dir) -> Result<Self, JailError> {
-        let tree = Tree::list(dir)?;
+        let tree = FileTree::list(dir)?;
         let mut captured = Self { files: Vec::new(), complete: !tree.cut };
         let own = SkillFile::BOTH.map(SkillFile::name);
         let (first, rest): (Vec<String>, Vec<String>) =
@@ -78,13 +78,13 @@ impl Captured {
 
     /// Returns the digest of the tree.
     pub(super) fn digest(&self) -> Digest {
-        digest(&self.files)
+        tree_digest(&self.files)
     }
 }
 
 /// Returns the digest of a tree: the SHA-256 of one line per file, sorted by path, with the length
 /// of the path, the path, the executable bits, the size and the digest of the content.
-pub(super) fn digest(files: &[VersionFile]) -> Digest {
+pub(super) fn tree_digest(files: &[VersionFile]) -> Digest {
     let mut lines = String::new();
     for VersionFile { path, mode, size, digest, .. } in files {
         let length = path.len();
@@ -95,7 +95,7 @@ pub(super) fn digest(files: &[VersionFile]) -> Digest {
 }
 
 /// Reads one file whole; nothing if it is not there.
-pub(super) fn read(dir: &Dir, path: &RelPath) -> Result<Option<Arc<[u8]>>, JailError> {
+pub(super) fn read_file(dir: &Dir, path: &RelPath) -> Result<Option<Arc<[u8]>>, JailError> {
     match jail::open_file(dir, path) {
         Ok((file, _)) => Ok(Some(contents(file, MAX_BYTES)?)),
         Err(JailError::NotFound) => Ok(None),

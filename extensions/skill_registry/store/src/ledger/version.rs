@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skill_format::Digest;
 
-use crate::ledger::proposal::Author;
+use crate::ledger::proposal::AgentAuthor;
 
 /// Tells who made a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub enum VersionAuthor {
     /// Somebody who edited the files directly.
     External,
     /// An agent, by a proposal or by creating the skill.
-    Agent(Author),
+    Agent(AgentAuthor),
     /// A person, by rolling back.
     Person {
         /// The user's name.
@@ -25,7 +25,7 @@ pub enum VersionAuthor {
 
 /// One state of a skill's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Version {
+pub struct SkillVersion {
     /// Counted from 1 in each skill.
     pub number: u64,
     /// Unique on all machines; sorts by time.
@@ -54,7 +54,7 @@ pub struct Version {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionTree {
     /// The version.
-    pub version: Version,
+    pub version: SkillVersion,
     /// The files, sorted by path.
     pub files: Vec<VersionFile>,
 }
@@ -85,9 +85,9 @@ impl VersionFile {
 
 /// Says whose a skill is and whether a person answers for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Standing {
+pub struct ApprovalStatus {
     /// The agent that created it.
-    pub author: Author,
+    pub author: AgentAuthor,
     /// Whether a person approved the tree as it is now.
     pub approved: bool,
     /// The digest of the tree now.

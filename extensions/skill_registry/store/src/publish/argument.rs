@@ -24,7 +24,7 @@ const PLACEHOLDER: &str = "$ARGUMENTS";
 /// Reads the arguments of a skill's prompt: a list of names, or of maps with `name`, `description` and
 /// `required`, or a map from names to descriptions. A skill without them takes one free text, which
 /// its hint describes.
-pub(super) fn arguments(frontmatter: &Frontmatter) -> Vec<PromptArgument> {
+pub(super) fn read_arguments(frontmatter: &Frontmatter) -> Vec<PromptArgument> {
     let mut arguments: Vec<PromptArgument> = match &frontmatter.arguments {
         Some(Value::Sequence(list)) => list.items.iter().filter_map(of_item).collect(),
         Some(Value::Mapping(map)) => {
@@ -78,7 +78,7 @@ fn of_pair(name: &str, value: &Value) -> PromptArgument {
 /// the arguments and separated by blanks, and `$name` the value of that argument. What the body names
 /// nowhere is put after it. Values are never looked at for further names.
 #[must_use]
-pub fn with_arguments(body: &str, arguments: &[(&str, &str)]) -> String {
+pub fn substitute_arguments(body: &str, arguments: &[(&str, &str)]) -> String {
     let given = || arguments.iter().filter(|(_, value)| !value.is_empty());
     let all = given().map(|(_, value)| *value).collect::<Vec<_>>().join(" ");
     let mut text = String::with_capacity(body.len() + all.len());
@@ -114,7 +114,7 @@ mod tests {
     fn of(lines: &str) -> Vec<(String, Option<String>, bool)> {
         let text = format!("---\nname: a\ndescription: A.\n{lines}\n---\nbody\n");
         let skill = skill_format::parse_skill("a", text.as_bytes()).unwrap();
-        let read = arguments(&skill.parsed.frontmatter.unwrap());
+        let read = read_arguments(&skill.parsed.frontmatter.unwrap());
         read.into_iter().map(|a| (a.name, a.description, a.required)).collect()
     }
 
@@ -134,13 +134,13 @@ mod tests {
     #[test]
     fn values_take_the_place_of_their_names_once() {
         let body = "Review $file in $mode; costs $5.\nAll: $ARGUMENTS";
-        let text = with_arguments(body, &[("file", "$mode a.rs"), ("mode", "strict")]);
+        let text = substitute_arguments(body, &[("file", "$mode a.rs"), ("mode", "strict")]);
         assert_eq!(text, "Review $mode a.rs in strict; costs $5.\nAll: $mode a.rs strict");
         assert_eq!(
-            with_arguments("Review $files $", &[("file", "a")]),
+            substitute_arguments("Review $files $", &[("file", "a")]),
             "Review $files $\n\nArguments: a"
         );
-        assert_eq!(with_arguments("Review.", &[("file", "")]), "Review.");
-        assert_eq!(with_arguments("$ü$x", &[("x", "1")]), "$ü1");
+        assert_eq!(substitute_arguments("Review.", &[("file", "")]), "Review.");
+        assert_eq!(substitute_arguments("$ü$x", &[("x", "1")]), "$ü1");
     }
 }

@@ -12,9 +12,9 @@ use skill_format::{Digest, Frontmatter, mime_type};
 
 use crate::error::{ErrorKind, RegistryError};
 use crate::jail::{self, JailError, RelPath};
-use crate::reading::{Reading, parse_whole};
+use crate::reading::{ReadOutcome, parse_complete};
 use crate::scope::Audience;
-use crate::signature::Signature;
+use crate::signature::FileSignature;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::source::bytes_now;
@@ -95,19 +95,19 @@ pub struct DirectoryChild {
 }
 
 /// The text of a skill's own file, as it is published.
-pub(super) struct Text {
+pub(super) struct PublishedText {
     pub(super) bytes: Vec<u8>,
     pub(super) decoded: Arc<str>,
     pub(super) frontmatter: Frontmatter,
     /// What `stat` said of exactly these bytes; nothing if they are not what the disk says.
-    pub(super) signature: Option<Signature>,
+    pub(super) signature: Option<FileSignature>,
 }
 
-impl Text {
+impl PublishedText {
     /// Reads a skill's own file; if it is broken, its last good text is what is published.
-    pub(super) fn of(store: &Store, skill: &Skill) -> Result<Self, RegistryError> {
+    pub(super) fn read(store: &Store, skill: &Skill) -> Result<Self, RegistryError> {
         if let Ok(read) = bytes_now(skill)
-            && let Reading::Good(good) = parse_whole(skill.id().as_str(), &read.bytes)
+            && let ReadOutcome::Valid(good) = parse_complete(skill.id().as_str(), &read.bytes)
             && let Some(whole) = good.whole
         {
             return Ok(Self {
@@ -133,7 +133,7 @@ pub(super) fn published_skill<'s>(
     audience: Audience<'_>,
     id: &str,
 ) -> Result<&'s Arc<Skill>, RegistryError> {
-    let skill = tools::find(snapshot, id, audience)?;
+    let skill = tools::find_visible(snapshot, id, audience)?;
     if skill.id().as_str() != id {
         return Err(RegistryError::not_found(
             format!("there is no skill `{id}`"),
@@ -159,11 +159,11 @@ pub fn read_published(
     path: &str,
 ) -> Result<PublishedFile, RegistryError> {
     let skill = published_skill(snapshot, audience, skill_id)?;
-    let path = checked(skill, path)?;
+    let path = parse_path(skill, path)?;
     let bytes = if path.as_str() == SKILL_MD {
-        Text::of(store, skill)?.bytes
+        PublishedText::read(store, skill)?.bytes
     } else {
-        let failed = |error| failed(error, skill, path.as_str());
+        let failed = |error| to_registry_error(error, skill, path.as_str());
         let dir = jail::open_skill(skill).map_err(failed)?;
         let (mut file, metadata) = jail::open_file(&dir, &path).map_err(failed)?;
         let bytes = read_up_to(&mut file, MAX_CONTENT).map_err(|error| failed(error.into()))?;
@@ -186,7 +186,7 @@ pub fn read_published(
         (UNKNOWN, FileContent::Text(_)) => PLAIN,
         (known, _) => known,
     };
-    let uri = uri::below(&uri::root(skill), path.as_str());
+    let uri = uri::join_path(&uri::root_uri(skill), path.as_str());
     Ok(PublishedFile { uri, path: path.as_str().to_owned(), mime_type, content })
 }
 
@@ -202,9 +202,9 @@ pub fn published_directory(
     path: &str,
 ) -> Result<Vec<DirectoryChild>, RegistryError> {
     let skill = published_skill(snapshot, audience, skill_id)?;
-    let mut dir = jail::open_skill(skill).map_err(|error| failed(error, skill, path))?;
+    let mut dir = jail::open_skill(skill).map_err(|error| to_registry_error(error, skill, path))?;
     if !path.is_empty() {
-        let path = checked(skill, path)?;
+        let path = parse_path(skill, path)?;
         for component in path.as_str().split('/') {
             dir = step(&dir, component).map_err(|error| match error {
                 JailError::NotRegular => RegistryError::new(
@@ -212,12 +212,12 @@ pub fn published_directory(
                     format!("{path} is not a directory"),
                     "read it as a resource",
                 ),
-                error => failed(error, skill, path.as_str()),
+                error => to_registry_error(error, skill, path.as_str()),
             })?;
         }
     }
-    let io_error = |error: std::io::Error| failed(error.into(), skill, path);
-    let root = uri::root(skill);
+    let io_error = |error: std::io::Error| to_registry_error(error.into(), skill, path);
+    let root = uri::root_uri(skill);
     let mut children = Vec::new();
     for (index, entry) in dir.entries().map_err(io_error)?.enumerate() {
         if index == MAX_CHILDREN {
@@ -249,7 +249,7 @@ pub fn published_directory(
         let size = if directory { None } else { entry.metadata().ok().map(|found| found.len()) };
         let mime_type = if directory { Some("inode/directory") } else { known_mime(&name) };
         children.push(DirectoryChild {
-            uri: uri::below(&root, &rel),
+            uri: uri::join_path(&root, &rel),
             name,
             directory,
             mime_type,
@@ -285,10 +285,10 @@ fn fits_answer(bytes: &[u8]) -> bool {
 }
 
 /// What reading a file for its digest showed.
-pub(super) struct Hashed {
+pub(super) struct HashedFile {
     pub(super) digest: Digest,
     /// What `stat` said before; the size is that of the bytes.
-    pub(super) signature: Signature,
+    pub(super) signature: FileSignature,
     /// Whether the file changed meanwhile.
     pub(super) torn: bool,
     /// Whether the file can be read as a resource.
@@ -296,14 +296,14 @@ pub(super) struct Hashed {
 }
 
 /// Hashes a file below a skill's directory; nothing if it cannot be read or is too large.
-pub(super) fn hashed(dir: &Dir, path: &str) -> Option<Hashed> {
+pub(super) fn hash_file(dir: &Dir, path: &str) -> Option<HashedFile> {
     let (mut file, before) = jail::open_file(dir, &RelPath::new(path).ok()?).ok()?;
     let bytes = read_up_to(&mut file, MAX_BYTES).ok()??;
     let (before, after) = (signature(&before), signature(&file.metadata().ok()?));
     let size = bytes.len() as u64;
     let torn = before != after || size != after.size;
     let (digest, fits) = (Digest::compute(&bytes), fits_answer(&bytes));
-    Some(Hashed { digest, signature: Signature { size, ..before }, torn, fits })
+    Some(HashedFile { digest, signature: FileSignature { size, ..before }, torn, fits })
 }
 
 fn read_up_to(file: &mut File, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
@@ -312,10 +312,10 @@ fn read_up_to(file: &mut File, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= limit))
 }
 
-fn checked(skill: &Skill, path: &str) -> Result<RelPath, RegistryError> {
-    let checked = RelPath::new(path).map_err(tools::refused)?;
+fn parse_path(skill: &Skill, path: &str) -> Result<RelPath, RegistryError> {
+    let checked = RelPath::new(path).map_err(tools::to_registry_error)?;
     if path.split('/').any(|component| HIDDEN.contains(&component)) || is_leftover_path(path) {
-        return Err(failed(JailError::NotFound, skill, path));
+        return Err(to_registry_error(JailError::NotFound, skill, path));
     }
     Ok(checked)
 }
@@ -330,7 +330,7 @@ fn step(dir: &Dir, component: &str) -> Result<Dir, JailError> {
 }
 
 /// Says why something of a skill cannot be had.
-pub(super) fn failed(error: JailError, skill: &Skill, path: &str) -> RegistryError {
+pub(super) fn to_registry_error(error: JailError, skill: &Skill, path: &str) -> RegistryError {
     let id = skill.id();
     let shown: String = path.chars().take(128).collect();
     let (kind, message, hint) = match error {

@@ -9,12 +9,12 @@ use skill_format::tree::{self, Scalar};
 use skill_format::{Value, find_fences, infer_core_type};
 
 /// Reads the frontmatter of a text with every key; of a repeated key, the first.
-pub(super) fn frontmatter(text: &str) -> Map<String, Json> {
+pub(super) fn read_frontmatter(text: &str) -> Map<String, Json> {
     let Some(fences) = find_fences(text) else { return Map::new() };
     from_tree(&tree::parse_frontmatter(&text[fences.yaml.clone()], fences.open_line + 1).root)
 }
 
-/// As [`frontmatter`], from what the text between the fences was parsed to.
+/// As [`read_frontmatter`], from what the text between the fences was parsed to.
 pub(super) fn from_tree(root: &Value) -> Map<String, Json> {
     match root {
         Value::Mapping(root) => object(root),
@@ -83,12 +83,12 @@ mod tests {
             "quoted": "1.10", "single": "true", "block": "5\n", "twice": "first",
             "list": [1, "x", {"y": false}], "map": {"a": {"b": "2026-01-02"}}, "unknown-key": "kept",
         });
-        assert_eq!(Json::Object(frontmatter(text)), expected);
+        assert_eq!(Json::Object(read_frontmatter(text)), expected);
     }
 
     #[test]
     fn a_text_without_frontmatter_has_no_keys() {
-        assert_eq!(frontmatter("just text"), Map::new());
-        assert_eq!(frontmatter("---\n- a\n---\n"), Map::new());
+        assert_eq!(read_frontmatter("just text"), Map::new());
+        assert_eq!(read_frontmatter("---\n- a\n---\n"), Map::new());
     }
 }

@@ -6,11 +6,11 @@ use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
 
 use crate::jail::RelPath;
-use crate::signature::Signature;
+use crate::signature::FileSignature;
 use crate::skill::SkillFile;
 use crate::temporary::{is_leftover, is_temporary};
 
-use super::Kept;
+use super::CachedEntry;
 
 /// How many entries of a skill's directory are looked at.
 const MAX_ENTRIES: usize = 5_000;
@@ -26,25 +26,25 @@ pub(super) const HIDDEN: [&str; 2] = [".git", "node_modules"];
 
 /// A file that can be published.
 #[derive(Clone, Debug)]
-pub(super) struct Listed {
+pub(super) struct ListedFile {
     /// The path as it is published.
     pub(super) path: String,
-    pub(super) signature: Signature,
+    pub(super) signature: FileSignature,
 }
 
 /// The files of a skill.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(super) struct FileListing {
     /// SKILL.md first, then by path.
-    pub(super) files: Vec<Listed>,
+    pub(super) files: Vec<ListedFile>,
     /// Whether there is more than was looked at.
     pub(super) cut: bool,
     seen: usize,
 }
 
-impl Listing {
+impl FileListing {
     /// Lists what can be published of a skill whose own file has a name.
-    pub(super) fn of(dir: &Dir, own: SkillFile) -> io::Result<Self> {
+    pub(super) fn list(dir: &Dir, own: SkillFile) -> io::Result<Self> {
         let mut listing = Self::default();
         listing.enter(dir, "", 0)?;
         if own == SkillFile::Lower {
@@ -53,7 +53,7 @@ impl Listing {
                 SKILL_MD.clone_into(&mut file.path);
             });
         }
-        let key = |file: &Listed| (file.path != SKILL_MD, file.path.clone());
+        let key = |file: &ListedFile| (file.path != SKILL_MD, file.path.clone());
         listing.files.sort_by_cached_key(key);
         Ok(listing)
     }
@@ -76,7 +76,7 @@ impl Listing {
                 // What is gone again was not there.
                 let Ok(metadata) = entry.metadata() else { continue };
                 if RelPath::new(&path).is_ok() {
-                    self.files.push(Listed { path, signature: signature(&metadata) });
+                    self.files.push(ListedFile { path, signature: signature(&metadata) });
                 }
             } else if kind.is_dir() && !HIDDEN.contains(&name.as_str()) {
                 if depth >= MAX_DEPTH {
@@ -90,7 +90,7 @@ impl Listing {
     }
 
     /// Tells whether nothing changed since an entry was made.
-    pub(super) fn is(&self, kept: &Kept) -> bool {
+    pub(super) fn is_unchanged(&self, kept: &CachedEntry) -> bool {
         self.files.len() == kept.files.len()
             && self
                 .files
@@ -102,10 +102,10 @@ impl Listing {
 
 /// Reduces what `stat` says of a file to what changes with its content.
 #[cfg(unix)]
-pub(super) fn signature(metadata: &Metadata) -> Signature {
+pub(super) fn signature(metadata: &Metadata) -> FileSignature {
     use cap_std::fs::MetadataExt;
     let nanos = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
-    Signature {
+    FileSignature {
         dev: metadata.dev(),
         ino: metadata.ino(),
         size: metadata.len(),
@@ -117,11 +117,11 @@ pub(super) fn signature(metadata: &Metadata) -> Signature {
 
 /// Reduces what `stat` says of a file to what changes with its content.
 #[cfg(not(unix))]
-pub(super) fn signature(metadata: &Metadata) -> Signature {
+pub(super) fn signature(metadata: &Metadata) -> FileSignature {
     let since = |time: cap_std::time::SystemTime| {
         time.into_std().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos()
     };
-    Signature {
+    FileSignature {
         dev: cap_fs_ext::MetadataExt::dev(metadata),
         ino: cap_fs_ext::MetadataExt::ino(metadata),
         size: metadata.len(),

@@ -11,7 +11,7 @@ use crate::snapshot::Snapshot;
 use crate::state::SkillState;
 use crate::store::Store;
 
-use super::argument::{arguments, with_arguments};
+use super::argument::{read_arguments, substitute_arguments};
 use super::file::published_skill;
 
 /// A skill that a person invoked, ready for a model.
@@ -39,14 +39,14 @@ pub fn skill_prompt(
 ) -> Result<SkillPrompt, RegistryError> {
     let skill = published_skill(snapshot, Audience::Operator, skill_id)?;
     let is_off = snapshot.state(skill) == SkillState::Off;
-    if is_off || !audience.scope().is_none_or(|of| snapshot.view(of).has(snapshot, skill)) {
+    if is_off || !audience.scope().is_none_or(|of| snapshot.view(of).contains(snapshot, skill)) {
         return Err(RegistryError::not_found(
             format!("there is no skill `{skill_id}`"),
             snapshot.similar(skill_id, audience),
             "",
         ));
     }
-    if !skill.user_invocable() {
+    if !skill.is_user_invocable() {
         return Err(RegistryError::new(
             ErrorKind::Denied,
             format!("`{skill_id}` is not for users to invoke"),
@@ -54,12 +54,12 @@ pub fn skill_prompt(
         ));
     }
     let source = store.read(skill)?;
-    let declared = arguments(&source.frontmatter);
+    let declared = read_arguments(&source.frontmatter);
     // In the order of their author, then whatever else was given.
     let named = declared.iter().filter_map(|argument| given.get_key_value(&argument.name));
     let others = given.iter().filter(|(name, _)| declared.iter().all(|a| a.name != **name));
     let values: Vec<_> = named.chain(others).map(|(name, text)| (&**name, &**text)).collect();
-    let body = with_arguments(source.body(), &values);
+    let body = substitute_arguments(source.body(), &values);
     let text = skill_format::wrap_content(skill_id, &source.digest, &body);
     Ok(SkillPrompt { text, digest: source.digest })
 }

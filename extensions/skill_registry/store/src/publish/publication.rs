@@ -11,39 +11,39 @@ use serde_json::{Map, Value};
 use skill_format::TokenCount;
 
 use crate::error::RegistryError;
-use crate::news::NewsLine;
-use crate::options::Trust;
+use crate::news::LogMessage;
+use crate::options::TrustLevel;
 use crate::scope::Audience;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::state::SkillState;
 use crate::store::Store;
-use crate::tools::Read;
+use crate::tools::SkillAccess;
 
 use super::{
-    DirectoryChild, FileContent, Manifest, PromptArgument, Publisher, SkillEntry, SkillPrompt,
-    locate, published_directory, read_published, skill_prompt, skill_uris,
+    DirectoryChild, FileContent, FileManifest, PromptArgument, SkillEntry, SkillPrompt,
+    SkillPublisher, locate_uri, published_directory, read_published, skill_prompt, skill_uris,
 };
 
 /// A store's skills for clients.
 #[derive(Debug)]
-pub struct Publication {
+pub struct SkillPublication {
     store: Arc<Store>,
-    publisher: Publisher,
+    publisher: SkillPublisher,
 }
 
 /// The skills that a client may see, sorted by id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Summaries {
+pub struct SkillSummaries {
     /// Changes whenever the list may have changed.
     pub generation: u64,
     /// The skills.
-    pub skills: Vec<Summary>,
+    pub skills: Vec<SkillSummary>,
 }
 
 /// What is known of a skill without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct SkillSummary {
     /// Its id.
     pub id: String,
     /// The URI of its directory, without a slash at the end.
@@ -66,16 +66,16 @@ pub struct Summary {
 
 /// Details of skills, and what could not be read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DetailsOfMany {
+pub struct SkillDetailsBatch {
     /// In the order of the ids.
-    pub details: Vec<Details>,
+    pub details: Vec<SkillDetails>,
     /// Why some are left out, for the log.
-    pub notes: Vec<NewsLine>,
+    pub notes: Vec<LogMessage>,
 }
 
 /// The frontmatter and the files of a skill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Details {
+pub struct SkillDetails {
     /// The skill's id.
     pub id: String,
     /// The frontmatter with every key, values as the author wrote them.
@@ -105,56 +105,56 @@ pub struct FileDetails {
 
 /// The whole of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Body {
+pub struct FileBody {
     /// What kind of file it is.
     pub mime_type: &'static str,
     /// Its bytes.
-    pub content: BodyContent,
+    pub content: FileBodyContent,
 }
 
 /// Bytes as JSON can hold them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BodyContent {
+pub enum FileBodyContent {
     /// Exactly the bytes, which are UTF-8.
     Text(String),
     /// Any others, in base64 with padding.
     Base64(String),
 }
 
-impl Publication {
+impl SkillPublication {
     /// Publishes the skills of a store.
     #[must_use]
     pub fn new(store: Arc<Store>) -> Self {
-        Self { store, publisher: Publisher::new() }
+        Self { store, publisher: SkillPublisher::new() }
     }
 
     /// Lists what an audience may see, without reading any of it. A skill that models are not offered
     /// is among them if people may invoke it.
     #[must_use]
-    pub fn list(&self, audience: Audience<'_>) -> Summaries {
+    pub fn list(&self, audience: Audience<'_>) -> SkillSummaries {
         let snapshot = self.store.snapshot();
         let skills = published(&snapshot, audience);
         let skills = skills.map(|skill| summary(&snapshot, audience, skill)).collect();
-        Summaries { generation: snapshot.generation(), skills }
+        SkillSummaries { generation: snapshot.generation(), skills }
     }
 
     /// Returns frontmatter and files of skills; an id that the audience does not see is left out.
     #[must_use]
-    pub fn details(&self, audience: Audience<'_>, ids: &[impl AsRef<str>]) -> DetailsOfMany {
+    pub fn details(&self, audience: Audience<'_>, ids: &[impl AsRef<str>]) -> SkillDetailsBatch {
         let snapshot = self.store.snapshot();
         let skills = seen_among(&snapshot, audience, ids);
         let made = self.publisher.entries(&self.store, &snapshot, skills);
         let note = |(id, error): &(String, RegistryError)| {
-            NewsLine::warning(&format!("{id} is not published: {}", error.message))
+            LogMessage::warning(&format!("{id} is not published: {}", error.message))
         };
-        DetailsOfMany {
+        SkillDetailsBatch {
             details: made.entries.iter().map(|entry| details(entry)).collect(),
             notes: made.left_out.iter().map(note).collect(),
         }
     }
 
-    /// Returns a number that changes whenever [`Publication::details`] of these skills may answer
+    /// Returns a number that changes whenever [`SkillPublication::details`] of these skills may answer
     /// otherwise. Opens no file of a skill that did not change since the last time.
     #[must_use]
     pub fn stamp(&self, audience: Audience<'_>, ids: &[impl AsRef<str>]) -> u64 {
@@ -166,9 +166,13 @@ impl Publication {
     ///
     /// # Errors
     /// Those of [`locate`] and [`read_published`].
-    pub fn read(&self, audience: Audience<'_>, uri: &str) -> Result<(Body, Read), RegistryError> {
+    pub fn read(
+        &self,
+        audience: Audience<'_>,
+        uri: &str,
+    ) -> Result<(FileBody, SkillAccess), RegistryError> {
         let snapshot = self.store.snapshot();
-        let place = locate(&snapshot, audience, uri)?;
+        let place = locate_uri(&snapshot, audience, uri)?;
         let skill_id = place.skill.id().to_string();
         let file = read_published(&self.store, &snapshot, audience, &skill_id, &place.path)?;
         // What a client does with a file nobody knows; a reading it is in any case.
@@ -176,14 +180,14 @@ impl Publication {
         let (content, tokens) = match file.content {
             FileContent::Text(text) => {
                 let tokens = TokenCount::estimate(&text);
-                (BodyContent::Text(text), tokens)
+                (FileBodyContent::Text(text), tokens)
             }
             bytes @ FileContent::Bytes(_) => {
-                (BodyContent::Base64(bytes.base64()), TokenCount::default())
+                (FileBodyContent::Base64(bytes.base64()), TokenCount::default())
             }
         };
-        let read = Read { skill_id, path, digest: place.skill.digest(), tokens };
-        Ok((Body { mime_type: file.mime_type, content }, read))
+        let read = SkillAccess { skill_id, path, digest: place.skill.digest(), tokens };
+        Ok((FileBody { mime_type: file.mime_type, content }, read))
     }
 
     /// Lists the directory that a URI names.
@@ -196,7 +200,7 @@ impl Publication {
         uri: &str,
     ) -> Result<Vec<DirectoryChild>, RegistryError> {
         let snapshot = self.store.snapshot();
-        let place = locate(&snapshot, audience, uri)?;
+        let place = locate_uri(&snapshot, audience, uri)?;
         published_directory(&snapshot, audience, place.skill.id().as_str(), &place.path)
     }
 
@@ -209,9 +213,9 @@ impl Publication {
         audience: Audience<'_>,
         skill_id: &str,
         given: &BTreeMap<String, String>,
-    ) -> Result<(SkillPrompt, Read), RegistryError> {
+    ) -> Result<(SkillPrompt, SkillAccess), RegistryError> {
         let prompt = skill_prompt(&self.store, &self.store.snapshot(), audience, skill_id, given)?;
-        let read = Read {
+        let read = SkillAccess {
             skill_id: skill_id.to_owned(),
             path: None,
             digest: Some(prompt.digest),
@@ -226,7 +230,7 @@ fn published<'s>(
     snapshot: &'s Snapshot,
     audience: Audience<'s>,
 ) -> impl Iterator<Item = &'s Arc<Skill>> {
-    snapshot.skills().iter().filter(move |skill| sees(snapshot, audience, skill))
+    snapshot.skills().iter().filter(move |skill| is_visible(snapshot, audience, skill))
 }
 
 /// Returns the skills of ids that clients of an audience see, in the order of the ids.
@@ -235,37 +239,38 @@ fn seen_among<'s>(
     audience: Audience<'s>,
     ids: &'s [impl AsRef<str>],
 ) -> impl Iterator<Item = &'s Arc<Skill>> {
-    let found = ids.iter().filter_map(|id| snapshot.winner(id.as_ref()));
-    found.filter(move |skill| sees(snapshot, audience, skill))
+    let found = ids.iter().filter_map(|id| snapshot.find_primary(id.as_ref()));
+    found.filter(move |skill| is_visible(snapshot, audience, skill))
 }
 
 /// Tells whether a skill is one that a model of this audience reads or its person invokes.
-pub(super) fn sees(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> bool {
-    let in_scope = audience.scope().is_none_or(|scope| snapshot.view(scope).has(snapshot, skill));
+pub(super) fn is_visible(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> bool {
+    let in_scope =
+        audience.scope().is_none_or(|scope| snapshot.view(scope).contains(snapshot, skill));
     in_scope
         && snapshot.state(skill) != SkillState::Off
-        && (skill.user_invocable() || snapshot.is_readable(audience, skill))
+        && (skill.is_user_invocable() || snapshot.is_readable(audience, skill))
 }
 
-fn summary(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> Summary {
+fn summary(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> SkillSummary {
     let (root, uri) = skill_uris(skill);
-    Summary {
+    SkillSummary {
         id: skill.id().to_string(),
         root,
         uri,
         name: skill.name().to_owned(),
         description: skill.description().to_owned(),
         source: skill.source().to_owned(),
-        trusted: skill.trust() == Trust::Operator,
+        trusted: skill.trust() == TrustLevel::Operator,
         model_invocable: snapshot.is_readable(audience, skill),
-        user_invocable: skill.user_invocable(),
+        user_invocable: skill.is_user_invocable(),
     }
 }
 
-fn details(entry: &SkillEntry) -> Details {
+fn details(entry: &SkillEntry) -> SkillDetails {
     let files = match &entry.resources {
-        Manifest::Dynamic => None,
-        Manifest::Files(files) => {
+        FileManifest::Dynamic => None,
+        FileManifest::Files(files) => {
             let files = files.iter().map(|file| FileDetails {
                 uri: file.uri.clone(),
                 path: file.path.clone(),
@@ -275,7 +280,7 @@ fn details(entry: &SkillEntry) -> Details {
             Some(files.collect())
         }
     };
-    Details {
+    SkillDetails {
         id: entry.id.clone(),
         frontmatter: entry.frontmatter.clone(),
         files,

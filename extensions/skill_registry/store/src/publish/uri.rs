@@ -13,7 +13,7 @@ const SCHEME: &str = "skill://";
 
 /// What a URI names.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct UriTarget {
     /// The skill.
     pub skill: Arc<Skill>,
     /// The path below the skill's directory, decoded; empty for the directory itself.
@@ -28,17 +28,18 @@ pub struct Place {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for what is no URI of a file, [`ErrorKind::NotFound`] for an unknown
 /// skill, [`ErrorKind::Denied`] for a skill that this audience is not offered.
-pub fn locate(
+pub fn locate_uri(
     snapshot: &Snapshot,
     audience: Audience<'_>,
     uri: &str,
-) -> Result<Place, RegistryError> {
+) -> Result<UriTarget, RegistryError> {
     let rest =
         uri.strip_prefix(SCHEME).ok_or_else(|| malformed("it does not begin with skill://"))?;
     if rest.contains(['?', '#']) {
         return Err(malformed("it has a query or a fragment"));
     }
-    let mut segments = rest.split('/').map(decoded).collect::<Result<Vec<_>, _>>()?.into_iter();
+    let mut segments =
+        rest.split('/').map(decode_segment).collect::<Result<Vec<_>, _>>()?.into_iter();
     let id = segments.next().unwrap_or_default();
     let skill = super::file::published_skill(snapshot, audience, &id)?;
     let mut segments = segments.peekable();
@@ -47,23 +48,23 @@ pub fn locate(
     {
         return Err(RegistryError::not_found(
             "no skill has this URI".to_owned(),
-            vec![root(skill)],
+            vec![root_uri(skill)],
             "skills/list has the URIs",
         ));
     }
-    Ok(Place { skill: Arc::clone(skill), path: segments.collect::<Vec<_>>().join("/") })
+    Ok(UriTarget { skill: Arc::clone(skill), path: segments.collect::<Vec<_>>().join("/") })
 }
 
 /// Returns the URI of a skill's directory, without a slash at the end, and that of its SKILL.md.
 #[must_use]
 pub fn skill_uris(skill: &Skill) -> (String, String) {
-    let root = root(skill);
-    let uri = below(&root, SKILL_MD);
+    let root = root_uri(skill);
+    let uri = join_path(&root, SKILL_MD);
     (root, uri)
 }
 
 /// Returns the URI of a skill's directory.
-pub(super) fn root(skill: &Skill) -> String {
+pub(super) fn root_uri(skill: &Skill) -> String {
     let mut uri = String::from(SCHEME);
     encode(skill.id().as_str(), &mut uri);
     if let Some(name) = name_segment(skill) {
@@ -74,7 +75,7 @@ pub(super) fn root(skill: &Skill) -> String {
 }
 
 /// Returns the URI of a path below a directory.
-pub(super) fn below(root: &str, path: &str) -> String {
+pub(super) fn join_path(root: &str, path: &str) -> String {
     let mut uri = String::with_capacity(root.len() + path.len() + 1);
     uri.push_str(root);
     for component in path.split('/') {
@@ -85,26 +86,26 @@ pub(super) fn below(root: &str, path: &str) -> String {
 }
 
 /// Tells whether a name can stand in a URI as it is: readers compare it with the segment undecoded.
-pub(super) fn can_stand(name: &str) -> bool {
-    !matches!(name, "" | "." | "..") && name.bytes().all(stands)
+pub(super) fn is_uri_safe(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && name.bytes().all(is_unreserved)
 }
 
 /// Returns the name as the segment after the id, where the id is not the name.
 fn name_segment(skill: &Skill) -> Option<&str> {
     let name = skill.name();
     // An id that has to be escaped would not be read back as the name.
-    (can_stand(name) && name != skill.id().as_str()).then_some(name)
+    (is_uri_safe(name) && name != skill.id().as_str()).then_some(name)
 }
 
 /// Tells whether a byte stands for itself in a segment (RFC 3986, `reg-name` and `segment`).
-fn stands(byte: u8) -> bool {
+fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
 
 fn encode(text: &str, uri: &mut String) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text.bytes() {
-        if stands(byte) {
+        if is_unreserved(byte) {
             uri.push(char::from(byte));
         } else {
             uri.push('%');
@@ -114,7 +115,7 @@ fn encode(text: &str, uri: &mut String) {
     }
 }
 
-fn decoded(segment: &str) -> Result<String, RegistryError> {
+fn decode_segment(segment: &str) -> Result<String, RegistryError> {
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.as_bytes();
     while let [first, after @ ..] = rest {
@@ -155,29 +156,35 @@ mod tests {
     #[test]
     fn names_come_back_from_their_uris() {
         for name in ["a", "a b", "a/b c", "ü/技能.md", "%2e%2e/x", "a%", "#?&=+/;:@[]", "\0\n"] {
-            let uri = below("skill://demo", name);
+            let uri = join_path("skill://demo", name);
             assert!(uri.is_ascii() && !uri.contains(['#', '?', ' ']), "{uri}");
-            let segments: Vec<String> =
-                uri["skill://demo/".len()..].split('/').map(|s| decoded(s).unwrap()).collect();
+            let segments: Vec<String> = uri["skill://demo/".len()..]
+                .split('/')
+                .map(|s| decode_segment(s).unwrap())
+                .collect();
             assert_eq!(segments.join("/"), name);
         }
-        assert_eq!(below("skill://demo", "a b/ü.md"), "skill://demo/a%20b/%C3%BC.md");
+        assert_eq!(join_path("skill://demo", "a b/ü.md"), "skill://demo/a%20b/%C3%BC.md");
     }
 
     #[test]
     fn broken_escapes_are_refused() {
         for segment in ["%", "%2", "a%zz", "%+1", "%2f", "%c0%af", "%ff", "%u2215"] {
-            assert_eq!(decoded(segment).unwrap_err().kind, ErrorKind::InvalidArgument, "{segment}");
+            assert_eq!(
+                decode_segment(segment).unwrap_err().kind,
+                ErrorKind::InvalidArgument,
+                "{segment}"
+            );
         }
-        assert_eq!(decoded("%252e").unwrap(), "%2e");
+        assert_eq!(decode_segment("%252e").unwrap(), "%2e");
     }
 
     #[test]
     fn only_plain_names_stand_for_themselves() {
-        let standing = ["a", "code-review", "A_b.c~", "v1.0(x)"].map(can_stand);
+        let standing = ["a", "code-review", "A_b.c~", "v1.0(x)"].map(is_uri_safe);
         assert_eq!(standing, [true; 4]);
         let falling =
-            ["", ".", "..", "a b", "a/b", "ü", "a%20b", "a?b", "a#b", "a:b"].map(can_stand);
+            ["", ".", "..", "a b", "a/b", "ü", "a%20b", "a?b", "a#b", "a:b"].map(is_uri_safe);
         assert_eq!(falling, [false; 10]);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use skill_format::sanitize_line;
 
-use crate::ledger::{Proposal, shown};
+use crate::ledger::{Proposal, display_safe};
 
 /// The longest task, in bytes.
 const LIMIT: usize = 64 << 10;
@@ -16,7 +16,7 @@ const WHOLE: usize = 24 << 10;
 ///
 /// Whatever comes from the author or the skill stands behind a bar, so that none of it can pass for a
 /// part of the task.
-pub(super) fn text(proposal: &Proposal) -> Option<String> {
+pub(super) fn render_task(proposal: &Proposal) -> Option<String> {
     let summary = &proposal.summary;
     let new = proposal.new_text.as_deref()?;
     let mut text = format!(
@@ -60,7 +60,7 @@ pub(super) fn text(proposal: &Proposal) -> Option<String> {
 
 fn quote(text: &mut String, title: &str, quoted: &str) {
     let _ = writeln!(text, "\n{title}:");
-    for line in shown(quoted).trim_end().split('\n') {
+    for line in display_safe(quoted).trim_end().split('\n') {
         let _ = writeln!(text, "│ {line}");
     }
 }

@@ -9,8 +9,8 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-use super::text::{Text, called};
-use super::{Ask, Ranked, RankedBy, admitted, ranked};
+use super::text::{SearchableText, display_name};
+use super::{RankedSkills, RankingSource, SkillQuery, find_admitted, rank_skills};
 
 /// So many characters of a body are indexed: no ranker looks further.
 const BODY_CHARS: usize = 12_000;
@@ -19,25 +19,25 @@ const BODY_CHARS: usize = 12_000;
 const MOST_EXPLAINED: usize = 100;
 
 /// An index of every text of a snapshot.
-pub(super) struct Built {
+pub(super) struct SnapshotIndex {
     /// The generation of the snapshot.
     pub(super) generation: u64,
     index: Index,
     /// What is indexed, sorted by id.
-    entries: Vec<Entry>,
+    entries: Vec<IndexedSkill>,
 }
 
 /// A skill that is indexed.
 #[derive(Clone)]
-struct Entry {
+struct IndexedSkill {
     skill: Arc<Skill>,
     /// The digest of the text that was indexed; nothing where none could be had.
     digest: Option<Digest>,
 }
 
-impl Entry {
+impl IndexedSkill {
     /// Tells whether what is indexed is what a skill says.
-    fn is(&self, skill: &Arc<Skill>) -> bool {
+    fn is_current(&self, skill: &Arc<Skill>) -> bool {
         match (self.digest, skill.digest()) {
             // The same text says the same of itself, wherever it lies.
             (Some(indexed), Some(now)) => indexed == now,
@@ -48,33 +48,33 @@ impl Entry {
 }
 
 /// What of a snapshot is not as it is indexed.
-pub(super) struct Changes<'s> {
+pub(super) struct IndexChanges<'s> {
     /// The skills to index.
     pub(super) put: Vec<&'s Arc<Skill>>,
     /// The ids that are gone.
     removed: Vec<&'s str>,
 }
 
-impl Built {
+impl SnapshotIndex {
     pub(super) fn new(store: &Store, snapshot: &Snapshot) -> Self {
         let nothing = Self {
             generation: 0,
             index: Index::build(TextAnalyzer::Standard, []),
             entries: Vec::new(),
         };
-        nothing.renewed(store, snapshot)
+        nothing.updated(store, snapshot)
     }
 
     /// Compares what is indexed with a snapshot.
-    pub(super) fn changes<'s>(&'s self, snapshot: &'s Snapshot) -> Changes<'s> {
-        let mut changes = Changes { put: Vec::new(), removed: Vec::new() };
+    pub(super) fn changes<'s>(&'s self, snapshot: &'s Snapshot) -> IndexChanges<'s> {
+        let mut changes = IndexChanges { put: Vec::new(), removed: Vec::new() };
         let mut entries = self.entries.iter().peekable();
         for skill in snapshot.skills() {
             while let Some(gone) = entries.next_if(|entry| entry.skill.id < skill.id) {
                 changes.removed.push(gone.skill.id.as_str());
             }
             match entries.next_if(|entry| entry.skill.id == skill.id) {
-                Some(entry) if entry.is(skill) => {}
+                Some(entry) if entry.is_current(skill) => {}
                 _ => changes.put.push(skill),
             }
         }
@@ -83,11 +83,14 @@ impl Built {
     }
 
     /// Makes the index of a snapshot out of this one, by reading what changed.
-    pub(super) fn renewed(&self, store: &Store, snapshot: &Snapshot) -> Self {
+    pub(super) fn updated(&self, store: &Store, snapshot: &Snapshot) -> Self {
         let changes = self.changes(snapshot);
-        let texts: Vec<Text> =
-            changes.put.iter().map(|skill| Text::read(store, skill, BODY_CHARS)).collect();
-        let documents = texts.iter().map(Text::document);
+        let texts: Vec<SearchableText> = changes
+            .put
+            .iter()
+            .map(|skill| SearchableText::read(store, skill, BODY_CHARS))
+            .collect();
+        let documents = texts.iter().map(SearchableText::document);
         let index = if texts.len() == snapshot.skills().len() {
             Index::build(TextAnalyzer::Standard, documents)
         } else {
@@ -102,27 +105,27 @@ impl Built {
                 Some(text) => text.digest,
                 None => entry.and_then(|entry| entry.digest),
             };
-            Entry { skill: Arc::clone(skill), digest }
+            IndexedSkill { skill: Arc::clone(skill), digest }
         });
         Self { generation: snapshot.generation(), entries: entries.collect(), index }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.index.heap_bytes() + self.entries.capacity() * size_of::<Entry>()
+        self.index.heap_bytes() + self.entries.capacity() * size_of::<IndexedSkill>()
     }
 
-    pub(super) fn search(&self, snapshot: &Snapshot, ask: &Ask<'_>) -> Ranked {
+    pub(super) fn search(&self, snapshot: &Snapshot, ask: &SkillQuery<'_>) -> RankedSkills {
         let generation = self.generation;
         let current = generation == snapshot.generation();
-        ranked(&self.index, snapshot, ask, RankedBy::Index { generation, current })
+        rank_skills(&self.index, snapshot, ask, RankingSource::Index { generation, current })
     }
 
-    pub(super) fn explain(&self, snapshot: &Snapshot, ask: &Ask<'_>) -> RankingExplanation {
+    pub(super) fn explain(&self, snapshot: &Snapshot, ask: &SkillQuery<'_>) -> RankingExplanation {
         let request = SearchRequest {
             query: ask.query,
             ranker: ask.ranker,
             limit: ask.limit,
-            admits: &|id| admitted(snapshot, ask, id).is_some(),
+            admits: &|id| find_admitted(snapshot, ask, id).is_some(),
             semantics: ask.semantics,
         };
         self.index.explain(&request, ask.limit.min(MOST_EXPLAINED))
@@ -130,8 +133,8 @@ impl Built {
 }
 
 /// Makes an index of what a listing says of the skills; reads nothing.
-pub(super) fn names_alone(snapshot: &Snapshot) -> Index {
-    let names: Vec<String> = snapshot.skills().iter().map(|skill| called(skill)).collect();
+pub(super) fn build_name_index(snapshot: &Snapshot) -> Index {
+    let names: Vec<String> = snapshot.skills().iter().map(|skill| display_name(skill)).collect();
     let documents = snapshot.skills().iter().zip(&names).map(|(skill, name)| Document {
         id: skill.id.as_str(),
         name,

@@ -11,9 +11,9 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-use super::filter::Filter;
-use super::text::Text;
-use super::{Ask, Ranked, RankedBy, RankedSkill, Searcher, admitted};
+use super::filter::QueryFilter;
+use super::text::SearchableText;
+use super::{RankedSkill, RankedSkills, RankingSource, SkillQuery, SkillSearcher, find_admitted};
 
 /// So many rows are written at a time: nobody waits long for the database meanwhile.
 const BATCH: usize = 64;
@@ -29,20 +29,20 @@ const MOST_HITS: usize = 100;
 
 /// Which skills the database knows, by the digest of the text it knows, and which of them meet the
 /// filters.
-pub(super) struct Known {
+pub(super) struct CatalogMatches {
     rows: HashMap<String, (Digest, bool)>,
 }
 
-impl Known {
+impl CatalogMatches {
     /// Tells whether a skill meets the filters; nothing if another text of it is known, or none.
-    pub(super) fn of(&self, skill: &Skill) -> Option<bool> {
+    pub(super) fn get(&self, skill: &Skill) -> Option<bool> {
         let (digest, holds) = self.rows.get(skill.id().as_str())?;
         (skill.digest() == Some(*digest)).then_some(*holds)
     }
 }
 
 /// Asks the database which skills meet some filters; nothing if it cannot tell.
-pub(super) fn holders(ledger: &Ledger, filters: &[Filter]) -> Option<Known> {
+pub(super) fn query_matches(ledger: &Ledger, filters: &[QueryFilter]) -> Option<CatalogMatches> {
     // What the database takes for a word differs outside of ASCII.
     if !filters.iter().all(|filter| filter.words.is_ascii()) {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn holders(ledger: &Ledger, filters: &[Filter]) -> Option<Known> {
         .map(|filter| CatalogTerm { words: filter.words.clone(), prefix: filter.prefix })
         .collect();
     // A database that cannot be used is said elsewhere; the texts can be read.
-    let (rows, holders) = ledger.catalog_holders(&terms).ok()?;
+    let (rows, holders) = ledger.matching_catalog_rows(&terms).ok()?;
     let mut rows: HashMap<String, (Digest, bool)> =
         rows.into_iter().map(|(id, digest)| (id, (digest, false))).collect();
     for id in holders {
@@ -60,11 +60,11 @@ pub(super) fn holders(ledger: &Ledger, filters: &[Filter]) -> Option<Known> {
             *holds = true;
         }
     }
-    Some(Known { rows })
+    Some(CatalogMatches { rows })
 }
 
 /// Brings the rows of the database up to a snapshot; returns how many were written or removed.
-pub(super) fn keep(
+pub(super) fn sync_rows(
     ledger: &Ledger,
     store: &Store,
     snapshot: &Snapshot,
@@ -84,8 +84,10 @@ pub(super) fn keep(
         ledger.renew_catalog(&[], &gone)?;
     }
     for batch in news.chunks(BATCH) {
-        let rows: Vec<CatalogRow> =
-            batch.iter().filter_map(|skill| row(&Text::read(store, skill, usize::MAX))).collect();
+        let rows: Vec<CatalogRow> = batch
+            .iter()
+            .filter_map(|skill| row(&SearchableText::read(store, skill, usize::MAX)))
+            .collect();
         ledger.renew_catalog(&rows, &[])?;
         written += rows.len();
     }
@@ -93,30 +95,34 @@ pub(super) fn keep(
 }
 
 /// Makes the row of a text; nothing where there is none.
-fn row(text: &Text) -> Option<CatalogRow> {
+fn row(text: &SearchableText) -> Option<CatalogRow> {
     let digest = text.digest?;
     let fields = text.fields().map(|(_, text)| text);
     Some(CatalogRow { skill_id: text.skill.id().to_string(), digest, fields })
 }
 
-impl Searcher {
+impl SkillSearcher {
     /// Ranks by what the database knows; nothing if that is nothing.
-    pub(super) fn search_catalog(&self, snapshot: &Arc<Snapshot>, ask: &Ask<'_>) -> Option<Ranked> {
+    pub(super) fn search_catalog(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        ask: &SkillQuery<'_>,
+    ) -> Option<RankedSkills> {
         let words = terms(ask.query);
         let ledger = self.ledger.as_ref().filter(|_| !words.is_empty())?;
         // A database that cannot be used is said elsewhere; there is a listing to search.
-        let found = ledger.catalog_best(&words).ok()?;
+        let found = ledger.rank_catalog(&words).ok()?;
         let mut hits: Vec<RankedSkill> = found
             .into_iter()
             .filter_map(|found| {
-                let skill = Arc::clone(admitted(snapshot, ask, &found.skill_id)?);
+                let skill = Arc::clone(find_admitted(snapshot, ask, &found.skill_id)?);
                 Some(RankedSkill { skill, score: found.score, fields: found.fields })
             })
             .take(MOST_HITS)
             .collect();
         let matched = hits.len();
         hits.truncate(ask.limit);
-        (matched > 0).then_some(Ranked { hits, matched, by: RankedBy::Catalog })
+        (matched > 0).then_some(RankedSkills { hits, matched, by: RankingSource::Catalog })
     }
 }
 

@@ -7,8 +7,8 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-use super::text::{Text, called};
-use super::{Searcher, catalog};
+use super::text::{SearchableText, display_name};
+use super::{SkillSearcher, catalog};
 
 /// So many filters of a query count; one that has more is no query by hand.
 const MOST: usize = 8;
@@ -21,20 +21,20 @@ const EXPANSIONS: usize = 8;
 
 /// What every skill of an answer has to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Filters {
-    filters: Vec<Filter>,
+pub(super) struct QueryFilters {
+    filters: Vec<QueryFilter>,
 }
 
 /// A phrase, or the beginning of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Filter {
+pub(super) struct QueryFilter {
     /// The words in lower case, one space between them.
     pub(super) words: String,
     /// Whether the last word may go on.
     pub(super) prefix: bool,
 }
 
-impl Filters {
+impl QueryFilters {
     /// Finds `"…"` and `word*` in a query. A quote that is not closed and a star anywhere else mean
     /// nothing.
     pub(super) fn parse(query: &str) -> Self {
@@ -44,9 +44,9 @@ impl Filters {
         let pieces: Vec<&str> = query.split('"').collect();
         for (at, piece) in pieces.iter().enumerate() {
             if at % 2 == 1 && at + 1 < pieces.len() {
-                filters.push(Filter { words: folded(piece), prefix: false });
+                filters.push(QueryFilter { words: folded(piece), prefix: false });
             } else {
-                filters.extend(piece.split_whitespace().filter_map(Filter::beginning));
+                filters.extend(piece.split_whitespace().filter_map(QueryFilter::beginning));
             }
         }
         filters.retain(|filter| !filter.words.is_empty());
@@ -58,13 +58,13 @@ impl Filters {
         self.filters.is_empty()
     }
 
-    pub(super) fn filters(&self) -> &[Filter] {
+    pub(super) fn filters(&self) -> &[QueryFilter] {
         &self.filters
     }
 
     /// Returns the filters as they are written in a query.
-    pub(super) fn shown(&self) -> Vec<String> {
-        let shown = |filter: &Filter| match filter.prefix {
+    pub(super) fn display_filters(&self) -> Vec<String> {
+        let shown = |filter: &QueryFilter| match filter.prefix {
             true => format!("{}*", filter.words),
             false => format!("\"{}\"", filter.words),
         };
@@ -72,13 +72,13 @@ impl Filters {
     }
 
     /// Tells whether a text meets all filters, each in one field or another.
-    fn hold(&self, text: &Text) -> bool {
+    fn matches(&self, text: &SearchableText) -> bool {
         let fields = text.fields().map(|(_, text)| padded(&text));
         self.filters.iter().all(|filter| fields.iter().any(|field| filter.is_in(field)))
     }
 
     /// Names the fields in which one of the filters is met.
-    pub(super) fn fields(&self, text: &Text) -> Vec<&'static str> {
+    pub(super) fn fields(&self, text: &SearchableText) -> Vec<&'static str> {
         let fields = text.fields().into_iter().filter(|(_, text)| {
             let field = padded(text);
             self.filters.iter().any(|filter| filter.is_in(&field))
@@ -88,13 +88,17 @@ impl Filters {
 
     /// Replaces the beginnings of words in a query by words that some skills have in their names,
     /// descriptions and tags.
-    pub(super) fn expanded(&self, query: &str, skills: &[Arc<Skill>]) -> String {
+    pub(super) fn expand_prefixes(&self, query: &str, skills: &[Arc<Skill>]) -> String {
         let mut expanded = query.to_owned();
         for filter in self.filters.iter().filter(|filter| filter.prefix) {
             let mut words: BTreeMap<String, usize> = BTreeMap::new();
             for skill in skills {
-                let text =
-                    format!("{} {} {}", called(skill), skill.description(), skill.tags().join(" "));
+                let text = format!(
+                    "{} {} {}",
+                    display_name(skill),
+                    skill.description(),
+                    skill.tags().join(" ")
+                );
                 let own: HashSet<String> = folded(&text)
                     .split(' ')
                     .filter(|word| word.starts_with(&filter.words))
@@ -116,7 +120,7 @@ impl Filters {
     }
 }
 
-impl Filter {
+impl QueryFilter {
     fn beginning(token: &str) -> Option<Self> {
         let stem = token.strip_suffix('*')?;
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '#');
@@ -157,21 +161,24 @@ fn padded(text: &str) -> String {
     format!(" {} ", folded(text))
 }
 
-impl Searcher {
+impl SkillSearcher {
     /// Finds the skills that meet the filters: out of the database where it knows their texts, else
     /// by reading them.
-    pub(super) fn holders(
+    pub(super) fn find_matching(
         &self,
         store: &Store,
         snapshot: &Snapshot,
-        filters: &Filters,
+        filters: &QueryFilters,
         admits: &dyn Fn(&Skill) -> bool,
     ) -> Vec<Arc<Skill>> {
-        let known =
-            self.ledger.as_ref().and_then(|ledger| catalog::holders(ledger, filters.filters()));
+        let known = self
+            .ledger
+            .as_ref()
+            .and_then(|ledger| catalog::query_matches(ledger, filters.filters()));
         let holds = |skill: &Arc<Skill>| {
-            let known = known.as_ref().and_then(|known| known.of(skill));
-            known.unwrap_or_else(|| filters.hold(&Text::read(store, skill, usize::MAX)))
+            let known = known.as_ref().and_then(|known| known.get(skill));
+            known
+                .unwrap_or_else(|| filters.matches(&SearchableText::read(store, skill, usize::MAX)))
         };
         let admitted = snapshot.skills().iter().filter(|skill| admits(skill));
         admitted.filter(|skill| holds(skill)).cloned().collect()
@@ -183,7 +190,7 @@ mod tests {
     use super::*;
 
     fn shown(query: &str) -> Vec<String> {
-        Filters::parse(query).shown()
+        QueryFilters::parse(query).display_filters()
     }
 
     #[test]
@@ -221,7 +228,7 @@ mod tests {
     #[test]
     fn a_phrase_is_whole_words_and_a_beginning_is_not() {
         let holds = |query: &str, text: &str| {
-            Filters::parse(query).filters.iter().all(|filter| filter.is_in(&padded(text)))
+            QueryFilters::parse(query).filters.iter().all(|filter| filter.is_in(&padded(text)))
         };
         assert!(holds("\"pull request\"", "Reviews PULL-requests. A pull,\nrequest!"));
         assert!(!holds("\"pull request\"", "Reviews pull requests."));

@@ -17,7 +17,7 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-use super::text::Text;
+use super::text::SearchableText;
 
 /// So many sections of a body have a vector.
 const SECTIONS: usize = 40;
@@ -30,61 +30,61 @@ const REPEATED: usize = 40;
 const BATCH: usize = 128;
 
 /// How long nobody is asked after somebody failed.
-const PAUSE: Duration = Duration::from_secs(60);
+const BACKOFF: Duration = Duration::from_secs(60);
 
 /// How long the vectors wait for others to let go of the database.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// The vectors of a store's skills.
-pub struct Vectors {
+pub struct EmbeddingVectors {
     ledger: Ledger,
-    held: ArcSwapOption<Held>,
-    trouble: Mutex<Option<Trouble>>,
+    held: ArcSwapOption<ModelVectors>,
+    trouble: Mutex<Option<EmbeddingBackoff>>,
 }
 
 /// Why there are no vectors, and until when nobody is asked for some.
-struct Trouble {
+struct EmbeddingBackoff {
     reason: String,
     until: Instant,
 }
 
 /// The vectors of one model.
 #[derive(Clone)]
-struct Held {
+struct ModelVectors {
     model: String,
     dimension: usize,
-    skills: HashMap<Digest, Arc<Packed>>,
+    skills: HashMap<Digest, Arc<QuantizedVectors>>,
 }
 
 /// The vectors of a skill: of its description, of its description with its headings, of each
 /// section. A component is a byte, which costs about half a percent of a cosine.
-struct Packed {
+struct QuantizedVectors {
     components: Box<[i8]>,
     /// What a byte of each vector stands for.
     scales: Box<[f32]>,
 }
 
 /// Skills without vectors.
-pub struct Missing {
+pub struct MissingVectors {
     model: String,
     skills: std::vec::IntoIter<Arc<Skill>>,
 }
 
 /// Texts to make vectors of.
-pub struct Batch {
+pub struct EmbeddingBatch {
     model: String,
     skills: Vec<(Digest, usize)>,
     texts: Vec<String>,
 }
 
 /// How near the skills of a snapshot are to a query.
-pub struct Nearness {
-    held: Arc<Held>,
+pub struct SimilarityScores {
+    held: Arc<ModelVectors>,
     snapshot: Arc<Snapshot>,
     query: Vec<f32>,
 }
 
-impl fmt::Debug for Vectors {
+impl fmt::Debug for EmbeddingVectors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = self.held.load();
         let model = held.as_ref().map(|held| &*held.model);
@@ -92,7 +92,7 @@ impl fmt::Debug for Vectors {
     }
 }
 
-impl Vectors {
+impl EmbeddingVectors {
     /// Keeps vectors in a ledger's database; opens nothing.
     #[must_use]
     pub fn new(ledger: &Ledger) -> Self {
@@ -103,7 +103,7 @@ impl Vectors {
     /// Takes a model and the vectors of it that the database has, those of another model count no
     /// more; returns the skills that lack some.
     #[must_use]
-    pub fn begin(&self, snapshot: &Snapshot, model: &str, dimension: usize) -> Missing {
+    pub fn load_model(&self, snapshot: &Snapshot, model: &str, dimension: usize) -> MissingVectors {
         let before = self.held.load_full();
         let before = before.filter(|held| held.model == model && held.dimension == dimension);
         let stored = match &before {
@@ -113,7 +113,7 @@ impl Vectors {
         };
         let mut known = before.map_or_else(HashMap::new, |held| held.skills.clone());
         let unpacked = |(digest, bytes): (Digest, Vec<u8>)| {
-            Some((digest, Arc::new(Packed::parse(&bytes, dimension)?)))
+            Some((digest, Arc::new(QuantizedVectors::parse(&bytes, dimension)?)))
         };
         known.extend(stored.into_iter().filter_map(unpacked));
         let mut skills = HashMap::new();
@@ -130,26 +130,30 @@ impl Vectors {
         // What stays behind is removed another time.
         let _ = self.ledger.drop_vectors(model, &gone);
         let model = model.to_owned();
-        self.held.store(Some(Arc::new(Held { model: model.clone(), dimension, skills })));
-        Missing { model, skills: missing.into_iter() }
+        self.held.store(Some(Arc::new(ModelVectors { model: model.clone(), dimension, skills })));
+        MissingVectors { model, skills: missing.into_iter() }
     }
 
     /// Keeps what the model made of a batch, a vector per text.
     ///
     /// # Errors
     /// Those of the disk and the database; the vectors are used all the same.
-    pub fn keep(&self, batch: &Batch, vectors: &[Vec<f32>]) -> Result<(), LedgerError> {
+    pub fn store_batch(
+        &self,
+        batch: &EmbeddingBatch,
+        vectors: &[Vec<f32>],
+    ) -> Result<(), LedgerError> {
         let held = self.held.load_full().filter(|held| held.model == batch.model);
         let Some(held) = held.filter(|_| vectors.len() == batch.texts.len()) else {
             return Ok(());
         };
-        let mut held = Held::clone(&held);
+        let mut held = ModelVectors::clone(&held);
         let mut rest = vectors;
         let mut rows = Vec::new();
         for (digest, count) in &batch.skills {
             let (own, others) = rest.split_at(*count);
             rest = others;
-            let packed = Packed::new(own);
+            let packed = QuantizedVectors::new(own);
             rows.push((*digest, packed.bytes(held.dimension)));
             held.skills.insert(*digest, Arc::new(packed));
         }
@@ -161,57 +165,62 @@ impl Vectors {
     /// Returns how near the skills of a snapshot are to a query with this vector; nothing before
     /// there are vectors, or if this one is of another model.
     #[must_use]
-    pub fn nearness(&self, snapshot: &Arc<Snapshot>, query: &[f32]) -> Option<Nearness> {
+    pub fn similarity_scores(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        query: &[f32],
+    ) -> Option<SimilarityScores> {
         let held = self.held.load_full()?;
         let fits = held.dimension == query.len() && !held.skills.is_empty();
-        let query = unit(query);
-        fits.then(|| Nearness { held, snapshot: Arc::clone(snapshot), query })
+        let query = normalize(query);
+        fits.then(|| SimilarityScores { held, snapshot: Arc::clone(snapshot), query })
     }
 
     /// Tells whether there is anything to compare a query with, and nobody has failed of late.
     #[must_use]
     pub fn are_ready(&self, now: Instant) -> bool {
-        !self.are_paused(now)
+        !self.is_backing_off(now)
             && self.held.load().as_ref().is_some_and(|held| !held.skills.is_empty())
     }
 
     /// Tells whether somebody has failed of late.
     #[must_use]
-    pub fn are_paused(&self, now: Instant) -> bool {
+    pub fn is_backing_off(&self, now: Instant) -> bool {
         self.trouble().as_ref().is_some_and(|trouble| now < trouble.until)
     }
 
     /// Takes note that no vectors could be had; for a minute nobody is asked. Tells whether that is
     /// news.
-    pub fn failed(&self, reason: String, now: Instant) -> bool {
-        self.trouble().replace(Trouble { reason, until: now + PAUSE }).is_none()
+    pub fn record_failure(&self, reason: String, now: Instant) -> bool {
+        self.trouble().replace(EmbeddingBackoff { reason, until: now + BACKOFF }).is_none()
     }
 
     /// Takes note that vectors could be had.
-    pub fn worked(&self) {
+    pub fn clear_backoff(&self) {
         *self.trouble() = None;
     }
 
     /// Says why there are no vectors.
     #[must_use]
-    pub fn why_not(&self) -> Option<String> {
+    pub fn unavailable_reason(&self) -> Option<String> {
         self.trouble().as_ref().map(|trouble| trouble.reason.clone())
     }
 
-    fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
+    fn trouble(&self) -> MutexGuard<'_, Option<EmbeddingBackoff>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Missing {
+impl MissingVectors {
     /// Reads the texts of the next skills; nothing when all were read.
-    pub fn next_batch(&mut self, store: &Store) -> Option<Batch> {
-        let mut batch = Batch { model: self.model.clone(), skills: Vec::new(), texts: Vec::new() };
+    pub fn next_batch(&mut self, store: &Store) -> Option<EmbeddingBatch> {
+        let mut batch =
+            EmbeddingBatch { model: self.model.clone(), skills: Vec::new(), texts: Vec::new() };
         while batch.texts.len() < BATCH {
             let Some(skill) = self.skills.next() else { break };
-            let text = Text::read(store, &skill, usize::MAX);
+            let text = SearchableText::read(store, &skill, usize::MAX);
             let Some(digest) = text.digest else { continue };
-            let texts = text.meanings();
+            let texts = text.embedding_texts();
             batch.skills.push((digest, texts.len()));
             batch.texts.extend(texts);
         }
@@ -219,7 +228,7 @@ impl Missing {
     }
 }
 
-impl Batch {
+impl EmbeddingBatch {
     /// Returns the texts.
     #[must_use]
     pub fn texts(&self) -> Vec<&str> {
@@ -227,10 +236,10 @@ impl Batch {
     }
 }
 
-impl Text {
+impl SearchableText {
     /// Returns what a model is asked about: the description, the description with the headings,
     /// the sections.
-    fn meanings(&self) -> Vec<String> {
+    fn embedding_texts(&self) -> Vec<String> {
         let name = self.skill.name().replace('-', " ");
         let own = format!("{name} {}", self.skill.description());
         let with_headings = format!("{own} {}", self.headings.join(" "));
@@ -245,12 +254,12 @@ fn sections(body: &str) -> impl Iterator<Item = String> {
     starts.map(move |start| words[start..words.len().min(start + WORDS)].join(" "))
 }
 
-impl Packed {
+impl QuantizedVectors {
     fn new(vectors: &[Vec<f32>]) -> Self {
         let mut components = Vec::new();
         let mut scales = Vec::new();
         for vector in vectors {
-            let vector = unit(vector);
+            let vector = normalize(vector);
             let largest = vector.iter().fold(0.0_f32, |largest, part| largest.max(part.abs()));
             let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
             scales.push(scale);
@@ -270,7 +279,7 @@ impl Packed {
             .collect()
     }
 
-    /// Reads what [`Packed::bytes`] wrote; nothing if that is not it.
+    /// Reads what [`QuantizedVectors::bytes`] wrote; nothing if that is not it.
     fn parse(bytes: &[u8], dimension: usize) -> Option<Self> {
         let vectors = bytes.chunks_exact(4 + dimension);
         if !vectors.remainder().is_empty() || vectors.len() < 2 {
@@ -294,21 +303,21 @@ impl Packed {
 }
 
 /// Brings a vector to the length 1; one without a length stays.
-fn unit(vector: &[f32]) -> Vec<f32> {
+fn normalize(vector: &[f32]) -> Vec<f32> {
     let length = vector.iter().map(|part| part * part).sum::<f32>().sqrt();
     let length = if length > 0.0 { length } else { 1.0 };
     vector.iter().map(|part| part / length).collect()
 }
 
-impl Nearness {
-    fn packed(&self, skill: &Skill) -> Option<&Packed> {
+impl SimilarityScores {
+    fn packed(&self, skill: &Skill) -> Option<&QuantizedVectors> {
         Some(&**self.held.skills.get(&skill.digest()?)?)
     }
 }
 
-impl EmbeddingSimilarity for Nearness {
+impl EmbeddingSimilarity for SimilarityScores {
     fn cosines(&self, id: &str) -> Option<CosineScores> {
-        let packed = self.packed(self.snapshot.winner(id)?)?;
+        let packed = self.packed(self.snapshot.find_primary(id)?)?;
         let sections = (2..packed.scales.len()).map(|at| packed.cosine(at, &self.query));
         Some(CosineScores {
             description: packed.cosine(0, &self.query),
@@ -348,17 +357,17 @@ mod tests {
 
     #[test]
     fn packed_vectors_keep_their_directions() {
-        let packed = Packed::new(&[vec![3.0, 4.0], vec![0.0, -2.0], vec![0.0, 0.0]]);
-        let again = Packed::parse(&packed.bytes(2), 2).unwrap();
+        let packed = QuantizedVectors::new(&[vec![3.0, 4.0], vec![0.0, -2.0], vec![0.0, 0.0]]);
+        let again = QuantizedVectors::parse(&packed.bytes(2), 2).unwrap();
         for packed in [&packed, &again] {
             let cosines = [0, 1, 2].map(|at| packed.cosine(at, &[0.0, 1.0]));
             assert!((cosines[0] - 0.8).abs() < 0.005, "{cosines:?}");
             assert_eq!(cosines[1..], [-1.0, 0.0]);
         }
         let bytes = packed.bytes(2);
-        assert!(Packed::parse(&bytes[1..], 2).is_none());
-        assert!(Packed::parse(&bytes, 3).is_none());
-        assert!(Packed::parse(&[], 2).is_none());
-        assert!(Packed::parse(&f32::NAN.to_le_bytes().repeat(2), 0).is_none());
+        assert!(QuantizedVectors::parse(&bytes[1..], 2).is_none());
+        assert!(QuantizedVectors::parse(&bytes, 3).is_none());
+        assert!(QuantizedVectors::parse(&[], 2).is_none());
+        assert!(QuantizedVectors::parse(&f32::NAN.to_le_bytes().repeat(2), 0).is_none());
     }
 }

@@ -9,7 +9,7 @@ use crate::skill::Skill;
 use crate::store::Store;
 
 /// A skill with what is searched of its text.
-pub(super) struct Text {
+pub(super) struct SearchableText {
     pub(super) skill: Arc<Skill>,
     /// The digest of the text; nothing where none can be had.
     pub(super) digest: Option<Digest>,
@@ -19,7 +19,7 @@ pub(super) struct Text {
     pub(super) body: String,
 }
 
-impl Text {
+impl SearchableText {
     /// Reads a skill's text as the snapshot knows it, else as the disk has it, else as it was last
     /// good; of its body so many characters. Of a skill whose text cannot be had, what a listing
     /// says is searched.
@@ -27,11 +27,11 @@ impl Text {
         let mut text = Self {
             skill: Arc::clone(skill),
             digest: None,
-            name: called(skill),
+            name: display_name(skill),
             headings: Vec::new(),
             body: String::new(),
         };
-        if let Some(source) = store.read_quietly(skill) {
+        if let Some(source) = store.read_cached(skill) {
             let body = source.body();
             text.digest = Some(source.digest);
             text.headings =
@@ -67,7 +67,7 @@ impl Text {
 }
 
 /// Returns what a skill is called.
-pub(super) fn called(skill: &Skill) -> String {
+pub(super) fn display_name(skill: &Skill) -> String {
     let (name, id) = (skill.name(), skill.id.as_str());
     if name == id { id.to_owned() } else { format!("{name} {id}") }
 }

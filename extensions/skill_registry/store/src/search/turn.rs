@@ -5,30 +5,30 @@ use std::time::{Duration, Instant};
 
 /// Whose turn it is to renew the index.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct RenewalLock {
     taken: Mutex<bool>,
     freed: Condvar,
 }
 
 /// The turn, until it is dropped: also where the work panics.
-pub(super) struct Mine<'t> {
-    turn: &'t Turn,
+pub(super) struct RenewalGuard<'t> {
+    turn: &'t RenewalLock,
 }
 
-impl Turn {
+impl RenewalLock {
     /// Takes the turn as soon as nobody has it.
-    pub(super) fn take(&self) -> Mine<'_> {
+    pub(super) fn acquire(&self) -> RenewalGuard<'_> {
         let taken = self.lock();
         let mut taken =
             self.freed.wait_while(taken, |taken| *taken).unwrap_or_else(PoisonError::into_inner);
         *taken = true;
-        Mine { turn: self }
+        RenewalGuard { turn: self }
     }
 
     /// Takes the turn if nobody has it.
-    pub(super) fn try_take(&self) -> Option<Mine<'_>> {
+    pub(super) fn try_acquire(&self) -> Option<RenewalGuard<'_>> {
         let mut taken = self.lock();
-        (!std::mem::replace(&mut *taken, true)).then(|| Mine { turn: self })
+        (!std::mem::replace(&mut *taken, true)).then(|| RenewalGuard { turn: self })
     }
 
     /// Waits until something is so, looking each time a turn ends; tells whether it is.
@@ -54,7 +54,7 @@ impl Turn {
     }
 }
 
-impl Drop for Mine<'_> {
+impl Drop for RenewalGuard<'_> {
     fn drop(&mut self) {
         *self.turn.lock() = false;
         self.turn.freed.notify_all();
@@ -67,21 +67,21 @@ mod tests {
 
     #[test]
     fn one_has_the_turn_until_it_is_given_back() {
-        let turn = Turn::default();
-        let mine = turn.try_take().unwrap();
-        assert!(turn.try_take().is_none());
+        let turn = RenewalLock::default();
+        let mine = turn.try_acquire().unwrap();
+        assert!(turn.try_acquire().is_none());
         assert!(!turn.wait_until(Duration::ZERO, || false));
         assert!(turn.wait_until(Duration::ZERO, || true));
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| drop(turn.take()));
+            let waiting = scope.spawn(|| drop(turn.acquire()));
             drop(mine);
             waiting.join().unwrap();
         });
         let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _mine = turn.try_take().unwrap();
+            let _mine = turn.try_acquire().unwrap();
             panic!("while it was mine");
         }));
         assert!(broken.is_err());
-        assert!(turn.try_take().is_some());
+        assert!(turn.try_acquire().is_some());
     }
 }

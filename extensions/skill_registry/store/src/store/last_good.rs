@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use skill_format::SkillId;
 
-use crate::entry::Subject;
-use crate::problem::{Finding, Problem};
-use crate::reading::{Reading, parse_whole};
-use crate::skill::{Place, Skill, join};
-use crate::walk::Mode;
+use crate::entry::EntryContent;
+use crate::problem::{ProblemDraft, ScanProblem};
+use crate::reading::{ReadOutcome, parse_complete};
+use crate::skill::{Skill, SkillLocation, join_relative};
+use crate::walk::ScanMode;
 
 use super::Store;
 
@@ -38,11 +38,14 @@ impl Store {
         let mut broken = Vec::new();
         for container in &state.containers {
             for entry in &container.entries {
-                let Subject::Refused(name) = &entry.subject else { continue };
+                let EntryContent::Refused(name) = &entry.subject else { continue };
                 let Ok(id) = SkillId::new(name) else { continue };
                 let (root, place) = match &entry.link {
                     Some(link) => (&link.root, link.rel.to_string()),
-                    None => (&self.roots[usize::from(container.root)], join(&container.rel, name)),
+                    None => (
+                        &self.roots[usize::from(container.root)],
+                        join_relative(&container.rel, name),
+                    ),
                 };
                 broken.push(BrokenSkill { id, root: root.label.clone(), place });
             }
@@ -61,18 +64,18 @@ impl Store {
         let mut state = self.lock();
         for container in &mut state.containers {
             for entry in &mut container.entries {
-                let Subject::Refused(name) = &entry.subject else { continue };
+                let EntryContent::Refused(name) = &entry.subject else { continue };
                 let Ok(id) = SkillId::new(name) else { continue };
                 let own = &self.roots[usize::from(container.root)];
                 let (root, place) = match &entry.link {
                     Some(link) => (&link.root, link.rel.to_string()),
-                    None => (own, join(&container.rel, name)),
+                    None => (own, join_relative(&container.rel, name)),
                 };
                 let key = BrokenSkill { id: id.clone(), root: root.label.clone(), place };
                 let Some(bytes) = texts.get(&key) else { continue };
-                let Reading::Good(good) = parse_whole(id.as_str(), bytes) else { continue };
+                let ReadOutcome::Valid(good) = parse_complete(id.as_str(), bytes) else { continue };
                 let Some(whole) = good.whole else { continue };
-                let place = Place {
+                let place = SkillLocation {
                     root: Arc::clone(own),
                     parent: Arc::clone(&container.rel),
                     link: entry.link.clone(),
@@ -81,19 +84,21 @@ impl Store {
                 let (size, known) = (bytes.len() as u64, Some(whole.known));
                 let skill =
                     Skill::new(id.clone(), place, good.frontmatter, size, good.estimate, known);
-                self.cache.put(&skill.cache_key(), whole.good);
-                let finding = Finding::last_good(Some(whole.known.digest));
-                let served = Problem::whole(skill.location(), Some(id), false, finding);
+                self.cache.insert(&skill.cache_key(), whole.good);
+                let finding = ProblemDraft::last_good(Some(whole.known.digest));
+                let served = ScanProblem::for_path(skill.location(), Some(id), false, finding);
                 let problems = entry.problems.iter();
                 entry.problems = problems
-                    .map(|problem| Arc::new(Problem { skipped: false, ..Problem::clone(problem) }))
+                    .map(|problem| {
+                        Arc::new(ScanProblem { skipped: false, ..ScanProblem::clone(problem) })
+                    })
                     .chain([served])
                     .collect();
-                entry.subject = Subject::Skill(Arc::new(skill));
+                entry.subject = EntryContent::Skill(Arc::new(skill));
                 entry.broken = true;
             }
         }
         let opened = self.open_roots();
-        self.pass(&mut state, &opened, Mode::Changes, self.clock.now());
+        self.run_scan(&mut state, &opened, ScanMode::Changes, self.clock.now());
     }
 }

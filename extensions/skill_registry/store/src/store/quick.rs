@@ -5,14 +5,14 @@
 use std::io::ErrorKind;
 
 use crate::disk::RootDir;
-use crate::entry::{Container, Entry};
+use crate::entry::{ScanEntry, ScannedDirectory};
 use crate::roots::OpenRoot;
-use crate::signature::Signature;
+use crate::signature::FileSignature;
 use crate::skill::SkillFile;
 
-use super::State;
+use super::PollState;
 
-impl State {
+impl PollState {
     /// Tells whether every stamp is what it was; counts what it examined.
     pub(super) fn is_unchanged(&self, opened: &[OpenRoot], stats: &mut usize) -> bool {
         if self.unsettled || !self.roots.iter().copied().eq(opened.iter().map(OpenRoot::status)) {
@@ -33,8 +33,8 @@ impl State {
 }
 
 fn is_current(
-    entry: &Entry,
-    container: &Container,
+    entry: &ScanEntry,
+    container: &ScannedDirectory,
     opened: &[OpenRoot],
     path: &mut String,
     stats: &mut usize,
@@ -72,10 +72,10 @@ fn is_current(
 
 /// Returns a file's stamp; that of an unknown file if it cannot be examined, nothing if it is not
 /// there.
-fn signature(dir: &RootDir, path: &str) -> Option<Signature> {
+fn signature(dir: &RootDir, path: &str) -> Option<FileSignature> {
     match dir.stat(path) {
         Ok(stat) => Some(stat.signature),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(_) => Some(Signature::default()),
+        Err(_) => Some(FileSignature::default()),
     }
 }

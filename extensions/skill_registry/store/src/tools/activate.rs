@@ -7,19 +7,19 @@ use skill_format::AllowedTools;
 
 use crate::error::{ErrorKind, RegistryError};
 use crate::ledger::Ledger;
-use crate::options::Trust;
+use crate::options::TrustLevel;
 use crate::scope::Audience;
 use crate::snapshot::Snapshot;
 use crate::state::SkillState;
 use crate::store::Store;
 
-use super::{Content, check_approved, content, find};
+use super::{BoundSkillContent, check_approved, content, find_visible};
 
 /// A skill that an agent works by; serialised as the kernel has it on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Activated {
+pub struct ActivatedSkill {
     /// Its instructions as they are now.
-    pub content: Content,
+    pub content: BoundSkillContent,
     /// The tools that its `allowed-tools` names, in the order written; nothing where it makes no
     /// statement, none of them where the field cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,11 +29,11 @@ pub struct Activated {
     pub grants: bool,
 }
 
-impl Activated {
+impl ActivatedSkill {
     /// Names the SKILL.md relative to a directory that it lies in.
     #[must_use]
     pub fn below(self, dir: &Path) -> Self {
-        Self { content: self.content.below(dir), ..self }
+        Self { content: self.content.relative_to(dir), ..self }
     }
 }
 
@@ -51,8 +51,8 @@ pub fn activate_skill(
     ledger: &Ledger,
     audience: Audience<'_>,
     id: &str,
-) -> Result<Activated, RegistryError> {
-    let skill = find(snapshot, id, audience)?;
+) -> Result<ActivatedSkill, RegistryError> {
+    let skill = find_visible(snapshot, id, audience)?;
     let denied =
         |message: String, hint: String| Err(RegistryError::new(ErrorKind::Denied, message, hint));
     if snapshot.state(skill) == SkillState::Off {
@@ -61,7 +61,7 @@ pub fn activate_skill(
             format!("run `skillhost skill enable {}` to have it back", skill.id()),
         );
     }
-    if audience == Audience::Operator && !skill.user_invocable() {
+    if audience == Audience::Operator && !skill.is_user_invocable() {
         return denied(
             format!("`{id}` is not for users to invoke"),
             "ask for what it is for; the model loads it by itself".to_owned(),
@@ -75,10 +75,10 @@ pub fn activate_skill(
     };
     let names_tools = allowed_tools.as_ref().is_some_and(|tools| !tools.is_empty());
     let grants = names_tools
-        && skill.trust() == Trust::Operator
+        && skill.trust() == TrustLevel::Operator
         && match snapshot.created().get(skill.id()) {
             Some(created) => check_approved(skill, created, &source).is_ok(),
             None => ledger.counts(skill, source.digest),
         };
-    Ok(Activated { content: content(id, skill, &source), allowed_tools, grants })
+    Ok(ActivatedSkill { content: content(id, skill, &source), allowed_tools, grants })
 }

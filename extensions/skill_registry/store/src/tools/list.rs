@@ -4,23 +4,23 @@ use serde_json::{Value, json};
 use skill_format::{sanitize_line, shorten_description};
 
 use crate::created::CreatedSkill;
-use crate::options::Trust;
+use crate::options::TrustLevel;
 use crate::scope::Audience;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::state::SkillState;
 
-use super::{Answer, ListArgs};
+use super::{ListSkillsArgs, ToolAnswer};
 
 /// How many skills are listed unless the caller says otherwise.
 const DEFAULT_LIMIT: usize = 100;
 
 /// Picks the skills an audience is shown that match the arguments, whatever the limit, sorted by id;
 /// with each the fields in which the query occurs.
-pub fn matching<'s>(
+pub fn matching_skills<'s>(
     snapshot: &'s Snapshot,
     audience: Audience<'_>,
-    args: &ListArgs,
+    args: &ListSkillsArgs,
 ) -> impl Iterator<Item = (&'s Skill, Vec<&'static str>)> {
     let query = args.query.as_deref().map(|query| query.trim().to_lowercase());
     let query = query.filter(|query| !query.is_empty());
@@ -35,22 +35,26 @@ pub fn matching<'s>(
     })
 }
 
-pub(super) fn has_query(args: &ListArgs) -> bool {
+pub(super) fn has_query(args: &ListSkillsArgs) -> bool {
     args.query.as_deref().is_some_and(|query| !query.trim().is_empty())
 }
 
 /// Lists the skills an audience is shown, sorted by id.
 #[must_use]
-pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs) -> Answer {
+pub fn list_skills(
+    snapshot: &Snapshot,
+    audience: Audience<'_>,
+    args: &ListSkillsArgs,
+) -> ToolAnswer {
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let total = snapshot.visible(audience).count();
     let mut matched = 0;
     let mut listed = Vec::new();
     let mut text = String::new();
-    for (skill, fields) in matching(snapshot, audience, args) {
+    for (skill, fields) in matching_skills(snapshot, audience, args) {
         matched += 1;
         if listed.len() < limit {
-            let line = Line::of(snapshot, skill);
+            let line = SkillLine::from_skill(snapshot, skill);
             line.write(&mut text, "");
             let mut value = line.value();
             if has_query(args) {
@@ -86,19 +90,19 @@ pub fn list_skills(snapshot: &Snapshot, audience: Audience<'_>, args: &ListArgs)
         ));
     }
     answer.truncate(answer.trim_end().len());
-    Answer { text: answer, structured, read: None }
+    ToolAnswer { text: answer, structured, read: None }
 }
 
 /// One skill of the list.
-pub(super) struct Line<'s> {
+pub(super) struct SkillLine<'s> {
     skill: &'s Skill,
     description: String,
     unapproved: Option<&'s CreatedSkill>,
     state: SkillState,
 }
 
-impl<'s> Line<'s> {
-    pub(super) fn of(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
+impl<'s> SkillLine<'s> {
+    pub(super) fn from_skill(snapshot: &'s Snapshot, skill: &'s Skill) -> Self {
         let description = shorten_description(skill.description());
         let (unapproved, state) = (snapshot.unapproved(skill), snapshot.state(skill));
         Self { skill, description, unapproved, state }
@@ -116,11 +120,11 @@ impl<'s> Line<'s> {
             let tags: Vec<String> = skill.tags().iter().map(|tag| sanitize_line(tag)).collect();
             text.push_str(&format!("{}; ", tags.join(", ")));
         }
-        let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
+        let untrusted = if skill.trust() == TrustLevel::Untrusted { ", untrusted" } else { "" };
         let (tokens, source) = (skill.tokens(), skill.source());
         text.push_str(&format!("~{tokens} tokens; {source}{untrusted}"));
         if let Some(created) = self.unapproved {
-            text.push_str(&format!(", unapproved, created by {}", created.by()));
+            text.push_str(&format!(", unapproved, created by {}", created.author_line()));
         }
         if self.state != SkillState::On {
             text.push_str(&format!(", {}", self.state.as_str()));
@@ -138,7 +142,7 @@ impl<'s> Line<'s> {
             "tokens": skill.tokens(),
             "source": skill.source(),
             "trust": skill.trust(),
-            "model_invocable": skill.model_invocable(),
+            "model_invocable": skill.is_model_invocable(),
         });
         if let Some(created) = self.unapproved {
             value["unapproved"] = json!(created);

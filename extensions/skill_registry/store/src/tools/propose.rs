@@ -5,13 +5,14 @@ use skill_format::sanitize_line;
 
 use crate::error::RegistryError;
 use crate::ledger::{
-    Author, Kept, Ledger, LedgerErrorKind, LedgerEvent, ProposeRequest, Proposed, unknown_to,
+    AgentAuthor, Ledger, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposeOutcome,
+    ProposeRequest, unknown_skill_for,
 };
 use crate::reviewing::ReviewPolicy;
 use crate::scope::Audience;
 use crate::snapshot::Snapshot;
 
-use super::{Answer, find};
+use super::{ToolAnswer, find_visible};
 
 /// Records what an agent proposes and says what became of it, and who decides by the policy; the event is for everybody else, and
 /// there is none where the same proposal was waiting already.
@@ -22,18 +23,18 @@ pub fn propose_skill_update(
     ledger: &Ledger,
     snapshot: &Snapshot,
     audience: Audience<'_>,
-    author: &Author,
+    author: &AgentAuthor,
     request: &ProposeRequest,
     policy: ReviewPolicy,
-) -> Result<(Answer, Option<LedgerEvent>), RegistryError> {
+) -> Result<(ToolAnswer, Option<LedgerEvent>), RegistryError> {
     let id = &*request.skill_id;
     let exists = snapshot.get(id).is_some();
     if exists {
-        find(snapshot, id, audience)?;
+        find_visible(snapshot, id, audience)?;
     }
     let made = ledger.propose(snapshot, author, request).map_err(|error| match error.reason() {
         // Its own hints name what only operators see.
-        LedgerErrorKind::NotFound if !exists => unknown_to(audience, snapshot, id),
+        LedgerErrorKind::NotFound if !exists => unknown_skill_for(audience, snapshot, id),
         _ => error,
     })?;
     Ok((answer(&made, policy), (!made.merged).then_some(made.event)))
@@ -53,24 +54,24 @@ fn next_step(policy: ReviewPolicy) -> &'static str {
 }
 
 /// Does what [`propose_skill_update`] does, with everything that others are to hear of it.
-pub fn proposed(
+pub fn propose_with_events(
     ledger: &Ledger,
     snapshot: &Snapshot,
     audience: Audience<'_>,
-    author: &Author,
+    author: &AgentAuthor,
     request: &ProposeRequest,
     policy: ReviewPolicy,
-) -> (Result<Answer, RegistryError>, Kept) {
+) -> (Result<ToolAnswer, RegistryError>, LedgerOutcome) {
     let made = propose_skill_update(ledger, snapshot, audience, author, request, policy);
     let (answer, event) = match made {
         Ok((answer, event)) => (Ok(answer), event),
         Err(error) => (Err(error), None),
     };
     let events = event.into_iter().collect();
-    (answer, Kept { events, notes: ledger.take_notes(), ..Kept::default() })
+    (answer, LedgerOutcome { events, notes: ledger.take_notes(), ..LedgerOutcome::default() })
 }
 
-fn answer(made: &Proposed, policy: ReviewPolicy) -> Answer {
+fn answer(made: &ProposeOutcome, policy: ReviewPolicy) -> ToolAnswer {
     let next = next_step(policy);
     let proposal = &made.proposal;
     let (number, id) = (proposal.seq, &proposal.id);
@@ -116,5 +117,5 @@ fn answer(made: &Proposed, policy: ReviewPolicy) -> Answer {
         "lint": made.lint,
         "next": next,
     });
-    Answer { text, structured, read: None }
+    ToolAnswer { text, structured, read: None }
 }

@@ -17,9 +17,9 @@ use crate::snapshot::Snapshot;
 use crate::source::SourceState;
 use crate::state::SkillState;
 use crate::store::Store;
-use crate::tree::Tree;
+use crate::tree::FileTree;
 
-use super::{Answer, Read, ReadArgs, describe_state, find};
+use super::{ReadSkillArgs, SkillAccess, ToolAnswer, describe_state, find_visible};
 
 /// How many resources are listed; the rest is counted.
 const MAX_RESOURCES: usize = 100;
@@ -36,11 +36,11 @@ pub fn read_skill(
     store: &Store,
     snapshot: &Snapshot,
     audience: Audience<'_>,
-    args: &ReadArgs,
-) -> Result<Answer, RegistryError> {
-    let skill = find(snapshot, &args.skill_id, audience)?;
+    args: &ReadSkillArgs,
+) -> Result<ToolAnswer, RegistryError> {
+    let skill = find_visible(snapshot, &args.skill_id, audience)?;
     let source = store.read(skill)?;
-    let resources = Resources::of(skill);
+    let resources = ResourceList::list(skill);
     let lines: Vec<ResourceLine<'_>> = resources
         .listed
         .iter()
@@ -59,7 +59,7 @@ pub fn read_skill(
     let mut notes = resources.warnings;
     let unapproved = snapshot.unapproved(skill);
     if let Some(created) = unapproved {
-        let by = created.by();
+        let by = created.author_line();
         notes.push(format!(
             "unapproved: created by {by}, it grants nothing until a person approves it"
         ));
@@ -99,8 +99,8 @@ pub fn read_skill(
     }
     describe_state(&mut structured, skill, &source);
     let (skill_id, digest) = (args.skill_id.clone(), Some(source.digest));
-    let read = Read { skill_id, path: None, digest, tokens: source.tokens };
-    Ok(Answer { text, structured, read: Some(read) })
+    let read = SkillAccess { skill_id, path: None, digest, tokens: source.tokens };
+    Ok(ToolAnswer { text, structured, read: Some(read) })
 }
 
 /// Says which skills are missing that a skill cannot do without. Tools are not known here.
@@ -132,7 +132,7 @@ fn describe(line: &ResourceLine<'_>) -> Value {
 
 /// The files a skill brings beside its SKILL.md.
 #[derive(Default)]
-struct Resources {
+struct ResourceList {
     listed: Vec<(String, u64)>,
     more: usize,
     warnings: Vec<String>,
@@ -140,12 +140,12 @@ struct Resources {
     skill_yaml: Option<String>,
 }
 
-impl Resources {
+impl ResourceList {
     /// Lists what can be read; a directory that is gone has nothing.
-    fn of(skill: &Skill) -> Self {
+    fn list(skill: &Skill) -> Self {
         let mut resources = Self::default();
         let Ok(dir) = jail::open_skill(skill) else { return resources };
-        let tree = match Tree::list(&dir) {
+        let tree = match FileTree::list(&dir) {
             Ok(tree) => tree,
             Err(error) => {
                 resources.warnings.push(format!("the resources cannot be listed: {error}"));

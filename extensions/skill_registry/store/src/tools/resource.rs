@@ -11,11 +11,11 @@ use skill_format::{ResourceKind, TokenCount, mime_type};
 use crate::error::{ErrorKind, RegistryError};
 use crate::jail::{self, JailError, RelPath, RelPathError};
 use crate::scope::Audience;
-use crate::snapshot::{Snapshot, similar};
+use crate::snapshot::{Snapshot, suggest_similar};
 use crate::temporary::is_leftover_path;
-use crate::tree::Tree;
+use crate::tree::FileTree;
 
-use super::{Answer, ResourceArgs, find};
+use super::{ReadResourceArgs, ToolAnswer, find_visible};
 
 /// How many bytes of a text one answer holds at most.
 const TEXT_PAGE: u64 = 64 << 10;
@@ -42,10 +42,10 @@ const MAX_CHAR: u64 = 4;
 pub fn read_skill_resource(
     snapshot: &Snapshot,
     audience: Audience<'_>,
-    args: &ResourceArgs,
-) -> Result<Answer, RegistryError> {
-    let skill = find(snapshot, &args.skill_id, audience)?;
-    let path = RelPath::new(&args.path).map_err(refused)?;
+    args: &ReadResourceArgs,
+) -> Result<ToolAnswer, RegistryError> {
+    let skill = find_visible(snapshot, &args.skill_id, audience)?;
+    let path = RelPath::new(&args.path).map_err(to_registry_error)?;
     let opened = jail::open_skill(skill).and_then(|dir| {
         // No version, digest or approval has it, so nobody is served it.
         if is_leftover_path(path.as_str()) {
@@ -59,10 +59,10 @@ pub fn read_skill_resource(
     let (mut file, metadata) = match opened {
         Ok(Ok((file, metadata))) => (file.into_std(), metadata),
         Ok(Err(dir)) => return Err(unknown_file(&dir, args, &path)),
-        Err(error) => return Err(failed(error, args, &path)),
+        Err(error) => return Err(jail_registry_error(error, args, &path)),
     };
-    let io_error = |error: io::Error| failed(JailError::Io(error), args, &path);
-    let page = Page::read(&mut file, metadata.len(), args).map_err(|error| match error {
+    let io_error = |error: io::Error| jail_registry_error(JailError::Io(error), args, &path);
+    let page = FilePage::read(&mut file, metadata.len(), args).map_err(|error| match error {
         PageError::Refused(error) => error,
         PageError::Io(error) => io_error(error),
     })?;
@@ -102,17 +102,17 @@ pub fn read_skill_resource(
         "content": page.content,
         "notes": notes,
     });
-    let read = super::Read {
+    let read = super::SkillAccess {
         skill_id: args.skill_id.clone(),
         path: Some(args.path.clone()),
         digest: skill.digest(),
         tokens: TokenCount::estimate(&text),
     };
-    Ok(Answer { text, structured, read: Some(read) })
+    Ok(ToolAnswer { text, structured, read: Some(read) })
 }
 
 /// A part of a file.
-struct Page {
+struct FilePage {
     size: u64,
     offset: u64,
     /// How many bytes of the file the content stands for.
@@ -134,11 +134,11 @@ impl From<io::Error> for PageError {
     }
 }
 
-impl Page {
+impl FilePage {
     fn read(
         file: &mut (impl Read + Seek),
         size: u64,
-        args: &ResourceArgs,
+        args: &ReadResourceArgs,
     ) -> Result<Self, PageError> {
         if size > MAX_FILE {
             return Err(PageError::Refused(RegistryError::new(
@@ -250,7 +250,7 @@ fn hard_links(metadata: &Metadata) -> Option<u64> {
     (links > 1).then_some(links)
 }
 
-pub(crate) fn refused(error: RelPathError) -> RegistryError {
+pub(crate) fn to_registry_error(error: RelPathError) -> RegistryError {
     let kind = match error {
         RelPathError::Empty
         | RelPathError::TooLong(_)
@@ -266,7 +266,7 @@ pub(crate) fn refused(error: RelPathError) -> RegistryError {
     RegistryError::new(kind, error.to_string(), hint)
 }
 
-fn failed(error: JailError, args: &ResourceArgs, path: &RelPath) -> RegistryError {
+fn jail_registry_error(error: JailError, args: &ReadResourceArgs, path: &RelPath) -> RegistryError {
     let (kind, message, hint) = match error {
         JailError::NotFound => {
             let message = format!("the directory of `{}` is gone", args.skill_id);
@@ -294,8 +294,8 @@ fn failed(error: JailError, args: &ResourceArgs, path: &RelPath) -> RegistryErro
     RegistryError::new(kind, message, hint)
 }
 
-fn unknown_file(dir: &Dir, args: &ResourceArgs, path: &RelPath) -> RegistryError {
-    let files = Tree::list(dir).map(|tree| tree.files).unwrap_or_default();
+fn unknown_file(dir: &Dir, args: &ReadResourceArgs, path: &RelPath) -> RegistryError {
+    let files = FileTree::list(dir).map(|tree| tree.files).unwrap_or_default();
     let otherwise = if path.as_str().contains('%') {
         "read_skill lists the files; a path is taken literally, nothing in it is decoded"
     } else {
@@ -303,7 +303,7 @@ fn unknown_file(dir: &Dir, args: &ResourceArgs, path: &RelPath) -> RegistryError
     };
     RegistryError::not_found(
         format!("`{}` has no file {path}", args.skill_id),
-        similar(path.as_str(), files.iter().map(String::as_str)),
+        suggest_similar(path.as_str(), files.iter().map(String::as_str)),
         otherwise,
     )
 }

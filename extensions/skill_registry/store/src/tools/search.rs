@@ -7,13 +7,13 @@ use skill_format::sanitize_line;
 use skill_search::{EmbeddingSimilarity, Ranker};
 
 use crate::scope::Audience;
-use crate::search::{Ask, Ranked, Searched, Searcher};
+use crate::search::{RankedSkills, SkillQuery, SkillSearchResult, SkillSearcher};
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-use super::list::{Line, has_query, list_skills};
-use super::{Answer, ListArgs};
+use super::list::{SkillLine, has_query, list_skills};
+use super::{ListSkillsArgs, ToolAnswer};
 
 /// How many skills are answered unless the caller says otherwise.
 const DEFAULT_LIMIT: usize = 10;
@@ -23,13 +23,13 @@ const QUOTED: usize = 60;
 
 /// What a search needs beside its arguments.
 #[derive(Clone, Copy)]
-pub struct SearchIn<'a> {
+pub struct SearchContext<'a> {
     /// Where texts are read.
     pub store: &'a Store,
     /// What is searched; the answer is of this state alone.
     pub snapshot: &'a Arc<Snapshot>,
     /// Who searches.
-    pub searcher: &'a Searcher,
+    pub searcher: &'a SkillSearcher,
     /// What makes a skill fit.
     pub ranker: &'a Ranker,
     /// How near the skills are to the query, where an embedding model is at hand.
@@ -41,12 +41,16 @@ pub struct SearchIn<'a> {
 ///
 /// Phrases (`"…"`) and beginnings of words (`word*`) in the query are insisted on.
 #[must_use]
-pub fn search_skills(search: &SearchIn<'_>, audience: Audience<'_>, args: &ListArgs) -> Answer {
-    let SearchIn { store, snapshot, searcher, ranker, semantics } = *search;
+pub fn search_skills(
+    search: &SearchContext<'_>,
+    audience: Audience<'_>,
+    args: &ListSkillsArgs,
+) -> ToolAnswer {
+    let SearchContext { store, snapshot, searcher, ranker, semantics } = *search;
     let Some(query) = args.query.as_deref().filter(|_| has_query(args)) else {
         return list_skills(snapshot, audience, args);
     };
-    let ask = Ask {
+    let ask = SkillQuery {
         query,
         limit: args.limit.unwrap_or(DEFAULT_LIMIT),
         tags: args.tags.as_deref().unwrap_or_default(),
@@ -54,11 +58,11 @@ pub fn search_skills(search: &SearchIn<'_>, audience: Audience<'_>, args: &ListA
         ranker,
         semantics,
     };
-    answer(snapshot, audience, &searcher.find(store, snapshot, &ask))
+    answer(snapshot, audience, &searcher.search_filtered(store, snapshot, &ask))
 }
 
-fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answer {
-    let Ranked { hits, matched, by } = &found.ranked;
+fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &SkillSearchResult) -> ToolAnswer {
+    let RankedSkills { hits, matched, by } = &found.ranked;
     let total = snapshot.visible(audience).count();
     let mut text = heading(*matched, total);
     text.push('\n');
@@ -70,7 +74,7 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
     }
     let mut listed = Vec::new();
     for hit in hits {
-        let line = Line::of(snapshot, &hit.skill);
+        let line = SkillLine::from_skill(snapshot, &hit.skill);
         let fields = hit.fields.join(", ");
         let found_in = if fields.is_empty() { String::new() } else { format!(" in {fields}") };
         line.write(&mut text, &format!("; score {:.2}{found_in}", hit.score));
@@ -83,7 +87,7 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
     if omitted > 0 {
         text.push_str(&format!("({omitted} more: say more of the task or raise the limit)\n"));
     }
-    let caution = by.caution();
+    let caution = by.quality_warning();
     if let Some(caution) = caution {
         text.push_str(&format!("({caution})\n"));
     }
@@ -104,7 +108,7 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &Searched) -> Answ
         text.push_str("(skills may be missing: a directory could not be searched)\n");
     }
     text.truncate(text.trim_end().len());
-    Answer { text, structured, read: None }
+    ToolAnswer { text, structured, read: None }
 }
 
 fn heading(matched: usize, total: usize) -> String {

@@ -42,7 +42,7 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<Too
     };
     vec![
         ToolDescription {
-            value: Some(values::list()),
+            value: Some(values::list_output_schema()),
             ..reads("list_skills", LIST, list_schema())
         },
         reads("read_skill", READ, object(&json!({ "skill_id": skill_id }), &["skill_id"])),
@@ -51,7 +51,7 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<Too
             name: "propose_skill_update",
             description: PROPOSE,
             schema: propose_schema(),
-            value: Some(values::propose()),
+            value: Some(values::propose_output_schema()),
             read_only: false,
             operators_only: false,
         },

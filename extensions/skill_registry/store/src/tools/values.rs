@@ -18,16 +18,16 @@ fn count(description: &str) -> Value {
 }
 
 fn digest(description: &str) -> Value {
-    either("string", "null", description)
+    either_type("string", "null", description)
 }
 
 /// One of two types; some programs know no lists of types.
-fn either(one: &str, other: &str, description: &str) -> Value {
+fn either_type(one: &str, other: &str, description: &str) -> Value {
     json!({ "anyOf": [{ "type": one }, { "type": other }], "description": description })
 }
 
 /// An object with these fields and no others, all of them required but for some.
-fn whole(properties: &Value, but: &[&str]) -> Value {
+fn closed_object(properties: &Value, but: &[&str]) -> Value {
     let names = properties.as_object().into_iter().flatten().map(|(name, _)| name);
     let required: Vec<_> = names.filter(|name| !but.contains(&name.as_str())).cloned().collect();
     json!({
@@ -39,7 +39,7 @@ fn whole(properties: &Value, but: &[&str]) -> Value {
 }
 
 /// The value of `list_skills`.
-pub(super) fn list() -> Value {
+pub(super) fn list_output_schema() -> Value {
     let properties = json!({
         "generation": count("Another one when any skill has changed"),
         "total": count("How many skills there are"),
@@ -57,7 +57,7 @@ pub(super) fn list() -> Value {
             "additionalProperties": false,
         },
     });
-    whole(&properties, &["ranked_by", "unmet", "caution", "partial"])
+    closed_object(&properties, &["ranked_by", "unmet", "caution", "partial"])
 }
 
 fn skill() -> Value {
@@ -66,7 +66,7 @@ fn skill() -> Value {
         "approved": digest("The digest of the files that a person approved"),
         "tree": digest("The digest of the files as they are, where it is known"),
     });
-    let mut unapproved = whole(&created, &[]);
+    let mut unapproved = closed_object(&created, &[]);
     unapproved["description"] = json!("An agent created it and no person has approved it");
     let properties = json!({
         "skill_id": text("What read_skill takes"),
@@ -85,11 +85,11 @@ fn skill() -> Value {
         "score": { "type": "number", "description": "How well it fits" },
         "matched": texts("Where words of the query occur"),
     });
-    whole(&properties, &["unapproved", "skill_state", "score", "matched"])
+    closed_object(&properties, &["unapproved", "skill_state", "score", "matched"])
 }
 
 /// The value of `propose_skill_update`.
-pub(super) fn propose() -> Value {
+pub(super) fn propose_output_schema() -> Value {
     let finding = json!({
         "rule": text("The rule"),
         "severity": { "type": "string", "enum": ["error", "warning", "note"] },
@@ -97,7 +97,7 @@ pub(super) fn propose() -> Value {
         "message": text("What was found"),
     });
     let findings = |description: &str| {
-        let items = whole(&finding, &[]);
+        let items = closed_object(&finding, &[]);
         json!({ "type": "array", "items": items, "description": description })
     };
     let lint = json!({
@@ -112,7 +112,7 @@ pub(super) fn propose() -> Value {
     let fuzz = json!({
         "hunk": count("The hunk; 0 is the whole diff"),
         "line": count("The line it was applied at"),
-        "kind": either("string", "object", "What was overlooked"),
+        "kind": either_type("string", "object", "What was overlooked"),
     });
     let properties = json!({
         "proposal": text("The proposal's id"),
@@ -137,12 +137,12 @@ pub(super) fn propose() -> Value {
         },
         "fuzz": {
             "type": "array",
-            "items": whole(&fuzz, &[]),
+            "items": closed_object(&fuzz, &[]),
             "description": "Where the diff was not taken literally",
         },
-        "lint": whole(&lint, &[]),
+        "lint": closed_object(&lint, &[]),
         "next": text("What this means for the task at hand"),
         "review": text("What a person decided at once, where one was asked"),
     });
-    whole(&properties, &["review"])
+    closed_object(&properties, &["review"])
 }

@@ -11,16 +11,20 @@ use std::sync::Arc;
 use skill_format::Digest;
 
 use crate::cache::TextCache;
-use crate::entry::{Container, Entry, container};
-use crate::problem::{Finding, PartialReason, Problem};
+use crate::entry::{ScanEntry, ScannedDirectory, find_directory};
+use crate::problem::{PartialReason, ProblemDraft, ScanProblem};
 use crate::roots::RootStatus;
-use crate::signature::Signature;
-use crate::skill::{Skill, join};
+use crate::signature::FileSignature;
+use crate::skill::{Skill, join_relative};
 
-use super::Walk;
+use super::RootScanner;
 
 /// Keeps, for one more pass, what was in a directory before and is not any more.
-pub(super) fn keep_missing(found: &mut Container, before: &Container, cache: &TextCache) {
+pub(super) fn keep_missing(
+    found: &mut ScannedDirectory,
+    before: &ScannedDirectory,
+    cache: &TextCache,
+) {
     let mut kept = Vec::new();
     for entry in &before.entries {
         if found.find(entry.name()).is_some() {
@@ -30,7 +34,7 @@ pub(super) fn keep_missing(found: &mut Container, before: &Container, cache: &Te
         if gone && entry.missing {
             forget(entry, cache);
         } else {
-            kept.push(Entry { missing: gone, ..entry.clone() });
+            kept.push(ScanEntry { missing: gone, ..entry.clone() });
         }
     }
     if !kept.is_empty() {
@@ -39,25 +43,25 @@ pub(super) fn keep_missing(found: &mut Container, before: &Container, cache: &Te
     }
 }
 
-fn forget(entry: &Entry, cache: &TextCache) {
+fn forget(entry: &ScanEntry, cache: &TextCache) {
     if let Some(skill) = entry.skill() {
         cache.remove(&skill.cache_key());
     }
 }
 
-impl Walk<'_> {
+impl RootScanner<'_> {
     /// Notes a root that cannot be opened; what was known of it stays.
-    pub(super) fn absent_root(&mut self, index: usize, error: &std::io::Error) {
+    pub(super) fn record_missing_root(&mut self, index: usize, error: &std::io::Error) {
         let opened = &self.setting.roots[index];
         let (label, path) = (opened.root.label.clone(), opened.root.path.clone());
         let had_skills = self.before(index).any(|container| !container.entries.is_empty());
         let finding = if had_skills {
             let path = path.clone();
-            let finding = vanished(&label, &error.to_string());
+            let finding = root_vanished(&label, &error.to_string());
             self.walked.partial.push(PartialReason::RootVanished { label, path });
             finding
         } else if opened.status() == RootStatus::Missing {
-            Finding::warning(
+            ProblemDraft::warning(
                 "root.missing",
                 format!("root `{label}` does not exist"),
                 "create the directory; it is picked up as soon as it appears",
@@ -65,14 +69,14 @@ impl Walk<'_> {
         } else {
             let (path, message) = (path.clone(), error.to_string());
             self.walked.partial.push(PartialReason::Unreadable { path, message });
-            Finding::error(
+            ProblemDraft::error(
                 "root.unreadable",
                 format!("root `{label}` cannot be opened: {error}"),
                 "make it a directory that the process may read",
             )
         };
-        self.walked.problems.push(Problem::whole(path, None, true, finding));
-        self.keep_all(index);
+        self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
+        self.carry_all(index);
     }
 
     /// Keeps what was known of directories of a root that this pass did not list.
@@ -83,11 +87,12 @@ impl Walk<'_> {
         if self.is_unmounted(index, start) {
             let opened = &self.setting.roots[index];
             let (label, path) = (opened.root.label.clone(), opened.root.path.clone());
-            let finding = vanished(&label, "an empty directory of another disk is in its place");
-            self.walked.problems.push(Problem::whole(path.clone(), None, true, finding));
+            let finding =
+                root_vanished(&label, "an empty directory of another disk is in its place");
+            self.walked.problems.push(ScanProblem::for_path(path.clone(), None, true, finding));
             self.walked.partial.push(PartialReason::RootVanished { label, path });
             self.walked.containers.truncate(start);
-            self.keep_all(index);
+            self.carry_all(index);
             // The disk comes back with the very stamps it went with.
             for kept in &mut self.walked.containers[start..] {
                 kept.unsettled = true;
@@ -98,15 +103,16 @@ impl Walk<'_> {
         let listed = &self.walked.containers[start..];
         let mut kept = Vec::new();
         for before in self.before(index) {
-            if container(listed, before.root, &before.rel).is_some() {
+            if find_directory(listed, before.root, &before.rel).is_some() {
                 continue;
             }
             if !is_gone(listed, unvisited, before) {
-                kept.push(self.restamped(index, before));
+                kept.push(self.copy_unvisited(index, before));
                 continue;
             }
             // All that is left of the directory are entries that wait to be removed.
-            let mut remains = Container { entries: Vec::new(), complete: true, ..before.clone() };
+            let mut remains =
+                ScannedDirectory { entries: Vec::new(), complete: true, ..before.clone() };
             keep_missing(&mut remains, before, self.setting.cache);
             if !remains.entries.is_empty() {
                 kept.push(remains);
@@ -118,13 +124,13 @@ impl Walk<'_> {
     /// Drops entries that wait to be removed and whose content has appeared elsewhere: they were
     /// renamed or moved, and nobody has to wait for that.
     pub(super) fn forget_renamed(&mut self) {
-        let mut fresh = Fresh::new(std::mem::take(&mut self.walked.fresh));
+        let mut fresh = NewSkills::new(std::mem::take(&mut self.walked.fresh));
         for container in &mut self.walked.containers {
             container.entries.retain(|entry| {
                 let Some(old) = entry.skill().filter(|_| entry.missing) else { return true };
                 let Some(new) = fresh.take(old, &entry.signature) else { return true };
-                if let Some(known) = new.known() {
-                    old.learn(known);
+                if let Some(known) = new.text_facts() {
+                    old.set_text_facts(known);
                 }
                 forget(entry, self.setting.cache);
                 false
@@ -135,7 +141,7 @@ impl Walk<'_> {
     /// Tells whether a root that had skills is now an empty directory of another file system: what
     /// an unmounted disk leaves behind.
     fn is_unmounted(&self, index: usize, start: usize) -> bool {
-        fn device<'c>(mut containers: impl Iterator<Item = &'c Container>) -> Option<u64> {
+        fn device<'c>(mut containers: impl Iterator<Item = &'c ScannedDirectory>) -> Option<u64> {
             containers.find(|container| container.rel.is_empty()).map(|root| root.signature.dev)
         }
         let here = &self.walked.containers[start..];
@@ -149,33 +155,37 @@ impl Walk<'_> {
 
     /// Copies what was known of a directory that was not looked at. What cannot be examined gets
     /// the stamp of that, so that the next poll does not take the obstacle for a change.
-    pub(super) fn restamped(&self, index: usize, before: &Container) -> Container {
-        let mut kept = Container { complete: false, ..before.clone() };
+    pub(super) fn copy_unvisited(
+        &self,
+        index: usize,
+        before: &ScannedDirectory,
+    ) -> ScannedDirectory {
+        let mut kept = ScannedDirectory { complete: false, ..before.clone() };
         let Ok(dir) = &self.setting.roots[index].dir else { return kept };
         kept.signature = dir.stat(&kept.rel).map(|stat| stat.signature).unwrap_or_default();
         for entry in kept.entries.iter_mut().filter(|entry| entry.link.is_none()) {
-            let rel = join(&join(&before.rel, entry.name()), entry.file.name());
+            let rel = join_relative(&join_relative(&before.rel, entry.name()), entry.file.name());
             if dir.stat(&rel).is_err_and(|error| error.kind() != ErrorKind::NotFound) {
-                entry.signature = Signature::default();
+                entry.signature = FileSignature::default();
             }
         }
         kept
     }
 
-    fn keep_all(&mut self, index: usize) {
-        let kept: Vec<Container> = self.before(index).cloned().collect();
+    fn carry_all(&mut self, index: usize) {
+        let kept: Vec<ScannedDirectory> = self.before(index).cloned().collect();
         self.walked.containers.extend(kept);
     }
 
     /// Returns what the pass before knew of a root.
-    fn before(&self, index: usize) -> impl Iterator<Item = &Container> {
+    fn before(&self, index: usize) -> impl Iterator<Item = &ScannedDirectory> {
         let root = index as u16;
         self.setting.previous.iter().filter(move |container| container.root == root)
     }
 }
 
-fn vanished(label: &str, reason: &str) -> Finding {
-    Finding::error(
+fn root_vanished(label: &str, reason: &str) -> ProblemDraft {
+    ProblemDraft::error(
         "root.vanished",
         format!("root `{label}` vanished ({reason}); its skills are kept as they were"),
         "mount or restore it, or remove it from the settings and restart",
@@ -184,13 +194,17 @@ fn vanished(label: &str, reason: &str) -> Finding {
 
 /// Tells whether a directory is known to be gone: the nearest listed directory above it was listed
 /// whole.
-fn is_gone(listed: &[Container], unvisited: &HashSet<Arc<str>>, before: &Container) -> bool {
+fn is_gone(
+    listed: &[ScannedDirectory],
+    unvisited: &HashSet<Arc<str>>,
+    before: &ScannedDirectory,
+) -> bool {
     let mut rel: &str = &before.rel;
     loop {
         if unvisited.contains(rel) {
             return false;
         }
-        if let Some(container) = container(listed, before.root, rel) {
+        if let Some(container) = find_directory(listed, before.root, rel) {
             return container.complete;
         }
         rel = match rel.rsplit_once('/') {
@@ -203,13 +217,13 @@ fn is_gone(listed: &[Container], unvisited: &HashSet<Arc<str>>, before: &Contain
 }
 
 /// The skills in places where there was none before, by their content.
-struct Fresh {
+struct NewSkills {
     by_digest: HashMap<Digest, Vec<Arc<Skill>>>,
-    by_file: HashMap<(u64, u64), (Arc<Skill>, Signature)>,
+    by_file: HashMap<(u64, u64), (Arc<Skill>, FileSignature)>,
 }
 
-impl Fresh {
-    fn new(skills: Vec<(Arc<Skill>, Signature)>) -> Self {
+impl NewSkills {
+    fn new(skills: Vec<(Arc<Skill>, FileSignature)>) -> Self {
         let mut fresh = Self { by_digest: HashMap::new(), by_file: HashMap::new() };
         for (skill, signature) in skills {
             if let Some(digest) = skill.digest() {
@@ -222,7 +236,7 @@ impl Fresh {
 
     /// Takes out a skill that has the content of an old one. Where the old text was
     /// never read, the very same file is what counts.
-    fn take(&mut self, old: &Skill, signature: &Signature) -> Option<Arc<Skill>> {
+    fn take(&mut self, old: &Skill, signature: &FileSignature) -> Option<Arc<Skill>> {
         let Some(digest) = old.digest() else {
             let (new, of_new) = self.by_file.get(&(signature.dev, signature.ino))?;
             return signature.same_content(of_new).then(|| Arc::clone(new));

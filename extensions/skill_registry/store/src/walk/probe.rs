@@ -8,16 +8,18 @@ use std::sync::Arc;
 use skill_format::{Diagnostic, SkillId, SkillIdError};
 
 use crate::disk::{FileKind, FileStat, RootDir, stat_file};
-use crate::entry::{Entry, Subject};
-use crate::problem::{Finding, PartialReason, Problem};
-use crate::reading::{Good, Reading, parse_whole, read_bytes, read_head, refusal};
-use crate::signature::Signature;
-use crate::skill::{LinkTarget, Place, Skill, SkillFile};
+use crate::entry::{EntryContent, ScanEntry};
+use crate::problem::{PartialReason, ProblemDraft, ScanProblem};
+use crate::reading::{
+    ReadOutcome, ValidSkill, parse_complete, read_bytes, read_head, reject_by_stat,
+};
+use crate::signature::FileSignature;
+use crate::skill::{LinkTarget, Skill, SkillFile, SkillLocation};
 
-use super::{Mode, Walk};
+use super::{RootScanner, ScanMode};
 
 /// The directory under examination.
-pub(super) struct Spot<'s> {
+pub(super) struct CandidateDirectory<'s> {
     /// The index of its root.
     pub(super) index: usize,
     /// The path of the directory above, below the root.
@@ -28,26 +30,30 @@ pub(super) struct Spot<'s> {
     /// Where it really lies if it is a link.
     pub(super) link: Option<Box<LinkTarget>>,
     /// What was there before.
-    pub(super) previous: Option<&'s Entry>,
+    pub(super) previous: Option<&'s ScanEntry>,
 }
 
 /// What looking at the file came to.
-enum Found {
-    Read(Reading),
-    Refused(Finding),
+enum ProbeOutcome {
+    Read(ReadOutcome),
+    Refused(ProblemDraft),
     Failed(io::Error),
 }
 
-impl Walk<'_> {
+impl RootScanner<'_> {
     /// Looks for a SKILL.md in a directory and reads it if need be; nothing if there is none.
-    pub(super) fn probe(&mut self, spot: &Spot<'_>) -> Option<Entry> {
+    pub(super) fn probe(&mut self, spot: &CandidateDirectory<'_>) -> Option<ScanEntry> {
         let mut path = std::mem::take(&mut self.path);
-        let entry = self.look(spot, &mut path);
+        let entry = self.find_skill_file(spot, &mut path);
         self.path = path;
         entry
     }
 
-    fn look(&mut self, spot: &Spot<'_>, path: &mut String) -> Option<Entry> {
+    fn find_skill_file(
+        &mut self,
+        spot: &CandidateDirectory<'_>,
+        path: &mut String,
+    ) -> Option<ScanEntry> {
         let (at, rel) = match &spot.link {
             Some(link) => (usize::from(link.index), &*link.rel),
             None => (spot.index, spot.rel),
@@ -61,16 +67,16 @@ impl Walk<'_> {
             let id = match &id {
                 Ok(id) => id,
                 Err(error) => match self.stat(dir, path) {
-                    Ok(stat) => return Some(self.unnamable(spot, file, stat, *error)),
+                    Ok(stat) => return Some(self.invalid_name_entry(spot, file, stat, *error)),
                     Err(_) => continue,
                 },
             };
             if let Some(before) = spot.previous
-                && self.setting.mode == Mode::Changes
+                && self.setting.mode == ScanMode::Changes
             {
                 match self.stat(dir, path) {
                     Ok(stat) if before.is_current(file, spot, stat.signature) => {
-                        return Some(Entry { missing: false, ..before.clone() });
+                        return Some(ScanEntry { missing: false, ..before.clone() });
                     }
                     Err(error) if error.kind() == ErrorKind::NotFound => continue,
                     // Opening it says more.
@@ -84,7 +90,7 @@ impl Walk<'_> {
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) if error.kind() == ErrorKind::NotADirectory => return None,
-                Err(error) => return self.unopened(spot, id, file, dir, path, error),
+                Err(error) => return self.open_error_entry(spot, id, file, dir, path, error),
             }
         }
         None
@@ -96,48 +102,62 @@ impl Walk<'_> {
     }
 
     /// Reads an open file: as little as the mode allows.
-    fn read(&mut self, spot: &Spot<'_>, id: &SkillId, file: SkillFile, mut open: File) -> Entry {
+    fn read(
+        &mut self,
+        spot: &CandidateDirectory<'_>,
+        id: &SkillId,
+        file: SkillFile,
+        mut open: File,
+    ) -> ScanEntry {
         let mut torn = false;
         let mut stat = match stat_file(&open) {
             Ok(stat) => stat,
             Err(error) => {
-                return self.settle(spot, id, file, unknown(), true, Found::Failed(error));
+                return self.build_entry(
+                    spot,
+                    id,
+                    file,
+                    unknown(),
+                    true,
+                    ProbeOutcome::Failed(error),
+                );
             }
         };
-        let found = if self.setting.mode == Mode::Listing {
-            match refusal(&stat) {
-                Some(finding) => Found::Refused(finding),
+        let found = if self.setting.mode == ScanMode::Listing {
+            match reject_by_stat(&stat) {
+                Some(finding) => ProbeOutcome::Refused(finding),
                 None => read_head(&mut open, &stat, spot.name, &mut self.buffer)
-                    .map_or_else(Found::Failed, Found::Read),
+                    .map_or_else(ProbeOutcome::Failed, ProbeOutcome::Read),
             }
         } else {
             match read_bytes(&mut open, stat) {
                 Ok(Ok(read)) => {
                     torn = read.torn;
                     stat = read.stat;
-                    Found::Read(parse_whole(spot.name, &read.bytes))
+                    ProbeOutcome::Read(parse_complete(spot.name, &read.bytes))
                 }
-                Ok(Err(finding)) => Found::Refused(finding),
-                Err(error) => Found::Failed(error),
+                Ok(Err(finding)) => ProbeOutcome::Refused(finding),
+                Err(error) => ProbeOutcome::Failed(error),
             }
         };
-        self.settle(spot, id, file, stat, torn, found)
+        self.build_entry(spot, id, file, stat, torn, found)
     }
 
     /// Explains a file that is there but cannot be opened.
-    fn unopened(
+    fn open_error_entry(
         &mut self,
-        spot: &Spot<'_>,
+        spot: &CandidateDirectory<'_>,
         id: &SkillId,
         file: SkillFile,
         dir: &RootDir,
         path: &str,
         error: io::Error,
-    ) -> Option<Entry> {
+    ) -> Option<ScanEntry> {
         match self.stat(dir, path) {
             Ok(stat) => {
-                let found = refusal(&stat).map_or(Found::Failed(error), Found::Refused);
-                Some(self.settle(spot, id, file, stat, false, found))
+                let found = reject_by_stat(&stat)
+                    .map_or(ProbeOutcome::Failed(error), ProbeOutcome::Refused);
+                Some(self.build_entry(spot, id, file, stat, false, found))
             }
             // It went while we looked.
             Err(gone) if gone.kind() == ErrorKind::NotFound => None,
@@ -146,29 +166,36 @@ impl Walk<'_> {
                 spot.previous?;
                 let (path, message) = (self.path_of(spot, None), error.to_string());
                 self.walked.partial.push(PartialReason::Unreadable { path, message });
-                Some(self.settle(spot, id, file, unknown(), false, Found::Failed(error)))
+                Some(self.build_entry(
+                    spot,
+                    id,
+                    file,
+                    unknown(),
+                    false,
+                    ProbeOutcome::Failed(error),
+                ))
             }
         }
     }
 
     /// Makes an entry of what was found, keeping the last good version where there is one.
-    fn settle(
+    fn build_entry(
         &mut self,
-        spot: &Spot<'_>,
+        spot: &CandidateDirectory<'_>,
         id: &SkillId,
         file: SkillFile,
         stat: FileStat,
         torn: bool,
-        found: Found,
-    ) -> Entry {
+        found: ProbeOutcome,
+    ) -> ScanEntry {
         let (diagnostics, unstable) = match found {
-            Found::Read(Reading::Good(good)) => {
-                return self.accept(spot, id, file, stat, torn, good);
+            ProbeOutcome::Read(ReadOutcome::Valid(good)) => {
+                return self.build_valid_entry(spot, id, file, stat, torn, good);
             }
-            Found::Read(Reading::Bad(diagnostics)) => (diagnostics, None),
-            Found::Refused(finding) => (vec![finding.into()], None),
-            Found::Failed(error) => {
-                let finding = Finding::error(
+            ProbeOutcome::Read(ReadOutcome::Invalid(diagnostics)) => (diagnostics, None),
+            ProbeOutcome::Refused(finding) => (vec![finding.into()], None),
+            ProbeOutcome::Failed(error) => {
+                let finding = ProblemDraft::error(
                     "file.unreadable",
                     format!("it cannot be read: {error}"),
                     "give the process permission to read it",
@@ -182,18 +209,18 @@ impl Walk<'_> {
             let same_file = before.signature == stat.signature;
             before.broken || unstable.is_some() || !(listed_only && same_file)
         });
-        let last_good = last_good.and_then(Entry::skill);
+        let last_good = last_good.and_then(ScanEntry::skill);
         let path = self.path_of(spot, Some(file));
         let mut problems = problems(&path, id, last_good.is_none(), diagnostics);
         if let Some(skill) = last_good {
-            let finding = Finding::last_good(skill.digest());
-            problems.push(Problem::whole(path, Some(id.clone()), false, finding));
+            let finding = ProblemDraft::last_good(skill.digest());
+            problems.push(ScanProblem::for_path(path, Some(id.clone()), false, finding));
         }
-        Entry {
+        ScanEntry {
             broken: last_good.is_some(),
             subject: match last_good {
-                Some(skill) => Subject::Skill(Arc::clone(skill)),
-                None => Subject::Refused(spot.name.into()),
+                Some(skill) => EntryContent::Skill(Arc::clone(skill)),
+                None => EntryContent::Refused(spot.name.into()),
             },
             signature: stat.signature,
             link: spot.link.clone(),
@@ -207,16 +234,16 @@ impl Walk<'_> {
     }
 
     /// Makes an entry of a good file.
-    fn accept(
+    fn build_valid_entry(
         &mut self,
-        spot: &Spot<'_>,
+        spot: &CandidateDirectory<'_>,
         id: &SkillId,
         file: SkillFile,
         stat: FileStat,
         torn: bool,
-        good: Box<Good>,
-    ) -> Entry {
-        let place = Place {
+        good: Box<ValidSkill>,
+    ) -> ScanEntry {
+        let place = SkillLocation {
             root: Arc::clone(&self.setting.roots[spot.index].root),
             parent: Arc::clone(spot.parent),
             link: spot.link.clone(),
@@ -226,9 +253,9 @@ impl Walk<'_> {
         let known = good.whole.as_ref().map(|whole| whole.known);
         let size = stat.signature.size;
         let skill = Skill::new(id.clone(), place, good.frontmatter, size, good.estimate, known);
-        let before = spot.previous.and_then(Entry::skill);
+        let before = spot.previous.and_then(ScanEntry::skill);
         let unchanged = before.filter(|old| {
-            old.same_as(&skill)
+            old.is_same_as(&skill)
                 && match (old.digest(), skill.digest()) {
                     (Some(old), Some(new)) => old == new,
                     (None, Some(_)) => {
@@ -239,21 +266,21 @@ impl Walk<'_> {
         });
         if let Some(whole) = good.whole {
             if unchanged.is_some() {
-                self.setting.cache.offer(&skill.cache_key(), whole.good);
+                self.setting.cache.insert_if_room(&skill.cache_key(), whole.good);
             } else {
-                self.setting.cache.put(&skill.cache_key(), whole.good);
+                self.setting.cache.insert(&skill.cache_key(), whole.good);
             }
         }
         let skill = match unchanged {
             Some(old) => {
                 if let Some(known) = known {
-                    old.learn(known);
+                    old.set_text_facts(known);
                 }
                 Arc::clone(old)
             }
             None => Arc::new(skill),
         };
-        if before.is_none() && self.setting.mode != Mode::Listing {
+        if before.is_none() && self.setting.mode != ScanMode::Listing {
             self.walked.fresh.push((Arc::clone(&skill), stat.signature));
         }
         let problems = if good.diagnostics.is_empty() {
@@ -261,8 +288,8 @@ impl Walk<'_> {
         } else {
             problems(&self.path_of(spot, Some(file)), id, false, good.diagnostics)
         };
-        Entry {
-            subject: Subject::Skill(skill),
+        ScanEntry {
+            subject: EntryContent::Skill(skill),
             signature: stat.signature,
             link: spot.link.clone(),
             problems: problems.into(),
@@ -275,19 +302,19 @@ impl Walk<'_> {
     }
 
     /// Makes an entry of a directory whose name cannot be an id; its file is not read.
-    fn unnamable(
+    fn invalid_name_entry(
         &self,
-        spot: &Spot<'_>,
+        spot: &CandidateDirectory<'_>,
         file: SkillFile,
         stat: FileStat,
         error: SkillIdError,
-    ) -> Entry {
-        let finding = Finding::error("id.invalid", error.to_string(), "rename the directory");
-        Entry {
-            subject: Subject::Refused(spot.name.into()),
+    ) -> ScanEntry {
+        let finding = ProblemDraft::error("id.invalid", error.to_string(), "rename the directory");
+        ScanEntry {
+            subject: EntryContent::Refused(spot.name.into()),
             signature: stat.signature,
             link: spot.link.clone(),
-            problems: [Problem::whole(self.path_of(spot, None), None, true, finding)].into(),
+            problems: [ScanProblem::for_path(self.path_of(spot, None), None, true, finding)].into(),
             file,
             // Nothing inside can change the verdict.
             racy: false,
@@ -297,7 +324,7 @@ impl Walk<'_> {
         }
     }
 
-    fn path_of(&self, spot: &Spot<'_>, file: Option<SkillFile>) -> PathBuf {
+    fn path_of(&self, spot: &CandidateDirectory<'_>, file: Option<SkillFile>) -> PathBuf {
         let mut path = self.setting.roots[spot.index].root.path.join(spot.rel);
         path.extend(file.map(SkillFile::name));
         path
@@ -309,16 +336,26 @@ fn problems(
     id: &SkillId,
     skipped: bool,
     diagnostics: Vec<Diagnostic>,
-) -> Vec<Arc<Problem>> {
+) -> Vec<Arc<ScanProblem>> {
     let problem = |diagnostic| {
-        Arc::new(Problem { path: path.to_owned(), skill: Some(id.clone()), skipped, diagnostic })
+        Arc::new(ScanProblem {
+            path: path.to_owned(),
+            skill: Some(id.clone()),
+            skipped,
+            diagnostic,
+        })
     };
     diagnostics.into_iter().map(problem).collect()
 }
 
-impl Entry {
+impl ScanEntry {
     /// Tells whether what is known of the file still holds.
-    fn is_current(&self, file: SkillFile, spot: &Spot<'_>, signature: Signature) -> bool {
+    fn is_current(
+        &self,
+        file: SkillFile,
+        spot: &CandidateDirectory<'_>,
+        signature: FileSignature,
+    ) -> bool {
         self.file == file
             && self.link == spot.link
             && self.signature == signature
@@ -329,5 +366,5 @@ impl Entry {
 
 /// Stands for a file that could not be examined.
 fn unknown() -> FileStat {
-    FileStat { kind: FileKind::Unknown, signature: Signature::default() }
+    FileStat { kind: FileKind::Unknown, signature: FileSignature::default() }
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::Arc;
 
 use skill_store::{
-    Activated, Actor, Audience, CatalogScope, Content, Digest, ErrorKind, Ledger, LedgerErrorKind,
-    LedgerKeeper, RegistryError, Scope, SkillState, Store, SystemClock, TokenCount, Trust,
-    activate_skill,
+    ActivatedSkill, AgentScope, Audience, BoundSkillContent, CatalogScope, Digest, ErrorKind,
+    HumanActor, Ledger, LedgerErrorKind, LedgerSync, RegistryError, SkillState, Store, SystemClock,
+    TokenCount, TrustLevel, activate_skill,
 };
 
 use crate::desk::{Desk, agent, person};
@@ -18,7 +18,11 @@ fn write(scene: &Scene, id: &str, fields: &str) -> Digest {
     Digest::compute(text.as_bytes())
 }
 
-fn activate(store: &Store, audience: Audience<'_>, id: &str) -> Result<Activated, RegistryError> {
+fn activate(
+    store: &Store,
+    audience: Audience<'_>,
+    id: &str,
+) -> Result<ActivatedSkill, RegistryError> {
     // A directory that is not there: nobody approved anything.
     let ledger = Ledger::new("/nonexistent/ledger".into(), Arc::new(SystemClock));
     activate_skill(store, &store.snapshot(), &ledger, audience, id)
@@ -53,7 +57,7 @@ fn a_skill_comes_as_it_is_bound_and_says_which_tools_it_names() {
     let digest = store.snapshot().get("absent").unwrap().digest().unwrap();
     let text =
         format!("<skill_content name=\"absent\" digest=\"{digest}\">\nDo it.\n</skill_content>");
-    let content = Content {
+    let content = BoundSkillContent {
         tokens: TokenCount::estimate(&text),
         text,
         digest,
@@ -61,7 +65,7 @@ fn a_skill_comes_as_it_is_bound_and_says_which_tools_it_names() {
         root: "skills".to_owned(),
         location: scene.path("skills/absent/SKILL.md"),
     };
-    let expected = Activated { content, allowed_tools: None, grants: false };
+    let expected = ActivatedSkill { content, allowed_tools: None, grants: false };
     assert_eq!(activate(&store, Audience::Operator, "absent"), Ok(expected));
     // What changed since the last look comes as it is now.
     let digest = write(&scene, "absent", "allowed-tools: echo\n");
@@ -80,7 +84,7 @@ fn a_model_has_what_it_may_read_and_a_person_what_users_may_invoke() {
     options.skills.insert("stopped".to_owned(), SkillState::Off);
     let store = scene.open_with(options);
     let bound = ["users".to_owned(), "stopped".to_owned()];
-    let binding = Audience::Agent(Scope { catalog: CatalogScope::None, bound: &bound });
+    let binding = Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound });
     let (denied, gone) = (Some(ErrorKind::Denied), Some(ErrorKind::NotFound));
     // id, for any model, for an agent that is shown nothing and binds two, for a person.
     let cases = [
@@ -103,22 +107,22 @@ fn nothing_is_granted_by_what_nobody_answers_for() {
     let scene = Scene::new();
     write(&scene, "demo", "allowed-tools: delete_path\n");
     let mut options = scene.options(&["skills"]);
-    options.roots[0].trust = Trust::Untrusted;
+    options.roots[0].trust = TrustLevel::Untrusted;
     let made = activate(&scene.open_with(options), Audience::Model, "demo").unwrap();
     assert_eq!((made.allowed_tools, made.grants), (Some(vec!["delete_path".to_owned()]), false));
 
     let desk = Desk::empty();
     write(&desk.scene, "beads", "allowed-tools: delete_path\n");
     let store = desk.scene.open_warm();
-    let keeper = LedgerKeeper::new(&desk.ledger);
+    let keeper = LedgerSync::new(&desk.ledger);
     let grants = || granted(&desk, &store, "beads");
     desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
-    keeper.keep_up(&store, &[], false);
+    keeper.sync(&store, &[], false);
     assert!(!grants());
-    let standing = desk.ledger.standing(&desk.snapshot()).unwrap();
+    let standing = desk.ledger.approval_statuses(&desk.snapshot()).unwrap();
     let tree = standing.values().next().unwrap().digest;
     desk.other().approve_skill(&desk.snapshot(), &person(), "beads", tree).unwrap();
-    keeper.keep_up(&store, &[], false);
+    keeper.sync(&store, &[], false);
     assert!(grants());
     // Nobody has looked since: exactly what was approved grants.
     desk.scene.write("skills/beads/run.sh", "rm -r /");
@@ -181,7 +185,7 @@ fn only_decisions_of_persons_keep_grants() {
     desk.approve(&id, digest).unwrap();
     assert!(approved(), "a person approved the change");
     let (id, digest) = desk.propose("typed", "Do it otherwise.");
-    let reviewer = Actor { name: "reviewer".to_owned(), via: "agent" };
+    let reviewer = HumanActor { name: "reviewer".to_owned(), via: "agent" };
     desk.ledger.approve(&desk.snapshot(), &reviewer, &id, digest, None).unwrap();
     assert!(!approved(), "an agent approved the change");
 }
@@ -191,7 +195,7 @@ fn untrusted_skill_cannot_be_approved() {
     let desk = Desk::empty();
     write(&desk.scene, "foreign", "allowed-tools: move_path\n");
     let mut options = desk.scene.options(&["skills"]);
-    options.roots[0].trust = Trust::Untrusted;
+    options.roots[0].trust = TrustLevel::Untrusted;
     let snapshot = desk.scene.open_with(options).snapshot();
     let tree = desk.ledger.tree_of(&snapshot, "foreign").unwrap();
     let refused = desk.ledger.approve_skill(&snapshot, &person(), "foreign", tree).unwrap_err();

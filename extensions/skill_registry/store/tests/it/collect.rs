@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use skill_rules::EntryKind;
-use skill_store::{FILE_LIMIT, Found, ProblemKind, Resource, find_skills};
+use skill_store::{FILE_LIMIT, FoundItem, ProblemKind, ResourceContent, find_skills};
 
 fn write(path: impl AsRef<Path>, text: &str) {
     fs::create_dir_all(path.as_ref().parent().unwrap()).unwrap();
@@ -18,10 +18,10 @@ fn found(root: &Path, path: &Path) -> Vec<String> {
     let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
     let end: ControlFlow<()> = find_skills(path, &mut |found| {
         lines.push(match found {
-            Found::Skill(skill) => {
+            FoundItem::Skill(skill) => {
                 format!("{} {} {}", shown(&skill.dir), skill.dir_name, skill.file_name)
             }
-            Found::Problem(problem) => {
+            FoundItem::Problem(problem) => {
                 format!("{} {:?}: {}", shown(&problem.path), problem.kind, problem.message)
             }
         });
@@ -139,7 +139,7 @@ fn a_skill_is_read_with_what_lies_beside_it() {
     write(dir.join("references/a.md"), "abc");
     let mut read = Vec::new();
     let _: ControlFlow<()> = find_skills(&dir, &mut |found| {
-        let Found::Skill(mut skill) = found else { panic!("{found:?}") };
+        let FoundItem::Skill(mut skill) = found else { panic!("{found:?}") };
         assert_eq!(skill.path(), dir.join("SKILL.md"));
         assert_eq!(skill.read(false).unwrap().files, None);
         read.push(skill.read(true).unwrap());
@@ -181,7 +181,7 @@ fn links_in_a_skill_say_whether_they_lead_out() {
     }
     let mut links = Vec::new();
     let _: ControlFlow<()> = find_skills(&dir, &mut |found| {
-        let Found::Skill(mut skill) = found else { panic!("{found:?}") };
+        let FoundItem::Skill(mut skill) = found else { panic!("{found:?}") };
         for file in skill.read(true).unwrap().files.unwrap() {
             if let EntryKind::Symlink { escapes } = file.kind {
                 links.push((file.path, escapes));
@@ -211,7 +211,7 @@ fn a_file_that_is_too_large_is_refused_unread() {
     fs::File::options().write(true).open(&path).unwrap().set_len(10 << 30).unwrap();
     let mut problems = Vec::new();
     let _: ControlFlow<()> = find_skills(temp.path(), &mut |found| {
-        let Found::Skill(mut skill) = found else { panic!("{found:?}") };
+        let FoundItem::Skill(mut skill) = found else { panic!("{found:?}") };
         problems.push(skill.read(false).unwrap_err());
         ControlFlow::Continue(())
     });
@@ -235,13 +235,15 @@ fn the_files_of_a_skill_are_read_if_they_are_texts() {
     fs::File::create(dir.join("huge.txt")).unwrap().set_len((16 << 20) + 1).unwrap();
     write(temp.path().join("secret"), "x");
     let _: ControlFlow<()> = find_skills(&dir, &mut |found| {
-        let Found::Skill(skill) = found else { panic!("{found:?}") };
+        let FoundItem::Skill(skill) = found else { panic!("{found:?}") };
         let read = |path| skill.read_resource(path);
-        assert_eq!(read("references/a.md"), Ok(Resource::Text("äöü".to_owned())));
-        assert_eq!(read("nul.txt"), Ok(Resource::Binary));
-        assert_eq!(read("latin1.txt"), Ok(Resource::Binary));
-        assert!(matches!(read("limit.txt"), Ok(Resource::Text(text)) if text.len() == 16 << 20));
-        assert_eq!(read("huge.txt"), Ok(Resource::TooLarge));
+        assert_eq!(read("references/a.md"), Ok(ResourceContent::Text("äöü".to_owned())));
+        assert_eq!(read("nul.txt"), Ok(ResourceContent::Binary));
+        assert_eq!(read("latin1.txt"), Ok(ResourceContent::Binary));
+        assert!(
+            matches!(read("limit.txt"), Ok(ResourceContent::Text(text)) if text.len() == 16 << 20)
+        );
+        assert_eq!(read("huge.txt"), Ok(ResourceContent::TooLarge));
         for (path, kind, message) in [
             ("gone.md", ProblemKind::NotFound, "it does not exist"),
             ("references", ProblemKind::Unreadable, "it is not a regular file"),

@@ -9,7 +9,7 @@ use crate::scene::{Scene, assert_quiet, body, events, findings, id, ids};
 
 fn shadowed(store: &Store) -> Vec<(String, String)> {
     let snapshot = store.snapshot();
-    let pair = |shadowed: &skill_store::Shadowed| {
+    let pair = |shadowed: &skill_store::ShadowedSkill| {
         (shadowed.name.to_string(), shadowed.skill.source().to_owned())
     };
     snapshot.shadowed().iter().map(pair).collect()
@@ -50,7 +50,7 @@ fn when_the_winner_goes_the_other_takes_its_place() {
     let first = scene.skill("skills/demo", "from the first root");
     let second = scene.skill("team/demo", "from the second root");
     let store = scene.open_with(scene.options(&["skills", "team"]));
-    store.poll_everything();
+    store.poll_full();
     fs::remove_dir_all(scene.path("skills/demo")).unwrap();
     assert_eq!(events(&store), []);
     assert_eq!(body(&store, "demo").0, "from the first root");
@@ -76,7 +76,7 @@ fn identical_trees_are_one_skill() {
         (vec!["demo".into()], vec![], vec![])
     );
     let copies = |store: &Store| -> Vec<String> {
-        store.snapshot().copies().iter().map(|copy| copy.source().to_owned()).collect()
+        store.snapshot().identical_copies().iter().map(|copy| copy.source().to_owned()).collect()
     };
     assert_eq!(copies(&store), ["team", "other"]);
 
@@ -97,7 +97,7 @@ fn identical_trees_are_one_skill() {
 
     // The running store finds out at its next full pass.
     assert_eq!(shadowed(&store), []);
-    store.poll_everything();
+    store.poll_full();
     assert_eq!(shadowed(&store).len(), 1);
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn whole(skill: &str, file: &str, top: &str, bottom: &str, lines: u64
 }
 
 pub(crate) fn ledger(desk: &Desk) -> Ledger {
-    Ledger::new(desk.data(""), Arc::new(SystemClock)).waiting(Duration::from_secs(60))
+    Ledger::new(desk.data(""), Arc::new(SystemClock)).set_wait(Duration::from_secs(60))
 }
 
 fn tell(line: &str) {
@@ -160,7 +160,7 @@ impl Worker<'_> {
             return self.propose();
         }
         let (skill, file) = self.target();
-        self.ledger.observe(&self.desk.snapshot(), &[id(skill)])?;
+        self.ledger.record_direct_edits(&self.desk.snapshot(), &[id(skill)])?;
         let text = self.reworded(skill, file);
         let temporary = self.desk.scene.write("saved", &text);
         let path = self.desk.scene.path(&format!("skills/{skill}/{file}"));
@@ -169,7 +169,7 @@ impl Worker<'_> {
         fs::rename(temporary, path).unwrap();
         Self::kept(Some(&text));
         if self.dice.below(2) == 0 {
-            self.ledger.observe(&self.desk.snapshot(), &[id(skill)])?;
+            self.ledger.record_direct_edits(&self.desk.snapshot(), &[id(skill)])?;
             tell(&format!("seen {skill}"));
         }
         Ok(())
@@ -179,7 +179,7 @@ impl Worker<'_> {
         let (skill, _) = self.target();
         self.ledger.report_created(&self.desk.snapshot(), &agent(), skill)?;
         tell(&format!("created {skill}"));
-        let standing = self.ledger.standing(&self.desk.snapshot())?;
+        let standing = self.ledger.approval_statuses(&self.desk.snapshot())?;
         let digest = standing[&id(skill)].digest;
         self.ledger.approve_skill(&self.desk.snapshot(), &person(), skill, digest)
     }
@@ -218,7 +218,10 @@ impl Worker<'_> {
             _ => tell("done"),
         }
         for note in self.ledger.take_notes() {
-            if !matches!(note, LedgerNote::Finished { .. } | LedgerNote::Swept { .. }) {
+            if !matches!(
+                note,
+                LedgerNote::Finished { .. } | LedgerNote::TemporaryFilesRemoved { .. }
+            ) {
                 tell(&format!("broken {note}"));
             }
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use skill_store::{
-    Activation, ActivationKind, Actor, Applied, Author, Clock, Digest, Ledger, LedgerError,
-    ManualClock, ProposeRequest, Proposed, Snapshot, Store,
+    ActivationKind, AgentAuthor, ApplyOutcome, Clock, Digest, HumanActor, Ledger, LedgerError,
+    ManualClock, ProposeOutcome, ProposeRequest, SkillActivation, Snapshot, Store,
 };
 
 use crate::scene::Scene;
@@ -46,7 +46,7 @@ impl Desk {
 
     fn ledger_at(path: PathBuf, clock: &Arc<ManualClock>) -> Ledger {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
-        Ledger::new(path, clock).waiting(Duration::from_secs(60))
+        Ledger::new(path, clock).set_wait(Duration::from_secs(60))
     }
 
     /// Makes what another process would have: a ledger of the same directory.
@@ -82,7 +82,7 @@ impl Desk {
         self.store().snapshot()
     }
 
-    pub(crate) fn ask(&self, request: &ProposeRequest) -> Result<Proposed, LedgerError> {
+    pub(crate) fn ask(&self, request: &ProposeRequest) -> Result<ProposeOutcome, LedgerError> {
         self.ledger.propose(&self.snapshot(), &agent(), request)
     }
 
@@ -92,7 +92,7 @@ impl Desk {
         (proposed.proposal.id, proposed.proposal.new_digest)
     }
 
-    pub(crate) fn approve(&self, id: &str, digest: Digest) -> Result<Applied, LedgerError> {
+    pub(crate) fn approve(&self, id: &str, digest: Digest) -> Result<ApplyOutcome, LedgerError> {
         self.ledger.approve(&self.snapshot(), &person(), id, digest, None)
     }
 
@@ -119,8 +119,8 @@ pub(crate) fn text(name: &str, body: &str) -> String {
     crate::scene::skill_text(name, body)
 }
 
-pub(crate) fn agent() -> Author {
-    Author {
+pub(crate) fn agent() -> AgentAuthor {
+    AgentAuthor {
         agent_id: "builder".to_owned(),
         session_id: "s1".to_owned(),
         turn_id: "t7".to_owned(),
@@ -128,8 +128,8 @@ pub(crate) fn agent() -> Author {
     }
 }
 
-pub(crate) fn person() -> Actor {
-    Actor { name: "ada".to_owned(), via: "cli" }
+pub(crate) fn person() -> HumanActor {
+    HumanActor { name: "ada".to_owned(), via: "cli" }
 }
 
 /// The request for another body of a skill.
@@ -144,8 +144,8 @@ pub(crate) fn wish(skill: &str, body: &str) -> ProposeRequest {
 }
 
 /// What the log says of an agent that read a skill.
-pub(crate) fn reading(at_ms: i64, skill_id: &str) -> Activation {
-    Activation {
+pub(crate) fn reading(at_ms: i64, skill_id: &str) -> SkillActivation {
+    SkillActivation {
         at_ms,
         skill_id: skill_id.to_owned(),
         kind: ActivationKind::Skill,

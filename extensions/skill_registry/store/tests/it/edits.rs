@@ -166,7 +166,7 @@ fn symlink_swap() {
     let mut options = scene.options(&["skills"]);
     options.ignore = vec!["versions".to_owned()];
     let store = scene.open_with(options);
-    store.poll_everything();
+    store.poll_full();
     assert_eq!(ids(&store), ["demo"]);
     assert_eq!(body(&store, "demo"), served("version one"));
     tick(&scene.path("skills/demo/SKILL.md"));
@@ -302,7 +302,7 @@ fn a_body_that_cannot_be_decoded_is_found_by_the_full_pass() {
     scene.write(FILE, &bytes);
     let store = scene.open();
     assert_eq!(ids(&store), ["demo"]);
-    let report = store.poll_everything();
+    let report = store.poll_full();
     assert_eq!(report.events, [SkillEvent::Removed { id: id("demo"), digest: None }]);
     assert_eq!(ids(&store), Vec::<String>::new());
     let skipped: Vec<_> = findings(&store).into_iter().map(|(_, _, skipped)| skipped).collect();

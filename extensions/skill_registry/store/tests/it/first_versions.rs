@@ -2,24 +2,24 @@
 
 use std::fs;
 
-use skill_store::{AuditFilter, LedgerEvent, LedgerKeeper, Store, VersionAuthor, VersionEvent};
+use skill_store::{AuditFilter, LedgerEvent, LedgerSync, Store, VersionAuthor, VersionEvent};
 
 use crate::desk::{Desk, person, text};
 use crate::scene::{assert_quiet, body, findings, id, ids};
 
 /// Begins as a running registry does; nothing may be wrong.
-fn begin(desk: &Desk, store: &Store) -> LedgerKeeper {
-    let keeper = LedgerKeeper::new(&desk.ledger);
-    let prepared = keeper.prepare(store);
+fn begin(desk: &Desk, store: &Store) -> LedgerSync {
+    let keeper = LedgerSync::new(&desk.ledger);
+    let prepared = keeper.load_created_skills(store);
     assert_eq!((prepared.notes, prepared.trouble), (Vec::new(), None));
-    let begun = keeper.begin(store);
+    let begun = keeper.start(store);
     assert_eq!((begun.notes, begun.trouble), (Vec::new(), None));
     keeper
 }
 
-fn look(keeper: &LedgerKeeper, store: &Store) -> Vec<LedgerEvent> {
+fn look(keeper: &LedgerSync, store: &Store) -> Vec<LedgerEvent> {
     let report = store.poll();
-    let kept = keeper.keep_up(store, &report.events, report.changed);
+    let kept = keeper.sync(store, &report.events, report.changed);
     assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
     kept.events
 }
@@ -35,7 +35,7 @@ fn first_edit_keeps_original() {
     desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
     let store = desk.scene.open();
     let keeper = begin(&desk, &store);
-    store.poll_everything();
+    store.poll_full();
     let original = desk.file("beads/SKILL.md").unwrap();
     desk.write("beads", &format!("{original}appended\n"));
     look(&keeper, &store);
@@ -76,8 +76,8 @@ fn first_versions_are_recorded_in_batches() {
     };
     assert_eq!(lines(), [256, 44]);
     // Once is enough, also for the next start; a poll where nothing changed opens nothing.
-    store.poll_everything();
-    keeper.keep_up(&store, &[], true);
+    store.poll_full();
+    keeper.sync(&store, &[], true);
     assert_quiet(&store);
     begin(&desk, &desk.scene.open_warm());
     assert_eq!(lines(), [256, 44]);
@@ -90,8 +90,8 @@ fn edits_between_runs_are_recorded() {
     desk.write("beads", &text("beads", "edited while nothing ran"));
     let store = desk.scene.open();
     let keeper = begin(&desk, &store);
-    let report = store.poll_everything();
-    let kept = keeper.keep_up(&store, &report.events, true);
+    let report = store.poll_full();
+    let kept = keeper.sync(&store, &report.events, true);
     let [LedgerEvent::VersionCreated(VersionEvent { version: 2, .. })] = &kept.events[..] else {
         panic!("{kept:?}");
     };
@@ -109,7 +109,7 @@ fn last_good_text_survives_restart() {
     // What is recorded of the broken text is passed over.
     let snapshot = desk.snapshot();
     assert_eq!(snapshot.skills().len(), 0);
-    desk.ledger.observe(&snapshot, &[id("beads")]).unwrap();
+    desk.ledger.record_direct_edits(&snapshot, &[id("beads")]).unwrap();
 
     let store = desk.scene.open();
     assert_eq!(ids(&store), [""; 0]);
@@ -121,8 +121,8 @@ fn last_good_text_survives_restart() {
     assert_eq!(rules, ["description.required", "file.lastGood"]);
     // It stays, whoever looks again.
     assert_quiet(&store);
-    store.poll_everything();
-    keeper.keep_up(&store, &[], true);
+    store.poll_full();
+    keeper.sync(&store, &[], true);
     assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
     desk.write("beads", &text("beads", "repaired"));
     look(&keeper, &store);

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
-use skill_store::{Audience, ErrorKind, ResourceArgs, read_skill_resource};
+use skill_store::{Audience, ErrorKind, ReadResourceArgs, read_skill_resource};
 
 use crate::scene::{Scene, assert_quiet, events, findings, id, ids, skill_text};
 
@@ -58,7 +58,7 @@ fn what_is_no_regular_file_is_skipped_with_a_reason_and_hides_nobody() {
         reported.sort_unstable();
         assert_eq!(reported, expected(socket.is_ok()), "pass {pass}");
         match pass {
-            0 => drop(store.poll_everything()),
+            0 => drop(store.poll_full()),
             _ => assert_quiet(&store),
         }
     }
@@ -124,7 +124,7 @@ fn the_largest_file_is_read_and_the_next_byte_is_too_much() {
     scene.write("skills/demo/SKILL.md", &full);
     let store = scene.open_warm();
     assert_eq!(ids(&store), ["demo"]);
-    assert_eq!(store.snapshot().large().count(), 1);
+    assert_eq!(store.snapshot().large_skills().count(), 1);
     scene.write("skills/demo/SKILL.md", format!("{full}x"));
     assert_eq!(events(&store), []);
     assert_eq!(findings(&store)[0].1, "file.size");
@@ -139,7 +139,7 @@ fn a_resource_that_is_no_regular_file_is_refused_and_not_waited_for() {
     fs::create_dir(scene.path("skills/demo/directory")).unwrap();
     let store = scene.open();
     let kind = |path: &str| {
-        let args = ResourceArgs {
+        let args = ReadResourceArgs {
             skill_id: "demo".to_owned(),
             path: path.to_owned(),
             offset: None,

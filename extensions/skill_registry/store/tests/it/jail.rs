@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use proptest::prelude::*;
-use skill_store::{Audience, ErrorKind, ResourceArgs, Store, read_skill_resource};
+use skill_store::{Audience, ErrorKind, ReadResourceArgs, Store, read_skill_resource};
 use test_support::legal_paths;
 
 use crate::scene::Scene;
@@ -26,7 +26,7 @@ fn scene() -> (Scene, Store) {
 }
 
 fn read(store: &Store, path: &str) -> Result<String, ErrorKind> {
-    let args = ResourceArgs {
+    let args = ReadResourceArgs {
         skill_id: "demo".to_owned(),
         path: path.to_owned(),
         offset: None,
@@ -117,7 +117,7 @@ fn no_generated_traversal_leads_out() {
 fn refusals_name_their_kind_and_what_to_do() {
     let (_scene, store) = scene();
     let refusal = |path: &str| {
-        let args = ResourceArgs {
+        let args = ReadResourceArgs {
             skill_id: "demo".to_owned(),
             path: path.to_owned(),
             offset: None,

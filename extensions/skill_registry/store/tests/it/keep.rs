@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_store::{
-    ActivationLog, Audience, ErrorKind, LedgerErrorKind, LedgerKeeper, ListArgs, ProposalState,
-    ReadArgs, ReviewPolicy, Scope, Store, list_skills, propose_skill_update, read_skill,
-    skill_content,
+    ActivationLog, AgentScope, Audience, ErrorKind, LedgerErrorKind, LedgerSync, ListSkillsArgs,
+    ProposalState, ReadSkillArgs, ReviewPolicy, Store, list_skills, propose_skill_update,
+    read_skill, skill_content,
 };
 
 use crate::desk::{Desk, agent, person, reading, text, wish};
 use crate::scene::id;
 
-fn topics(keeper: &LedgerKeeper, store: &Store) -> Vec<&'static str> {
+fn topics(keeper: &LedgerSync, store: &Store) -> Vec<&'static str> {
     let report = store.poll();
-    let kept = keeper.keep_up(store, &report.events, report.changed);
+    let kept = keeper.sync(store, &report.events, report.changed);
     assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
     kept.events.iter().map(|event| event.topic()).collect()
 }
@@ -26,8 +26,8 @@ fn what_others_did_and_what_was_done_directly_is_news_once() {
     let other = desk.other();
     other.propose(&desk.snapshot(), &agent(), &wish("beads", "before")).unwrap();
     let store = desk.scene.open_warm();
-    let keeper = LedgerKeeper::new(&desk.ledger);
-    assert!(keeper.begin(&store).events.is_empty());
+    let keeper = LedgerSync::new(&desk.ledger);
+    assert!(keeper.start(&store).events.is_empty());
     assert_eq!(topics(&keeper, &store), [""; 0]);
 
     let made = other.propose(&desk.snapshot(), &agent(), &wish("beads", "four")).unwrap();
@@ -54,30 +54,32 @@ fn what_others_did_and_what_was_done_directly_is_news_once() {
 fn a_ledger_that_is_out_of_order_is_told_once_and_made_up_for() {
     let desk = Desk::new();
     let store = desk.scene.open_warm();
-    let keeper = LedgerKeeper::new(&desk.ledger);
+    let keeper = LedgerSync::new(&desk.ledger);
     fs::create_dir_all(desk.data("registry.sqlite3")).unwrap();
     desk.write("beads", &text("beads", "by hand"));
     let report = store.poll();
-    let trouble = keeper.keep_up(&store, &report.events, report.changed).trouble.unwrap();
+    let trouble = keeper.sync(&store, &report.events, report.changed).trouble.unwrap();
     assert_eq!(trouble.kind(), ErrorKind::Io);
-    assert_eq!(keeper.trouble(), Some(trouble));
-    assert_eq!(keeper.keep_up(&store, &[], true).trouble, None);
-    assert!(keeper.trouble().is_some());
+    assert_eq!(keeper.last_error(), Some(trouble));
+    assert_eq!(keeper.sync(&store, &[], true).trouble, None);
+    assert!(keeper.last_error().is_some());
     fs::remove_dir(desk.data("registry.sqlite3")).unwrap();
-    let kept = keeper.keep_up(&store, &[], false);
+    let kept = keeper.sync(&store, &[], false);
     let topics: Vec<_> = kept.events.iter().map(|event| event.topic()).collect();
-    assert_eq!((topics, keeper.trouble()), (vec!["skill.version.created"], None));
+    assert_eq!((topics, keeper.last_error()), (vec!["skill.version.created"], None));
 }
 
 #[test]
 fn a_registry_without_skills_makes_no_database() {
     let desk = Desk::empty();
     let store = desk.scene.open_warm();
-    let keeper = LedgerKeeper::new(&desk.ledger);
-    for kept in [keeper.prepare(&store), keeper.begin(&store), keeper.keep_up(&store, &[], true)] {
+    let keeper = LedgerSync::new(&desk.ledger);
+    for kept in
+        [keeper.load_created_skills(&store), keeper.start(&store), keeper.sync(&store, &[], true)]
+    {
         assert!(kept.events.is_empty() && kept.trouble.is_none(), "{kept:?}");
     }
-    assert!(keeper.write(&ActivationLog::default()).trouble.is_none());
+    assert!(keeper.flush_activations(&ActivationLog::default()).trouble.is_none());
     assert!(!desk.data("").exists());
 }
 
@@ -86,25 +88,25 @@ fn looking_leaves_no_trace_that_would_be_looked_at_again() {
     let desk = Desk::new();
     desk.propose("beads", "four");
     let store = desk.scene.open_warm();
-    let keeper = LedgerKeeper::new(&desk.ledger);
+    let keeper = LedgerSync::new(&desk.ledger);
     let stamp = || fs::metadata(desk.data("registry.sqlite3")).unwrap().modified().unwrap();
     // The first start records what is there.
-    assert!(LedgerKeeper::new(&desk.ledger).begin(&store).trouble.is_none());
+    assert!(LedgerSync::new(&desk.ledger).start(&store).trouble.is_none());
     let before = stamp();
-    assert!(keeper.begin(&store).trouble.is_none());
-    assert!(keeper.keep_up(&store, &[], true).trouble.is_none());
+    assert!(keeper.start(&store).trouble.is_none());
+    assert!(keeper.sync(&store, &[], true).trouble.is_none());
     assert_eq!(stamp(), before);
 }
 
 #[test]
 fn readings_are_written_in_batches_and_never_waited_for() {
     let desk = Desk::new();
-    let keeper = LedgerKeeper::new(&desk.ledger);
+    let keeper = LedgerSync::new(&desk.ledger);
     let log = ActivationLog::default();
     let full: Vec<i64> = (1..=600).filter(|at| log.record(reading(*at, "beads"))).collect();
     assert_eq!(full, [256, 512]);
     let reads = || desk.ledger.stats(None).unwrap().first().map_or(0, |stats| stats.reads);
-    assert!(keeper.write(&log).notes.is_empty());
+    assert!(keeper.flush_activations(&log).notes.is_empty());
     assert_eq!(reads(), 600);
 
     // Nobody writes for a while: what is too much is counted, what was kept is written.
@@ -112,13 +114,13 @@ fn readings_are_written_in_batches_and_never_waited_for() {
     fs::write(desk.data(""), "in the way").unwrap();
     let count = (0..100).filter(|at| log.record(reading(*at, "beads"))).count();
     assert_eq!(count, 0);
-    assert_eq!(keeper.write(&log).trouble.unwrap().reason(), LedgerErrorKind::Io);
+    assert_eq!(keeper.flush_activations(&log).trouble.unwrap().reason(), LedgerErrorKind::Io);
     assert!((0..9_000).filter(|at| log.record(reading(*at, "beads"))).count() > 0);
-    assert_eq!(keeper.write(&log).trouble, None);
+    assert_eq!(keeper.flush_activations(&log).trouble, None);
     fs::remove_file(desk.data("")).unwrap();
     fs::rename(desk.scene.path("away"), desk.data("")).unwrap();
-    let mut notes = keeper.write(&log).notes;
-    notes.extend(keeper.write(&log).notes);
+    let mut notes = keeper.flush_activations(&log).notes;
+    notes.extend(keeper.flush_activations(&log).notes);
     let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
     let missing = "7976 readings of skills are missing from the log: too many at once";
     assert_eq!(notes, [missing]);
@@ -129,13 +131,13 @@ fn readings_are_written_in_batches_and_never_waited_for() {
 fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
     let desk = Desk::new();
     let store = desk.scene.open_warm();
-    let keeper = LedgerKeeper::new(&desk.ledger);
-    assert!(keeper.begin(&store).trouble.is_none());
+    let keeper = LedgerSync::new(&desk.ledger);
+    assert!(keeper.start(&store).trouble.is_none());
     let bind = || skill_content(&store, &store.snapshot(), "beads").map(|content| content.text);
     assert!(bind().is_ok());
 
     desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
-    keeper.keep_up(&store, &[], false);
+    keeper.sync(&store, &[], false);
     let snapshot = store.snapshot();
     let tree = snapshot.created()[&id("beads")].tree.unwrap();
     let refused = bind().unwrap_err();
@@ -144,26 +146,31 @@ fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
     assert_eq!(refused.message, message);
     let command = format!("skillhost skill approve beads --digest {tree}");
     assert_eq!(refused.hint, format!("look at its files, then: {command}"));
-    let listed = list_skills(&snapshot, Audience::Model, &ListArgs::default());
+    let listed = list_skills(&snapshot, Audience::Model, &ListSkillsArgs::default());
     assert!(listed.text.ends_with("; skills, unapproved, created by the agent builder]"));
     let unapproved = json!({ "author": agent(), "approved": null, "tree": tree });
     assert_eq!(listed.structured["skills"][0]["unapproved"], unapproved);
-    let args = ReadArgs { skill_id: "beads".to_owned() };
+    let args = ReadSkillArgs { skill_id: "beads".to_owned() };
     let read = read_skill(&store, &snapshot, Audience::Model, &args).unwrap();
     let note = "unapproved: created by the agent builder, it grants nothing until a person \
                 approves it";
     assert_eq!(read.structured["notes"], json!([note]));
-    let catalog = store.snapshot().catalog(Scope::default(), 8_000).unwrap();
+    let catalog = store.snapshot().catalog(AgentScope::default(), 8_000).unwrap();
     let line = "• `beads` — (unapproved, created by the agent builder) About beads.";
     assert!(catalog.text.contains(line), "{}", catalog.text);
 
     desk.other().approve_skill(&desk.snapshot(), &person(), "beads", tree).unwrap();
-    keeper.keep_up(&store, &[], false);
+    keeper.sync(&store, &[], false);
     assert!(bind().is_ok());
     assert!(
-        !store.snapshot().catalog(Scope::default(), 8_000).unwrap().text.contains("unapproved")
+        !store
+            .snapshot()
+            .catalog(AgentScope::default(), 8_000)
+            .unwrap()
+            .text
+            .contains("unapproved")
     );
-    let listed = list_skills(&store.snapshot(), Audience::Model, &ListArgs::default());
+    let listed = list_skills(&store.snapshot(), Audience::Model, &ListSkillsArgs::default());
     assert_eq!(listed.structured["skills"][0]["unapproved"], Value::Null);
 
     // Neither a poll nor a word of the ledger lies between this write and these calls.
@@ -175,7 +182,12 @@ fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
     desk.write("beads", &text("beads", "other"));
     assert!(store.poll().changed);
     assert!(
-        store.snapshot().catalog(Scope::default(), 8_000).unwrap().text.contains("(unapproved, ")
+        store
+            .snapshot()
+            .catalog(AgentScope::default(), 8_000)
+            .unwrap()
+            .text
+            .contains("(unapproved, ")
     );
     assert_eq!(bind().unwrap_err().kind, ErrorKind::Denied);
 }
@@ -188,11 +200,11 @@ fn the_copy_beside_the_database_is_enough_to_start_with() {
     fs::remove_file(desk.data("registry.sqlite3")).unwrap();
     fs::create_dir(desk.data("registry.sqlite3")).unwrap();
     let store = desk.scene.open_warm();
-    let kept = LedgerKeeper::new(&desk.ledger).prepare(&store);
+    let kept = LedgerSync::new(&desk.ledger).load_created_skills(&store);
     assert_eq!(kept.trouble, None);
     assert!(!store.snapshot().created()[&id("beads")].is_approved());
     fs::write(desk.data("created.json"), "torn").unwrap();
-    assert!(LedgerKeeper::new(&desk.ledger).prepare(&store).trouble.is_some());
+    assert!(LedgerSync::new(&desk.ledger).load_created_skills(&store).trouble.is_some());
     // What was known is not forgotten because of that.
     assert!(!store.snapshot().created()[&id("beads")].is_approved());
 }

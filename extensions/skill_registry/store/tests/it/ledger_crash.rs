@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use skill_store::{
-    Digest, FileState, Ledger, LedgerNote, ProposalFilter, ProposalState, VersionAuthor,
+    Digest, Ledger, LedgerNote, ProposalFileState, ProposalFilter, ProposalState, VersionAuthor,
 };
 
 use crate::crash_worker::{MARK, SKILLS, ledger, whole};
@@ -159,7 +159,7 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, told: &mut Told, what: &str
     for note in ledger.take_notes() {
         match note {
             LedgerNote::Finished { .. } => told.finished += 1,
-            LedgerNote::Swept { .. } => {}
+            LedgerNote::TemporaryFilesRemoved { .. } => {}
             note => panic!("{what}: {note}"),
         }
     }
@@ -217,11 +217,11 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, told: &mut Told, what: &str
             assert_eq!(state, ProposalState::Rejected, "{what}: {id}");
         }
         let proposal = ledger.proposal(id).unwrap();
-        assert_eq!(proposal.file_state, FileState::AsWritten, "{what}: {id}");
+        assert_eq!(proposal.file_state, ProposalFileState::AsWritten, "{what}: {id}");
         let text = proposal.new_text.expect("a text is kept");
         assert_eq!(Digest::compute(text.as_bytes()), summary.new_digest, "{what}: {id}");
     }
-    let standing = ledger.standing(&snapshot).unwrap();
+    let standing = ledger.approval_statuses(&snapshot).unwrap();
     for skill in &told.created {
         assert!(standing.contains_key(&id(skill)), "{what}: {skill}");
     }

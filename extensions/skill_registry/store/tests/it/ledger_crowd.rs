@@ -78,12 +78,12 @@ impl Member<'_> {
     fn edit(&mut self, skill: &str, own: &str) {
         let editor = fs::File::create(self.desk.scene.path("editor")).unwrap();
         editor.lock().unwrap();
-        self.ledger.observe(&self.desk.snapshot(), &[id(skill)]).unwrap();
+        self.ledger.record_direct_edits(&self.desk.snapshot(), &[id(skill)]).unwrap();
         let text = self.with_line(skill, own).unwrap();
         let temporary = self.desk.scene.write("saved", &text);
         let path = self.desk.scene.path(&format!("skills/{skill}/SKILL.md"));
         fs::rename(temporary, path).unwrap();
-        self.ledger.observe(&self.desk.snapshot(), &[id(skill)]).unwrap();
+        self.ledger.record_direct_edits(&self.desk.snapshot(), &[id(skill)]).unwrap();
         tell(&format!("edited {skill} {}", Digest::compute(text.as_bytes())));
     }
 
@@ -120,7 +120,7 @@ fn child_of_the_crowd() {
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
     let desk = Desk::at(place.into());
     let (nth, rounds) = (number("SKILL_STORE_TEST_SEED"), number("SKILL_STORE_TEST_ROUNDS"));
-    let ledger = ledger(&desk).waiting(Duration::from_secs(600));
+    let ledger = ledger(&desk).set_wait(Duration::from_secs(600));
     Member { desk: &desk, ledger, dice: Dice::new(nth + 1), nth }.work(rounds);
 }
 

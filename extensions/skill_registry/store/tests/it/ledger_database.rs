@@ -41,7 +41,7 @@ fn assert_rebuilt(desk: &Desk, ids: &[String; 4], moved: bool) {
         assert_eq!(name, "registry.sqlite3.corrupt-20261122T015816.000Z");
         assert!(path.exists());
     }
-    desk.ledger.observe(&desk.snapshot(), &[]).unwrap();
+    desk.ledger.record_direct_edits(&desk.snapshot(), &[]).unwrap();
     let states: Vec<_> =
         ids.iter().map(|id| desk.ledger.proposal(id).unwrap().summary.state).collect();
     use ProposalState::{Open, Stale};
@@ -151,7 +151,7 @@ fn a_forged_file_decides_nothing() {
     let forged = forged.replace("state: open", "state: approved").replace("+TWO", "+EVIL");
     fs::write(&file, forged).unwrap();
     fs::remove_file(desk.data("registry.sqlite3")).unwrap();
-    desk.ledger.observe(&desk.snapshot(), &[]).unwrap();
+    desk.ledger.record_direct_edits(&desk.snapshot(), &[]).unwrap();
     // The diff does not make the text of the digest it names.
     let proposal = desk.ledger.proposal(&ids[0]).unwrap();
     assert_eq!((proposal.summary.state, proposal.new_text), (ProposalState::Stale, None));
@@ -164,7 +164,7 @@ fn the_ledger_waits_for_others_only_so_long() {
     desk.propose("beads", "1");
     let held = fs::File::options().write(true).open(desk.data("lock")).unwrap();
     held.lock().unwrap();
-    let hurried = desk.other().waiting(Duration::from_millis(30));
+    let hurried = desk.other().set_wait(Duration::from_millis(30));
     let error = hurried.proposals(ProposalFilter::default()).unwrap_err();
     assert_eq!((error.kind(), error.reason()), (ErrorKind::Io, LedgerErrorKind::Locked));
     let lock = desk.data("lock");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use skill_store::fault::{self, Fault};
+use skill_store::fault::{self, InjectedFault};
 use skill_store::{LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState, ProposeRequest};
 
 use crate::desk::{Desk, person, text, wish};
@@ -14,18 +14,18 @@ fn sweep(name: &str) {
     let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
     let desk = Desk::new();
     (workflow.prepare)(&desk);
-    fault::arm(usize::MAX, Fault::Io);
+    fault::arm_fault(usize::MAX, InjectedFault::Io);
     assert!((workflow.deed)(&desk), "{name}");
-    let steps = fault::disarm();
+    let steps = fault::disarm_faults();
     assert!(steps > 3, "{name} has {steps} steps");
     for at in 1..=steps {
-        for fault in [Fault::Io, Fault::Full, Fault::Short] {
+        for fault in [InjectedFault::Io, InjectedFault::Full, InjectedFault::Short] {
             let what = format!("{name} with {fault:?} at step {at} of {steps}");
             let desk = Desk::new();
             (workflow.prepare)(&desk);
-            fault::arm(at, fault);
+            fault::arm_fault(at, fault);
             (workflow.deed)(&desk);
-            assert!(fault::disarm() >= at, "{what}: the step was not reached");
+            assert!(fault::disarm_faults() >= at, "{what}: the step was not reached");
             // Whatever it said, the next use finds everything whole.
             assert_whole(&desk, workflow, &what);
             assert_repeatable(&desk, workflow, &what);
@@ -108,7 +108,7 @@ fn child_that_dies() {
 fn edit_before_rename(desk: &Desk, rel: &str, text: &str) {
     let (path, temporary) = (desk.scene.path(rel), desk.scene.path("temporary"));
     let (mark, text) = (desk.scene.path("saved"), text.to_owned());
-    fault::before("file.rename", move || {
+    fault::set_hook("file.rename", move || {
         std::fs::write(mark, "").unwrap();
         std::fs::write(&temporary, text).unwrap();
         std::fs::rename(&temporary, path).unwrap();
@@ -197,7 +197,7 @@ fn child(desk: &Desk, deed: &str) -> Command {
 /// Checks that what is kept beside the database of the skills that agents created is what it says.
 #[track_caller]
 fn assert_mirror(desk: &Desk, what: &str) {
-    let standing = desk.ledger.standing(&desk.snapshot()).unwrap();
+    let standing = desk.ledger.approval_statuses(&desk.snapshot()).unwrap();
     let text = std::fs::read_to_string(desk.data("created.json")).unwrap_or_default();
     let approved = |line: &serde_json::Value| !line["approved"].is_null();
     let mirrored: Vec<bool> = match text.as_str() {
@@ -290,9 +290,9 @@ fn an_error_says_whether_the_file_was_written() {
     for at in 1.. {
         let desk = Desk::new();
         let (id, digest) = desk.propose("beads", "new");
-        fault::arm(at, Fault::Full);
+        fault::arm_fault(at, InjectedFault::Full);
         let answer = desk.approve(&id, digest);
-        if fault::disarm() < at {
+        if fault::disarm_faults() < at {
             break;
         }
         let written = desk.body("beads") == "new";
@@ -326,9 +326,9 @@ fn what_was_interrupted_is_finished_and_told() {
 fn what_cannot_be_finished_now_is_finished_later() {
     for at in 1.. {
         let desk = interrupted();
-        fault::arm(at, Fault::Io);
+        fault::arm_fault(at, InjectedFault::Io);
         let answer = desk.ledger.proposals(ProposalFilter::default());
-        if fault::disarm() < at {
+        if fault::disarm_faults() < at {
             break;
         }
         if answer.is_ok_and(|waiting| !waiting.is_empty()) {

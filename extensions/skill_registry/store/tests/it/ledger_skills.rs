@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 use skill_store::{
-    Activation, ActivationKind, AuditFilter, Digest, Flag, LedgerErrorKind, ProposalState,
-    ProposeRequest, SkillStats, Standing, VersionAuthor,
+    ActivationKind, ApprovalStatus, AuditFilter, Digest, LedgerErrorKind, ProposalState,
+    ProposeRequest, ReviewFlag, SkillActivation, SkillStats, VersionAuthor,
 };
 
 use crate::desk::{Desk, agent, person, text, wish};
@@ -21,13 +21,16 @@ fn a_new_skill_can_be_proposed() {
         ..wish("pdf", "")
     };
     let proposed = desk.ask(&request).unwrap().proposal;
-    assert_eq!((proposed.base_digest, proposed.flags.as_slice()), (None, &[Flag::NewSkill][..]));
+    assert_eq!(
+        (proposed.base_digest, proposed.flags.as_slice()),
+        (None, &[ReviewFlag::NewSkill][..])
+    );
     assert!(!desk.scene.path("skills/pdf").exists());
     let applied = desk.approve(&proposed.id, proposed.new_digest).unwrap();
     assert_eq!(applied.version, 1);
     assert_eq!(desk.file("pdf/SKILL.md"), Some(text("pdf", "Read it.")));
     assert_eq!(ids(&desk.store()), ["pdf"]);
-    assert!(desk.ledger.standing(&desk.snapshot()).unwrap().is_empty());
+    assert!(desk.ledger.approval_statuses(&desk.snapshot()).unwrap().is_empty());
     let history = desk.ledger.history(&desk.snapshot(), "pdf").unwrap();
     assert_eq!(history.len(), 1);
     assert_eq!(history[0].author, VersionAuthor::Agent(agent()));
@@ -58,7 +61,7 @@ fn a_removed_skill_comes_back_whole() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let before = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
-    let events = desk.ledger.observe(&desk.snapshot(), &[id("beads")]).unwrap();
+    let events = desk.ledger.record_direct_edits(&desk.snapshot(), &[id("beads")]).unwrap();
     assert_eq!(events.len(), 1);
     let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     assert_eq!((history.len(), history[1].files), (2, 0));
@@ -131,10 +134,10 @@ fn a_skill_an_agent_created_waits_for_a_person() {
     let snapshot = desk.snapshot();
     desk.ledger.report_created(&snapshot, &agent(), "made").unwrap();
     let standing = |approved: bool| {
-        let all = desk.ledger.standing(&desk.snapshot()).unwrap();
+        let all = desk.ledger.approval_statuses(&desk.snapshot()).unwrap();
         let digest = all[&id("made")].digest;
         assert_eq!(all.len(), 1);
-        assert_eq!(all[&id("made")], Standing { author: agent(), approved, digest });
+        assert_eq!(all[&id("made")], ApprovalStatus { author: agent(), approved, digest });
         digest
     };
     let digest = standing(false);
@@ -174,7 +177,7 @@ fn a_skill_an_agent_created_waits_for_a_person() {
 #[test]
 fn readings_are_added_up() {
     let desk = Desk::new();
-    let reading = |at_ms, skill: &str, kind, session: &str| Activation {
+    let reading = |at_ms, skill: &str, kind, session: &str| SkillActivation {
         at_ms,
         skill_id: skill.to_owned(),
         kind,
@@ -236,7 +239,7 @@ fn a_skill_that_is_announced_is_its_agents_from_the_first_moment() {
     desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
     desk.write("pdf", &text("pdf", "Read it."));
     // Whoever sees it first.
-    desk.other().observe(&desk.snapshot(), &[id("pdf")]).unwrap();
+    desk.other().record_direct_edits(&desk.snapshot(), &[id("pdf")]).unwrap();
     desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
     let history = desk.ledger.history(&desk.snapshot(), "pdf").unwrap();
     let authors: Vec<_> = history.into_iter().map(|version| version.author).collect();
@@ -245,12 +248,12 @@ fn a_skill_that_is_announced_is_its_agents_from_the_first_moment() {
     let actions: Vec<_> =
         desk.ledger.audit(filter).unwrap().into_iter().map(|entry| entry.action).collect();
     assert_eq!(actions.iter().filter(|action| *action == "skill.created").count(), 1);
-    let standing = desk.ledger.standing(&desk.snapshot()).unwrap();
+    let standing = desk.ledger.approval_statuses(&desk.snapshot()).unwrap();
     let digest = standing[&id("pdf")].digest;
-    let expected = Standing { author: agent(), approved: false, digest };
+    let expected = ApprovalStatus { author: agent(), approved: false, digest };
     assert_eq!(standing[&id("pdf")], expected);
     // What comes after it is a person's word again, and a new report takes the approval away.
     desk.ledger.approve_skill(&desk.snapshot(), &person(), "pdf", digest).unwrap();
     desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
-    assert!(!desk.ledger.standing(&desk.snapshot()).unwrap()[&id("pdf")].approved);
+    assert!(!desk.ledger.approval_statuses(&desk.snapshot()).unwrap()[&id("pdf")].approved);
 }

@@ -20,7 +20,7 @@ fn proposal_in(desk: &Desk, state: ProposalState) -> (String, Digest) {
             let body =
                 if state == ProposalState::Stale { "one\ntwo\n3" } else { "ONE\ntwo\nthree" };
             desk.write("beads", &text("beads", body));
-            desk.ledger.observe(&desk.snapshot(), &[id("beads")]).unwrap();
+            desk.ledger.record_direct_edits(&desk.snapshot(), &[id("beads")]).unwrap();
         }
         ProposalState::Approved | ProposalState::Failed => unreachable!("made by faults only"),
     }
@@ -112,10 +112,10 @@ fn each_deed_is_allowed_in_its_states_and_refused_in_the_others() {
 #[test]
 fn names_of_states_are_their_own() {
     for state in ProposalState::ALL {
-        assert_eq!(ProposalState::named(state.as_str()), Some(state));
+        assert_eq!(ProposalState::from_name(state.as_str()), Some(state));
         assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
     }
-    assert_eq!(ProposalState::named("Open"), None);
+    assert_eq!(ProposalState::from_name("Open"), None);
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(crate) const WORKFLOWS: [Workflow; 13] = [
         prepare: |desk| {
             desk.propose("beads", "one\ntwo\n3");
             desk.write("beads", &text("beads", "1\ntwo\nthree"));
-            desk.ledger.observe(&desk.snapshot(), &[id("beads")]).unwrap();
+            desk.ledger.record_direct_edits(&desk.snapshot(), &[id("beads")]).unwrap();
         },
         deed: |desk| desk.ledger.rebase(&desk.snapshot(), &person(), "1").is_ok(),
         bodies: &["1\ntwo\nthree"],
@@ -89,7 +89,7 @@ pub(crate) const WORKFLOWS: [Workflow; 13] = [
     Workflow {
         name: "observe",
         prepare: edit_under_a_proposal,
-        deed: |desk| desk.ledger.observe(&desk.snapshot(), &[id("beads")]).is_ok(),
+        deed: |desk| desk.ledger.record_direct_edits(&desk.snapshot(), &[id("beads")]).is_ok(),
         bodies: &["edited"],
     },
     Workflow {
@@ -145,7 +145,7 @@ fn outcome(desk: &Desk, workflow: &Workflow) -> String {
             format!("{} {open} {}", last.version.number, text.contains("edited"))
         }
         "report" | "approve a skill" => {
-            let standing = desk.ledger.standing(&desk.snapshot()).unwrap();
+            let standing = desk.ledger.approval_statuses(&desk.snapshot()).unwrap();
             format!("{:?}", standing.get(&id("beads")).map(|standing| standing.approved))
         }
         "read" => {

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use skill_store::{
-    Audience, ErrorKind, LedgerErrorKind, Manifest, Publisher, ReadArgs, ResourceArgs, find_skills,
-    read_skill, read_skill_resource,
+    Audience, ErrorKind, FileManifest, LedgerErrorKind, ReadResourceArgs, ReadSkillArgs,
+    SkillPublisher, find_skills, read_skill, read_skill_resource,
 };
 
 use crate::desk::{Desk, agent, person, text, wish};
@@ -33,18 +33,18 @@ fn leftovers_are_not_resources() {
     let desk = Desk::new();
     desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
     let store = desk.store();
-    let publisher = Publisher::new();
+    let publisher = SkillPublisher::new();
     let look = || {
         let snapshot = store.snapshot();
-        let read = ReadArgs { skill_id: "beads".to_owned() };
+        let read = ReadSkillArgs { skill_id: "beads".to_owned() };
         let read = read_skill(&store, &snapshot, Audience::Operator, &read).unwrap();
         let skill = snapshot.get("beads").unwrap();
         let entry = publisher.entry(&store, &snapshot, skill).unwrap();
-        let Manifest::Files(published) = &entry.resources else { panic!("{entry:?}") };
+        let FileManifest::Files(published) = &entry.resources else { panic!("{entry:?}") };
         let published: Vec<String> = published.iter().map(|file| file.path.clone()).collect();
         let mut linted = Vec::new();
         let _ = find_skills(&desk.scene.path("skills/beads"), &mut |found| {
-            if let skill_store::Found::Skill(mut skill) = found {
+            if let skill_store::FoundItem::Skill(mut skill) = found {
                 let files = skill.read(true).unwrap().files.unwrap();
                 linted.extend(files.into_iter().map(|file| file.path));
             }
@@ -56,7 +56,7 @@ fn leftovers_are_not_resources() {
     scatter(&desk);
     assert_eq!(look(), before);
     for path in LEFTOVERS {
-        let args = ResourceArgs {
+        let args = ReadResourceArgs {
             skill_id: "beads".to_owned(),
             path: path.to_owned(),
             offset: None,
@@ -76,11 +76,11 @@ fn leftovers_leave_approval_and_history_alone() {
     let desk = Desk::new();
     let snapshot = desk.snapshot();
     desk.ledger.report_created(&snapshot, &agent(), "beads").unwrap();
-    let digest = desk.ledger.standing(&snapshot).unwrap()[&id("beads")].digest;
+    let digest = desk.ledger.approval_statuses(&snapshot).unwrap()[&id("beads")].digest;
     desk.ledger.approve_skill(&snapshot, &person(), "beads", digest).unwrap();
     let before = desk.ledger.history(&snapshot, "beads").unwrap();
     scatter(&desk);
-    assert!(desk.ledger.standing(&snapshot).unwrap()[&id("beads")].approved);
+    assert!(desk.ledger.approval_statuses(&snapshot).unwrap()[&id("beads")].approved);
     assert_eq!(desk.ledger.history(&snapshot, "beads").unwrap(), before);
 }
 

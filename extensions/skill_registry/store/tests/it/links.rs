@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use skill_store::{
-    Audience, ErrorKind, ReadArgs, ResourceArgs, Store, Trust, read_skill, read_skill_resource,
+    Audience, ErrorKind, ReadResourceArgs, ReadSkillArgs, Store, TrustLevel, read_skill,
+    read_skill_resource,
 };
 
 use crate::scene::{Scene, assert_quiet, body, findings, ids};
@@ -14,7 +15,7 @@ use crate::scene::{Scene, assert_quiet, body, findings, ids};
 const CANARY: &str = "CANARY: this lies outside";
 
 fn resource(store: &Store, path: &str) -> Result<String, ErrorKind> {
-    let args = ResourceArgs {
+    let args = ReadResourceArgs {
         skill_id: "demo".to_owned(),
         path: path.to_owned(),
         offset: None,
@@ -77,9 +78,9 @@ fn a_link_into_an_untrusted_root_is_not_trusted() {
     scene.skill("pool/demo", "text");
     symlink("../pool/demo", scene.path("skills/linked")).unwrap();
     let mut options = scene.options(&["skills", "pool"]);
-    options.roots[1].trust = Trust::Untrusted;
+    options.roots[1].trust = TrustLevel::Untrusted;
     let store = scene.open_with(options);
-    assert_eq!(store.snapshot().get("linked").unwrap().trust(), Trust::Untrusted);
+    assert_eq!(store.snapshot().get("linked").unwrap().trust(), TrustLevel::Untrusted);
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_root_inside_another_one_is_a_root_of_its_own() {
     scene.skill("skills/vendor/theirs", "text");
     symlink("vendor/theirs", scene.path("skills/linked")).unwrap();
     let mut options = scene.options(&["skills", "skills/vendor"]);
-    options.roots[1].trust = Trust::Untrusted;
+    options.roots[1].trust = TrustLevel::Untrusted;
     let trust = |options| {
         let store = scene.open_with(options);
         assert_quiet(&store);
@@ -100,9 +101,9 @@ fn a_root_inside_another_one_is_a_root_of_its_own() {
     };
     let of = |id: &str, trust| (id.to_owned(), trust);
     let expected = [
-        of("linked", Trust::Untrusted),
-        of("mine", Trust::Operator),
-        of("theirs", Trust::Untrusted),
+        of("linked", TrustLevel::Untrusted),
+        of("mine", TrustLevel::Operator),
+        of("theirs", TrustLevel::Untrusted),
     ];
     // What lies in the inner root has the trust of the inner root, whichever comes first.
     assert_eq!(trust(options.clone()), expected);
@@ -118,7 +119,7 @@ fn a_changed_file_behind_a_link_is_noticed() {
     let mut options = scene.options(&["skills", "pool"]);
     options.ignore = Vec::new();
     let store = scene.open_with(options);
-    store.poll_everything();
+    store.poll_full();
     assert_quiet(&store);
     scene.skill("pool/demo", "version two, longer");
     let topics: Vec<_> = store.poll().events.iter().map(|e| e.id().to_string()).collect();
@@ -142,7 +143,7 @@ fn links_inside_a_skill_are_refused() {
     for path in ["secret", "dir", "dir/secret", "inner/real.md", "references/alias.md"] {
         assert_eq!(resource(&store, path), Err(ErrorKind::Denied), "{path}");
     }
-    let args = ReadArgs { skill_id: "demo".to_owned() };
+    let args = ReadSkillArgs { skill_id: "demo".to_owned() };
     let answer = read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap();
     let listed = answer.structured["resources"].as_array().unwrap();
     let paths: Vec<_> = listed.iter().map(|resource| &resource["path"]).collect();
@@ -238,7 +239,7 @@ fn no_swap_of_the_skill_itself_leads_out() {
         }
     });
     race(&scene.path("skills/demo"), &scene.path("link-to-skill"), || {
-        store.poll_everything();
+        store.poll_full();
         let text = format!("{:?}", store.snapshot());
         if ids(&store).is_empty() { Err(ErrorKind::Denied) } else { Ok(text) }
     });

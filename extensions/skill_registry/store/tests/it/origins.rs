@@ -3,7 +3,7 @@
 use std::fs;
 
 use skill_store::{
-    Audience, ErrorKind, LedgerKeeper, LedgerNote, ListArgs, Scope, Store, list_skills,
+    AgentScope, Audience, ErrorKind, LedgerNote, LedgerSync, ListSkillsArgs, Store, list_skills,
     skill_content,
 };
 
@@ -21,7 +21,7 @@ fn two_skills() -> Desk {
 fn start(desk: &Desk) -> (Store, Vec<LedgerNote>) {
     let store = desk.scene.open_warm();
     let ledger = desk.other();
-    let kept = LedgerKeeper::new(&ledger).prepare(&store);
+    let kept = LedgerSync::new(&ledger).load_created_skills(&store);
     assert_eq!(kept.trouble, None);
     (store, kept.notes)
 }
@@ -49,7 +49,7 @@ fn lost_ledger_and_copy_fail_closed() {
         assert!(notes.contains(&LedgerNote::OriginsLost), "{notes:?}");
         assert_eq!((can_bind(&store, "beads"), can_bind(&store, "pdf")), (false, false));
         // Agents are still told of them.
-        let catalog = store.snapshot().catalog(Scope::default(), 8_000).unwrap();
+        let catalog = store.snapshot().catalog(AgentScope::default(), 8_000).unwrap();
         assert!(catalog.text.contains("(unapproved, created by an unknown author)"));
         // So it is after the next start, which hears nothing new.
         let (store, notes) = start(&desk);
@@ -57,7 +57,7 @@ fn lost_ledger_and_copy_fail_closed() {
 
         for skill in ["pdf", "beads"] {
             let snapshot = desk.snapshot();
-            let digest = desk.ledger.standing(&snapshot).unwrap()[&id(skill)].digest;
+            let digest = desk.ledger.approval_statuses(&snapshot).unwrap()[&id(skill)].digest;
             desk.ledger.approve_skill(&snapshot, &person(), skill, digest).unwrap();
         }
         let (store, _) = start(&desk);
@@ -95,7 +95,7 @@ fn cut_lists_name_the_limit() {
     let mut options = desk.scene.options(&["skills"]);
     options.limits.skills = 1;
     let store = desk.scene.open_with(options);
-    let listed = list_skills(&store.snapshot(), Audience::Operator, &ListArgs::default());
+    let listed = list_skills(&store.snapshot(), Audience::Operator, &ListSkillsArgs::default());
     let last = listed.text.lines().last().unwrap();
     assert_eq!(last, "(the list is not complete: only the first 1 skills were taken)");
 }

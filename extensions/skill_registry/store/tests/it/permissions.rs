@@ -95,7 +95,7 @@ fn a_directory_that_may_not_be_searched_makes_the_scan_partial_and_keeps_what_wa
         }
         // No pass is run for what cannot be seen: three skills and the four directories above.
         assert_eq!(store.poll().stats, 3 + 4);
-        assert_eq!(store.poll_everything().events, []);
+        assert_eq!(store.poll_full().events, []);
         assert_eq!(ids(&store), ["demo", "far", "inner"]);
         assert_eq!(body(&store, "inner"), ("text".to_owned(), true));
         let snapshot = store.snapshot();

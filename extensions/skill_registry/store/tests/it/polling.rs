@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use skill_store::{GenerationFile, Scope, SkillEvent, StoreOptions};
+use skill_store::{AgentScope, GenerationFile, SkillEvent, StoreOptions};
 
 use crate::scene::{Scene, assert_quiet, body, events, id, ids, skill_text, tick};
 
@@ -26,8 +26,8 @@ fn an_unchanged_poll_examines_each_file_once_and_opens_none() {
     assert_eq!(report.stats, 5 + 2 + 1);
     assert!(Arc::ptr_eq(&before, &store.snapshot()));
     let catalogs = [
-        before.catalog(Scope::default(), 8_000).unwrap(),
-        store.snapshot().catalog(Scope::default(), 8_000).unwrap(),
+        before.catalog(AgentScope::default(), 8_000).unwrap(),
+        store.snapshot().catalog(AgentScope::default(), 8_000).unwrap(),
     ];
     assert!(Arc::ptr_eq(&catalogs[0], &catalogs[1]));
 }
@@ -53,16 +53,19 @@ fn an_unrelated_change_leaves_the_snapshot_and_the_catalog_in_place() {
     scene.skill("skills/a", "text");
     let store = scene.open_warm();
     let (before, catalog) =
-        (store.snapshot(), store.snapshot().catalog(Scope::default(), 8_000).unwrap());
+        (store.snapshot(), store.snapshot().catalog(AgentScope::default(), 8_000).unwrap());
     fs::create_dir(scene.path("skills/empty")).unwrap();
     let report = store.poll();
     assert_eq!((report.changed, report.opened, report.generation), (false, 0, before.generation()));
-    assert!(Arc::ptr_eq(&store.snapshot().catalog(Scope::default(), 8_000).unwrap(), &catalog));
+    assert!(Arc::ptr_eq(
+        &store.snapshot().catalog(AgentScope::default(), 8_000).unwrap(),
+        &catalog
+    ));
     // A change of the body makes a new snapshot, in which the catalog reads the same.
     scene.skill("skills/a", "another text");
     assert!(store.poll().changed);
     assert_eq!(store.snapshot().generation(), before.generation() + 1);
-    assert_eq!(*store.snapshot().catalog(Scope::default(), 8_000).unwrap(), *catalog);
+    assert_eq!(*store.snapshot().catalog(AgentScope::default(), 8_000).unwrap(), *catalog);
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn the_last_good_text_is_kept_within_the_bound() {
     }
     let options = StoreOptions { cache_bytes: 25_000, ..scene.options(&["skills"]) };
     let store = scene.open_with(options);
-    store.poll_everything();
+    store.poll_full();
     assert!((20_000..=25_000).contains(&store.cached_bytes()), "{}", store.cached_bytes());
     for name in ["a", "d"] {
         scene.write(&format!("skills/{name}/SKILL.md"), "broken");
@@ -185,12 +188,12 @@ fn another_process_announces_a_write() {
     let store = scene.open_warm();
     let data = scene.path("data");
     let generation = GenerationFile::new(&data);
-    assert!(!generation.moved());
+    assert!(!generation.has_changed());
     scene.skill("skills/b", "text");
     GenerationFile::touch(&data).unwrap();
-    assert!(generation.moved());
+    assert!(generation.has_changed());
     assert_eq!(store.poll().events.len(), 1);
-    assert!(!generation.moved());
+    assert!(!generation.has_changed());
 }
 
 #[test]

@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_store::{
-    Audience, Digest, DirectoryChild, ErrorKind, FileContent, Manifest, Publication, PublishedFile,
-    Publisher, SkillEntry, Store, locate, published_directory, read_published,
+    Audience, Digest, DirectoryChild, ErrorKind, FileContent, FileManifest, PublishedFile,
+    SkillEntry, SkillPublication, SkillPublisher, Store, locate_uri, published_directory,
+    read_published,
 };
 
 use crate::scene::{Scene, tick};
 
-fn entry(publisher: &Publisher, store: &Store, id: &str) -> Arc<SkillEntry> {
+fn entry(publisher: &SkillPublisher, store: &Store, id: &str) -> Arc<SkillEntry> {
     let snapshot = store.snapshot();
     publisher.entry(store, &snapshot, snapshot.get(id).unwrap()).unwrap()
 }
 
 /// Makes the entry anew, with nothing remembered.
 fn fresh(store: &Store, id: &str) -> Arc<SkillEntry> {
-    entry(&Publisher::new(), store, id)
+    entry(&SkillPublisher::new(), store, id)
 }
 
 fn wire(entry: &SkillEntry) -> Value {
@@ -33,7 +34,7 @@ fn digest(bytes: &[u8]) -> String {
 /// Reads what a URI names.
 fn read_uri(store: &Store, uri: &str) -> Result<PublishedFile, ErrorKind> {
     let snapshot = store.snapshot();
-    let place = locate(&snapshot, Audience::Model, uri).map_err(|error| error.kind)?;
+    let place = locate_uri(&snapshot, Audience::Model, uri).map_err(|error| error.kind)?;
     let id = place.skill.id().as_str();
     read_published(store, &snapshot, Audience::Model, id, &place.path).map_err(|error| error.kind)
 }
@@ -45,7 +46,7 @@ fn list(store: &Store, id: &str, path: &str) -> Result<Vec<DirectoryChild>, Erro
 /// Asserts that every file of a manifest can be read and is what the manifest says.
 #[track_caller]
 fn assert_verified(store: &Store, entry: &SkillEntry) {
-    let Manifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
+    let FileManifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
     for file in files {
         let read = read_uri(store, &file.uri).unwrap();
         let bytes = read.content.bytes();
@@ -329,8 +330,8 @@ fn what_is_over_the_limits_has_no_manifest_and_is_still_read() {
     let store = scene.open();
 
     let files = |id: &str| match &fresh(&store, id).resources {
-        Manifest::Files(files) => Some(files.len()),
-        Manifest::Dynamic => None,
+        FileManifest::Files(files) => Some(files.len()),
+        FileManifest::Dynamic => None,
     };
     let counted = ["fits", "many", "deep", "full", "large", "wordy"].map(files);
     assert_eq!(counted, [Some(512), None, None, Some(4), None, Some(2)]);
@@ -356,7 +357,7 @@ fn unchanged_files_are_not_read_again() {
     scene.skill("skills/demo", "Body.");
     let path = scene.write("skills/demo/a.md", "one");
     let store = scene.open();
-    let publisher = Publisher::new();
+    let publisher = SkillPublisher::new();
     let first = entry(&publisher, &store, "demo");
     // An entry that was made again would be another one.
     assert!(Arc::ptr_eq(&first, &entry(&publisher, &store, "demo")));
@@ -381,7 +382,7 @@ fn stamp_follows_every_file_of_the_skills() {
     scene.skill("skills/other", "Body.");
     let path = scene.write("skills/demo/a.md", "one");
     let store = Arc::new(scene.open());
-    let publication = Publication::new(Arc::clone(&store));
+    let publication = SkillPublication::new(Arc::clone(&store));
     let stamp = |ids: &[&str]| publication.stamp(Audience::Model, ids);
     let (both, other) = (stamp(&["demo", "other"]), stamp(&["other"]));
     assert_eq!(stamp(&["demo", "other"]), both);
@@ -403,7 +404,7 @@ fn a_stamp_that_is_too_young_is_not_trusted() {
     scene.write("skills/demo/a.md", "one");
     let store = scene.open();
     scene.clock.set(std::time::SystemTime::now());
-    let publisher = Publisher::new();
+    let publisher = SkillPublisher::new();
     let first = entry(&publisher, &store, "demo");
     let again = entry(&publisher, &store, "demo");
     assert!(!Arc::ptr_eq(&first, &again));
@@ -415,7 +416,7 @@ fn a_broken_file_is_published_as_it_last_was() {
     let scene = Scene::new();
     let digest = scene.skill("skills/demo", "Body.");
     let store = scene.open_warm();
-    let publisher = Publisher::new();
+    let publisher = SkillPublisher::new();
     let good = entry(&publisher, &store, "demo");
     let path = scene.path("skills/demo/SKILL.md");
     tick(&path);
@@ -430,7 +431,7 @@ fn a_broken_file_is_published_as_it_last_was() {
     tick(&scene.path("skills/demo"));
     let repaired = scene.skill("skills/demo", "Repaired.");
     let entry = entry(&publisher, &store, "demo");
-    let Manifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
+    let FileManifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
     assert_eq!(files[0].digest, repaired);
 }
 
@@ -445,12 +446,14 @@ fn what_cannot_be_read_is_left_out() {
     let store = scene.open();
     fs::remove_dir_all(scene.path("skills/gone")).unwrap();
     let snapshot = store.snapshot();
-    let published = Publisher::new().entries(&store, &snapshot, snapshot.skills());
+    let published = SkillPublisher::new().entries(&store, &snapshot, snapshot.skills());
     let ids: Vec<&str> = published.entries.iter().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["demo"]);
     let left: Vec<_> = published.left_out.iter().map(|(id, e)| (id.as_str(), e.kind)).collect();
     assert_eq!(left, [("gone", ErrorKind::NotFound)]);
-    let Manifest::Files(files) = &published.entries[0].resources else { panic!("{published:?}") };
+    let FileManifest::Files(files) = &published.entries[0].resources else {
+        panic!("{published:?}")
+    };
     // Whoever runs the tests as root reads everything.
     assert_eq!(files.len(), if readable { 2 } else { 1 });
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use skill_store::Publisher;
+use skill_store::SkillPublisher;
 
 use crate::scene::Scene;
 
@@ -136,7 +136,7 @@ proptest! {
         scene.skill("skills/demo", "Body.");
         let store = scene.open();
         let snapshot = store.snapshot();
-        let published = Publisher::new().entries(&store, &snapshot, snapshot.skills());
+        let published = SkillPublisher::new().entries(&store, &snapshot, snapshot.skills());
         let listed: Vec<_> =
             published.entries.iter().filter(|entry| entry.unlisted.is_none()).collect();
         prop_assert!(listed.iter().any(|entry| entry.id == "demo"));

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use skill_store::{LedgerKeeper, PruneReport, RetentionRule};
+use skill_store::{LedgerSync, PruneReport, RetentionRule};
 
 use crate::desk::{Desk, NOON, person, reading, text};
 use crate::scene::id;
@@ -16,7 +16,7 @@ fn edit(desk: &Desk, from: usize, count: usize) {
     let snapshot = desk.snapshot();
     for number in from..from + count {
         desk.write("beads", &text("beads", &format!("edit {number}")));
-        desk.ledger.observe(&snapshot, &[id("beads")]).unwrap();
+        desk.ledger.record_direct_edits(&snapshot, &[id("beads")]).unwrap();
     }
 }
 
@@ -104,7 +104,7 @@ fn database_shrinks() {
         for number in 0..40 {
             let noise = format!("{number} ").repeat(60_000);
             desk.write("beads", &text("beads", &noise));
-            desk.ledger.observe(&snapshot, &[id("beads")]).unwrap();
+            desk.ledger.record_direct_edits(&snapshot, &[id("beads")]).unwrap();
         }
         let path = desk.data("registry.sqlite3");
         let open = || Connection::open(&path).unwrap();
@@ -158,15 +158,15 @@ fn readings_are_bounded() {
 fn running_registry_applies_the_rule() {
     let desk = Desk::new();
     edit(&desk, 0, 130);
-    let keeper = LedgerKeeper::new(&desk.ledger);
+    let keeper = LedgerSync::new(&desk.ledger);
     let store = desk.store();
-    assert_eq!(keeper.begin(&store).trouble, None);
+    assert_eq!(keeper.start(&store).trouble, None);
     assert_eq!(numbers(&desk).len(), 101);
     // Again after a day.
     edit(&desk, 200, 20);
-    keeper.keep_up(&store, &[], true);
+    keeper.sync(&store, &[], true);
     assert_eq!(numbers(&desk).len(), 121);
     desk.clock.advance(DAY);
-    keeper.keep_up(&store, &[], true);
+    keeper.sync(&store, &[], true);
     assert_eq!(numbers(&desk).len(), 101);
 }

@@ -1,17 +1,18 @@
 //! An agent that advises on proposals, or decides about them, where settings say so.
 
 use skill_store::{
-    Advice, AuditFilter, Decision, Kept, ProposalState, ProposeRequest, RegistryConfig,
-    ReviewConfig, ReviewPolicy, ReviewTask, Reviewer, Trust, VersionAuthor,
+    AuditFilter, LedgerOutcome, ProposalDecision, ProposalReviewer, ProposalState, ProposeRequest,
+    RegistryConfig, ReviewAdvice, ReviewConfig, ReviewPolicy, ReviewTask, TrustLevel,
+    VersionAuthor,
 };
 
 use crate::desk::{Desk, NOON, agent, text, wish};
 
 const APPROVE: &str = r#"{"verdict": "approve", "reason": "It counts\nbetter."}"#;
 
-fn reviewer(desk: &Desk, policy: ReviewPolicy) -> Reviewer {
+fn reviewer(desk: &Desk, policy: ReviewPolicy) -> ProposalReviewer {
     let config = ReviewConfig { policy, agent: "judge".to_owned(), ..ReviewConfig::default() };
-    Reviewer::new(config, &desk.ledger)
+    ProposalReviewer::new(config, &desk.ledger)
 }
 
 fn answer(text: &str) -> Result<(String, String), String> {
@@ -19,12 +20,16 @@ fn answer(text: &str) -> Result<(String, String), String> {
 }
 
 /// Has the next proposal answered; returns what happened and what was noticed.
-fn review(desk: &Desk, reviewer: &Reviewer, text: &str) -> (Vec<&'static str>, Vec<String>) {
-    let task = reviewer.next().unwrap();
-    told(&reviewer.take(&desk.snapshot(), &task, answer(text)))
+fn review(
+    desk: &Desk,
+    reviewer: &ProposalReviewer,
+    text: &str,
+) -> (Vec<&'static str>, Vec<String>) {
+    let task = reviewer.next_task().unwrap();
+    told(&reviewer.handle_answer(&desk.snapshot(), &task, answer(text)))
 }
 
-fn told(kept: &Kept) -> (Vec<&'static str>, Vec<String>) {
+fn told(kept: &LedgerOutcome) -> (Vec<&'static str>, Vec<String>) {
     assert_eq!(kept.trouble, None);
     let events = kept.events.iter().map(|event| event.topic()).collect();
     (events, kept.notes.iter().map(ToString::to_string).collect())
@@ -60,7 +65,7 @@ fn settings_say_who_decides() {
 fn nobody_is_asked_where_people_decide_alone() {
     let desk = Desk::new();
     desk.propose("beads", "four");
-    let kept = reviewer(&desk, ReviewPolicy::Human).next().unwrap_err();
+    let kept = reviewer(&desk, ReviewPolicy::Human).next_task().unwrap_err();
     assert_eq!(told(&kept), (vec![], vec![]));
 }
 
@@ -72,7 +77,7 @@ fn the_task_has_all_of_the_proposal_behind_a_bar() {
         ..wish("beads", "four\u{202e}")
     };
     let made = desk.ask(&request).unwrap();
-    let task = reviewer(&desk, ReviewPolicy::AgentRecommends).next().unwrap();
+    let task = reviewer(&desk, ReviewPolicy::AgentRecommends).next_task().unwrap();
     let (proposal, digest) = (made.proposal.id, made.proposal.new_digest);
     let named = ReviewTask { text: String::new(), ..task.clone() };
     let limit = std::time::Duration::from_secs(300);
@@ -102,7 +107,7 @@ fn advice_is_attached_and_nothing_else_happens() {
     let advice = summary.recommendation.clone().unwrap();
     assert_eq!(
         (&*advice.agent_id, advice.advice, &*advice.reason, &*advice.run_id, advice.at_ms),
-        ("judge", Advice::Approve, "It counts better.", "run-1", NOON)
+        ("judge", ReviewAdvice::Approve, "It counts better.", "run-1", NOON)
     );
     assert_eq!(
         (summary.state, desk.body("beads")),
@@ -111,18 +116,18 @@ fn advice_is_attached_and_nothing_else_happens() {
     let listed = desk.ledger.proposals(Default::default()).unwrap();
     assert_eq!(listed[0].recommendation, Some(advice));
     // Nothing is asked twice, not by another process either.
-    assert_eq!(told(&reviewer.next().unwrap_err()), (vec![], vec![]));
-    let other = Reviewer::new(
+    assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![]));
+    let other = ProposalReviewer::new(
         ReviewConfig { policy: ReviewPolicy::AgentApproves, ..ReviewConfig::default() },
         &desk.other(),
     );
-    assert_eq!(told(&other.next().unwrap_err()), (vec![], vec![]));
+    assert_eq!(told(&other.next_task().unwrap_err()), (vec![], vec![]));
     // It is about this text: an amended one has none.
     desk.ledger
         .amend(&desk.snapshot(), &crate::desk::person(), &id, &text("beads", "five"))
         .unwrap();
     assert_eq!(desk.ledger.proposal(&id).unwrap().summary.recommendation, None);
-    let again = reviewer.next().unwrap();
+    let again = reviewer.next_task().unwrap();
     assert_ne!((again.proposal, again.digest), (id.clone(), digest));
     let filter = AuditFilter { proposal: Some(&id), ..AuditFilter::default() };
     let actions: Vec<_> =
@@ -150,8 +155,11 @@ fn an_agent_approves_only_where_settings_let_it() {
     assert_eq!((sorted(events), notes), (sorted(expected.to_vec()), vec![]));
     assert_eq!(desk.body("beads"), "four");
     let proposal = desk.ledger.proposal(&id).unwrap();
-    let decided =
-        Decision { by: "judge".into(), at_ms: NOON, reason: Some("It counts better.".into()) };
+    let decided = ProposalDecision {
+        by: "judge".into(),
+        at_ms: NOON,
+        reason: Some("It counts better.".into()),
+    };
     assert_eq!((proposal.summary.state, proposal.decided), (ProposalState::Applied, Some(decided)));
     let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     assert_eq!(history.last().unwrap().author, VersionAuthor::Agent(agent()));
@@ -173,12 +181,12 @@ fn an_agent_approves_only_where_settings_let_it() {
 #[test]
 fn no_agent_judges_what_it_made_itself() {
     let desk = Desk::new();
-    let author = skill_store::Author { agent_id: "judge".to_owned(), ..agent() };
+    let author = skill_store::AgentAuthor { agent_id: "judge".to_owned(), ..agent() };
     let made = desk.ledger.propose(&desk.snapshot(), &author, &wish("beads", "mine")).unwrap();
     let reviewer = reviewer(&desk, ReviewPolicy::AgentApproves);
     let (id, digest) = (made.proposal.id, made.proposal.new_digest);
     let note = format!("proposal {id} waits for a person: `judge` made it itself");
-    assert_eq!(told(&reviewer.next().unwrap_err()), (vec![], vec![note]));
+    assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
     // Nor if somebody asks it all the same.
     let task = ReviewTask {
         proposal: id.clone(),
@@ -187,7 +195,7 @@ fn no_agent_judges_what_it_made_itself() {
         text: String::new(),
         limit: std::time::Duration::ZERO,
     };
-    let kept = reviewer.take(&desk.snapshot(), &task, answer(APPROVE));
+    let kept = reviewer.handle_answer(&desk.snapshot(), &task, answer(APPROVE));
     let note = format!("proposal {id} waits for a person: `judge` made proposal {id} itself");
     assert_eq!(told(&kept), (vec![], vec![note]));
     let summary = desk.ledger.proposal(&id).unwrap().summary;
@@ -230,7 +238,7 @@ fn what_only_a_person_approves_waits_for_one() {
         let summary = desk.ledger.proposal(&id).unwrap().summary;
         assert_eq!(
             (summary.state, summary.recommendation.unwrap().advice),
-            (ProposalState::Open, Advice::Approve)
+            (ProposalState::Open, ReviewAdvice::Approve)
         );
     }
     assert_eq!(desk.body("beads"), "one\ntwo\nthree");
@@ -239,10 +247,10 @@ fn what_only_a_person_approves_waits_for_one() {
     // A skill of a root that nobody answers for.
     let id = desk.propose("beads", "four").0;
     let mut options = desk.scene.options(&["skills"]);
-    options.roots[0].trust = Trust::Untrusted;
+    options.roots[0].trust = TrustLevel::Untrusted;
     let snapshot = desk.scene.open_with(options).snapshot();
-    let task = reviewer.next().unwrap();
-    let (_, notes) = told(&reviewer.take(&snapshot, &task, answer(APPROVE)));
+    let task = reviewer.next_task().unwrap();
+    let (_, notes) = told(&reviewer.handle_answer(&snapshot, &task, answer(APPROVE)));
     assert!(notes[0].ends_with(": its root is untrusted"), "{notes:?}");
     assert_eq!(state(&desk, &id), ProposalState::Open);
 }
@@ -252,9 +260,9 @@ fn a_file_that_moved_meanwhile_is_not_written_over() {
     let desk = Desk::new();
     let (id, _) = desk.propose("beads", "four");
     let reviewer = reviewer(&desk, ReviewPolicy::AgentApproves);
-    let task = reviewer.next().unwrap();
+    let task = reviewer.next_task().unwrap();
     desk.write("beads", &text("beads", "by hand"));
-    let (events, notes) = told(&reviewer.take(&desk.snapshot(), &task, answer(APPROVE)));
+    let (events, notes) = told(&reviewer.handle_answer(&desk.snapshot(), &task, answer(APPROVE)));
     assert_eq!((events, notes.len()), (vec!["skill.proposal.recommended"], 1));
     assert!(notes[0].ends_with("SKILL.md has changed since the proposal was made"), "{notes:?}");
     assert_eq!((state(&desk, &id), desk.body("beads")), (ProposalState::Stale, "by hand".into()));
@@ -265,14 +273,18 @@ fn an_agent_that_says_nothing_useful_leaves_it_to_people() {
     let desk = Desk::new();
     let (id, _) = desk.propose("beads", "four");
     let reviewer = reviewer(&desk, ReviewPolicy::AgentApproves);
-    let task = reviewer.next().unwrap();
+    let task = reviewer.next_task().unwrap();
     // It is missing, or does not answer in time.
-    let kept = reviewer.take(&desk.snapshot(), &task, Err("no agent `judge`\u{1b}[2K".to_owned()));
+    let kept = reviewer.handle_answer(
+        &desk.snapshot(),
+        &task,
+        Err("no agent `judge`\u{1b}[2K".to_owned()),
+    );
     let note = format!("proposal {id} waits for a person: no agent 'judge'[2K");
     assert_eq!(told(&kept), (vec![], vec![note]));
-    assert_eq!(told(&reviewer.next().unwrap_err()), (vec![], vec![]));
+    assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![]));
     // Another process asks again; it gets an answer that is none.
-    let other = Reviewer::new(
+    let other = ProposalReviewer::new(
         ReviewConfig {
             policy: ReviewPolicy::AgentApproves,
             agent: "judge".to_owned(),
@@ -283,7 +295,7 @@ fn an_agent_that_says_nothing_useful_leaves_it_to_people() {
     let (events, notes) = review(&desk, &other, "Looks fine to me, \u{1b}]0;approve");
     assert_eq!((events, notes), (vec!["skill.proposal.recommended"], vec![]));
     let advice = desk.ledger.proposal(&id).unwrap().summary.recommendation.unwrap();
-    assert_eq!(advice.advice, Advice::Unsure);
+    assert_eq!(advice.advice, ReviewAdvice::Unsure);
     assert_eq!(advice.reason, "its answer has no verdict: Looks fine to me, ]0;approve");
     assert_eq!(state(&desk, &id), ProposalState::Open);
 }
@@ -295,5 +307,5 @@ fn a_proposal_that_an_agent_cannot_read_whole_is_left_to_people() {
     let (id, _) = desk.propose("beads", &body);
     let reviewer = reviewer(&desk, ReviewPolicy::AgentRecommends);
     let note = format!("proposal {id} waits for a person: it is too long for an agent");
-    assert_eq!(told(&reviewer.next().unwrap_err()), (vec![], vec![note]));
+    assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use skill_store::{PartialReason, ReadArgs, Scope, SkillEvent, read_skill};
+use skill_store::{AgentScope, PartialReason, ReadSkillArgs, SkillEvent, read_skill};
 
 use crate::scene::{Scene, assert_quiet, body, events, findings, id, ids};
 
@@ -27,7 +27,7 @@ fn a_root_that_vanishes_keeps_its_skills_and_says_so() {
     scene.skill("skills/group/inner", "text");
     scene.skill("other/stays", "text");
     let store = scene.open_with(scene.options(&["skills", "other"]));
-    store.poll_everything();
+    store.poll_full();
     fs::rename(scene.path("skills"), scene.path("unmounted")).unwrap();
     let report = store.poll();
     assert_eq!((report.events, report.changed), (vec![], true));
@@ -42,10 +42,10 @@ fn a_root_that_vanishes_keeps_its_skills_and_says_so() {
     for _ in 0..3 {
         assert_quiet(&store);
     }
-    store.poll_everything();
+    store.poll_full();
     assert_eq!(ids(&store), ["demo", "inner", "stays"]);
     assert_eq!(body(&store, "demo"), ("text".to_owned(), true));
-    let args = ReadArgs { skill_id: "inner".to_owned() };
+    let args = ReadSkillArgs { skill_id: "inner".to_owned() };
     let answer = read_skill(&store, &snapshot, skill_store::Audience::Model, &args).unwrap();
     assert_eq!(answer.structured["state"], "last_good");
     assert_eq!(answer.structured["problem"]["rule"], "file.missing");
@@ -94,7 +94,7 @@ fn an_empty_directory_of_another_disk_is_what_an_unmounted_one_leaves() {
     }
     symlink(scene.path("disk"), scene.path("root")).unwrap();
     let store = scene.open_with(scene.options(&["root"]));
-    store.poll_everything();
+    store.poll_full();
     fs::remove_file(scene.path("root")).unwrap();
     symlink(other.path(), scene.path("root")).unwrap();
     for _ in 0..3 {
@@ -124,6 +124,6 @@ fn no_roots_no_skills() {
     let scene = Scene::new();
     let store = scene.open_with(scene.options(&[]));
     assert_eq!((ids(&store), findings(&store)), (vec![], vec![]));
-    assert_eq!(store.snapshot().catalog(Scope::default(), 8_000), None);
+    assert_eq!(store.snapshot().catalog(AgentScope::default(), 8_000), None);
     assert_quiet(&store);
 }

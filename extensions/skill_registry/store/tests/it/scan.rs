@@ -191,7 +191,7 @@ fn a_root_that_a_limit_leaves_out_keeps_its_skills_and_has_not_vanished() {
     let limits = ScanLimits { skills: 2, ..ScanLimits::default() };
     let options = StoreOptions { limits, ..scene.options(&["skills", "team"]) };
     let store = scene.open_with(options);
-    store.poll_everything();
+    store.poll_full();
     assert_eq!(ids(&store), ["a", "b"]);
     for name in ["c", "d", "e"] {
         scene.skill(&format!("skills/{name}"), "text");

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use skill_store::{
-    Clock, Digest, ManualClock, Root, SkillEvent, SkillId, SourceState, Store, StoreOptions, Trust,
+    Clock, Digest, ManualClock, SkillEvent, SkillId, SkillRoot, SourceState, Store, StoreOptions,
+    TrustLevel,
 };
 
 pub(crate) struct Scene {
@@ -55,10 +56,10 @@ impl Scene {
     }
 
     pub(crate) fn options(&self, roots: &[&str]) -> StoreOptions {
-        let root = |dir: &&str| Root {
+        let root = |dir: &&str| SkillRoot {
             label: dir.replace('/', "-"),
             path: self.path(dir),
-            trust: Trust::Operator,
+            trust: TrustLevel::Operator,
         };
         StoreOptions { roots: roots.iter().map(root).collect(), ..StoreOptions::default() }
     }
@@ -75,7 +76,7 @@ impl Scene {
     /// Opens a store that has read every file, as a running registry has.
     pub(crate) fn open_warm(&self) -> Store {
         let store = self.open();
-        let report = store.poll_everything();
+        let report = store.poll_full();
         assert_eq!((report.events.as_slice(), report.full_pass), (&[][..], true));
         store
     }
@@ -103,7 +104,7 @@ pub(crate) fn body(store: &Store, name: &str) -> (String, bool) {
 /// Returns the rules that were broken, each with the last component of the path.
 pub(crate) fn findings(store: &Store) -> Vec<(String, &'static str, bool)> {
     let snapshot = store.snapshot();
-    let finding = |problem: &Arc<skill_store::Problem>| {
+    let finding = |problem: &Arc<skill_store::ScanProblem>| {
         let name = problem.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         (name, problem.diagnostic.rule, problem.skipped)
     };

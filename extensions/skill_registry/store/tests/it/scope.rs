@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_store::{
-    Ask, Audience, Blocks, CatalogScope, ErrorKind, ListArgs, Ranked, Ranker, ReadArgs,
-    ResourceArgs, Scope, Searcher, Skill, SkillState, Snapshot, Store, Turn, explain_catalog,
-    list_skills, read_skill, read_skill_resource, skill_content, tool_descriptions,
+    AgentScope, Audience, BlockRequest, CatalogBlocks, CatalogScope, ErrorKind, ListSkillsArgs,
+    RankedSkills, Ranker, ReadResourceArgs, ReadSkillArgs, Skill, SkillQuery, SkillSearcher,
+    SkillState, Snapshot, Store, explain_catalog, list_skills, read_skill, read_skill_resource,
+    skill_content, tool_descriptions,
 };
 
 use crate::scene::Scene;
@@ -48,7 +49,7 @@ fn every_state_has_its_audiences() {
     let (_scene, store) = scene();
     let snapshot = store.snapshot();
     let bound = strings(&["fully", "named", "private", "stopped", "own"]);
-    let binding = Audience::Agent(Scope { catalog: CatalogScope::None, bound: &bound });
+    let binding = Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound });
     // id, state, in the catalog, read by models, read by an agent that binds it, may be bound.
     let denied = Some(ErrorKind::Denied);
     let gone = Some(ErrorKind::NotFound);
@@ -59,17 +60,17 @@ fn every_state_has_its_audiences() {
         ("own", SkillState::UserOnly, false, denied, None, None),
         ("stopped", SkillState::Off, false, gone, gone, denied),
     ];
-    let catalog = snapshot.catalog(Scope::default(), 8_000).unwrap().text.to_string();
+    let catalog = snapshot.catalog(AgentScope::default(), 8_000).unwrap().text.to_string();
     assert!(catalog.contains("• `fully` — About fully things.\n• `named`\n"), "{catalog}");
     for (id, state, listed, read, read_bound, binds) in cases {
         let skill = snapshot.get(id).unwrap();
         assert_eq!(snapshot.state(skill), state, "{id}");
         assert_eq!(catalog.contains(&format!("`{id}`")), listed, "{id}");
         let reads = |audience| {
-            let args = ReadArgs { skill_id: id.to_owned() };
+            let args = ReadSkillArgs { skill_id: id.to_owned() };
             let skill = kind(read_skill(&store, &snapshot, audience, &args));
             let (skill_id, path) = (id.to_owned(), "notes.md".to_owned());
-            let args = ResourceArgs { skill_id, path, offset: None, limit: None };
+            let args = ReadResourceArgs { skill_id, path, offset: None, limit: None };
             assert_eq!(kind(read_skill_resource(&snapshot, audience, &args)), skill, "{id}");
             skill
         };
@@ -86,7 +87,7 @@ fn every_state_has_its_audiences() {
             "run `skillhost skill enable stopped`, or do not bind the skill",
         )
     );
-    let list = |audience| list_skills(&snapshot, audience, &ListArgs::default()).text;
+    let list = |audience| list_skills(&snapshot, audience, &ListSkillsArgs::default()).text;
     assert_eq!(
         list(Audience::Model),
         "2 skills\n\
@@ -100,9 +101,9 @@ fn every_state_has_its_audiences() {
 }
 
 /// What a model of a scope is shown, by every way there is.
-fn shown(store: &Store, scope: Scope<'_>) -> Vec<String> {
+fn shown(store: &Store, scope: AgentScope<'_>) -> Vec<String> {
     let (snapshot, audience) = (store.snapshot(), Audience::Agent(scope));
-    let listed = list_skills(&snapshot, audience, &ListArgs::default()).structured;
+    let listed = list_skills(&snapshot, audience, &ListSkillsArgs::default()).structured;
     let ids: Vec<String> = listed["skills"]
         .as_array()
         .unwrap()
@@ -123,7 +124,8 @@ fn shown(store: &Store, scope: Scope<'_>) -> Vec<String> {
     assert_eq!(offered.unwrap_or_default(), ids, "{scope:?}");
     for skill in snapshot.skills() {
         let id = skill.id().as_str();
-        let read = read_skill(store, &snapshot, audience, &ReadArgs { skill_id: id.to_owned() });
+        let read =
+            read_skill(store, &snapshot, audience, &ReadSkillArgs { skill_id: id.to_owned() });
         let is_bound = scope.bound.iter().any(|bound| bound == id);
         assert_eq!(read.is_ok(), ids.iter().any(|shown| shown == id) || is_bound, "{scope:?} {id}");
     }
@@ -148,7 +150,7 @@ fn a_scope_holds_wherever_a_model_looks() {
         (CatalogScope::None, &[]),
     ];
     for (catalog, expected) in simple {
-        assert_eq!(shown(&store, Scope { catalog, bound: &bound }), expected);
+        assert_eq!(shown(&store, AgentScope { catalog, bound: &bound }), expected);
     }
     let cases = [
         (globs(&["code-*"], &[]), &all[..3]),
@@ -162,14 +164,16 @@ fn a_scope_holds_wherever_a_model_looks() {
     for ((include, exclude), expected) in cases {
         let catalog = CatalogScope::Globs { include: &include, exclude: &exclude };
         assert_eq!(
-            shown(&store, Scope { catalog, bound: &[] }),
+            shown(&store, AgentScope { catalog, bound: &[] }),
             expected,
             "{include:?} {exclude:?}"
         );
     }
     let (include, exclude) = globs(&["code-*", "cod"], &["a[", "x*"]);
-    let scope =
-        Scope { catalog: CatalogScope::Globs { include: &include, exclude: &exclude }, bound: &[] };
+    let scope = AgentScope {
+        catalog: CatalogScope::Globs { include: &include, exclude: &exclude },
+        bound: &[],
+    };
     let unmatched = store.snapshot().unmatched_globs(scope);
     assert_eq!(
         serde_json::to_value(unmatched).unwrap(),
@@ -186,9 +190,9 @@ fn what_is_out_of_reach_is_not_there() {
     let scene = Scene::new();
     write(&scene, "code-review", "", "About reviews.");
     let store = scene.open();
-    let scope = Scope { catalog: CatalogScope::None, bound: &[] };
+    let scope = AgentScope { catalog: CatalogScope::None, bound: &[] };
     let read = |id: &str| {
-        let args = ReadArgs { skill_id: id.to_owned() };
+        let args = ReadSkillArgs { skill_id: id.to_owned() };
         read_skill(&store, &store.snapshot(), Audience::Agent(scope), &args).unwrap_err()
     };
     for id in ["code-review", "code-review@skills"] {
@@ -202,8 +206,8 @@ fn what_is_out_of_reach_is_not_there() {
 struct Large {
     scene: Scene,
     store: Store,
-    blocks: Blocks,
-    searcher: Searcher,
+    blocks: CatalogBlocks,
+    searcher: SkillSearcher,
 }
 
 impl Large {
@@ -218,7 +222,7 @@ impl Large {
             write(&scene, id, "", description);
         }
         let store = scene.open_warm();
-        Self { scene, store, blocks: Blocks::new(40), searcher: Searcher::new() }
+        Self { scene, store, blocks: CatalogBlocks::new(40), searcher: SkillSearcher::new() }
     }
 
     fn search(
@@ -226,24 +230,30 @@ impl Large {
         snapshot: &Arc<Snapshot>,
         prompt: &str,
         admits: &dyn Fn(&Skill) -> bool,
-    ) -> Ranked {
-        self.searcher.prepare(&self.store, snapshot);
+    ) -> RankedSkills {
+        self.searcher.build_index(&self.store, snapshot);
         let ranker = Ranker::reference();
-        let ask =
-            Ask { query: prompt, limit: 100, tags: &[], admits, ranker: &ranker, semantics: None };
+        let ask = SkillQuery {
+            query: prompt,
+            limit: 100,
+            tags: &[],
+            admits,
+            ranker: &ranker,
+            semantics: None,
+        };
         self.searcher.search(&self.store, snapshot, &ask)
     }
 
-    fn turn<'a>(scope: Scope<'a>, session_id: &'a str, prompt: &'a str) -> Turn<'a> {
-        Turn { scope, session_id, agent_id: "agent", prompt, budget_chars: 3_000 }
+    fn turn<'a>(scope: AgentScope<'a>, session_id: &'a str, prompt: &'a str) -> BlockRequest<'a> {
+        BlockRequest { scope, session_id, agent_id: "agent", prompt, budget_chars: 3_000 }
     }
 
     fn block(&self, session_id: &str, prompt: &str) -> Arc<str> {
         let snapshot = self.store.snapshot();
-        let turn = Self::turn(Scope::default(), session_id, prompt);
-        let ready = self.blocks.ready(&snapshot, &turn);
+        let turn = Self::turn(AgentScope::default(), session_id, prompt);
+        let ready = self.blocks.cached_block(&snapshot, &turn);
         let search = |admits: &dyn Fn(&Skill) -> bool| self.search(&snapshot, prompt, admits);
-        let block = self.blocks.block(&snapshot, &turn, &search).unwrap();
+        let block = self.blocks.render_block(&snapshot, &turn, &search).unwrap();
         assert!(ready.is_none_or(|ready| ready.as_ref() == Some(&block)));
         block
     }
@@ -287,7 +297,7 @@ fn a_session_keeps_its_lines_and_is_told_what_comes_and_goes() {
         "skills/quilt-making/SKILL.md",
         "---\nname: quilt-making\ndescription: Sews large quilts.\n---\nBody.\n",
     );
-    large.store.poll_everything();
+    large.store.poll_full();
     let fourth = large.block("s", "and sew a quilt");
     let head = "[Available Skills]\n• `quilt-making` — Sews large quilts.\n• `filler-000`\n";
     assert!(fourth.starts_with(head), "{fourth}");
@@ -297,12 +307,13 @@ fn a_session_keeps_its_lines_and_is_told_what_comes_and_goes() {
 fn bound_and_recent_skills_come_first() {
     let large = Large::new(&SHARED);
     let bound = strings(&["quilt-making"]);
-    let scope = Scope { catalog: CatalogScope::All, bound: &bound };
-    large.blocks.note_read("s", "agent", "violin-repair");
-    large.blocks.note_read("s", "other", "filler-007");
+    let scope = AgentScope { catalog: CatalogScope::All, bound: &bound };
+    large.blocks.record_read("s", "agent", "violin-repair");
+    large.blocks.record_read("s", "other", "filler-007");
     let snapshot = large.store.snapshot();
     let search = |admits: &dyn Fn(&Skill) -> bool| large.search(&snapshot, "zebras", admits);
-    let block = large.blocks.block(&snapshot, &Large::turn(scope, "s", "zebras"), &search).unwrap();
+    let block =
+        large.blocks.render_block(&snapshot, &Large::turn(scope, "s", "zebras"), &search).unwrap();
     let head = "[Available Skills]\n• `quilt-making` — Sews quilts.\n\
         • `violin-repair` — Mends violins.\n• `zebra-care` — Feeds zebras.\n• `filler-000`\n";
     assert!(block.starts_with(head), "{block}");
@@ -313,47 +324,51 @@ fn bound_and_recent_skills_come_first() {
 fn few_skills_and_those_that_fit_are_all_listed_and_shared() {
     let large = Large::new(&SHARED);
     let snapshot = large.store.snapshot();
-    let never = |_: &dyn Fn(&Skill) -> bool| -> Ranked { panic!("nobody need search") };
+    let never = |_: &dyn Fn(&Skill) -> bool| -> RankedSkills { panic!("nobody need search") };
     let include = strings(&["*-care", "*-repair"]);
     let few = CatalogScope::Globs { include: &include, exclude: &[] };
-    let few = Large::turn(Scope { catalog: few, bound: &[] }, "s", "zebras");
-    let roomy = Turn { budget_chars: 60_000, ..Large::turn(Scope::default(), "s", "zebras") };
+    let few = Large::turn(AgentScope { catalog: few, bound: &[] }, "s", "zebras");
+    let roomy =
+        BlockRequest { budget_chars: 60_000, ..Large::turn(AgentScope::default(), "s", "zebras") };
     for turn in [few, roomy] {
-        assert_eq!(large.blocks.ready(&snapshot, &turn), None);
-        let block = large.blocks.block(&snapshot, &turn, &never).unwrap();
-        let ready = large.blocks.ready(&snapshot, &turn).unwrap().unwrap();
+        assert_eq!(large.blocks.cached_block(&snapshot, &turn), None);
+        let block = large.blocks.render_block(&snapshot, &turn, &never).unwrap();
+        let ready = large.blocks.cached_block(&snapshot, &turn).unwrap().unwrap();
         assert!(Arc::ptr_eq(&block, &ready));
-        let other = Turn { session_id: "other", prompt: "violins", ..turn };
-        assert!(Arc::ptr_eq(&block, &large.blocks.ready(&snapshot, &other).unwrap().unwrap()));
-        let again = || drop(large.blocks.ready(&snapshot, &other));
+        let other = BlockRequest { session_id: "other", prompt: "violins", ..turn };
+        assert!(Arc::ptr_eq(
+            &block,
+            &large.blocks.cached_block(&snapshot, &other).unwrap().unwrap()
+        ));
+        let again = || drop(large.blocks.cached_block(&snapshot, &other));
         assert_eq!(allocation_counter::measure(again).count_total, 0);
     }
-    let none = Large::turn(Scope { catalog: CatalogScope::None, bound: &[] }, "s", "zebras");
-    assert_eq!(large.blocks.block(&snapshot, &none, &never), None);
-    assert_eq!(large.blocks.ready(&snapshot, &none), Some(None));
+    let none = Large::turn(AgentScope { catalog: CatalogScope::None, bound: &[] }, "s", "zebras");
+    assert_eq!(large.blocks.render_block(&snapshot, &none, &never), None);
+    assert_eq!(large.blocks.cached_block(&snapshot, &none), Some(None));
 }
 
 #[test]
 fn picked_block_is_ready_for_same_turn() {
     let large = Large::new(&SHARED);
     let snapshot = large.store.snapshot();
-    let turn = Large::turn(Scope::default(), "s", "feed the zebras");
-    assert_eq!(large.blocks.ready(&snapshot, &turn), None);
+    let turn = Large::turn(AgentScope::default(), "s", "feed the zebras");
+    assert_eq!(large.blocks.cached_block(&snapshot, &turn), None);
     let block = large.block("s", "feed the zebras");
-    let ready = large.blocks.ready(&snapshot, &turn).unwrap().unwrap();
+    let ready = large.blocks.cached_block(&snapshot, &turn).unwrap().unwrap();
     assert!(Arc::ptr_eq(&block, &ready));
     for other in [
-        Turn { prompt: "mend my violin", ..turn },
-        Turn { session_id: "t", ..turn },
-        Turn { agent_id: "other", ..turn },
-        Turn { budget_chars: turn.budget_chars - 1, ..turn },
+        BlockRequest { prompt: "mend my violin", ..turn },
+        BlockRequest { session_id: "t", ..turn },
+        BlockRequest { agent_id: "other", ..turn },
+        BlockRequest { budget_chars: turn.budget_chars - 1, ..turn },
     ] {
-        assert_eq!(large.blocks.ready(&snapshot, &other), None, "{other:?}");
+        assert_eq!(large.blocks.cached_block(&snapshot, &other), None, "{other:?}");
     }
     // A changed catalog asks for another search.
     write(&large.scene, "violin-repair", "", "Mends violins and bows.");
     large.store.poll();
-    assert_eq!(large.blocks.ready(&large.store.snapshot(), &turn), None);
+    assert_eq!(large.blocks.cached_block(&large.store.snapshot(), &turn), None);
 }
 
 #[test]
@@ -369,12 +384,12 @@ fn the_explanation_says_why_a_skill_has_no_line() {
     let snapshot = store.snapshot();
     let (include, exclude) = (strings(&["*"]), strings(&["quilt-*", "nothing-*"]));
     let catalog = CatalogScope::Globs { include: &include, exclude: &exclude };
-    let turn = Large::turn(Scope { catalog, bound: &[] }, "s", "feed zebras");
-    let searcher = Searcher::new();
-    searcher.prepare(&store, &snapshot);
+    let turn = Large::turn(AgentScope { catalog, bound: &[] }, "s", "feed zebras");
+    let searcher = SkillSearcher::new();
+    searcher.build_index(&store, &snapshot);
     let ranker = Ranker::reference();
     let search = |admits: &dyn Fn(&Skill) -> bool| {
-        let ask = Ask {
+        let ask = SkillQuery {
             query: "feed zebras",
             limit: 100,
             tags: &[],

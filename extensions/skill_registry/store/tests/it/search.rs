@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use skill_store::{
-    Ask, Audience, Ledger, ListArgs, ManualClock, RankedBy, Ranker, SearchIn, Searcher, Skill,
-    Snapshot, Store, search_skills,
+    Audience, Ledger, ListSkillsArgs, ManualClock, Ranker, RankingSource, SearchContext, Skill,
+    SkillQuery, SkillSearcher, Snapshot, Store, search_skills,
 };
 
 use crate::scene::{Scene, tick};
@@ -40,34 +40,34 @@ pub(crate) fn everybody(_: &Skill) -> bool {
 
 /// The ids that a query finds, the best first, and what they were found in.
 fn found(
-    searcher: &Searcher,
+    searcher: &SkillSearcher,
     store: &Store,
     snapshot: &Arc<Snapshot>,
     query: &str,
-) -> (Vec<String>, RankedBy) {
+) -> (Vec<String>, RankingSource) {
     let ranker = Ranker::standard();
     let admits = &everybody;
-    let ask = Ask { query, limit: 100, tags: &[], admits, ranker: &ranker, semantics: None };
+    let ask = SkillQuery { query, limit: 100, tags: &[], admits, ranker: &ranker, semantics: None };
     let ranked = searcher.search(store, snapshot, &ask);
     assert_eq!(ranked.matched, ranked.hits.len());
     assert!(ranked.hits.is_sorted_by(|a, b| a.score >= b.score), "{query}");
     (ranked.hits.iter().map(|hit| hit.skill.id().to_string()).collect(), ranked.by)
 }
 
-pub(crate) fn ids(searcher: &Searcher, store: &Store, query: &str) -> Vec<String> {
+pub(crate) fn ids(searcher: &SkillSearcher, store: &Store, query: &str) -> Vec<String> {
     found(searcher, store, &store.snapshot(), query).0
 }
 
 pub(crate) fn tool(
     store: &Store,
-    searcher: &Searcher,
+    searcher: &SkillSearcher,
     audience: Audience<'_>,
     args: serde_json::Value,
 ) -> (String, serde_json::Value) {
     let (snapshot, ranker) = (store.snapshot(), Ranker::standard());
     let search =
-        SearchIn { store, snapshot: &snapshot, searcher, ranker: &ranker, semantics: None };
-    let args: ListArgs = serde_json::from_value(args).unwrap();
+        SearchContext { store, snapshot: &snapshot, searcher, ranker: &ranker, semantics: None };
+    let args: ListSkillsArgs = serde_json::from_value(args).unwrap();
     let answer = search_skills(&search, audience, &args);
     (answer.text, answer.structured)
 }
@@ -77,15 +77,15 @@ pub(crate) fn ledger(scene: &Scene) -> Ledger {
     Ledger::new(scene.path("data"), clock)
 }
 
-fn by_index(generation: u64, current: bool) -> RankedBy {
-    RankedBy::Index { generation, current }
+fn by_index(generation: u64, current: bool) -> RankingSource {
+    RankingSource::Index { generation, current }
 }
 
 #[test]
 fn the_first_question_makes_the_index_and_bodies_are_in_it() {
     let scene = scene();
     let store = scene.open();
-    let searcher = Searcher::new();
+    let searcher = SkillSearcher::new();
     assert_eq!((searcher.generation(), searcher.heap_bytes()), (None, 0));
     let (hits, by) = found(&searcher, &store, &store.snapshot(), "undo a deployment");
     assert_eq!((hits, by), (vec!["kubernetes".to_owned()], by_index(1, true)));
@@ -98,7 +98,7 @@ fn the_first_question_makes_the_index_and_bodies_are_in_it() {
 fn a_listing_makes_no_index() {
     let scene = scene();
     let store = scene.open();
-    let searcher = Searcher::with_catalog(&ledger(&scene));
+    let searcher = SkillSearcher::with_catalog(&ledger(&scene));
     let (text, _) = tool(&store, &searcher, Audience::Model, json!({"query": "  "}));
     assert_eq!(text.lines().next(), Some("4 skills"));
     assert_eq!(searcher.generation(), None);
@@ -109,7 +109,7 @@ fn a_listing_makes_no_index() {
 fn edits_are_found_at_the_next_question() {
     let scene = scene();
     let store = scene.open_warm();
-    let searcher = Searcher::new();
+    let searcher = SkillSearcher::new();
     assert_eq!(ids(&searcher, &store, "zebra"), [""; 0]);
     let body = |text: &str| write(&scene, "tea", "Brews tea.", text);
     tick(&scene.path("skills/tea/SKILL.md"));
@@ -130,9 +130,9 @@ fn edits_are_found_at_the_next_question() {
     store.poll();
     assert_eq!(ids(&searcher, &store, "zebra"), ["tea"]);
     // Made anew, the index answers the same.
-    let fresh = Searcher::new();
+    let fresh = SkillSearcher::new();
     for query in ["zebra", "fills a form", "pull request", "deploy"] {
-        let ask = |searcher: &Searcher| found(searcher, &store, &store.snapshot(), query);
+        let ask = |searcher: &SkillSearcher| found(searcher, &store, &store.snapshot(), query);
         assert_eq!(ask(&searcher), ask(&fresh), "{query}");
     }
 }
@@ -141,7 +141,7 @@ fn edits_are_found_at_the_next_question() {
 fn a_broken_skill_is_found_by_its_last_good_text_and_one_that_is_gone_is_not() {
     let scene = scene();
     let store = scene.open_warm();
-    let searcher = Searcher::new();
+    let searcher = SkillSearcher::new();
     let snapshot = store.snapshot();
     // Broken before anybody asked: the text comes out of the cache.
     tick(&scene.path("skills/tea/SKILL.md"));
@@ -164,7 +164,7 @@ fn a_skill_whose_text_cannot_be_had_is_found_by_what_its_listing_says() {
     options.cache_bytes = 0;
     let store = scene.open_with(options);
     scene.write("skills/tea/SKILL.md", "nothing");
-    let searcher = Searcher::new();
+    let searcher = SkillSearcher::new();
     assert_eq!(ids(&searcher, &store, "brews"), ["tea"]);
     assert_eq!(ids(&searcher, &store, "boil"), [""; 0]);
 }
@@ -175,7 +175,7 @@ fn shadowed_skills_are_not_searched() {
     scene.write("more/tea/SKILL.md", "---\nname: tea\ndescription: Other.\n---\nA samovar.\n");
     scene.write("more/coffee/SKILL.md", "---\nname: coffee\ndescription: Roasts.\n---\nGrind.\n");
     let store = scene.open_with(scene.options(&["skills", "more"]));
-    let searcher = Searcher::new();
+    let searcher = SkillSearcher::new();
     assert_eq!(ids(&searcher, &store, "samovar"), [""; 0]);
     assert_eq!(ids(&searcher, &store, "grind"), ["coffee"]);
 }
@@ -187,20 +187,20 @@ fn a_large_catalog_is_not_read_while_somebody_waits() {
         write(&scene, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
     }
     let store = scene.open_warm();
-    let searcher = Searcher::with_catalog(&ledger(&scene));
+    let searcher = SkillSearcher::with_catalog(&ledger(&scene));
     let snapshot = store.snapshot();
     let ask = |query: &str| found(&searcher, &store, &snapshot, query);
     let one = |id: &str| vec![id.to_owned()];
     // Nothing is known of bodies yet, here or in the database.
-    assert_eq!(ask("b33"), (vec![], RankedBy::Names));
-    assert_eq!(ask("n33"), (one("s33"), RankedBy::Names));
+    assert_eq!(ask("b33"), (vec![], RankingSource::Names));
+    assert_eq!(ask("n33"), (one("s33"), RankingSource::Names));
     assert!(!scene.path("data").exists());
-    assert_eq!(searcher.keep_catalog(&store, &snapshot).unwrap(), 70);
-    assert_eq!(searcher.keep_catalog(&store, &snapshot).unwrap(), 0);
-    assert_eq!(ask("b33"), (one("s33"), RankedBy::Catalog));
-    assert!(!searcher.wait(&snapshot, Duration::ZERO));
-    searcher.prepare(&store, &snapshot);
-    assert!(searcher.wait(&snapshot, Duration::ZERO));
+    assert_eq!(searcher.sync_catalog(&store, &snapshot).unwrap(), 70);
+    assert_eq!(searcher.sync_catalog(&store, &snapshot).unwrap(), 0);
+    assert_eq!(ask("b33"), (one("s33"), RankingSource::Catalog));
+    assert!(!searcher.wait_for_index(&snapshot, Duration::ZERO));
+    searcher.build_index(&store, &snapshot);
+    assert!(searcher.wait_for_index(&snapshot, Duration::ZERO));
     assert_eq!(ask("b33"), (one("s33"), by_index(1, true)));
     // What comes later is answered from the index before if it is much.
     for at in 0..70 {
@@ -214,7 +214,7 @@ fn a_large_catalog_is_not_read_while_somebody_waits() {
     assert_eq!(ask("m12"), (vec![], by_index(1, false)));
     assert_eq!(ask("n33"), (vec![], by_index(1, false)));
     assert_eq!(ask("n32"), (one("s32"), by_index(1, false)));
-    searcher.prepare(&store, &after);
+    searcher.build_index(&store, &after);
     assert_eq!(ask("m12"), (one("t12"), by_index(after.generation(), true)));
 }
 
@@ -225,37 +225,37 @@ fn the_catalog_outlives_the_process_and_follows_edits() {
         write(&scene, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
     }
     let store = scene.open_warm();
-    let before = Searcher::with_catalog(&ledger(&scene));
-    before.keep_catalog(&store, &store.snapshot()).unwrap();
+    let before = SkillSearcher::with_catalog(&ledger(&scene));
+    before.sync_catalog(&store, &store.snapshot()).unwrap();
     tick(&scene.path("skills/s07/SKILL.md"));
     write(&scene, "s07", "About n7.", "Deep zebra.");
     fs::remove_dir_all(scene.path("skills/s08")).unwrap();
 
     let store = scene.open_warm();
     let snapshot = store.snapshot();
-    let searcher = Searcher::with_catalog(&ledger(&scene));
+    let searcher = SkillSearcher::with_catalog(&ledger(&scene));
     let ask = |query: &str| found(&searcher, &store, &snapshot, query);
     // It is as old as it is; what is gone is not in it.
-    assert_eq!(ask("b7"), (vec!["s07".to_owned()], RankedBy::Catalog));
-    assert_eq!(ask("b8 n9"), (vec!["s09".to_owned()], RankedBy::Catalog));
-    assert_eq!(searcher.keep_catalog(&store, &snapshot).unwrap(), 2);
-    assert_eq!(ask("zebras"), (vec!["s07".to_owned()], RankedBy::Catalog));
-    assert_eq!(ask("b7"), (vec![], RankedBy::Names));
+    assert_eq!(ask("b7"), (vec!["s07".to_owned()], RankingSource::Catalog));
+    assert_eq!(ask("b8 n9"), (vec!["s09".to_owned()], RankingSource::Catalog));
+    assert_eq!(searcher.sync_catalog(&store, &snapshot).unwrap(), 2);
+    assert_eq!(ask("zebras"), (vec!["s07".to_owned()], RankingSource::Catalog));
+    assert_eq!(ask("b7"), (vec![], RankingSource::Names));
     // Damage costs no more than the catalog.
     fs::write(scene.path("data/registry.sqlite3"), "garbage".repeat(2_000)).unwrap();
-    assert_eq!(ask("zebras"), (vec![], RankedBy::Names));
-    assert_eq!(searcher.keep_catalog(&store, &snapshot).unwrap(), 69);
-    assert_eq!(ask("zebras").1, RankedBy::Catalog);
+    assert_eq!(ask("zebras"), (vec![], RankingSource::Names));
+    assert_eq!(searcher.sync_catalog(&store, &snapshot).unwrap(), 69);
+    assert_eq!(ask("zebras").1, RankingSource::Catalog);
 }
 
 #[test]
 fn phrases_and_beginnings_of_words_are_insisted_on() {
     let scene = scene();
     let store = scene.open_warm();
-    let plain = Searcher::new();
-    let kept = Searcher::with_catalog(&ledger(&scene));
-    kept.keep_catalog(&store, &store.snapshot()).unwrap();
-    let found = |searcher: &Searcher, query: &str| {
+    let plain = SkillSearcher::new();
+    let kept = SkillSearcher::with_catalog(&ledger(&scene));
+    kept.sync_catalog(&store, &store.snapshot()).unwrap();
+    let found = |searcher: &SkillSearcher, query: &str| {
         let (_, answer) = tool(&store, searcher, Audience::Operator, json!({"query": query}));
         let skills = answer["skills"].as_array().unwrap().clone();
         let ids = skills.iter().map(|skill| skill["skill_id"].as_str().unwrap().to_owned());
@@ -290,7 +290,7 @@ fn phrases_and_beginnings_of_words_are_insisted_on() {
 fn the_tool_tells_scores_and_fields_and_what_is_left_out() {
     let scene = scene();
     let store = scene.open_warm();
-    let searcher = Searcher::new();
+    let searcher = SkillSearcher::new();
     let (text, answer) =
         tool(&store, &searcher, Audience::Operator, json!({"query": "forms", "limit": 1}));
     let score = answer["skills"][0]["score"].as_f64().unwrap();
@@ -337,9 +337,9 @@ fn no_query_is_an_error() {
     write(&scene, "nihongo", "日本語の文章を校正する。", "誤字を直す。");
     write(&scene, "shalom", "בודק איות בעברית.", "טקסט.");
     let store = scene.open_warm();
-    let plain = Searcher::new();
-    let kept = Searcher::with_catalog(&ledger(&scene));
-    kept.keep_catalog(&store, &store.snapshot()).unwrap();
+    let plain = SkillSearcher::new();
+    let kept = SkillSearcher::with_catalog(&ledger(&scene));
+    kept.sync_catalog(&store, &store.snapshot()).unwrap();
     // Without an index, as at the start.
     let catalog = |query: &str| {
         let words = json!({"query": query, "limit": 5});
@@ -409,7 +409,7 @@ fn nobody_waits_while_skills_change_under_the_index() {
         write(&scene, &format!("s{at:02}"), "Steady oak.", "Steady.");
     }
     let store = scene.open_warm();
-    let searcher = Searcher::new();
+    let searcher = SkillSearcher::new();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let ask = || {
@@ -430,7 +430,7 @@ fn nobody_waits_while_skills_change_under_the_index() {
         let askers = [scope.spawn(ask), scope.spawn(ask)];
         let renewing = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                searcher.prepare(&store, &store.snapshot());
+                searcher.build_index(&store, &store.snapshot());
             }
         });
         for round in 0..60 {
@@ -447,7 +447,8 @@ fn nobody_waits_while_skills_change_under_the_index() {
     // What is there in the end is found as by an index made anew.
     store.poll();
     store.poll();
-    let fresh = Searcher::new();
-    let ask = |searcher: &Searcher| found(searcher, &store, &store.snapshot(), "maple leaf oak");
+    let fresh = SkillSearcher::new();
+    let ask =
+        |searcher: &SkillSearcher| found(searcher, &store, &store.snapshot(), "maple leaf oak");
     assert_eq!(ask(&searcher), ask(&fresh));
 }

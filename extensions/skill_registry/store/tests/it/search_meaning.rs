@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use skill_store::{
-    Ask, Audience, EmbeddingSimilarity, Finder, ListArgs, Ranker, RegistryConfig, Searcher, Skill,
-    Store, Vectors,
+    Audience, EmbeddingSimilarity, EmbeddingVectors, ListSkillsArgs, Ranker, RegistryConfig, Skill,
+    SkillFinder, SkillQuery, SkillSearcher, Store,
 };
 
 use crate::scene::tick;
@@ -21,12 +21,12 @@ fn embed(texts: &[&str]) -> Vec<Vec<f32>> {
 }
 
 /// Makes the vectors that are missing; returns how many texts that took.
-fn fill(vectors: &Vectors, store: &Store, model: &str) -> usize {
-    let mut missing = vectors.begin(&store.snapshot(), model, 3);
+fn fill(vectors: &EmbeddingVectors, store: &Store, model: &str) -> usize {
+    let mut missing = vectors.load_model(&store.snapshot(), model, 3);
     let mut texts = 0;
     while let Some(batch) = missing.next_batch(store) {
         texts += batch.texts().len();
-        vectors.keep(&batch, &embed(&batch.texts())).unwrap();
+        vectors.store_batch(&batch, &embed(&batch.texts())).unwrap();
     }
     texts
 }
@@ -37,42 +37,42 @@ fn vectors_are_made_once_for_each_text_and_model() {
     let store = scene.open_warm();
     let snapshot = store.snapshot();
     let now = Instant::now();
-    let vectors = Vectors::new(&ledger(&scene));
+    let vectors = EmbeddingVectors::new(&ledger(&scene));
     assert!(!vectors.are_ready(now));
-    assert!(vectors.nearness(&snapshot, &[1.0, 0.0, 0.0]).is_none());
+    assert!(vectors.similarity_scores(&snapshot, &[1.0, 0.0, 0.0]).is_none());
     // Description, the same with headings, and one section of each of five skills.
     assert_eq!(fill(&vectors, &store, "m1"), 15);
     assert_eq!(fill(&vectors, &store, "m1"), 0);
     assert!(vectors.are_ready(now));
-    let near = vectors.nearness(&snapshot, &[2.0, 0.0, 0.0]).unwrap();
+    let near = vectors.similarity_scores(&snapshot, &[2.0, 0.0, 0.0]).unwrap();
     assert_eq!(near.nearest(1), ["tea"]);
     let cosines = near.cosines("tea").unwrap();
     let close = |cosine: f32, to: f32| assert!((cosine - to).abs() < 0.01, "{cosines:?}");
     close(cosines.description, 1.0);
     close(cosines.headings, 1.0);
     close(cosines.section, 0.0);
-    let water = vectors.nearness(&snapshot, &[0.0, 0.0, 1.0]).unwrap();
+    let water = vectors.similarity_scores(&snapshot, &[0.0, 0.0, 1.0]).unwrap();
     assert!(water.cosines("tea").unwrap().section > 0.99);
     assert_eq!(near.cosines("nobody"), None);
-    assert!(vectors.nearness(&snapshot, &[1.0]).is_none());
+    assert!(vectors.similarity_scores(&snapshot, &[1.0]).is_none());
 
     // Another start, and an edit: one skill is asked for again, what is gone is forgotten.
     tick(&scene.path("skills/tea/SKILL.md"));
     write(&scene, "tea", "Brews coffee.", "No more.");
     fs::remove_dir_all(scene.path("skills/kubernetes")).unwrap();
     let store = scene.open_warm();
-    let vectors = Vectors::new(&ledger(&scene));
+    let vectors = EmbeddingVectors::new(&ledger(&scene));
     assert_eq!(fill(&vectors, &store, "m1"), 3);
-    let near = vectors.nearness(&store.snapshot(), &[1.0, 0.0, 0.0]).unwrap();
+    let near = vectors.similarity_scores(&store.snapshot(), &[1.0, 0.0, 0.0]).unwrap();
     assert_eq!(near.nearest(9).len(), 4);
     // The vectors of another model are others.
     assert_eq!(fill(&vectors, &store, "m2"), 12);
-    let other = Vectors::new(&ledger(&scene));
+    let other = EmbeddingVectors::new(&ledger(&scene));
     assert_eq!((fill(&other, &store, "m1"), fill(&other, &store, "m2")), (0, 0));
     // What was asked of one model does not count for another.
-    let mut missing = Vectors::new(&ledger(&scene)).begin(&store.snapshot(), "m3", 3);
+    let mut missing = EmbeddingVectors::new(&ledger(&scene)).load_model(&store.snapshot(), "m3", 3);
     let batch = missing.next_batch(&store).unwrap();
-    other.keep(&batch, &embed(&batch.texts())).unwrap();
+    other.store_batch(&batch, &embed(&batch.texts())).unwrap();
     assert_eq!(fill(&other, &store, "m3"), 12);
 }
 
@@ -81,12 +81,12 @@ fn vectors_join_the_ranking_where_words_do_not_meet() {
     let scene = scene();
     let store = scene.open_warm();
     let snapshot = store.snapshot();
-    let (searcher, vectors) = (Searcher::new(), Vectors::new(&ledger(&scene)));
+    let (searcher, vectors) = (SkillSearcher::new(), EmbeddingVectors::new(&ledger(&scene)));
     fill(&vectors, &store, "m1");
-    let near = vectors.nearness(&snapshot, &[0.0, 0.0, 1.0]).unwrap();
+    let near = vectors.similarity_scores(&snapshot, &[0.0, 0.0, 1.0]).unwrap();
     let ranker = Ranker::standard();
     assert!(ranker.uses_cosines());
-    let ask = Ask {
+    let ask = SkillQuery {
         query: "etwas mit Wasser",
         limit: 9,
         tags: &[],
@@ -95,7 +95,7 @@ fn vectors_join_the_ranking_where_words_do_not_meet() {
         semantics: None,
     };
     assert_eq!(searcher.search(&store, &snapshot, &ask).hits.len(), 0);
-    let ask = Ask { semantics: Some(&near), ..ask };
+    let ask = SkillQuery { semantics: Some(&near), ..ask };
     let ids: Vec<String> = searcher
         .search(&store, &snapshot, &ask)
         .hits
@@ -104,7 +104,7 @@ fn vectors_join_the_ranking_where_words_do_not_meet() {
         .collect();
     assert!(ids.contains(&"tea".to_owned()), "{ids:?}");
     let none = |skill: &Skill| skill.id().as_str() != "tea";
-    let ask = Ask { admits: &none, ..ask };
+    let ask = SkillQuery { admits: &none, ..ask };
     let hits = searcher.search(&store, &snapshot, &ask).hits;
     assert!(hits.iter().all(|hit| hit.skill.id().as_str() != "tea"));
 }
@@ -113,19 +113,19 @@ fn vectors_join_the_ranking_where_words_do_not_meet() {
 fn a_model_that_fails_is_left_alone_for_a_while_and_told_of_once() {
     let scene = scene();
     let store = scene.open_warm();
-    let vectors = Vectors::new(&ledger(&scene));
+    let vectors = EmbeddingVectors::new(&ledger(&scene));
     fill(&vectors, &store, "m1");
     let now = Instant::now();
     let later = |seconds| now + Duration::from_secs(seconds);
-    assert!(vectors.failed("it hangs".to_owned(), now));
-    assert!(vectors.are_paused(now) && !vectors.are_ready(later(59)));
-    assert!(!vectors.are_paused(later(60)) && vectors.are_ready(later(60)));
-    assert!(!vectors.failed("it hangs again".to_owned(), later(60)));
-    assert!(vectors.are_paused(later(119)));
-    assert_eq!(vectors.why_not().as_deref(), Some("it hangs again"));
-    vectors.worked();
-    assert_eq!((vectors.why_not(), vectors.are_ready(now)), (None, true));
-    assert!(vectors.failed("it is gone".to_owned(), now));
+    assert!(vectors.record_failure("it hangs".to_owned(), now));
+    assert!(vectors.is_backing_off(now) && !vectors.are_ready(later(59)));
+    assert!(!vectors.is_backing_off(later(60)) && vectors.are_ready(later(60)));
+    assert!(!vectors.record_failure("it hangs again".to_owned(), later(60)));
+    assert!(vectors.is_backing_off(later(119)));
+    assert_eq!(vectors.unavailable_reason().as_deref(), Some("it hangs again"));
+    vectors.clear_backoff();
+    assert_eq!((vectors.unavailable_reason(), vectors.are_ready(now)), (None, true));
+    assert!(vectors.record_failure("it is gone".to_owned(), now));
 }
 
 #[test]
@@ -134,21 +134,21 @@ fn a_finder_prepares_for_many_skills_alone_and_says_what_is_wrong() {
     let store = Arc::new(scene.open_warm());
     let finder = |full_limit: usize| {
         let config = RegistryConfig { l1_full_limit: full_limit, ..RegistryConfig::default() };
-        Arc::new(Finder::new(config, &store, &ledger(&scene)))
+        Arc::new(SkillFinder::new(config, &store, &ledger(&scene)))
     };
     let (few, many) = (finder(5), finder(4));
-    assert!(!few.keep_ready(&store.snapshot()));
+    assert!(!few.ensure_index(&store.snapshot()));
     assert!(!scene.path("data").exists());
-    assert!(many.keep_ready(&store.snapshot()));
+    assert!(many.ensure_index(&store.snapshot()));
     assert!(scene.path("data/registry.sqlite3").exists());
-    let args = ListArgs { query: Some("tea".to_owned()), ..ListArgs::default() };
+    let args = ListSkillsArgs { query: Some("tea".to_owned()), ..ListSkillsArgs::default() };
     for finder in [few, many] {
         let answer = finder.list(&store.snapshot(), Audience::Model, &args, None);
         assert_eq!(answer.structured["skills"][0]["skill_id"], "tea");
         assert_eq!(answer.structured["ranked_by"], "index");
-        assert_eq!(finder.trouble(None), None);
-        finder.vectors.failed("it hangs".to_owned(), Instant::now());
-        let (message, _) = finder.trouble(None).unwrap();
+        assert_eq!(finder.warning(None), None);
+        finder.vectors.record_failure("it hangs".to_owned(), Instant::now());
+        let (message, _) = finder.warning(None).unwrap();
         assert_eq!(message, "skills are searched by their words alone: it hangs");
     }
 }
@@ -159,17 +159,17 @@ fn a_home_that_cannot_be_written_is_searched_all_the_same() {
     // A file where the directory would be.
     scene.write("data", "");
     let store = scene.open_warm();
-    let searcher = Searcher::with_catalog(&ledger(&scene));
-    assert!(searcher.keep_catalog(&store, &store.snapshot()).is_err());
+    let searcher = SkillSearcher::with_catalog(&ledger(&scene));
+    assert!(searcher.sync_catalog(&store, &store.snapshot()).is_err());
     assert_eq!(ids(&searcher, &store, "boil"), ["tea"]);
     let found = |query: &str| {
         let (_, answer) = tool(&store, &searcher, Audience::Operator, json!({"query": query}));
         answer["matched"].clone()
     };
     assert_eq!((found("\"pull request\""), found("brew*")), (json!(1), json!(1)));
-    let vectors = Vectors::new(&ledger(&scene));
-    let mut missing = vectors.begin(&store.snapshot(), "m1", 3);
+    let vectors = EmbeddingVectors::new(&ledger(&scene));
+    let mut missing = vectors.load_model(&store.snapshot(), "m1", 3);
     let batch = missing.next_batch(&store).unwrap();
-    assert!(vectors.keep(&batch, &embed(&batch.texts())).is_err());
+    assert!(vectors.store_batch(&batch, &embed(&batch.texts())).is_err());
     assert!(vectors.are_ready(Instant::now()));
 }

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::json;
 use skill_store::{
-    Audience, Content, Digest, ErrorKind, ListArgs, ReadArgs, ResourceArgs, Scope, Store, Trust,
-    list_skills, read_skill, read_skill_resource, skill_content,
+    AgentScope, Audience, BoundSkillContent, Digest, ErrorKind, ListSkillsArgs, ReadResourceArgs,
+    ReadSkillArgs, Store, TrustLevel, list_skills, read_skill, read_skill_resource, skill_content,
 };
 
 use crate::scene::{Scene, skill_text};
@@ -30,7 +30,7 @@ fn list(
     audience: Audience<'_>,
     args: serde_json::Value,
 ) -> (String, serde_json::Value) {
-    let args: ListArgs = serde_json::from_value(args).unwrap();
+    let args: ListSkillsArgs = serde_json::from_value(args).unwrap();
     let answer = list_skills(&store.snapshot(), audience, &args);
     (answer.text, answer.structured)
 }
@@ -39,7 +39,7 @@ fn resource(
     store: &Store,
     args: serde_json::Value,
 ) -> Result<(String, serde_json::Value), ErrorKind> {
-    let args: ResourceArgs = serde_json::from_value(args).unwrap();
+    let args: ReadResourceArgs = serde_json::from_value(args).unwrap();
     read_skill_resource(&store.snapshot(), Audience::Model, &args)
         .map(|answer| (answer.text, answer.structured))
         .map_err(|error| error.kind)
@@ -111,12 +111,12 @@ fn a_query_is_looked_for_in_every_field_whatever_the_case() {
 #[test]
 fn arguments_nobody_knows_are_refused() {
     let unknown = |error: serde_json::Error| error.to_string().contains("unknown field `x`");
-    assert!(serde_json::from_value::<ListArgs>(json!({"x": 1})).is_err_and(unknown));
+    assert!(serde_json::from_value::<ListSkillsArgs>(json!({"x": 1})).is_err_and(unknown));
     let read = json!({"skill_id": "a", "x": 1});
-    assert!(serde_json::from_value::<ReadArgs>(read).is_err_and(unknown));
+    assert!(serde_json::from_value::<ReadSkillArgs>(read).is_err_and(unknown));
     let resource = json!({"skill_id": "a", "path": "b", "x": 1});
-    assert!(serde_json::from_value::<ResourceArgs>(resource).is_err_and(unknown));
-    assert!(serde_json::from_value::<ReadArgs>(json!({})).is_err());
+    assert!(serde_json::from_value::<ReadResourceArgs>(resource).is_err_and(unknown));
+    assert!(serde_json::from_value::<ReadSkillArgs>(json!({})).is_err());
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn instructions_come_with_their_digest_their_resources_and_what_they_require() {
     scene.write("skills/demo/scripts/run.py", "print()");
     scene.write("skills/demo/references/guide.md", "guide");
     let store = scene.open();
-    let args = ReadArgs { skill_id: "demo".to_owned() };
+    let args = ReadSkillArgs { skill_id: "demo".to_owned() };
     let answer = read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap();
     assert_eq!(
         answer.text,
@@ -171,7 +171,7 @@ fn a_skill_whose_required_skills_are_missing_is_loaded_and_says_so() {
     let yaml = scene.write("skills/beside/skill.yaml", yaml);
     let store = scene.open();
     let read = |id: &str| {
-        let args = ReadArgs { skill_id: id.to_owned() };
+        let args = ReadSkillArgs { skill_id: id.to_owned() };
         read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap()
     };
     let demo = read("demo");
@@ -201,7 +201,7 @@ fn a_text_that_changed_since_the_snapshot_is_served_with_its_own_digest() {
     let (scene, store) = scene();
     let snapshot = store.snapshot();
     let new = write_skill(&scene, "alpha", "", "Another body.");
-    let args = ReadArgs { skill_id: "alpha".to_owned() };
+    let args = ReadSkillArgs { skill_id: "alpha".to_owned() };
     let answer = read_skill(&store, &snapshot, Audience::Model, &args).unwrap();
     assert!(answer.text.contains("Another body."));
     assert_eq!(answer.structured["digest"], new.to_string());
@@ -214,7 +214,7 @@ fn a_broken_text_is_replaced_by_the_last_good_one_and_says_so() {
     let (scene, store) = scene();
     let old = store.snapshot().get("alpha").unwrap().digest().unwrap();
     scene.write("skills/alpha/SKILL.md", "no frontmatter at all");
-    let args = ReadArgs { skill_id: "alpha".to_owned() };
+    let args = ReadSkillArgs { skill_id: "alpha".to_owned() };
     for _ in 0..2 {
         let answer = read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap();
         assert!(answer.text.contains("Alpha's body."));
@@ -230,7 +230,7 @@ fn a_broken_text_is_replaced_by_the_last_good_one_and_says_so() {
 fn unknown_and_hidden_skills_are_refused_with_help() {
     let (_scene, store) = scene();
     let read = |id: &str, audience| {
-        let args = ReadArgs { skill_id: id.to_owned() };
+        let args = ReadSkillArgs { skill_id: id.to_owned() };
         read_skill(&store, &store.snapshot(), audience, &args)
     };
     let error = read("alhpa", Audience::Model).unwrap_err();
@@ -263,9 +263,9 @@ fn bound_content_is_the_element_alone() {
     assert_eq!(tokens.get() as usize, text.len().div_ceil(4));
     let location = scene.path("skills/gamma/SKILL.md");
     let (skill_id, root) = ("gamma".to_owned(), "skills".to_owned());
-    let expected = Content { skill_id, text, digest, tokens, root, location };
+    let expected = BoundSkillContent { skill_id, text, digest, tokens, root, location };
     assert_eq!(content, expected);
-    let wire = json!(content.below(&scene.path("skills")));
+    let wire = json!(content.relative_to(&scene.path("skills")));
     assert_eq!((&wire["source"], &wire["digest"]), (&json!("gamma/SKILL.md"), &json!(digest)));
     let error = skill_content(&store, &snapshot, "gamm").unwrap_err();
     assert_eq!((error.kind, error.similar), (ErrorKind::NotFound, vec!["gamma".to_owned()]));
@@ -276,7 +276,7 @@ fn a_skill_of_an_untrusted_root_is_listed_with_its_origin_and_not_bound() {
     let scene = Scene::new();
     scene.write("pool/demo/SKILL.md", skill_text("demo", "text"));
     let mut options = scene.options(&["pool"]);
-    options.roots[0].trust = Trust::Untrusted;
+    options.roots[0].trust = TrustLevel::Untrusted;
     let store = scene.open_with(options);
     let error = skill_content(&store, &store.snapshot(), "demo").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
@@ -284,7 +284,7 @@ fn a_skill_of_an_untrusted_root_is_listed_with_its_origin_and_not_bound() {
     let (text, structured) = list(&store, Audience::Model, json!({}));
     assert_eq!(text, "1 skill\n• `demo` — About demo. [~2 tokens; pool, untrusted]");
     assert_eq!(structured["skills"][0]["trust"], "untrusted");
-    let catalog = store.snapshot().catalog(Scope::default(), 8_000).unwrap();
+    let catalog = store.snapshot().catalog(AgentScope::default(), 8_000).unwrap();
     assert!(
         catalog.text.contains("• `demo` — (untrusted, from pool) About demo."),
         "{}",
@@ -419,7 +419,7 @@ fn many_resources_are_counted_not_listed() {
         scene.write(&format!("skills/alpha/data/{at:03}.json"), "{}");
     }
     scene.write("skills/alpha/.git/config", "");
-    let args = ReadArgs { skill_id: "alpha".to_owned() };
+    let args = ReadSkillArgs { skill_id: "alpha".to_owned() };
     let answer = read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap();
     assert_eq!(answer.structured["resources"].as_array().unwrap().len(), 100);
     assert_eq!(answer.structured["resources"][99]["path"], "data/099.json");
@@ -432,9 +432,10 @@ fn a_large_skill_is_read_and_says_so() {
     let (scene, store) = scene();
     write_skill(&scene, "huge", "", &"word ".repeat(8_000));
     store.poll();
-    let large: Vec<_> = store.snapshot().large().map(|skill| skill.id().to_string()).collect();
+    let large: Vec<_> =
+        store.snapshot().large_skills().map(|skill| skill.id().to_string()).collect();
     assert_eq!(large, ["huge"]);
-    let args = ReadArgs { skill_id: "huge".to_owned() };
+    let args = ReadSkillArgs { skill_id: "huge".to_owned() };
     let answer = read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap();
     assert_eq!(answer.structured["large"], true);
     assert!(answer.text.lines().nth(1).unwrap().contains("large"), "{}", &answer.text[..200]);

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use skill_store::{Digest, Manifest, Publisher, Skill, Snapshot, Store};
+use skill_store::{Digest, FileManifest, Skill, SkillPublisher, Snapshot, Store};
 
 use crate::error::CliError;
 use crate::exit;
@@ -35,13 +35,13 @@ pub(super) enum Source {
 impl Source {
     /// Lists the files of a skill.
     pub(super) fn copied(
-        publisher: &Publisher,
+        publisher: &SkillPublisher,
         store: &Store,
         snapshot: &Snapshot,
         skill: &Skill,
     ) -> Result<Self, CliError> {
         let entry = publisher.entry(store, snapshot, skill)?;
-        let Manifest::Files(files) = &entry.resources else {
+        let FileManifest::Files(files) = &entry.resources else {
             let message = "it has more than 512 files or 16 MiB, which is too much for a copy";
             return Err(CliError::new(exit::FINDINGS, message).hint("--link"));
         };

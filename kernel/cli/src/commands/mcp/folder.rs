@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use skill_store::{
-    Answer, Audience, Publication, RegistryError, Root, Store, StoreOptions, SystemClock, Trust,
-    list_skills, read_skill, read_skill_resource, tool_descriptions,
+    Audience, RegistryError, SkillPublication, SkillRoot, Store, StoreOptions, SystemClock,
+    ToolAnswer, TrustLevel, list_skills, read_skill, read_skill_resource, tool_descriptions,
 };
 use skillhost_kernel::{
     ApprovalPolicy, Environment, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry,
@@ -30,14 +30,14 @@ const POLL: Duration = Duration::from_secs(2);
 /// Serves the skills of folders.
 pub(super) struct FolderBackend {
     store: Arc<Store>,
-    publication: Publication,
+    publication: SkillPublication,
     changes: watch::Receiver<ChangeCounter>,
 }
 
 impl FolderBackend {
     /// Opens the folders of the working directory, of the user, and those named on the command line,
     /// and watches them until the backend is dropped. Must be called within a runtime.
-    pub(super) fn open(environment: &Environment, more: Vec<Root>) -> Result<Self, CliError> {
+    pub(super) fn open(environment: &Environment, more: Vec<SkillRoot>) -> Result<Self, CliError> {
         let roots = folders(environment).into_iter().chain(more).collect();
         let options = StoreOptions { roots, ..StoreOptions::default() };
         let store = Store::open(options, Arc::new(SystemClock)).map_err(|error| {
@@ -59,14 +59,15 @@ impl FolderBackend {
                 }
             }
         });
-        let publication = Publication::new(Arc::clone(&store));
+        let publication = SkillPublication::new(Arc::clone(&store));
         Ok(Self { store, publication, changes })
     }
 }
 
 /// The folders in order: what lies nearer comes first.
-fn folders(environment: &Environment) -> Vec<Root> {
-    let root = |label: String, path: PathBuf| Root { label, path, trust: Trust::Untrusted };
+fn folders(environment: &Environment) -> Vec<SkillRoot> {
+    let root =
+        |label: String, path: PathBuf| SkillRoot { label, path, trust: TrustLevel::Untrusted };
     let below = |base: &Path, prefix: &str| {
         FOLDERS.map(|(label, folder)| root(format!("{prefix}{label}"), base.join(folder)))
     };
@@ -209,7 +210,7 @@ fn failed(error: &serde_json::Error) -> BackendError {
     BackendError { kind: ErrorKind::Failed, message: error.to_string(), hint: String::new() }
 }
 
-fn output(answer: Answer) -> Result<ToolOutput, BackendError> {
+fn output(answer: ToolAnswer) -> Result<ToolOutput, BackendError> {
     let structured = serde_json::value::to_raw_value(&answer.structured);
     let structured = structured.map_err(|error| failed(&error))?;
     Ok(ToolOutput { text: answer.text, structured: Some(structured), is_error: false, skill: None })

@@ -80,7 +80,7 @@ fn approve_skill(
     args: &ApproveArgs,
 ) -> Result<(), CliError> {
     let id = skill.as_str();
-    let created = desk.ask(|ledger, skills| ledger.standing(skills))?.remove(skill);
+    let created = desk.ask(|ledger, skills| ledger.approval_statuses(skills))?.remove(skill);
     let author = created.map(|standing| standing.author);
     let grant = desk.tool_grants()?.into_iter().find(|grant| grant.skill_id == *skill);
     let digest = desk.ask(|ledger, skills| ledger.tree_of(skills, id))?;

@@ -1,7 +1,7 @@
 //! `skillhost skill audit-log`.
 
 use serde_json::{Value, json};
-use skill_store::{AuditEntry, AuditFilter, rfc3339};
+use skill_store::{AuditEntry, AuditFilter, format_rfc3339};
 
 use super::desk::Desk;
 use crate::cli::AuditLogArgs;
@@ -43,7 +43,7 @@ fn row(entry: &AuditEntry) -> std::io::Result<Vec<String>> {
     };
     Ok(vec![
         entry.seq.to_string(),
-        rfc3339(entry.at_ms),
+        format_rfc3339(entry.at_ms),
         entry.action.clone(),
         or_dash(Some(&entry.by)),
         entry.via.clone(),

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use skill_store::{Found, FoundProblem, FoundSkill, ProblemKind, SkillFiles, find_skills};
+use skill_store::{FoundItem, FoundProblem, FoundSkill, ProblemKind, SkillFiles, find_skills};
 
 use crate::cli::SkillPaths;
 use crate::error::CliError;
@@ -48,17 +48,17 @@ pub(super) fn for_each(
     let several = list.len() > 1;
     let mut seen: HashSet<PathBuf> = HashSet::new();
     for path in &list {
-        let mut take = |found: Found| {
+        let mut take = |found: FoundItem| {
             let result = match found {
-                Found::Skill(skill) if several && !seen.insert(skill.dir.clone()) => Ok(()),
-                Found::Skill(mut skill) => match skill.read(with_files) {
+                FoundItem::Skill(skill) if several && !seen.insert(skill.dir.clone()) => Ok(()),
+                FoundItem::Skill(mut skill) => match skill.read(with_files) {
                     Ok(files) => {
                         batch.skills += 1;
                         each(Item::Skill(&skill, files))
                     }
                     Err(problem) => batch.problem(&problem, &mut each),
                 },
-                Found::Problem(problem) => batch.problem(&problem, &mut each),
+                FoundItem::Problem(problem) => batch.problem(&problem, &mut each),
             };
             match result {
                 Ok(()) => ControlFlow::Continue(()),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nix::unistd::{Uid, User};
 use skill_store::{
-    Actor, Drift, Ledger, LedgerError, Proposal, ProposalFilter, ProposalSummary, SkillId,
-    Snapshot, Store, ToolGrant,
+    HumanActor, Ledger, LedgerError, Proposal, ProposalDrift, ProposalFilter, ProposalSummary,
+    SkillId, Snapshot, Store, ToolGrant,
 };
 
 use super::stored;
@@ -27,7 +27,7 @@ impl Desk {
         let store = stored::open(session, &SkillRoots { roots: Vec::new() })?;
         let desk = Self { ledger: stored::ledger(&session.home()?), store, output: session.output };
         // Makes the texts of proposals again, where the database had to be rebuilt.
-        desk.ask(|ledger, skills| ledger.observe(skills, &[]))?;
+        desk.ask(|ledger, skills| ledger.record_direct_edits(skills, &[]))?;
         Ok(desk)
     }
 
@@ -74,7 +74,8 @@ impl Desk {
         skills.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         skills.dedup();
         if !skills.is_empty()
-            && let Err(error) = self.ask(|ledger, snapshot| ledger.observe(snapshot, &skills))
+            && let Err(error) =
+                self.ask(|ledger, snapshot| ledger.record_direct_edits(snapshot, &skills))
         {
             self.output.note(format!("proposals may be out of date: {}", error.message()));
         }
@@ -87,7 +88,7 @@ impl Desk {
     }
 
     /// Returns a proposal and how its file has moved since it was made.
-    pub(super) fn proposal(&self, id: &str) -> Result<(Proposal, Drift), CliError> {
+    pub(super) fn proposal(&self, id: &str) -> Result<(Proposal, ProposalDrift), CliError> {
         self.ask(|ledger, skills| with_drift(ledger, skills, id))
     }
 }
@@ -97,16 +98,16 @@ pub(super) fn with_drift(
     ledger: &Ledger,
     skills: &Snapshot,
     id: &str,
-) -> Result<(Proposal, Drift), LedgerError> {
+) -> Result<(Proposal, ProposalDrift), LedgerError> {
     let proposal = ledger.proposal(id)?;
-    let drift = ledger.drift(skills, &proposal);
+    let drift = ledger.compute_drift(skills, &proposal);
     Ok((proposal, drift))
 }
 
 /// The person at the keyboard; `via` says which command they decide with.
-pub(super) fn actor(via: &'static str) -> Actor {
+pub(super) fn actor(via: &'static str) -> HumanActor {
     let user = User::from_uid(Uid::current()).ok().flatten().map(|user| user.name);
     let named = user.or_else(|| std::env::var("USER").ok()).filter(|name| !name.is_empty());
     let name = named.map_or_else(|| "operator".to_owned(), |name| name.chars().take(64).collect());
-    Actor { name, via }
+    HumanActor { name, via }
 }

@@ -7,7 +7,7 @@ mod turn;
 use serde::Serialize;
 use skill_format::RenderReport;
 use skill_rules::Profile;
-use skill_store::{Audience, Partial, Root, Scope, ToolGrant};
+use skill_store::{AgentScope, Audience, PartialScan, SkillRoot, ToolGrant};
 
 use self::chain::{Remark, Row};
 use super::approve::offer_approvals;
@@ -22,11 +22,11 @@ use crate::session::Session;
 #[derive(Debug, Serialize)]
 struct Examination {
     profile: Profile,
-    roots: Vec<Root>,
+    roots: Vec<SkillRoot>,
     /// The patterns of directories that the settings keep from being searched.
     ignored: Vec<String>,
     /// What the scan did not see.
-    partial: Option<Partial>,
+    partial: Option<PartialScan>,
     /// What was found on the way that is no skill.
     remarks: Vec<Remark>,
     /// What the catalog cut; nothing if no skill is in it.
@@ -44,7 +44,7 @@ pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
     let snapshot = store.snapshot();
     let profile = Profile::from(args.profile);
     let budget = store.options().l1_budget_chars;
-    let catalog = snapshot.catalog(Scope::default(), budget);
+    let catalog = snapshot.catalog(AgentScope::default(), budget);
     // Where there are many, which of them have a line depends on the prompt.
     let visible = snapshot.visible(Audience::Model).count();
     let is_picked = |report: &RenderReport| {
@@ -62,7 +62,7 @@ pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
     };
     let examination = Examination {
         profile,
-        roots: snapshot.roots().iter().map(|root| Root::clone(root)).collect(),
+        roots: snapshot.roots().iter().map(|root| SkillRoot::clone(root)).collect(),
         ignored: store.options().ignore.clone(),
         partial: snapshot.partial().cloned(),
         remarks,

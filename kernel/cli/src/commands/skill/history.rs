@@ -1,7 +1,7 @@
 //! `skillhost skill history`.
 
 use serde_json::json;
-use skill_store::{Version, VersionAuthor};
+use skill_store::{SkillVersion, VersionAuthor};
 
 use super::desk::Desk;
 use super::proposals::short_time;
@@ -28,7 +28,7 @@ pub(super) fn history(session: &Session, args: &HistoryArgs) -> Outcome {
     Ok(exit::OK)
 }
 
-fn row(version: &Version) -> Vec<String> {
+fn row(version: &SkillVersion) -> Vec<String> {
     vec![
         version.number.to_string(),
         short_time(version.created_ms),

@@ -9,9 +9,10 @@ mod text;
 use std::io::Write as _;
 
 use skill_store::{
-    Author, Drift, FileState, Flag, Proposal, Recommendation, ToolGrant, VersionTree,
+    AgentAuthor, Proposal, ProposalDrift, ProposalFileState, Recommendation, ReviewFlag, ToolGrant,
+    VersionTree,
     diff::{FuzzKind, FuzzNote},
-    rfc3339,
+    format_rfc3339,
 };
 
 pub(super) use self::text::{Line, Span, wrapped, written_line};
@@ -39,7 +40,7 @@ pub(super) fn print(output: Output, page: &Page) -> Result<(), CliError> {
 }
 
 /// Makes the page of a proposal; `columns` is the terminal's width, if there is one.
-pub(super) fn of(proposal: &Proposal, drift: &Drift, columns: Option<usize>) -> Page {
+pub(super) fn of(proposal: &Proposal, drift: &ProposalDrift, columns: Option<usize>) -> Page {
     let summary = &proposal.summary;
     let mut page = Page::default();
     for flag in &summary.flags {
@@ -53,16 +54,22 @@ pub(super) fn of(proposal: &Proposal, drift: &Drift, columns: Option<usize>) -> 
         if summary.count > 1 { format!(", made {} times", summary.count) } else { String::new() };
     page.field("proposal", &format!("{} (number {}){times}", summary.id, summary.seq));
     page.field("state", summary.state.as_str());
-    page.field("proposed", &format!("{} by {}", rfc3339(summary.created_ms), who(&summary.author)));
+    page.field(
+        "proposed",
+        &format!("{} by {}", format_rfc3339(summary.created_ms), who(&summary.author)),
+    );
     if let Some(decided) = &proposal.decided {
-        page.field("decided", &format!("{} by {}", rfc3339(decided.at_ms), decided.by));
+        page.field("decided", &format!("{} by {}", format_rfc3339(decided.at_ms), decided.by));
         if let Some(reason) = &decided.reason {
             page.quote("reason", reason);
         }
     }
     if let Some(recommendation) = &summary.recommendation {
         let Recommendation { agent_id, advice, reason, at_ms, .. } = recommendation;
-        page.field("advice", &format!("{advice}, {} by agent `{agent_id}`", rfc3339(*at_ms)));
+        page.field(
+            "advice",
+            &format!("{advice}, {} by agent `{agent_id}`", format_rfc3339(*at_ms)),
+        );
         page.quote("", reason);
     }
     page.field("digest", &summary.new_digest.to_string());
@@ -89,7 +96,7 @@ pub(super) fn of(proposal: &Proposal, drift: &Drift, columns: Option<usize>) -> 
 /// Makes the page of a whole skill; `author` is the agent that created it, if one did.
 pub(super) fn of_tree(
     id: &str,
-    author: Option<&Author>,
+    author: Option<&AgentAuthor>,
     grant: Option<&ToolGrant>,
     tree: &VersionTree,
 ) -> Page {
@@ -114,7 +121,7 @@ pub(super) fn of_tree(
     page
 }
 
-fn who(author: &Author) -> String {
+fn who(author: &AgentAuthor) -> String {
     let mut text = author.name();
     for (label, id) in [("session", &author.session_id), ("turn", &author.turn_id)] {
         if !id.is_empty() {
@@ -157,24 +164,24 @@ impl Page {
         }
     }
 
-    fn flag(&mut self, flag: &Flag) {
+    fn flag(&mut self, flag: &ReviewFlag) {
         let (style, text) = match flag {
-            Flag::HiddenUnicode { count } => (
+            ReviewFlag::HiddenUnicode { count } => (
                 RED,
                 format!("HIDDEN UNICODE: {count} characters that are not seen; shown as \\u{{…}}"),
             ),
-            Flag::PromptMarkup { found } => {
+            ReviewFlag::PromptMarkup { found } => {
                 (RED, format!("PROMPT MARKUP: {found} can pass for words of the program itself"))
             }
-            Flag::Frontmatter { fields } => (
+            ReviewFlag::Frontmatter { fields } => (
                 YELLOW,
                 format!(
                     "FRONTMATTER: changes {}, by which agents choose skills",
                     fields.join(", ")
                 ),
             ),
-            Flag::Code => (YELLOW, "CODE: the file is a program".to_owned()),
-            Flag::NewSkill => (YELLOW, "NEW SKILL: it does not exist yet".to_owned()),
+            ReviewFlag::Code => (YELLOW, "CODE: the file is a program".to_owned()),
+            ReviewFlag::NewSkill => (YELLOW, "NEW SKILL: it does not exist yet".to_owned()),
             // A flag this program is too old for is better shown raw than not at all.
             other => (RED, format!("{other:?}")),
         };
@@ -206,33 +213,35 @@ impl Page {
     }
 
     /// Whether the proposal still fits, and whether its file is as it was written.
-    fn base(&mut self, proposal: &Proposal, drift: &Drift) {
+    fn base(&mut self, proposal: &Proposal, drift: &ProposalDrift) {
         self.heading("Base");
         let id = &proposal.summary.id;
         match drift {
-            Drift::Unchanged => {
+            ProposalDrift::Unchanged => {
                 self.lines.push(vec![Span::plain("the file is what the proposal was made for")]);
             }
-            Drift::Moved { current: Some(digest), .. }
+            ProposalDrift::Moved { current: Some(digest), .. }
                 if *digest == proposal.summary.new_digest =>
             {
                 self.lines.push(vec![Span::plain("the file says what was proposed")]);
             }
-            Drift::Moved { mergeable: true, .. } => self.warning(&format!(
+            ProposalDrift::Moved { mergeable: true, .. } => self.warning(&format!(
                 "the file has changed since; `skillhost skill rebase {id}` merges both changes"
             )),
-            Drift::Moved { mergeable: false, .. } => {
+            ProposalDrift::Moved { mergeable: false, .. } => {
                 self.warning("the file has changed since, in the same lines: it cannot be rebased");
             }
-            Drift::Gone => self.warning("the skill is gone"),
+            ProposalDrift::Gone => self.warning("the skill is gone"),
         }
         let file = proposal.file.display();
         match proposal.file_state {
-            FileState::AsWritten => self.field("file", &file.to_string()),
-            FileState::Edited => {
+            ProposalFileState::AsWritten => self.field("file", &file.to_string()),
+            ProposalFileState::Edited => {
                 self.warning(&format!("{file} was edited by hand, which changes nothing"));
             }
-            FileState::Missing => self.warning(&format!("{file} is missing; nothing is lost")),
+            ProposalFileState::Missing => {
+                self.warning(&format!("{file} is missing; nothing is lost"))
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! `skillhost skill proposals`.
 
 use serde_json::json;
-use skill_store::{Flag, ProposalFilter, ProposalState, rfc3339};
+use skill_store::{ProposalFilter, ProposalState, ReviewFlag, format_rfc3339};
 
 use super::desk::Desk;
 use crate::cli::ProposalsArgs;
@@ -65,13 +65,13 @@ pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
 }
 
 /// Whether a flag means that the text may not be what it looks like.
-fn alarming(flag: &Flag) -> bool {
-    matches!(flag, Flag::HiddenUnicode { .. } | Flag::PromptMarkup { .. })
+fn alarming(flag: &ReviewFlag) -> bool {
+    matches!(flag, ReviewFlag::HiddenUnicode { .. } | ReviewFlag::PromptMarkup { .. })
 }
 
 /// A time to the minute, in UTC.
 pub(super) fn short_time(ms: i64) -> String {
-    let mut text = rfc3339(ms).replacen('T', " ", 1);
+    let mut text = format_rfc3339(ms).replacen('T', " ", 1);
     text.truncate("2026-11-22 03:30".len());
     text
 }

@@ -48,7 +48,7 @@ impl<'s> Recorder<'s> {
         let Some((ledger, store)) = home else { return Ok(()) };
         let snapshot = store.snapshot();
         let Some(id) = skill_at(&snapshot, path) else { return Ok(()) };
-        ledger.observe(&snapshot, &[id])?;
+        ledger.record_direct_edits(&snapshot, &[id])?;
         for note in ledger.take_notes() {
             self.session.output.note(note);
         }

@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 use serde_json::json;
 use skill_format::{SkillText, TokenCount};
 use skill_rules::role::SkillRole;
-use skill_store::{Found, FoundProblem, ProblemKind, find_skills};
+use skill_store::{FoundItem, FoundProblem, ProblemKind, find_skills};
 
 use self::theme::{Page, Theme};
 use super::stored;
@@ -120,11 +120,11 @@ fn on_disk(path: &Path) -> Result<Shown, CliError> {
     let mut problem: Option<FoundProblem> = None;
     let _ = find_skills(path, &mut |found| {
         match found {
-            Found::Skill(skill) => skills.push(skill),
-            Found::Problem(found) if found.kind != ProblemKind::Link => {
+            FoundItem::Skill(skill) => skills.push(skill),
+            FoundItem::Problem(found) if found.kind != ProblemKind::Link => {
                 problem.get_or_insert(found);
             }
-            Found::Problem(_) => {}
+            FoundItem::Problem(_) => {}
         }
         if skills.len() > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

@@ -6,7 +6,7 @@ mod walk;
 
 use serde::Serialize;
 use serde_json::json;
-use skill_store::{Drift, Proposal, ProposalFilter, ProposalState};
+use skill_store::{Proposal, ProposalDrift, ProposalFilter, ProposalState};
 
 use super::consent::interactive;
 use super::desk::Desk;
@@ -22,7 +22,7 @@ use crate::session::Session;
 struct Reviewed {
     #[serde(flatten)]
     proposal: Proposal,
-    base: Drift,
+    base: ProposalDrift,
 }
 
 pub(super) fn review(session: &Session, args: &ReviewArgs) -> Outcome {

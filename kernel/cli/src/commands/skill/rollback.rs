@@ -1,6 +1,6 @@
 //! `skillhost skill rollback`.
 
-use skill_store::Version;
+use skill_store::SkillVersion;
 
 use super::compare;
 use super::consent::Consent;
@@ -45,7 +45,7 @@ pub(super) fn rollback(session: &Session, args: &RollbackArgs) -> Outcome {
     Ok(exit::OK)
 }
 
-fn before_last(id: &str, versions: &[Version]) -> Result<u64, CliError> {
+fn before_last(id: &str, versions: &[SkillVersion]) -> Result<u64, CliError> {
     match versions {
         [.., before, _] => Ok(before.number),
         _ => Err(CliError::new(exit::CONFLICT, format!("`{id}` has only one version"))

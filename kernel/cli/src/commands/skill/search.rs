@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use skill_store::{
-    Ask, Audience, ListArgs, Ranker, RankingExplanation, SearchIn, Searched, Searcher, Skill,
-    Trust, search_skills,
+    Audience, ListSkillsArgs, Ranker, RankingExplanation, SearchContext, Skill, SkillQuery,
+    SkillSearchResult, SkillSearcher, TrustLevel, search_skills,
 };
 
 use super::stored;
@@ -27,11 +27,11 @@ pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
     }
     let store = stored::open(session, &args.roots)?;
     let snapshot = store.snapshot();
-    let searcher = Searcher::new();
+    let searcher = SkillSearcher::new();
     // Nobody else does it, and what an agent gets after a moment is to be got here at once.
-    searcher.prepare(&store, &snapshot);
+    searcher.build_index(&store, &snapshot);
     let ranker = Ranker::from(args.ranker);
-    let ask = Ask {
+    let ask = SkillQuery {
         query: &query,
         limit: args.limit,
         tags: &args.tag,
@@ -40,12 +40,12 @@ pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
         semantics: None,
     };
     if output.json {
-        let list = ListArgs {
+        let list = ListSkillsArgs {
             query: Some(query.clone()),
             limit: Some(args.limit),
             tags: Some(args.tag.clone()),
         };
-        let search = SearchIn {
+        let search = SearchContext {
             store: &store,
             snapshot: &snapshot,
             searcher: &searcher,
@@ -60,7 +60,7 @@ pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
         output.object(&object)?;
         return Ok(exit::OK);
     }
-    let found = searcher.find(&store, &snapshot, &ask);
+    let found = searcher.search_filtered(&store, &snapshot, &ask);
     for filter in &found.unmet {
         output.note(format!("no skill has {filter}: searched without it"));
     }
@@ -82,7 +82,7 @@ pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
     Ok(exit::OK)
 }
 
-fn print(output: Output, found: &Searched) -> Result<(), CliError> {
+fn print(output: Output, found: &SkillSearchResult) -> Result<(), CliError> {
     let hits = &found.ranked.hits;
     let width = hits.iter().map(|hit| hit.skill.id().as_str().chars().count()).max();
     let width = width.unwrap_or_default().min(ID_WIDTH);
@@ -92,7 +92,7 @@ fn print(output: Output, found: &Searched) -> Result<(), CliError> {
         let description = skill_format::shorten_description(hit.skill.description());
         let mut line = format!("{BOLD}{id}{BOLD:#}{gap}  {:>6.2}  {description}", hit.score);
         let mut notes = hit.fields.clone();
-        if hit.skill.trust() == Trust::Untrusted {
+        if hit.skill.trust() == TrustLevel::Untrusted {
             notes.push("untrusted");
         }
         if !notes.is_empty() {

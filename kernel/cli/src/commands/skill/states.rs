@@ -67,7 +67,7 @@ fn change(session: &Session, ids: &[String], to: SkillState) -> Outcome {
     }
     let output = session.output;
     for id in ids {
-        let stays = snapshot.get(id).is_some_and(|skill| !skill.model_invocable());
+        let stays = snapshot.get(id).is_some_and(|skill| !skill.is_model_invocable());
         if stays && to < SkillState::UserOnly {
             output.note(format!(
                 "`{id}` stays user-only: its SKILL.md sets disable-model-invocation"

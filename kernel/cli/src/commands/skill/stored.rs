@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_store::{
-    Answer, Audience, Ledger, ListArgs, Problem, ReadArgs, RegistryConfig, ResourceArgs, Root,
-    Skill, SkillId, SkillState, Snapshot, Standing, Store, StoreOptions, SystemClock, ToolGrant,
-    Trust, list_skills, matching, read_skill, read_skill_resource,
+    ApprovalStatus, Audience, Ledger, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs,
+    RegistryConfig, ScanProblem, Skill, SkillId, SkillRoot, SkillState, Snapshot, Store,
+    StoreOptions, SystemClock, ToolAnswer, ToolGrant, TrustLevel, list_skills, matching_skills,
+    read_skill, read_skill_resource,
 };
 use skillhost_kernel::{Home, Installation, discover_manifests};
 
@@ -32,7 +33,7 @@ pub(super) fn list(
 ) -> Outcome {
     let store = open(session, roots)?;
     let tags = (!tag.is_empty()).then(|| tag.to_vec());
-    let args = ListArgs { query: query.map(str::to_owned), limit: Some(usize::MAX), tags };
+    let args = ListSkillsArgs { query: query.map(str::to_owned), limit: Some(usize::MAX), tags };
     let snapshot = store.snapshot();
     print_list(session.output, &snapshot, &args, &standing(session, roots, &snapshot))?;
     Ok(exit::OK)
@@ -52,7 +53,7 @@ pub(super) fn show(session: &Session, id: &str, roots: &SkillRoots) -> Outcome {
 
 pub(super) fn read(session: &Session, id: &str, roots: &SkillRoots) -> Outcome {
     let store = open(session, roots)?;
-    let args = ReadArgs { skill_id: id.to_owned() };
+    let args = ReadSkillArgs { skill_id: id.to_owned() };
     let answer = read_skill(&store, &store.snapshot(), Audience::Operator, &args)?;
     print(session.output, &answer)?;
     Ok(exit::OK)
@@ -83,12 +84,12 @@ fn standing(
     session: &Session,
     roots: &SkillRoots,
     snapshot: &Snapshot,
-) -> HashMap<SkillId, Standing> {
+) -> HashMap<SkillId, ApprovalStatus> {
     let Some(home) = session.home().ok().filter(|_| roots.roots.is_empty()) else {
         return HashMap::new();
     };
     let ledger = ledger(&home);
-    let standing = ledger.standing(snapshot);
+    let standing = ledger.approval_statuses(snapshot);
     for note in ledger.take_notes() {
         session.output.note(note);
     }
@@ -124,7 +125,7 @@ fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError
         }
         // The first is where most people look, so it has the plainest label.
         let label = if number == 0 { "root".to_owned() } else { format!("root{}", number + 1) };
-        named.push(Root { label, path, trust: Trust::Operator });
+        named.push(SkillRoot { label, path, trust: TrustLevel::Operator });
     }
     Ok(StoreOptions { roots: named, ..StoreOptions::default() })
 }
@@ -142,9 +143,9 @@ fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
 
 /// Takes the roots of a home that is not trusted for what they are: nobody answers for them, whatever
 /// its settings say, and they have to lie in the home.
-fn distrust(session: &Session, home: &Home, roots: &mut Vec<Root>) {
+fn distrust(session: &Session, home: &Home, roots: &mut Vec<SkillRoot>) {
     for root in &mut *roots {
-        root.trust = Trust::Untrusted;
+        root.trust = TrustLevel::Untrusted;
     }
     roots.retain(|root| {
         let path = home.root().join(&root.path);
@@ -183,8 +184,8 @@ pub(in crate::commands) fn registry_config(
 fn print_list(
     output: Output,
     snapshot: &Snapshot,
-    args: &ListArgs,
-    standing: &HashMap<SkillId, Standing>,
+    args: &ListSkillsArgs,
+    standing: &HashMap<SkillId, ApprovalStatus>,
 ) -> Result<(), CliError> {
     let unapproved = |id: &SkillId| standing.get(id).is_some_and(|standing| !standing.approved);
     if output.json {
@@ -210,7 +211,7 @@ fn print_list(
     let mut stdout = output.buffered();
     let mut matched = 0;
     let mut line = String::new();
-    for (skill, _) in matching(snapshot, Audience::Operator, args) {
+    for (skill, _) in matching_skills(snapshot, Audience::Operator, args) {
         matched += 1;
         let id = skill.id().as_str();
         line.clear();
@@ -222,7 +223,7 @@ fn print_list(
         }
         line.extend(std::iter::repeat_n(' ', 2 + width.saturating_sub(id.chars().count())));
         line.push_str(&sanitise(&description));
-        let untrusted = if skill.trust() == Trust::Untrusted { ", untrusted" } else { "" };
+        let untrusted = if skill.trust() == TrustLevel::Untrusted { ", untrusted" } else { "" };
         let unapproved = if unapproved(skill.id()) { ", unapproved" } else { "" };
         let (comma, state) = match snapshot.state(skill) {
             SkillState::On => ("", ""),
@@ -273,15 +274,15 @@ fn show_skill(
     output: Output,
     (store, snapshot): (&Store, &Snapshot),
     id: &str,
-    standing: &HashMap<SkillId, Standing>,
+    standing: &HashMap<SkillId, ApprovalStatus>,
     grants: &[ToolGrant],
 ) -> Result<(), CliError> {
-    let args = ReadArgs { skill_id: id.to_owned() };
+    let args = ReadSkillArgs { skill_id: id.to_owned() };
     let read = read_skill(store, snapshot, Audience::Operator, &args)?.structured;
     let skill = snapshot
         .get(id)
         .ok_or_else(|| CliError::new(exit::NOT_FOUND, format!("there is no skill `{id}`")))?;
-    let problems: Vec<&Problem> = snapshot
+    let problems: Vec<&ScanProblem> = snapshot
         .problems()
         .iter()
         .map(|problem| &**problem)
@@ -320,10 +321,10 @@ fn show_skill(
     output.line(format!("description  {}", shown(skill.description().trim_end())))?;
     output.line(format!("location     {}", shown(&skill.location().display().to_string())))?;
     output.line(format!("source       {} ({})", shown(skill.source()), trust_name(skill)))?;
-    let (state, setting) = (snapshot.state(skill), snapshot.setting(skill));
+    let (state, setting) = (snapshot.state(skill), snapshot.matching_setting(skill));
     if state != SkillState::On {
         let by = match setting {
-            Some(setting) if skill.model_invocable() => {
+            Some(setting) if skill.is_model_invocable() => {
                 format!("extensions.{REGISTRY}.skills.{setting} in skillhost.yaml")
             }
             _ => "disable-model-invocation in its SKILL.md".to_owned(),
@@ -373,13 +374,13 @@ fn show_skill(
 
 fn trust_name(skill: &Skill) -> &'static str {
     match skill.trust() {
-        Trust::Operator => "trusted",
-        Trust::Untrusted => "untrusted: listed, cannot be bound, grants nothing",
+        TrustLevel::Operator => "trusted",
+        TrustLevel::Untrusted => "untrusted: listed, cannot be bound, grants nothing",
     }
 }
 
 /// What is said of a skill that an agent created.
-fn told(standing: &Standing) -> Vec<String> {
+fn told(standing: &ApprovalStatus) -> Vec<String> {
     let author = standing.author.name();
     if standing.approved {
         return vec![format!("created by {author}, approved as it is")];
@@ -400,12 +401,12 @@ fn describe(skill: &Skill) -> Value {
         "location": skill.location(),
         "source": skill.source(),
         "trust": skill.trust(),
-        "model_invocable": skill.model_invocable(),
-        "user_invocable": skill.user_invocable(),
+        "model_invocable": skill.is_model_invocable(),
+        "user_invocable": skill.is_user_invocable(),
     })
 }
 
-fn print(output: Output, answer: &Answer) -> Result<(), CliError> {
+fn print(output: Output, answer: &ToolAnswer) -> Result<(), CliError> {
     if !output.json {
         return output.verbatim(&answer.text);
     }
@@ -417,8 +418,12 @@ fn print(output: Output, answer: &Answer) -> Result<(), CliError> {
 /// Prints a whole file: every page of a text, the bytes of anything else.
 fn print_resource(output: Output, store: &Store, id: &str, path: &str) -> Result<(), CliError> {
     let snapshot = store.snapshot();
-    let mut args =
-        ResourceArgs { skill_id: id.to_owned(), path: path.to_owned(), offset: None, limit: None };
+    let mut args = ReadResourceArgs {
+        skill_id: id.to_owned(),
+        path: path.to_owned(),
+        offset: None,
+        limit: None,
+    };
     loop {
         let answer = read_skill_resource(&snapshot, Audience::Operator, &args)?;
         if output.json {

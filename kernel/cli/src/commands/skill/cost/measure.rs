@@ -8,7 +8,7 @@ use skill_format::{
     Diagnostic, Digest, ResourceKind, ResourceLine, Severity, SkillInstructions, TokenCount,
 };
 use skill_rules::EntryKind;
-use skill_store::{FoundProblem, FoundSkill, Resource, SkillFiles};
+use skill_store::{FoundProblem, FoundSkill, ResourceContent, SkillFiles};
 
 use super::clients::Listing;
 
@@ -158,9 +158,9 @@ fn resources(
     let mut resources = Vec::new();
     for file in others {
         let (content, count) = match skill.read_resource(&file.path) {
-            Ok(Resource::Text(text)) => ("text", Some(counter.count(&text))),
-            Ok(Resource::Binary) => ("binary", None),
-            Ok(Resource::TooLarge) => ("too_large", None),
+            Ok(ResourceContent::Text(text)) => ("text", Some(counter.count(&text))),
+            Ok(ResourceContent::Binary) => ("binary", None),
+            Ok(ResourceContent::TooLarge) => ("too_large", None),
             Err(problem) => {
                 unreadable.push(problem);
                 continue;

@@ -12,8 +12,8 @@ use skill_rules::{
     check_eligibility, unchecked_tools,
 };
 use skill_store::{
-    Audience, Found, FoundSkill, Problem, Resource, SharedCatalog, Skill, SkillState, Snapshot,
-    Trust, explain_unlisted, find_skills,
+    Audience, FoundItem, FoundSkill, ResourceContent, ScanProblem, SharedCatalog, Skill,
+    SkillState, Snapshot, TrustLevel, explain_unlisted, find_skills,
 };
 
 /// What keeps a directory that is meant to be a skill from being one; other findings of a scan are
@@ -61,7 +61,7 @@ pub(super) struct Row {
     /// The SKILL.md of the skill that is the same in every file and is used instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) copy_of: Option<String>,
-    pub(super) trust: Option<Trust>,
+    pub(super) trust: Option<TrustLevel>,
     /// Whether all it needs is there, as far as that is known without an agent.
     pub(super) eligible: Option<bool>,
     pub(super) missing: Vec<MissingRequirement>,
@@ -103,7 +103,7 @@ pub(super) fn examine(
         let reachable = format!("; this one is reachable as `{}`", shadowed.name);
         rows.push(examiner.other(&shadowed.skill, "id.duplicate", true, &reachable));
     }
-    for copy in snapshot.copies() {
+    for copy in snapshot.identical_copies() {
         let mut row = examiner.other(copy, "id.copy", false, "; both are the same in every file");
         let used = snapshot.get(copy.id().as_str());
         row.copy_of = used.map(|used| used.location().display().to_string());
@@ -160,7 +160,7 @@ impl Examiner<'_> {
         (rows, remarks)
     }
 
-    fn refused(&self, problem: &Problem) -> Row {
+    fn refused(&self, problem: &ScanProblem) -> Row {
         let discovered = problem.skill.is_some();
         let named = match (&problem.skill, problem.path.file_name()) {
             (Some(id), _) => id.to_string(),
@@ -191,9 +191,9 @@ impl Examiner<'_> {
         let line = self.lines.get(skill.id().as_str());
         row.in_l1 = line.is_some();
         if !row.visible {
-            let setting = self.snapshot.setting(skill).unwrap_or_default();
+            let setting = self.snapshot.matching_setting(skill).unwrap_or_default();
             let found = match state {
-                SkillState::UserOnly if !skill.model_invocable() => Diagnostic::note(
+                SkillState::UserOnly if !skill.is_model_invocable() => Diagnostic::note(
                     "disable-model-invocation",
                     "it is for users only: it sets `disable-model-invocation`",
                 ),
@@ -246,7 +246,7 @@ impl Examiner<'_> {
             trust: Some(skill.trust()),
             ..Row::new(skill.id().to_string(), &skill.location())
         };
-        if skill.trust() == Trust::Untrusted {
+        if skill.trust() == TrustLevel::Untrusted {
             row.notes.push(
                 "untrusted: it is listed with its origin, cannot be bound and grants nothing"
                     .to_owned(),
@@ -286,7 +286,7 @@ impl Examiner<'_> {
     /// Looks for what a skill needs.
     fn needs(&self, found: &FoundSkill, frontmatter: &Frontmatter, row: &mut Row) {
         let mut extended = ExtendedSpec::from_frontmatter(frontmatter);
-        if let Ok(Resource::Text(yaml)) = found.read_resource(SKILL_YAML)
+        if let Ok(ResourceContent::Text(yaml)) = found.read_resource(SKILL_YAML)
             && yaml.len() <= SKILL_YAML_LIMIT
         {
             extended = extended
@@ -346,8 +346,8 @@ impl Row {
 fn open(dir: &Path) -> Result<FoundSkill, String> {
     let found = find_skills(dir, &mut |found| ControlFlow::Break(found));
     match found {
-        ControlFlow::Break(Found::Skill(skill)) => Ok(skill),
-        ControlFlow::Break(Found::Problem(problem)) => Err(problem.message),
+        ControlFlow::Break(FoundItem::Skill(skill)) => Ok(skill),
+        ControlFlow::Break(FoundItem::Problem(problem)) => Err(problem.message),
         ControlFlow::Continue(()) => Err("it is gone".to_owned()),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 use skill_rules::{CatalogSkill, Finding, SkillDocument, check_catalog};
-use skill_store::{Found, FoundProblem, find_skills};
+use skill_store::{FoundItem, FoundProblem, find_skills};
 
 use super::super::report::{Checked, Report};
 use crate::error::CliError;
@@ -125,8 +125,8 @@ impl Catalog {
 /// The bytes of a file that was read before, to point into; nothing if it is gone.
 fn read_again(path: &Path) -> Vec<u8> {
     let found = find_skills(path, &mut |found| match found {
-        Found::Skill(mut skill) => ControlFlow::Break(skill.read(false).ok()),
-        Found::Problem(_) => ControlFlow::Break(None),
+        FoundItem::Skill(mut skill) => ControlFlow::Break(skill.read(false).ok()),
+        FoundItem::Problem(_) => ControlFlow::Break(None),
     });
     match found {
         ControlFlow::Break(Some(files)) => files.bytes,

@@ -1,7 +1,7 @@
 //! Walking through proposals with the keyboard.
 
 use anstyle::{AnsiColor, Style};
-use skill_store::{Digest, Drift, Ledger, LedgerError, Proposal, ProposalState, Snapshot};
+use skill_store::{Digest, Ledger, LedgerError, Proposal, ProposalDrift, ProposalState, Snapshot};
 use termimad::crossterm::event::KeyCode;
 
 use super::super::desk::{Desk, actor, with_drift};
@@ -40,7 +40,7 @@ struct Walk<'w> {
 /// Where a proposal is looked at.
 struct View {
     proposal: Proposal,
-    drift: Drift,
+    drift: ProposalDrift,
     place: String,
     top: usize,
 }
