@@ -6,16 +6,16 @@ use std::sync::PoisonError;
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
-use crate::jail::{self, Fault, Made, Sandbox, Spot};
+use crate::jail::{self, CreatedDirectories, EntryError, EntryPath, Sandbox};
 use crate::path::SandboxPath;
-use crate::read::{self, Current};
+use crate::read::{self, CurrentText};
 use crate::skill;
 use crate::temporary::{sweep, temporary_name};
 use crate::text::{self, FILE_LIMIT};
 
 /// What one file is to say.
 #[derive(Clone, Debug)]
-pub(crate) struct Edit {
+pub(crate) struct FileEdit {
     pub(crate) path: SandboxPath,
     /// The digest of the text it replaces; nothing for a new file.
     pub(crate) base: Option<String>,
@@ -26,34 +26,34 @@ pub(crate) struct Edit {
 
 /// What several files are to say, each a text at another path.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Change {
-    pub(crate) edits: Vec<Edit>,
+pub(crate) struct ChangeSet {
+    pub(crate) edits: Vec<FileEdit>,
 }
 
 /// A text of the sandbox, or what hinders to know it; nothing if there is no file.
-pub(crate) fn look(
+pub(crate) fn read_current(
     sandbox: &Sandbox,
     path: &SandboxPath,
-) -> Result<Option<Current>, ExtensionError> {
-    sandbox.refuse_kept(path)?;
-    let spot = match sandbox.spot(path) {
+) -> Result<Option<CurrentText>, ExtensionError> {
+    sandbox.check_mutable(path)?;
+    let spot = match sandbox.open_entry(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         spot => spot?,
     };
-    look_at(&spot, path)
+    read_entry(&spot, path)
 }
 
-fn look_at(spot: &Spot, path: &SandboxPath) -> Result<Option<Current>, ExtensionError> {
+fn read_entry(spot: &EntryPath, path: &SandboxPath) -> Result<Option<CurrentText>, ExtensionError> {
     match spot.metadata() {
         Ok(None) => Ok(None),
-        Ok(Some(_)) => read::current(spot, path).map(Some),
-        Err(error) => Err(Fault::from(error).at(path)),
+        Ok(Some(_)) => read::read_text(spot, path).map(Some),
+        Err(error) => Err(EntryError::from(error).with_path(path)),
     }
 }
 
-impl Change {
+impl ChangeSet {
     /// Adds what a file is to say.
-    pub(crate) fn add(&mut self, edit: Edit) -> Result<(), ExtensionError> {
+    pub(crate) fn add(&mut self, edit: FileEdit) -> Result<(), ExtensionError> {
         if edit.new.len() > FILE_LIMIT {
             return Err(text::too_large(&edit.path, edit.new.len() as u64));
         }
@@ -80,11 +80,11 @@ impl Change {
     /// [`ErrorKind::Conflict`] if a file is no longer what it was; those of the disk.
     pub(crate) fn commit(&self, sandbox: &Sandbox) -> Result<(), ExtensionError> {
         let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut made = Made::default();
+        let mut made = CreatedDirectories::default();
         let mut staged = Vec::new();
         let mut work = || -> Result<(), ExtensionError> {
             for edit in &self.edits {
-                staged.push(Staged::of(sandbox, edit, &mut made)?);
+                staged.push(StagedFile::stage(sandbox, edit, &mut made)?);
             }
             swap_all(&mut staged)
         };
@@ -95,15 +95,18 @@ impl Change {
             return worked;
         }
         // The names are only safe once their directories are.
-        staged.iter().try_for_each(|one| jail::sync(&one.spot.dir)).map_err(ExtensionError::from)
+        staged
+            .iter()
+            .try_for_each(|one| jail::sync_directory(&one.spot.dir))
+            .map_err(ExtensionError::from)
     }
 }
 
 /// Puts every text into its place, or none of them.
-fn swap_all(staged: &mut [Staged<'_>]) -> Result<(), ExtensionError> {
+fn swap_all(staged: &mut [StagedFile<'_>]) -> Result<(), ExtensionError> {
     for at in 0..staged.len() {
         if let Err(error) = staged[at].swap() {
-            staged[..at].iter_mut().rev().for_each(Staged::put_back);
+            staged[..at].iter_mut().rev().for_each(StagedFile::restore);
             return Err(error);
         }
     }
@@ -111,21 +114,25 @@ fn swap_all(staged: &mut [Staged<'_>]) -> Result<(), ExtensionError> {
 }
 
 /// A text that lies beside the file it is to replace.
-struct Staged<'e> {
-    edit: &'e Edit,
-    spot: Spot,
+struct StagedFile<'e> {
+    edit: &'e FileEdit,
+    spot: EntryPath,
     old: Option<(Vec<u8>, Permissions)>,
     temporary: Option<String>,
 }
 
-impl<'e> Staged<'e> {
-    fn of(sandbox: &Sandbox, edit: &'e Edit, made: &mut Made) -> Result<Self, ExtensionError> {
+impl<'e> StagedFile<'e> {
+    fn stage(
+        sandbox: &Sandbox,
+        edit: &'e FileEdit,
+        made: &mut CreatedDirectories,
+    ) -> Result<Self, ExtensionError> {
         let path = &edit.path;
-        sandbox.refuse_kept(path)?;
-        let spot = sandbox.spot_made(path, made)?;
-        let now = look_at(&spot, path)?;
+        sandbox.check_mutable(path)?;
+        let spot = sandbox.open_entry_creating(path, made)?;
+        let now = read_entry(&spot, path)?;
         if now.as_ref().map(|now| &now.digest) != edit.base.as_ref() {
-            return Err(changed(path));
+            return Err(conflict_error(path));
         }
         if now.as_ref().is_some_and(|now| now.metadata.permissions().readonly()) {
             return Err(ExtensionError::new(
@@ -137,7 +144,7 @@ impl<'e> Staged<'e> {
         let old = now.map(|now| (now.text.into_bytes(), now.metadata.permissions()));
         let mode = old.as_ref().map(|(_, mode)| mode.clone());
         let temporary = stage(&spot.dir, edit.new.as_bytes(), mode)
-            .map_err(|error| Fault::from(error).at(path))?;
+            .map_err(|error| EntryError::from(error).with_path(path))?;
         Ok(Self { edit, spot, old, temporary: Some(temporary) })
     }
 
@@ -151,12 +158,16 @@ impl<'e> Staged<'e> {
         swapped.map_err(|error| {
             let is_there = error.kind() == IoKind::AlreadyExists;
             self.temporary = Some(temporary);
-            if is_there { changed(&self.edit.path) } else { Fault::from(error).at(&self.edit.path) }
+            if is_there {
+                conflict_error(&self.edit.path)
+            } else {
+                EntryError::from(error).with_path(&self.edit.path)
+            }
         })
     }
 
     /// Makes the file what it was; best effort, because the error is told.
-    fn put_back(&mut self) {
+    fn restore(&mut self) {
         let (dir, name) = (&self.spot.dir, &self.spot.name);
         let _ = match self.old.take() {
             None => dir.remove_file(name),
@@ -168,7 +179,7 @@ impl<'e> Staged<'e> {
     }
 }
 
-impl Drop for Staged<'_> {
+impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
             // A leftover would only add to the error that is told.
@@ -177,7 +188,7 @@ impl Drop for Staged<'_> {
     }
 }
 
-fn changed(path: &SandboxPath) -> ExtensionError {
+fn conflict_error(path: &SandboxPath) -> ExtensionError {
     ExtensionError::new(ErrorKind::Conflict, format!("`{path}` has changed since it was looked at"))
         .with_hint("read_file again and make the change for the text as it is now")
 }
@@ -230,11 +241,11 @@ mod tests {
 
     use super::*;
 
-    fn edit(path: &str, base: Option<&str>, new: &str) -> Edit {
+    fn edit(path: &str, base: Option<&str>, new: &str) -> FileEdit {
         let path = SandboxPath::new(path).unwrap();
-        let digest = base.map(|base| text::digest(base.as_bytes()));
+        let digest = base.map(|base| text::sha256_hex(base.as_bytes()));
         let old = base.unwrap_or_default().to_owned();
-        Edit { path, base: digest, old, new: new.to_owned() }
+        FileEdit { path, base: digest, old, new: new.to_owned() }
     }
 
     #[test]
@@ -243,10 +254,10 @@ mod tests {
         let at = |path: &str| home.path().join("sandbox").join(path);
         fs::create_dir(at("")).unwrap();
         fs::write(at("a"), "old").unwrap();
-        let sandbox = Sandbox::of(home.path());
+        let sandbox = Sandbox::new(home.path());
         let edits = [edit("a", Some("old"), "new"), edit("b", None, "b"), edit("c", None, "c")];
-        let mut made = Made::default();
-        let stage = |edit| Staged::of(&sandbox, edit, &mut made).unwrap();
+        let mut made = CreatedDirectories::default();
+        let stage = |edit| StagedFile::stage(&sandbox, edit, &mut made).unwrap();
         let mut staged: Vec<_> = edits.iter().map(stage).collect();
         // Somebody else makes the last one in the last moment.
         fs::write(at("c"), "theirs").unwrap();
@@ -264,9 +275,9 @@ mod tests {
     #[test]
     fn directories_that_were_made_for_nothing_go_again() {
         let home = tempfile::tempdir().unwrap();
-        let sandbox = Sandbox::of(home.path());
+        let sandbox = Sandbox::new(home.path());
         fs::create_dir_all(home.path().join("sandbox/kept")).unwrap();
-        let change = Change {
+        let change = ChangeSet {
             edits: vec![edit("kept/x/y/new", None, "1"), edit("kept/gone", Some("old"), "2")],
         };
         let error = change.commit(&sandbox).unwrap_err();

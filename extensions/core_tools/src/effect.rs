@@ -6,8 +6,8 @@ use skillhost_sdk::{
     ChangeKind, EffectChange, ErrorKind, ExtensionError, Result, ToolEffect, serde_json,
 };
 
-use crate::change::Change;
-use crate::jail::{Kind, Sandbox, Spot, kind_of};
+use crate::change::ChangeSet;
+use crate::jail::{EntryPath, FileEntryKind, Sandbox, classify_entry};
 use crate::path::SandboxPath;
 use crate::{read, text};
 
@@ -20,7 +20,7 @@ struct Collector {
 }
 
 /// Returns the effect of writing texts.
-pub(crate) fn of_edits(change: &Change, with_text: bool) -> ToolEffect {
+pub(crate) fn of_edits(change: &ChangeSet, with_text: bool) -> ToolEffect {
     let mut collector = Collector::default();
     for edit in &change.edits {
         let kind = if edit.base.is_none() { ChangeKind::Create } else { ChangeKind::Modify };
@@ -48,7 +48,7 @@ pub(crate) fn of_move(
         let new = SandboxPath::new(&format!("{to}{rest}"))?;
         let shown = match spot.filter(|_| collector.hidden.is_none()) {
             None => None,
-            Some(spot) => match read::current(&spot, &path) {
+            Some(spot) => match read::read_text(&spot, &path) {
                 Ok(now) => Some(hunks("", &now.text, &new)),
                 Err(error) => {
                     collector.hide(format!("`{path}` cannot be shown: {}", error.message()));
@@ -123,19 +123,22 @@ impl Collector {
 
     fn finish(self) -> ToolEffect {
         let bytes = serde_json::to_vec(&self.changes).unwrap_or_default();
-        ToolEffect { digest: text::digest(&bytes), changes: self.changes, hidden: self.hidden }
+        ToolEffect { digest: text::sha256_hex(&bytes), changes: self.changes, hidden: self.hidden }
     }
 }
 
 /// Returns the entry at a path and, of a directory, all that lies in it, sorted by path; files with
 /// where they lie. Links are not followed.
-fn files_of(sandbox: &Sandbox, path: &SandboxPath) -> Result<Vec<(SandboxPath, Option<Spot>)>> {
-    let spot = sandbox.spot(path)?;
+fn files_of(
+    sandbox: &Sandbox,
+    path: &SandboxPath,
+) -> Result<Vec<(SandboxPath, Option<EntryPath>)>> {
+    let spot = sandbox.open_entry(path)?;
     let is_dir = spot.metadata()?.is_some_and(|metadata| metadata.is_dir());
     if !is_dir {
         return Ok(vec![(path.clone(), Some(spot))]);
     }
-    let top = spot.open_dir().map_err(|fault| fault.at(path))?;
+    let top = spot.open_dir().map_err(|fault| fault.with_path(path))?;
     let (mut found, mut dirs) = (vec![(path.clone(), None)], vec![(path.clone(), top)]);
     while let Some((above, dir)) = dirs.pop() {
         for entry in dir.entries()? {
@@ -149,12 +152,12 @@ fn files_of(sandbox: &Sandbox, path: &SandboxPath) -> Result<Vec<(SandboxPath, O
                 .with_hint("a person has to do it")
             })?;
             let path = SandboxPath::new(&format!("{above}/{name}"))?;
-            if kind_of(&entry.metadata()?) == Kind::Directory {
+            if classify_entry(&entry.metadata()?) == FileEntryKind::Directory {
                 let inner: Dir = dir.open_dir_nofollow(&name)?;
                 found.push((path.clone(), None));
                 dirs.push((path, inner));
             } else {
-                found.push((path, Some(Spot { dir: dir.try_clone()?, name })));
+                found.push((path, Some(EntryPath { dir: dir.try_clone()?, name })));
             }
         }
     }

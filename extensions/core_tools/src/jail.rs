@@ -29,7 +29,7 @@ pub struct Sandbox {
 }
 
 /// An entry of the sandbox that may be there or not.
-pub(crate) struct Spot {
+pub(crate) struct EntryPath {
     /// The directory it lies in.
     pub(crate) dir: Dir,
     /// Its name there.
@@ -39,12 +39,12 @@ pub(crate) struct Spot {
 impl Sandbox {
     /// Works in the sandbox of a home; touches nothing.
     #[must_use]
-    pub fn of(home: &Path) -> Self {
+    pub fn new(home: &Path) -> Self {
         Self { root: home.join("sandbox"), writing: Mutex::new(()) }
     }
 
     /// Opens the sandbox itself. Links in its own path are the operator's.
-    pub(crate) fn top(&self) -> Result<Dir, ExtensionError> {
+    pub(crate) fn open_root(&self) -> Result<Dir, ExtensionError> {
         Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| {
             ExtensionError::new(ErrorKind::Io, format!("the sandbox cannot be opened: {error}"))
                 .with_hint("ask the operator: the home has no usable folder `sandbox`")
@@ -52,67 +52,67 @@ impl Sandbox {
     }
 
     /// Opens a directory.
-    pub(crate) fn directory(&self, path: Option<&SandboxPath>) -> Result<Dir, ExtensionError> {
-        let mut dir = self.top()?;
+    pub(crate) fn open_directory(&self, path: Option<&SandboxPath>) -> Result<Dir, ExtensionError> {
+        let mut dir = self.open_root()?;
         let Some(path) = path else { return Ok(dir) };
         let private = identity(&dir, PRIVATE);
         for (depth, component) in path.components().enumerate() {
             refuse_private(&private, &dir, component, path, depth == 0)?;
-            dir = step(&dir, component).map_err(|fault| fault.at(path))?;
+            dir = step(&dir, component).map_err(|fault| fault.with_path(path))?;
         }
         Ok(dir)
     }
 
     /// Opens the directory that a path lies in, which is there.
-    pub(crate) fn spot(&self, path: &SandboxPath) -> Result<Spot, ExtensionError> {
+    pub(crate) fn open_entry(&self, path: &SandboxPath) -> Result<EntryPath, ExtensionError> {
         self.walk(path, &mut |dir, component| step(dir, component))
     }
 
     /// Opens the directory that a path lies in; makes what is missing above it and tells what that
     /// was.
-    pub(crate) fn spot_made(
+    pub(crate) fn open_entry_creating(
         &self,
         path: &SandboxPath,
-        made: &mut Made,
-    ) -> Result<Spot, ExtensionError> {
+        made: &mut CreatedDirectories,
+    ) -> Result<EntryPath, ExtensionError> {
         self.walk(path, &mut |dir, component| step_or_make(dir, component, made))
     }
 
     fn walk(
         &self,
         path: &SandboxPath,
-        step: &mut dyn FnMut(&Dir, &str) -> Result<Dir, Fault>,
-    ) -> Result<Spot, ExtensionError> {
-        let mut dir = self.top()?;
+        step: &mut dyn FnMut(&Dir, &str) -> Result<Dir, EntryError>,
+    ) -> Result<EntryPath, ExtensionError> {
+        let mut dir = self.open_root()?;
         let private = identity(&dir, PRIVATE);
         let (parents, name) = path.split();
         let mut is_top = true;
         for component in parents {
             refuse_private(&private, &dir, component, path, is_top)?;
-            dir = step(&dir, component).map_err(|fault| fault.at(path))?;
+            dir = step(&dir, component).map_err(|fault| fault.with_path(path))?;
             is_top = false;
         }
         refuse_private(&private, &dir, name, path, is_top)?;
-        Ok(Spot { dir, name: name.to_owned() })
+        Ok(EntryPath { dir, name: name.to_owned() })
     }
 
     /// Refuses a path that no tool may change: private data, and what is part of a skill. What is
     /// missing above it may be made.
-    pub(crate) fn refuse_kept(&self, path: &SandboxPath) -> Result<(), ExtensionError> {
+    pub(crate) fn check_mutable(&self, path: &SandboxPath) -> Result<(), ExtensionError> {
         let mut above = String::new();
         let mut missing = false;
         let walked = self.walk(path, &mut |dir, component| {
             let inner = match step(dir, component) {
-                Err(Fault::NotFound) => {
+                Err(EntryError::NotFound) => {
                     missing = true;
-                    return Err(Fault::NotFound);
+                    return Err(EntryError::NotFound);
                 }
                 stepped => stepped?,
             };
             above =
                 if above.is_empty() { component.into() } else { format!("{above}/{component}") };
             match has_skill_file(&inner)? {
-                true => Err(Fault::Skill(above.clone())),
+                true => Err(EntryError::Skill(above.clone())),
                 false => Ok(inner),
             }
         });
@@ -125,9 +125,9 @@ impl Sandbox {
 
 /// Directories that a call has made, each with the one it lies in.
 #[derive(Default)]
-pub(crate) struct Made(Vec<(Dir, String)>);
+pub(crate) struct CreatedDirectories(Vec<(Dir, String)>);
 
-impl Made {
+impl CreatedDirectories {
     /// Takes away what was made, the last first, as far as nothing lies in it.
     pub(crate) fn undo(self) {
         for (dir, name) in self.0.into_iter().rev() {
@@ -137,7 +137,7 @@ impl Made {
     }
 }
 
-impl Spot {
+impl EntryPath {
     /// Examines the entry itself; nothing if there is none.
     pub(crate) fn metadata(&self) -> io::Result<Option<Metadata>> {
         match self.dir.symlink_metadata(&self.name) {
@@ -148,35 +148,35 @@ impl Spot {
     }
 
     /// Opens the entry, a regular file, and examines the open file.
-    pub(crate) fn open_file(&self) -> Result<(File, Metadata), Fault> {
+    pub(crate) fn open_file(&self) -> Result<(File, Metadata), EntryError> {
         let mut options = OpenOptions::new();
         // A FIFO would be waited for.
         options.read(true).follow(FollowSymlinks::No).nonblock(true);
         let opened = self.dir.open_with(&self.name, &options);
         let file = opened.map_err(|error| explain(&self.dir, &self.name, error))?;
         let metadata = file.metadata()?;
-        match kind_of(&metadata) {
-            Kind::File => Ok((file, metadata)),
-            kind => Err(Fault::Not { is: kind }),
+        match classify_entry(&metadata) {
+            FileEntryKind::File => Ok((file, metadata)),
+            kind => Err(EntryError::Not { is: kind }),
         }
     }
 
     /// Opens the entry, a directory.
-    pub(crate) fn open_dir(&self) -> Result<Dir, Fault> {
+    pub(crate) fn open_dir(&self) -> Result<Dir, EntryError> {
         step(&self.dir, &self.name)
     }
 }
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileEntryKind {
     File,
     Directory,
     Link,
     Special,
 }
 
-impl Kind {
+impl FileEntryKind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -188,29 +188,29 @@ impl Kind {
 }
 
 /// Tells what an entry is.
-pub(crate) fn kind_of(metadata: &Metadata) -> Kind {
+pub(crate) fn classify_entry(metadata: &Metadata) -> FileEntryKind {
     match metadata {
-        metadata if metadata.is_symlink() => Kind::Link,
-        metadata if metadata.is_dir() => Kind::Directory,
-        metadata if metadata.is_file() => Kind::File,
-        _ => Kind::Special,
+        metadata if metadata.is_symlink() => FileEntryKind::Link,
+        metadata if metadata.is_dir() => FileEntryKind::Directory,
+        metadata if metadata.is_file() => FileEntryKind::File,
+        _ => FileEntryKind::Special,
     }
 }
 
 /// Says why an entry was not opened.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum EntryError {
     NotFound,
     /// It is not what it should be.
     Not {
-        is: Kind,
+        is: FileEntryKind,
     },
     /// It is part of the skill in this directory.
     Skill(String),
     Io(io::Error),
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for EntryError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             IoKind::NotFound | IoKind::NotADirectory | IoKind::InvalidFilename => Self::NotFound,
@@ -219,15 +219,15 @@ impl From<io::Error> for Fault {
     }
 }
 
-impl Fault {
+impl EntryError {
     /// Says it of a path.
-    pub(crate) fn at(self, path: &SandboxPath) -> ExtensionError {
+    pub(crate) fn with_path(self, path: &SandboxPath) -> ExtensionError {
         match self {
             Self::NotFound => {
                 ExtensionError::not_found(format!("there is no `{path}` in the sandbox"))
                     .with_hint(not_found_hint(path))
             }
-            Self::Not { is: Kind::Link } => ExtensionError::new(
+            Self::Not { is: FileEntryKind::Link } => ExtensionError::new(
                 ErrorKind::Denied,
                 format!("`{path}` is or passes through a symbolic link"),
             )
@@ -236,7 +236,7 @@ impl Fault {
                 ExtensionError::invalid_argument(format!("`{path}` is a {}", is.as_str()))
                     .with_hint("list_directory shows what is a file and what is a directory")
             }
-            Self::Skill(dir) => part_of_skill(path, &dir),
+            Self::Skill(dir) => read_only_skill_error(path, &dir),
             Self::Io(error) => ExtensionError::new(ErrorKind::Io, format!("`{path}`: {error}"))
                 .with_hint("try again; if it stays so, tell the operator"),
         }
@@ -244,7 +244,7 @@ impl Fault {
 }
 
 /// Refuses to change what is part of a skill.
-pub(crate) fn part_of_skill(path: &SandboxPath, dir: &str) -> ExtensionError {
+pub(crate) fn read_only_skill_error(path: &SandboxPath, dir: &str) -> ExtensionError {
     let id = dir.rsplit('/').next().unwrap_or(dir);
     ExtensionError::new(
         ErrorKind::Denied,
@@ -304,19 +304,23 @@ pub(crate) fn has_skill_file(dir: &Dir) -> io::Result<bool> {
     Ok(false)
 }
 
-fn step(dir: &Dir, component: &str) -> Result<Dir, Fault> {
+fn step(dir: &Dir, component: &str) -> Result<Dir, EntryError> {
     dir.open_dir_nofollow(component).map_err(|error| explain(dir, component, error))
 }
 
-fn step_or_make(dir: &Dir, component: &str, made: &mut Made) -> Result<Dir, Fault> {
+fn step_or_make(
+    dir: &Dir,
+    component: &str,
+    made: &mut CreatedDirectories,
+) -> Result<Dir, EntryError> {
     match step(dir, component) {
-        Err(Fault::NotFound) => {}
+        Err(EntryError::NotFound) => {}
         stepped => return stepped,
     }
     match dir.create_dir(component) {
         Ok(()) => {
             made.0.push((dir.try_clone()?, component.to_owned()));
-            sync(dir)?;
+            sync_directory(dir)?;
         }
         Err(error) if error.kind() == IoKind::AlreadyExists => {}
         Err(error) => return Err(error.into()),
@@ -325,20 +329,20 @@ fn step_or_make(dir: &Dir, component: &str, made: &mut Made) -> Result<Dir, Faul
 }
 
 /// Brings what a directory lists to the disk.
-pub(crate) fn sync(dir: &Dir) -> io::Result<()> {
+pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
     #[cfg(unix)]
     dir.open(".")?.sync_all()?;
     Ok(())
 }
 
 /// Finds out what the component is that could not be opened; only the message depends on it.
-fn explain(dir: &Dir, component: &str, error: io::Error) -> Fault {
-    match dir.symlink_metadata(component).map(|metadata| kind_of(&metadata)) {
-        Ok(is @ (Kind::Link | Kind::Special)) => Fault::Not { is },
+fn explain(dir: &Dir, component: &str, error: io::Error) -> EntryError {
+    match dir.symlink_metadata(component).map(|metadata| classify_entry(&metadata)) {
+        Ok(is @ (FileEntryKind::Link | FileEntryKind::Special)) => EntryError::Not { is },
         Ok(is) if matches!(error.kind(), IoKind::NotADirectory | IoKind::IsADirectory) => {
-            Fault::Not { is }
+            EntryError::Not { is }
         }
-        Ok(_) => Fault::Io(error),
+        Ok(_) => EntryError::Io(error),
         Err(_) => error.into(),
     }
 }

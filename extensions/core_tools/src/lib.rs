@@ -1,7 +1,7 @@
 //! File tools for agents, inside the sandbox of the home.
 //!
 //! [`jail`] is the only way to a file: a path is refused or accepted as text, then walked without
-//! following a link. What a tool writes is planned first: a [`Plan`] knows which skills come to be, so
+//! following a link. What a tool writes is planned first: a [`WritePlan`] knows which skills come to be, so
 //! that the registry is told of them before they are there, what it changes, so that a person can
 //! approve exactly that, and then does all of its work or nothing.
 //!
@@ -28,19 +28,19 @@ use skillhost_sdk::{EffectProvider, SkillClient, ToolEffect, tokio};
 pub use jail::Sandbox;
 pub use list::{ListArgs, list_directory};
 pub use patch::{PatchArgs, apply_patch};
-pub use path::{PathFault, SandboxPath};
+pub use path::{SandboxPath, SandboxPathError};
 pub use paths::{DeleteArgs, MoveArgs, delete_path, move_path};
 pub use read::{ReadArgs, read_file};
 pub use write::{WriteArgs, WriteFilesArgs, write_file, write_files};
 
-use change::Change;
+use change::ChangeSet;
 
 /// The extension that keeps skills.
 const REGISTRY: &str = "skill_registry";
 
 /// What a tool answers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Done {
+pub struct ToolResult {
     /// For a model.
     pub text: String,
     /// For a program.
@@ -49,22 +49,22 @@ pub struct Done {
 
 /// A write that was examined and not yet made.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct WritePlan {
     skills: Vec<String>,
-    act: Act,
-    done: Done,
+    act: PlannedAction,
+    done: ToolResult,
 }
 
 #[derive(Clone, Debug)]
-enum Act {
-    Edit(Change),
+enum PlannedAction {
+    Edit(ChangeSet),
     Move { from: SandboxPath, to: SandboxPath },
     Delete { path: SandboxPath, recursive: bool },
 }
 
-impl Plan {
-    fn edits(sandbox: &Sandbox, change: Change, done: Done) -> Result<Self> {
-        Ok(Self { skills: change.new_skills(sandbox)?, act: Act::Edit(change), done })
+impl WritePlan {
+    fn edits(sandbox: &Sandbox, change: ChangeSet, done: ToolResult) -> Result<Self> {
+        Ok(Self { skills: change.new_skills(sandbox)?, act: PlannedAction::Edit(change), done })
     }
 
     /// Returns the ids of the skills that come to be.
@@ -79,9 +79,9 @@ impl Plan {
     /// Those of the disk.
     pub fn effect(&self, sandbox: &Sandbox, with_text: bool) -> Result<ToolEffect> {
         match &self.act {
-            Act::Edit(change) => Ok(effect::of_edits(change, with_text)),
-            Act::Move { from, to } => effect::of_move(sandbox, from, to, with_text),
-            Act::Delete { path, .. } => effect::of_deletion(sandbox, path, with_text),
+            PlannedAction::Edit(change) => Ok(effect::of_edits(change, with_text)),
+            PlannedAction::Move { from, to } => effect::of_move(sandbox, from, to, with_text),
+            PlannedAction::Delete { path, .. } => effect::of_deletion(sandbox, path, with_text),
         }
     }
 
@@ -90,14 +90,14 @@ impl Plan {
     /// # Errors
     /// [`ErrorKind::Conflict`] if a file is no longer what it was when it was examined, or the effect
     /// is not the approved one; those of the disk.
-    pub fn commit(self, sandbox: &Sandbox, approved: Option<&str>) -> Result<Done> {
+    pub fn commit(self, sandbox: &Sandbox, approved: Option<&str>) -> Result<ToolResult> {
         match &self.act {
-            Act::Edit(change) => {
+            PlannedAction::Edit(change) => {
                 effect::check_approved(approved, || Ok(effect::of_edits(change, true)))?;
                 change.commit(sandbox)?;
             }
-            Act::Move { from, to } => paths::carry(sandbox, from, to, approved)?,
-            Act::Delete { path, recursive } => {
+            PlannedAction::Move { from, to } => paths::move_entry(sandbox, from, to, approved)?,
+            PlannedAction::Delete { path, recursive } => {
                 return paths::remove(sandbox, path, *recursive, approved);
             }
         }
@@ -115,14 +115,14 @@ struct CoreTools {
 impl Extension for CoreTools {
     fn new(cx: ExtensionContext) -> Result<Self> {
         // A manifest that does not name the registry has none.
-        Ok(Self { sandbox: Sandbox::of(cx.home()), registry: cx.skill_client(REGISTRY).ok() })
+        Ok(Self { sandbox: Sandbox::new(cx.home()), registry: cx.skill_client(REGISTRY).ok() })
     }
 }
 
 #[async_trait]
 impl ToolProvider for CoreTools {
     fn tools(&self, _cx: &CallContext) -> Vec<ToolSpec> {
-        spec::specs()
+        spec::tool_specs()
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
@@ -140,9 +140,9 @@ impl ToolProvider for CoreTools {
         }
         let planned = blocking(|| plan(sandbox, tool, args))?;
         let (registry, skills) = (self.registry.as_ref(), planned.skills.clone());
-        skill::announce(registry, cx, &skills).await?;
+        skill::announce_skills(registry, cx, &skills).await?;
         let mut done = blocking(|| planned.commit(sandbox, cx.approved_effect.as_deref()))?;
-        done.text.push_str(&skill::written(registry, cx, &skills).await);
+        done.text.push_str(&skill::report_written_skills(registry, cx, &skills).await);
         done.structured["new_skills"] = json!(skills);
         output(done)
     }
@@ -163,7 +163,7 @@ impl EffectProvider for CoreTools {
 }
 
 /// Plans what a tool that writes is to do.
-fn plan(sandbox: &Sandbox, tool: &str, args: ToolArgs<'_>) -> Result<Plan> {
+fn plan(sandbox: &Sandbox, tool: &str, args: ToolArgs<'_>) -> Result<WritePlan> {
     match tool {
         "write_file" => write_file(sandbox, &args.parse()?),
         "write_files" => write_files(sandbox, &args.parse()?),
@@ -174,7 +174,7 @@ fn plan(sandbox: &Sandbox, tool: &str, args: ToolArgs<'_>) -> Result<Plan> {
     }
 }
 
-fn output(done: Done) -> Result<ToolOutput> {
+fn output(done: ToolResult) -> Result<ToolOutput> {
     ToolOutput::text(done.text).with_structured(&done.structured)
 }
 

@@ -3,10 +3,10 @@
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
-use crate::Done;
-use crate::jail::{Kind, Sandbox, has_skill_file, is_private, kind_of};
+use crate::ToolResult;
+use crate::jail::{FileEntryKind, Sandbox, classify_entry, has_skill_file, is_private};
 use crate::path::SandboxPath;
-use crate::text::shown;
+use crate::text::display_safe;
 
 /// How many entries are listed unless the call says otherwise, and at most.
 const ENTRIES: usize = 200;
@@ -28,9 +28,9 @@ pub struct ListArgs {
 ///
 /// # Errors
 /// Those of the jail.
-pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<Done, ExtensionError> {
+pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<ToolResult, ExtensionError> {
     let path = args.path.as_deref().map(SandboxPath::new).transpose()?;
-    let dir = sandbox.directory(path.as_ref())?;
+    let dir = sandbox.open_directory(path.as_ref())?;
     let (mut names, mut notes, mut strange) = (Vec::new(), Vec::new(), 0_usize);
     for (count, entry) in dir.entries()?.enumerate() {
         if count == LOOKED_AT {
@@ -54,15 +54,17 @@ pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<Done, Extens
     for name in page {
         // It may be gone by now.
         let Ok(metadata) = dir.symlink_metadata(name) else { continue };
-        let kind = kind_of(&metadata);
-        let is_skill = kind == Kind::Directory && holds_skill(&dir, name);
+        let kind = classify_entry(&metadata);
+        let is_skill = kind == FileEntryKind::Directory && holds_skill(&dir, name);
         lines.push(match kind {
-            Kind::Directory if is_skill => format!("{}/ (skill, read-only)", shown(name)),
-            Kind::Directory => format!("{}/", shown(name)),
-            Kind::File => format!("{} ({} bytes)", shown(name), metadata.len()),
-            kind => format!("{} ({}, not followed)", shown(name), kind.as_str()),
+            FileEntryKind::Directory if is_skill => {
+                format!("{}/ (skill, read-only)", display_safe(name))
+            }
+            FileEntryKind::Directory => format!("{}/", display_safe(name)),
+            FileEntryKind::File => format!("{} ({} bytes)", display_safe(name), metadata.len()),
+            kind => format!("{} ({}, not followed)", display_safe(name), kind.as_str()),
         });
-        let size = (kind == Kind::File).then(|| metadata.len());
+        let size = (kind == FileEntryKind::File).then(|| metadata.len());
         entries.push(json!({
             "name": name, "kind": kind.as_str(), "size": size, "skill": is_skill,
         }));
@@ -82,7 +84,7 @@ pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<Done, Extens
         "next_offset": next,
         "unreachable": strange,
     });
-    Ok(Done { text: lines.join("\n"), structured })
+    Ok(ToolResult { text: lines.join("\n"), structured })
 }
 
 fn holds_skill(dir: &cap_std::fs::Dir, name: &str) -> bool {

@@ -6,10 +6,10 @@ use skill_diff::DiffError;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
-use crate::change::{Change, Edit, look};
+use crate::change::{ChangeSet, FileEdit, read_current};
 use crate::jail::Sandbox;
 use crate::path::SandboxPath;
-use crate::{Done, Plan};
+use crate::{ToolResult, WritePlan};
 
 /// How many files one call may change.
 pub(crate) const FILES: usize = 50;
@@ -26,7 +26,7 @@ pub struct PatchArgs {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Conflict`] where the diff does not fit a file, with the line that
 /// differs.
-pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, ExtensionError> {
+pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<WritePlan, ExtensionError> {
     let parts = skill_diff::split_files(&args.patch);
     if parts.is_empty() {
         return Err(ExtensionError::invalid_argument("the patch names no file").with_hint(
@@ -40,40 +40,40 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<Plan, Extensio
             ExtensionError::new(ErrorKind::TooLarge, message).with_hint("make several of it")
         );
     }
-    let mut edits: BTreeMap<SandboxPath, Edit> = BTreeMap::new();
+    let mut edits: BTreeMap<SandboxPath, FileEdit> = BTreeMap::new();
     let mut notes = Vec::new();
     for part in parts {
         let path = SandboxPath::new(&part.path)?;
         let mut edit = match edits.remove(&path) {
             Some(edit) => edit,
             None => {
-                let now = look(sandbox, &path)?;
+                let now = read_current(sandbox, &path)?;
                 let (base, old) =
                     now.map_or((None, String::new()), |now| (Some(now.digest), now.text));
-                Edit { path: path.clone(), base, new: old.clone(), old }
+                FileEdit { path: path.clone(), base, new: old.clone(), old }
             }
         };
         let is_there = edit.base.is_some() || !edit.new.is_empty();
         let patched = skill_diff::apply_diff(&edit.new, part.text, path.as_str())
-            .map_err(|error| refused(&path, &error, is_there))?;
+            .map_err(|error| to_tool_error(&path, &error, is_there))?;
         notes.extend(patched.fuzz.iter().map(|note| format!("\nNote: `{path}`: {note}.")));
         edit.new = patched.text;
         edits.insert(path, edit);
     }
-    let mut change = Change::default();
+    let mut change = ChangeSet::default();
     let (mut lines, mut files) = (Vec::new(), Vec::new());
     for edit in edits.into_values() {
         let created = edit.base.is_none();
         lines.push(format!("{} `{}`", if created { "created" } else { "changed" }, edit.path));
-        let digest = crate::text::digest(edit.new.as_bytes());
+        let digest = crate::text::sha256_hex(edit.new.as_bytes());
         files.push(json!({"path": edit.path.as_str(), "created": created, "digest": digest}));
         change.add(edit)?;
     }
     let text = format!("Applied: {}.{}", lines.join(", "), notes.concat());
-    Plan::edits(sandbox, change, Done { text, structured: json!({ "files": files }) })
+    WritePlan::edits(sandbox, change, ToolResult { text, structured: json!({ "files": files }) })
 }
 
-fn refused(path: &SandboxPath, error: &DiffError, is_there: bool) -> ExtensionError {
+fn to_tool_error(path: &SandboxPath, error: &DiffError, is_there: bool) -> ExtensionError {
     let (kind, hint) = match error {
         DiffError::Deletion => (ErrorKind::InvalidArgument, "use delete_path"),
         DiffError::Rename { .. } => (ErrorKind::InvalidArgument, "use move_path, then change it"),

@@ -13,7 +13,7 @@ pub struct SandboxPath(String);
 /// Says why a path is refused before the disk is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PathFault {
+pub enum SandboxPathError {
     /// The path has no characters.
     Empty,
     /// The path or one of its components is too long; holds the length in bytes.
@@ -44,38 +44,38 @@ impl SandboxPath {
     ///
     /// # Errors
     /// Fails with the first rule the path breaks.
-    pub fn new(path: &str) -> Result<Self, PathFault> {
+    pub fn new(path: &str) -> Result<Self, SandboxPathError> {
         let bytes = path.as_bytes();
         if path.is_empty() {
-            return Err(PathFault::Empty);
+            return Err(SandboxPathError::Empty);
         }
         if path.len() > Self::MAX_BYTES {
-            return Err(PathFault::TooLong(path.len()));
+            return Err(SandboxPathError::TooLong(path.len()));
         }
         if path.chars().any(char::is_control) {
-            return Err(PathFault::Control);
+            return Err(SandboxPathError::Control);
         }
         if bytes.contains(&b'\\') {
-            return Err(PathFault::Backslash);
+            return Err(SandboxPathError::Backslash);
         }
         if bytes[0] == b'/' {
-            return Err(PathFault::Absolute);
+            return Err(SandboxPathError::Absolute);
         }
         if bytes[0].is_ascii_alphabetic() && bytes.get(1) == Some(&b':') {
-            return Err(PathFault::Drive);
+            return Err(SandboxPathError::Drive);
         }
         for component in path.split('/') {
             match component {
-                "" => return Err(PathFault::EmptyComponent),
-                "." | ".." => return Err(PathFault::Dots),
+                "" => return Err(SandboxPathError::EmptyComponent),
+                "." | ".." => return Err(SandboxPathError::Dots),
                 _ if component.len() > Self::MAX_COMPONENT_BYTES => {
-                    return Err(PathFault::TooLong(component.len()));
+                    return Err(SandboxPathError::TooLong(component.len()));
                 }
                 _ => {}
             }
         }
         match path.split('/').count() {
-            count if count > Self::MAX_COMPONENTS => Err(PathFault::TooDeep(count)),
+            count if count > Self::MAX_COMPONENTS => Err(SandboxPathError::TooDeep(count)),
             _ => Ok(Self(path.to_owned())),
         }
     }
@@ -115,7 +115,7 @@ impl fmt::Display for SandboxPath {
     }
 }
 
-impl fmt::Display for PathFault {
+impl fmt::Display for SandboxPathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("a path cannot be empty"),
@@ -133,12 +133,13 @@ impl fmt::Display for PathFault {
     }
 }
 
-impl From<PathFault> for ExtensionError {
-    fn from(fault: PathFault) -> Self {
+impl From<SandboxPathError> for ExtensionError {
+    fn from(fault: SandboxPathError) -> Self {
         let kind = match fault {
-            PathFault::Backslash | PathFault::Absolute | PathFault::Drive | PathFault::Dots => {
-                ErrorKind::Denied
-            }
+            SandboxPathError::Backslash
+            | SandboxPathError::Absolute
+            | SandboxPathError::Drive
+            | SandboxPathError::Dots => ErrorKind::Denied,
             _ => ErrorKind::InvalidArgument,
         };
         Self::new(kind, fault.to_string()).with_hint(
@@ -156,23 +157,23 @@ mod tests {
         let (long, deep) = ("a".repeat(256), "a/".repeat(32) + "a");
         let very_long = format!("{}b", "a/".repeat(600));
         let cases = [
-            ("", PathFault::Empty),
-            ("a\0b", PathFault::Control),
-            ("a\nb", PathFault::Control),
-            ("a\u{9b}b", PathFault::Control),
-            ("a\\b", PathFault::Backslash),
-            ("/etc/passwd", PathFault::Absolute),
-            ("//a", PathFault::Absolute),
-            ("C:/a", PathFault::Drive),
-            ("c:a", PathFault::Drive),
-            ("a//b", PathFault::EmptyComponent),
-            ("a/", PathFault::EmptyComponent),
-            (".", PathFault::Dots),
-            ("a/../b", PathFault::Dots),
-            ("a/..", PathFault::Dots),
-            (&long, PathFault::TooLong(256)),
-            (&very_long, PathFault::TooLong(1_201)),
-            (&deep, PathFault::TooDeep(33)),
+            ("", SandboxPathError::Empty),
+            ("a\0b", SandboxPathError::Control),
+            ("a\nb", SandboxPathError::Control),
+            ("a\u{9b}b", SandboxPathError::Control),
+            ("a\\b", SandboxPathError::Backslash),
+            ("/etc/passwd", SandboxPathError::Absolute),
+            ("//a", SandboxPathError::Absolute),
+            ("C:/a", SandboxPathError::Drive),
+            ("c:a", SandboxPathError::Drive),
+            ("a//b", SandboxPathError::EmptyComponent),
+            ("a/", SandboxPathError::EmptyComponent),
+            (".", SandboxPathError::Dots),
+            ("a/../b", SandboxPathError::Dots),
+            ("a/..", SandboxPathError::Dots),
+            (&long, SandboxPathError::TooLong(256)),
+            (&very_long, SandboxPathError::TooLong(1_201)),
+            (&deep, SandboxPathError::TooDeep(33)),
         ];
         for (path, fault) in cases {
             assert_eq!(SandboxPath::new(path), Err(fault), "{path}");

@@ -7,8 +7,8 @@ use cap_std::fs::Metadata;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
-use crate::Done;
-use crate::jail::{Sandbox, Spot};
+use crate::ToolResult;
+use crate::jail::{EntryPath, Sandbox};
 use crate::path::SandboxPath;
 use crate::text::{self, FILE_LIMIT};
 
@@ -32,7 +32,7 @@ pub struct ReadArgs {
 }
 
 /// A text file as it is now.
-pub(crate) struct Current {
+pub(crate) struct CurrentText {
     pub(crate) text: String,
     pub(crate) digest: String,
     pub(crate) metadata: Metadata,
@@ -43,9 +43,9 @@ pub(crate) struct Current {
 /// # Errors
 /// Those of the jail; [`InvalidArgument`](skillhost_sdk::ErrorKind) for what is no text,
 /// [`TooLarge`](skillhost_sdk::ErrorKind) for what is over the limit.
-pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<Done, ExtensionError> {
+pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<ToolResult, ExtensionError> {
     let path = SandboxPath::new(&args.path)?;
-    let Current { text, digest, metadata } = current(&sandbox.spot(&path)?, &path)?;
+    let CurrentText { text, digest, metadata } = read_text(&sandbox.open_entry(&path)?, &path)?;
     let page = page(&text, args.offset.unwrap_or(1).max(1), args.limit.unwrap_or(LINES).max(1));
     let mut notes = Vec::new();
     match (page.lines, page.total) {
@@ -77,12 +77,15 @@ pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<Done, ExtensionEr
         "cut": page.cut.is_some(),
     });
     let end = if page.text.is_empty() || page.text.ends_with('\n') { "" } else { "\n" };
-    Ok(Done { text: format!("{}{end}[{}]", page.text, notes.join("; ")), structured })
+    Ok(ToolResult { text: format!("{}{end}[{}]", page.text, notes.join("; ")), structured })
 }
 
 /// Reads the whole text of a file.
-pub(crate) fn current(spot: &Spot, path: &SandboxPath) -> Result<Current, ExtensionError> {
-    let (file, metadata) = spot.open_file().map_err(|fault| fault.at(path))?;
+pub(crate) fn read_text(
+    spot: &EntryPath,
+    path: &SandboxPath,
+) -> Result<CurrentText, ExtensionError> {
+    let (file, metadata) = spot.open_file().map_err(|fault| fault.with_path(path))?;
     if metadata.len() > FILE_LIMIT as u64 {
         return Err(text::too_large(path, metadata.len()));
     }
@@ -91,11 +94,11 @@ pub(crate) fn current(spot: &Spot, path: &SandboxPath) -> Result<Current, Extens
     if bytes.len() > FILE_LIMIT {
         return Err(text::too_large(path, bytes.len() as u64));
     }
-    let digest = text::digest(&bytes);
-    Ok(Current { text: text::text(path, bytes)?, digest, metadata })
+    let digest = text::sha256_hex(&bytes);
+    Ok(CurrentText { text: text::decode_text(path, bytes)?, digest, metadata })
 }
 
-struct Page<'t> {
+struct TextFilePage<'t> {
     text: &'t str,
     first: u64,
     lines: u64,
@@ -105,7 +108,7 @@ struct Page<'t> {
     cut: Option<usize>,
 }
 
-fn page(text: &str, first: u64, limit: u64) -> Page<'_> {
+fn page(text: &str, first: u64, limit: u64) -> TextFilePage<'_> {
     let (mut start, mut end, mut lines, mut total, mut at) = (text.len(), text.len(), 0, 0, 0);
     let (mut is_full, mut cut) = (false, None);
     for line in text.split_inclusive('\n') {
@@ -129,7 +132,7 @@ fn page(text: &str, first: u64, limit: u64) -> Page<'_> {
         }
     }
     let next = (lines > 0 && first + lines <= total).then(|| first + lines);
-    Page { text: &text[start..end], first, lines, total, next, cut }
+    TextFilePage { text: &text[start..end], first, lines, total, next, cut }
 }
 
 #[cfg(test)]

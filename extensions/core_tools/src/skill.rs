@@ -4,7 +4,7 @@ use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
 use skillhost_sdk::{CallContext, ErrorKind, ExtensionError, Result, SkillClient};
 
-use crate::jail::{Kind, Sandbox, has_skill_file, is_skill_file, kind_of};
+use crate::jail::{FileEntryKind, Sandbox, classify_entry, has_skill_file, is_skill_file};
 use crate::path::SandboxPath;
 
 /// How many entries are looked at before a directory counts as too large to be sure.
@@ -30,8 +30,8 @@ pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<
         );
     };
     let (dir, _) = path.as_str().rsplit_once('/').unwrap_or_default();
-    match sandbox.directory(Some(&SandboxPath::new(dir)?)) {
-        Ok(dir) if holds(&dir, path)?.skill => denied(
+    match sandbox.open_directory(Some(&SandboxPath::new(dir)?)) {
+        Ok(dir) if inspect_directory(&dir, path)?.skill => denied(
             format!("`{path}` would hide the skills below it"),
             "a skill has a directory of its own: skills/<id>/SKILL.md",
         ),
@@ -42,15 +42,16 @@ pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<
 
 /// What lies in a directory, at any depth.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Holds {
+pub(crate) struct DirectoryContents {
     pub(crate) entries: usize,
     pub(crate) skill: bool,
     pub(crate) odd: bool,
 }
 
 /// Looks through a directory; `path` is what an error names.
-pub(crate) fn holds(dir: &Dir, path: &SandboxPath) -> Result<Holds> {
-    let mut holds = Holds { skill: has_skill_file(dir)?, ..Holds::default() };
+pub(crate) fn inspect_directory(dir: &Dir, path: &SandboxPath) -> Result<DirectoryContents> {
+    let mut holds =
+        DirectoryContents { skill: has_skill_file(dir)?, ..DirectoryContents::default() };
     let mut dirs = vec![dir.try_clone()?];
     while let Some(dir) = dirs.pop() {
         for entry in dir.entries()? {
@@ -63,14 +64,14 @@ pub(crate) fn holds(dir: &Dir, path: &SandboxPath) -> Result<Holds> {
                 )
                 .with_hint("work on smaller parts of it"));
             }
-            match kind_of(&entry.metadata()?) {
-                Kind::File => {}
-                Kind::Directory => {
+            match classify_entry(&entry.metadata()?) {
+                FileEntryKind::File => {}
+                FileEntryKind::Directory => {
                     let inner = dir.open_dir_nofollow(entry.file_name())?;
                     holds.skill |= has_skill_file(&inner)?;
                     dirs.push(inner);
                 }
-                Kind::Link | Kind::Special => holds.odd = true,
+                FileEntryKind::Link | FileEntryKind::Special => holds.odd = true,
             }
         }
     }
@@ -79,7 +80,7 @@ pub(crate) fn holds(dir: &Dir, path: &SandboxPath) -> Result<Holds> {
 
 /// Tells the registry of skills that are about to be written, so that none is there for a moment
 /// that nobody answers for. Nothing may be written if it fails.
-pub(crate) async fn announce(
+pub(crate) async fn announce_skills(
     registry: Option<&SkillClient>,
     cx: &CallContext,
     ids: &[String],
@@ -113,7 +114,7 @@ pub(crate) async fn announce(
 }
 
 /// Has the registry look at the skills that were written. Returns what to say of them.
-pub(crate) async fn written(
+pub(crate) async fn report_written_skills(
     registry: Option<&SkillClient>,
     cx: &CallContext,
     ids: &[String],

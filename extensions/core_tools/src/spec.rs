@@ -5,7 +5,7 @@ use skillhost_sdk::{ApprovalPolicy, ToolSpec, Value, json};
 use crate::patch::FILES;
 
 /// Declares the tools.
-pub(crate) fn specs() -> Vec<ToolSpec> {
+pub(crate) fn tool_specs() -> Vec<ToolSpec> {
     let path = |what: &str| {
         json!({
             "type": "string",
@@ -69,31 +69,31 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
             object(&list, &[]),
         )
         .read_only(),
-        asking(ToolSpec::new(
+        requiring_approval(ToolSpec::new(
             "write_file",
             "Creates a text file of the sandbox or replaces all of it; directories are made. Skills \
              that are there cannot be changed this way; a new directory with a SKILL.md becomes a \
              skill that a person has to approve (write its other files first).",
             object(&write, &["path", "content"]),
         )),
-        asking(ToolSpec::new(
+        requiring_approval(ToolSpec::new(
             "write_files",
             "Creates or replaces several text files of the sandbox in one step: all of them, or none. \
              Use it for the files of an extension, which are then approved together.",
             object(&several, &["files"]),
         )),
-        asking(ToolSpec::new(
+        requiring_approval(ToolSpec::new(
             "apply_patch",
             "Changes or creates text files of the sandbox by a unified diff: all of them, or none if \
              one part does not fit.",
             object(&patch, &["patch"]),
         )),
-        asking(ToolSpec::new(
+        requiring_approval(ToolSpec::new(
             "move_path",
             "Moves or renames a file or directory of the sandbox; nothing is replaced.",
             object(&moved, &["from", "to"]),
         )),
-        asking(
+        requiring_approval(
             ToolSpec::new(
                 "delete_path",
                 "Deletes a file or directory of the sandbox; it cannot be brought back.",
@@ -104,7 +104,7 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
     ]
 }
 
-fn asking(spec: ToolSpec) -> ToolSpec {
+fn requiring_approval(spec: ToolSpec) -> ToolSpec {
     spec.needs_approval(ApprovalPolicy::UnlessGranted)
 }
 

@@ -25,7 +25,7 @@ const MAGIC: [(&[u8], &str); 12] = [
 ];
 
 /// Returns the sha256 of bytes, hexadecimal.
-pub(crate) fn digest(bytes: &[u8]) -> String {
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// Says what the bytes are instead.
-pub(crate) fn text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtensionError> {
+pub(crate) fn decode_text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtensionError> {
     let refused = |what: String, hint: &str| {
         Err(ExtensionError::invalid_argument(format!("`{path}` is {what}")).with_hint(hint))
     };
@@ -62,7 +62,7 @@ pub(crate) fn too_large(path: &SandboxPath, size: u64) -> ExtensionError {
 }
 
 /// Shows an untrusted name on one line.
-pub(crate) fn shown(name: &str) -> String {
+pub(crate) fn display_safe(name: &str) -> String {
     let is_odd = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
@@ -88,14 +88,14 @@ mod tests {
             (b"\x7fELF\x02", "`x` is a program or library, not text"),
         ];
         for (bytes, message) in cases {
-            let error = text(&path, bytes.to_vec()).unwrap_err();
+            let error = decode_text(&path, bytes.to_vec()).unwrap_err();
             assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidArgument, message));
         }
-        assert_eq!(text(&path, "ä\t\r\n".into()).unwrap(), "ä\t\r\n");
+        assert_eq!(decode_text(&path, "ä\t\r\n".into()).unwrap(), "ä\t\r\n");
     }
 
     #[test]
     fn names_are_shown_on_one_line() {
-        assert_eq!(shown("a\n\u{1b}[2Kb\u{202e}é"), "a\\u{a}\\u{1b}[2Kb\\u{202e}é");
+        assert_eq!(display_safe("a\n\u{1b}[2Kb\u{202e}é"), "a\\u{a}\\u{1b}[2Kb\\u{202e}é");
     }
 }

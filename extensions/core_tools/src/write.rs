@@ -3,12 +3,12 @@
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
-use crate::change::{Change, Edit, look};
+use crate::change::{ChangeSet, FileEdit, read_current};
 use crate::jail::Sandbox;
 use crate::patch::FILES;
 use crate::path::SandboxPath;
-use crate::read::Current;
-use crate::{Done, Plan, text};
+use crate::read::CurrentText;
+use crate::{ToolResult, WritePlan, text};
 
 /// Stands for the digest of a file that is not there.
 const ABSENT: &str = "none";
@@ -29,9 +29,9 @@ pub struct WriteArgs {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::Conflict`] if the file is
 /// not the expected one.
-pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<Plan, ExtensionError> {
+pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<WritePlan, ExtensionError> {
     let path = SandboxPath::new(&args.path)?;
-    let (base, old) = look(sandbox, &path)?.map_or((None, String::new()), split);
+    let (base, old) = read_current(sandbox, &path)?.map_or((None, String::new()), split);
     let now = base.as_deref().unwrap_or(ABSENT);
     if let Some(expected) = args.expected_digest.as_deref().filter(|expected| *expected != now) {
         let message = match (expected, now) {
@@ -42,18 +42,18 @@ pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<Plan, Extension
         return Err(ExtensionError::new(ErrorKind::Conflict, message)
             .with_hint("read_file shows the text and its digest as they are now"));
     }
-    let (digest, size) = (text::digest(args.content.as_bytes()), args.content.len());
+    let (digest, size) = (text::sha256_hex(args.content.as_bytes()), args.content.len());
     let verb = if base.is_none() { "Created" } else { "Replaced" };
     let lines = args.content.lines().count();
-    let done = Done {
+    let done = ToolResult {
         text: format!("{verb} `{path}`: {lines} lines, {size} bytes; sha256 {digest}."),
         structured: json!({
             "path": path.as_str(), "created": base.is_none(), "digest": digest, "size": size,
         }),
     };
-    let mut change = Change::default();
-    change.add(Edit { path, base, old, new: args.content.clone() })?;
-    Plan::edits(sandbox, change, done)
+    let mut change = ChangeSet::default();
+    change.add(FileEdit { path, base, old, new: args.content.clone() })?;
+    WritePlan::edits(sandbox, change, done)
 }
 
 /// The arguments of `write_files`.
@@ -76,7 +76,7 @@ struct NewText {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::InvalidArgument`] for no
 /// file and for a path that is named twice.
-pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<Plan, ExtensionError> {
+pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan, ExtensionError> {
     if args.files.is_empty() {
         return Err(ExtensionError::invalid_argument("`files` names no file")
             .with_hint("give each file as {\"path\": …, \"content\": …}"));
@@ -87,27 +87,27 @@ pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<Plan, Ext
             ExtensionError::new(ErrorKind::TooLarge, message).with_hint("make several calls")
         );
     }
-    let mut change = Change::default();
+    let mut change = ChangeSet::default();
     let (mut lines, mut files) = (Vec::new(), Vec::new());
     for NewText { path, content } in &args.files {
         let path = SandboxPath::new(path)?;
-        let is_same = |edit: &Edit| edit.path.is_within(&path) || path.is_within(&edit.path);
+        let is_same = |edit: &FileEdit| edit.path.is_within(&path) || path.is_within(&edit.path);
         if let Some(edit) = change.edits.iter().find(|edit| is_same(edit)) {
             let message = format!("`{path}` and `{}` cannot both be files", edit.path);
             return Err(ExtensionError::invalid_argument(message).with_hint("name each file once"));
         }
-        let (base, old) = look(sandbox, &path)?.map_or((None, String::new()), split);
+        let (base, old) = read_current(sandbox, &path)?.map_or((None, String::new()), split);
         let created = base.is_none();
         lines.push(format!("{} `{path}`", if created { "created" } else { "replaced" }));
-        let digest = text::digest(content.as_bytes());
+        let digest = text::sha256_hex(content.as_bytes());
         files.push(json!({"path": path.as_str(), "created": created, "digest": digest}));
-        change.add(Edit { path, base, old, new: content.clone() })?;
+        change.add(FileEdit { path, base, old, new: content.clone() })?;
     }
     let text = format!("Written: {}.", lines.join(", "));
-    Plan::edits(sandbox, change, Done { text, structured: json!({ "files": files }) })
+    WritePlan::edits(sandbox, change, ToolResult { text, structured: json!({ "files": files }) })
 }
 
 /// The digest and the text of a file that is there.
-fn split(now: Current) -> (Option<String>, String) {
+fn split(now: CurrentText) -> (Option<String>, String) {
     (Some(now.digest), now.text)
 }

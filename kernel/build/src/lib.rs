@@ -1,6 +1,6 @@
 //! Checks, builds and installs extensions that agents or operators write.
 //!
-//! [`Builder`] is what a kernel is given. Where to look: `files` reads an extension's folder,
+//! [`MarkdownBuilder`] is what a kernel is given. Where to look: `files` reads an extension's folder,
 //! `policy` says what a crate may be, `details` what people are shown, `approve` approves what is
 //! there without a build; `compile` has cargo build
 //! exactly that, `messages` shortens what the compiler says, `trial` tries the result in another

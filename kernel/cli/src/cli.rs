@@ -23,11 +23,11 @@ pub(crate) use proposals::{
     RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
 };
 pub(crate) use skill::{
-    CostArgs, DisableArgs, DoctorArgs, EnableArgs, FmtArgs, Format, GraphArgs, LintArgs, NewArgs,
-    PromptFormat, ReferenceArgs, RenderArgs, RulesArgs, SearchArgs, SkillCommand, SkillPaths,
-    SkillRoots, ToPromptArgs, TriadsArgs, ValidateArgs,
+    CostArgs, DisableArgs, DoctorArgs, EnableArgs, FmtArgs, GraphArgs, LintArgs, NewArgs,
+    PromptFormat, ReferenceArgs, RenderArgs, ReportFormat, RulesArgs, SearchArgs, SkillCommand,
+    SkillPaths, SkillRoots, ToPromptArgs, TriadsArgs, ValidateArgs,
 };
-pub(crate) use talk::{AskArgs, ChatArgs, TalkArgs, ThreadsCommand};
+pub(crate) use talk::{AskArgs, ChatArgs, ChatSessionArgs, ThreadsCommand};
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
 ///
@@ -38,15 +38,15 @@ pub(crate) use talk::{AskArgs, ChatArgs, TalkArgs, ThreadsCommand};
 #[command(name = "skillhost", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: TopLevelCommand,
 }
 
 /// Options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// The home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest folder
     /// above with a sandbox/, else the user's data directory]
     #[arg(long, global = true, value_name = "DIR")]
@@ -72,7 +72,7 @@ pub(crate) struct Global {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum TopLevelCommand {
     /// Run all services until Ctrl-C, one line per event
     ///
     /// `ask` and `chat` on the same home talk to this kernel from then on.
@@ -311,11 +311,11 @@ fn labelled_root(text: &str) -> Result<LabelledRoot, String> {
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
     /// Which file
-    pub(crate) of: SchemaOf,
+    pub(crate) of: SchemaTarget,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum SchemaOf {
+pub(crate) enum SchemaTarget {
     /// manifest.yaml
     Manifest,
     /// skillhost.yaml

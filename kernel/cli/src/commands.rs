@@ -34,12 +34,12 @@ use std::time::Duration;
 use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command, CompletionsArgs, Global};
+use crate::cli::{Cli, CompletionsArgs, GlobalArgs, TopLevelCommand};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::queue::{self, LogWriter};
-use crate::output::{Outcome, Output};
-use crate::session::Session;
+use crate::output::{CommandResult, Output};
+use crate::session::CliContext;
 pub(crate) use supervise::{SupervisorLink, is_supervised};
 
 /// How long a process that ends waits for whoever reads its output.
@@ -47,29 +47,32 @@ const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs the command named on the command line.
 pub(crate) fn main() -> ExitCode {
-    if let Some((program, arguments)) = as_reference_tool() {
-        return ended(skills_ref::run(&program, &arguments), Output { json: false });
+    if let Some((program, arguments)) = reference_tool_args() {
+        return to_exit_code(
+            skills_ref::run_reference_tool(&program, &arguments),
+            Output { json: false },
+        );
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refused(&error),
+        Err(error) => return report_clap_error(&error),
     };
     let output = Output { json: cli.global.json };
-    ended(run(&cli), output)
+    to_exit_code(run(&cli), output)
 }
 
 /// Returns the name and the arguments if the program is invoked through a link with a name of the
 /// reference tool.
-fn as_reference_tool() -> Option<(String, Vec<OsString>)> {
+fn reference_tool_args() -> Option<(String, Vec<OsString>)> {
     let mut arguments = std::env::args_os();
     let program = arguments.next()?;
-    let name = skills_ref::invoked_as(&program)?.to_owned();
+    let name = skills_ref::reference_tool_name(&program)?.to_owned();
     Some((name, arguments.collect()))
 }
 
-fn ended(outcome: Outcome, output: Output) -> ExitCode {
+fn to_exit_code(outcome: CommandResult, output: Output) -> ExitCode {
     let code = outcome.unwrap_or_else(|error| {
-        output.error(&error);
+        output.print_error(&error);
         error.code()
     });
     queue::flush(OUTPUT_LIMIT);
@@ -81,43 +84,43 @@ fn ended(outcome: Outcome, output: Output) -> ExitCode {
 
 /// Ends after `--help` and `--version`, and after arguments that make no sense: those are told in
 /// the form that was asked for, as far as that can be known.
-fn refused(error: &clap::Error) -> ExitCode {
+fn report_clap_error(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
         let text = error.render().to_string();
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let told = lines.fold(CliError::usage(message), CliError::hint);
-        Output { json: true }.error(&told);
+        let told = lines.fold(CliError::usage(message), CliError::with_hint);
+        Output { json: true }.print_error(&told);
         return ExitCode::from(exit::USAGE);
     }
     error.exit()
 }
 
-fn run(cli: &Cli) -> Outcome {
+fn run(cli: &Cli) -> CommandResult {
     hide_memory();
     log_to_stderr(&cli.global)?;
-    let session = Session::new(&cli.global)?;
+    let session = CliContext::new(&cli.global)?;
     match &cli.command {
-        Command::Run(args) if args.supervised => supervise::supervise(&session),
-        Command::Run(_) => run::run(&session),
-        Command::Ask(args) => ask::ask(&session, args),
-        Command::Chat(args) => chat::chat(&session, args),
-        Command::Threads(command) => threads::threads(&session, command),
-        Command::Events(command) => events::events(&session, command),
-        Command::Agent(command) => agent::agent(&session, command),
-        Command::Ext(command) => ext::ext(&session, command),
-        Command::Schedule(command) => schedule::schedule(&session, command),
-        Command::Tool(command) => tool::tool(&session, command),
-        Command::Skill(command) => skill::skill(&session, command),
-        Command::Export(args) => export::export(&session, args),
-        Command::Mcp(args) => mcp::mcp(&session, args),
-        Command::Models(command) => models::models(&session, command),
-        Command::Config => config::config(&session),
-        Command::Schema(args) => schema::schema(args),
-        Command::Init(args) => init::init(&session, args),
-        Command::Trust(args) => trust::trust(&session, args),
-        Command::Completions(args) => completions(args),
-        Command::Man(args) => man::man(&session, args),
+        TopLevelCommand::Run(args) if args.supervised => supervise::cmd_supervise(&session),
+        TopLevelCommand::Run(_) => run::cmd_run(&session),
+        TopLevelCommand::Ask(args) => ask::cmd_ask(&session, args),
+        TopLevelCommand::Chat(args) => chat::cmd_chat(&session, args),
+        TopLevelCommand::Threads(command) => threads::cmd_threads(&session, command),
+        TopLevelCommand::Events(command) => events::cmd_events(&session, command),
+        TopLevelCommand::Agent(command) => agent::cmd_agent(&session, command),
+        TopLevelCommand::Ext(command) => ext::cmd_ext(&session, command),
+        TopLevelCommand::Schedule(command) => schedule::cmd_schedule(&session, command),
+        TopLevelCommand::Tool(command) => tool::cmd_tool(&session, command),
+        TopLevelCommand::Skill(command) => skill::cmd_skill(&session, command),
+        TopLevelCommand::Export(args) => export::cmd_export(&session, args),
+        TopLevelCommand::Mcp(args) => mcp::cmd_mcp(&session, args),
+        TopLevelCommand::Models(command) => models::cmd_models(&session, command),
+        TopLevelCommand::Config => config::cmd_config(&session),
+        TopLevelCommand::Schema(args) => schema::cmd_schema(args),
+        TopLevelCommand::Init(args) => init::cmd_init(&session, args),
+        TopLevelCommand::Trust(args) => trust::cmd_trust(&session, args),
+        TopLevelCommand::Completions(args) => completions(args),
+        TopLevelCommand::Man(args) => man::cmd_man(&session, args),
     }
 }
 
@@ -136,13 +139,13 @@ fn hide_memory() {
     }
 }
 
-fn log_to_stderr(global: &Global) -> Result<(), CliError> {
+fn log_to_stderr(global: &GlobalArgs) -> Result<(), CliError> {
     // What a client of the MCP server does wrong is told to the client, and what goes wrong with a
     // model is an error of whoever asked it.
     let filter =
         EnvFilter::try_new(format!("rmcp=error,genai=off,{}", global.log)).map_err(|error| {
             CliError::usage(format!("--log {}: {error}", global.log))
-                .hint("such as `info`, or `warn,extension=debug`")
+                .with_hint("such as `info`, or `warn,extension=debug`")
         })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| LogWriter);
     if global.log_json {
@@ -153,10 +156,10 @@ fn log_to_stderr(global: &Global) -> Result<(), CliError> {
     Ok(())
 }
 
-fn completions(args: &CompletionsArgs) -> Outcome {
+fn completions(args: &CompletionsArgs) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "skillhost", &mut script);
-    Output { json: false }.verbatim(&String::from_utf8_lossy(&script))?;
+    Output { json: false }.print_text(&String::from_utf8_lossy(&script))?;
     Ok(exit::OK)
 }
 

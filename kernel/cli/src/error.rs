@@ -49,16 +49,16 @@ impl CliError {
         let failed = Self::new(code, format!("{}: {error}", path.display()));
         match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                failed.hint("check who may read and write there")
+                failed.with_hint("check who may read and write there")
             }
             io::ErrorKind::NotADirectory => {
-                failed.hint("a file stands where a directory has to be")
+                failed.with_hint("a file stands where a directory has to be")
             }
             _ => failed,
         }
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.extend(hint.into().lines().map(str::to_owned));
         self
     }
@@ -80,7 +80,7 @@ impl CliError {
     }
 
     /// An error with the kind of a tool's or extension's error.
-    pub(crate) fn of_kind(kind: ErrorKind, message: &str, hint: &str) -> Self {
+    pub(crate) fn from_kind(kind: ErrorKind, message: &str, hint: &str) -> Self {
         let code = match kind {
             ErrorKind::NotFound => exit::NOT_FOUND,
             ErrorKind::InvalidArgument => exit::USAGE,
@@ -88,25 +88,25 @@ impl CliError {
             ErrorKind::Io | ErrorKind::Denied => exit::IO,
             _ => exit::FINDINGS,
         };
-        Self { kind: kind.as_str(), ..Self::new(code, message).hint(hint) }
+        Self { kind: kind.as_str(), ..Self::new(code, message).with_hint(hint) }
     }
 }
 
 impl From<CallError> for CliError {
     fn from(error: CallError) -> Self {
-        Self::of_kind(error.kind, &error.message, &error.hint)
+        Self::from_kind(error.kind, &error.message, &error.hint)
     }
 }
 
 impl From<KernelError> for CliError {
     fn from(error: KernelError) -> Self {
-        Self::of_kind(error.kind(), &error.to_string(), &error.hint())
+        Self::from_kind(error.kind(), &error.to_string(), &error.hint())
     }
 }
 
 impl From<ThreadError> for CliError {
     fn from(error: ThreadError) -> Self {
-        Self::of_kind(error.kind(), &error.to_string(), &error.hint())
+        Self::from_kind(error.kind(), &error.to_string(), &error.hint())
     }
 }
 
@@ -119,7 +119,7 @@ impl From<RunError> for CliError {
             RunError::Agent(error) => error.into(),
             // Whatever is wrong with a model that is known, the command line is not at fault.
             RunError::Model(error) => {
-                let failed = Self::of_kind(kind, &error.to_string(), &error.hint);
+                let failed = Self::from_kind(kind, &error.to_string(), &error.hint);
                 let code = match error.kind {
                     ModelErrorKind::Unknown => exit::NOT_FOUND,
                     ModelErrorKind::Key => exit::IO,
@@ -127,14 +127,14 @@ impl From<RunError> for CliError {
                 };
                 Self { code, ..failed }
             }
-            error => Self::of_kind(kind, &error.to_string(), &error.hint()),
+            error => Self::from_kind(kind, &error.to_string(), &error.hint()),
         }
     }
 }
 
 impl From<MessageError> for CliError {
     fn from(MessageError { what, error }: MessageError) -> Self {
-        let failed = Self::of_kind(error.kind, &error.message, &error.hint);
+        let failed = Self::from_kind(error.kind, &error.message, &error.hint);
         match (what.as_str(), error.kind) {
             ("cancelled", _) => Self::new(exit::INTERRUPTED, error.message),
             ("model", ErrorKind::NotFound | ErrorKind::Denied) => failed,
@@ -153,7 +153,7 @@ impl From<HomeError> for CliError {
             }
             _ => exit::IO,
         };
-        Self::new(code, error.to_string()).hint(error.hint())
+        Self::new(code, error.to_string()).with_hint(error.hint())
     }
 }
 
@@ -163,13 +163,13 @@ impl From<SettingsError> for CliError {
             SettingsError::Io { .. } => exit::IO,
             _ => exit::USAGE,
         };
-        Self::new(code, error.to_string()).hint(error.hint())
+        Self::new(code, error.to_string()).with_hint(error.hint())
     }
 }
 
 impl From<ApprovalsError> for CliError {
     fn from(error: ApprovalsError) -> Self {
-        Self::new(exit::IO, error.to_string()).hint(error.hint())
+        Self::new(exit::IO, error.to_string()).with_hint(error.hint())
     }
 }
 
@@ -177,9 +177,8 @@ impl From<SupervisorLockError> for CliError {
     fn from(error: SupervisorLockError) -> Self {
         let message = error.to_string();
         match error {
-            SupervisorLockError::Held { .. } => {
-                Self::new(exit::CONFLICT, message).hint("stop the other one, or use another --home")
-            }
+            SupervisorLockError::Held { .. } => Self::new(exit::CONFLICT, message)
+                .with_hint("stop the other one, or use another --home"),
             SupervisorLockError::Io { path, source } => Self::io(&path, &source),
         }
     }
@@ -201,7 +200,7 @@ impl From<skill_store::RegistryError> for CliError {
             .hint
             .replace("list_skills shows", "`skillhost skill list` shows")
             .replace("read_skill lists", "`skillhost skill show` lists");
-        Self::of_kind(kind, &error.message, &hint)
+        Self::from_kind(kind, &error.message, &hint)
     }
 }
 

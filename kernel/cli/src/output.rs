@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
 use crate::exit;
-use crate::sanitise::{escaped_in_json, sanitise};
+use crate::sanitise::{escape_in_json, sanitize};
 
 pub(crate) mod queue;
 
@@ -24,7 +24,7 @@ pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
 pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
 
 /// The result of a command: an exit code, or an error that becomes one.
-pub(crate) type Outcome = Result<u8, CliError>;
+pub(crate) type CommandResult = Result<u8, CliError>;
 
 /// The form of the output; cheap to copy.
 #[derive(Debug, Clone, Copy)]
@@ -33,17 +33,17 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Prints a line of a result. Untrusted text in it must have gone through [`show`].
-    pub(crate) fn line(self, line: impl Display) -> Result<(), CliError> {
+    /// Prints a line of a result. Untrusted text in it must have gone through [`display_safe`].
+    pub(crate) fn print_line(self, line: impl Display) -> Result<(), CliError> {
         match queue::stdout_queue() {
             Some(queue) => queue.push(format!("{line}\n").into_bytes()),
-            None => written(writeln!(anstream::stdout(), "{line}"))?,
+            None => ignore_broken_pipe(writeln!(anstream::stdout(), "{line}"))?,
         }
         Ok(())
     }
 
     /// Whether standard output shows colours.
-    pub(crate) fn colour(self) -> bool {
+    pub(crate) fn uses_color(self) -> bool {
         anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
     }
 
@@ -52,35 +52,35 @@ impl Output {
         io::stdout().is_terminal().then(|| usize::from(termimad::terminal_size().0))
     }
 
-    /// Standard output for many lines; styles are the caller's business (see [`Output::colour`]).
+    /// Standard output for many lines; styles are the caller's business (see [`Output::uses_color`]).
     pub(crate) fn buffered(self) -> impl Write {
         io::BufWriter::with_capacity(64 * 1024, io::stdout().lock())
     }
 
     /// Prints a text as it is, with a final newline; on a terminal, sanitised.
-    pub(crate) fn verbatim(self, text: &str) -> Result<(), CliError> {
+    pub(crate) fn print_text(self, text: &str) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();
-        let text = if stdout.is_terminal() { sanitise(text) } else { text.into() };
+        let text = if stdout.is_terminal() { sanitize(text) } else { text.into() };
         let newline = if text.ends_with('\n') { "" } else { "\n" };
-        written(write!(stdout, "{text}{newline}"))
+        ignore_broken_pipe(write!(stdout, "{text}{newline}"))
     }
 
     /// Prints a piece of a text as it is; on a terminal, sanitised.
-    pub(crate) fn raw(self, text: &str) -> Result<(), CliError> {
+    pub(crate) fn print_raw(self, text: &str) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();
-        let text = if stdout.is_terminal() { sanitise(text) } else { text.into() };
-        written(stdout.write_all(text.as_bytes()))
+        let text = if stdout.is_terminal() { sanitize(text) } else { text.into() };
+        ignore_broken_pipe(stdout.write_all(text.as_bytes()))
     }
 
-    /// Prints a piece of a text that is still coming in: as [`Output::raw`], and at once.
-    pub(crate) fn piece(self, text: &str) -> Result<(), CliError> {
-        self.raw(text)?;
-        written(io::stdout().lock().flush())
+    /// Prints a piece of a text that is still coming in: as [`Output::print_raw`], and at once.
+    pub(crate) fn print_chunk(self, text: &str) -> Result<(), CliError> {
+        self.print_raw(text)?;
+        ignore_broken_pipe(io::stdout().lock().flush())
     }
 
     /// Prints lines beside the result, for whoever watches. Untrusted text in them must have gone
-    /// through [`show`].
-    pub(crate) fn aside(self, lines: impl Display) {
+    /// through [`display_safe`].
+    pub(crate) fn print_progress(self, lines: impl Display) {
         if !self.json {
             to_stderr(format!("{lines}\n"));
         }
@@ -89,13 +89,13 @@ impl Output {
     /// Prints a text to standard error as it is; on a terminal, sanitised.
     pub(crate) fn raw_to_stderr(self, text: &str) {
         let mut stderr = io::stderr().lock();
-        let text = if stderr.is_terminal() { sanitise(text) } else { text.into() };
+        let text = if stderr.is_terminal() { sanitize(text) } else { text.into() };
         // A closed stderr must not end a command that works.
         let _ = stderr.write_all(text.as_bytes());
     }
 
     /// Prints the one object of `--json`; `schema_version` is one of its fields.
-    pub(crate) fn object<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
+    pub(crate) fn print_json<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
         let mut object = Map::new();
         object.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
         match serde_json::to_value(value).map_err(io::Error::from)? {
@@ -108,55 +108,55 @@ impl Output {
         let text = json_text(&object)?;
         match queue::stdout_queue() {
             Some(queue) => queue.push(format!("{text}\n").into_bytes()),
-            None => written(writeln!(io::stdout().lock(), "{text}"))?,
+            None => ignore_broken_pipe(writeln!(io::stdout().lock(), "{text}"))?,
         }
         Ok(())
     }
 
     /// Prints rows under a header, columns aligned.
-    pub(crate) fn table(self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+    pub(crate) fn print_table(self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(header);
         for row in rows {
-            table.add_row(row.iter().map(|cell| show(cell).replace('\n', " ")));
+            table.add_row(row.iter().map(|cell| display_safe(cell).replace('\n', " ")));
         }
         for column in table.column_iter_mut() {
             column.set_padding((0, 1));
         }
         for line in table.lines() {
-            self.line(line.trim_end())?;
+            self.print_line(line.trim_end())?;
         }
         Ok(())
     }
 
     /// Prints a message that is not part of the result.
-    pub(crate) fn note(self, text: impl Display) {
+    pub(crate) fn print_note(self, text: impl Display) {
         if !self.json {
             let text = text.to_string();
-            to_stderr(format!("{YELLOW}note{YELLOW:#}: {}\n", sanitise(&text)));
+            to_stderr(format!("{YELLOW}note{YELLOW:#}: {}\n", sanitize(&text)));
         }
     }
 
     /// Prints a text on standard error as it is; on a terminal, sanitised.
-    pub(crate) fn raw_error(self, text: &str) {
+    pub(crate) fn eprint_raw(self, text: &str) {
         let mut stderr = io::stderr().lock();
-        let text = if stderr.is_terminal() { sanitise(text) } else { text.into() };
+        let text = if stderr.is_terminal() { sanitize(text) } else { text.into() };
         // A closed stderr must not end a command that works.
         let _ = stderr.write_all(text.as_bytes());
     }
 
     /// Prints an error with its hints.
-    pub(crate) fn error(self, error: &CliError) {
+    pub(crate) fn print_error(self, error: &CliError) {
         if self.json {
             let mut object = json!({ "schema_version": SCHEMA_VERSION, "error": error.to_json() });
             object.sort_all_objects();
             return to_stderr(format!("{object}\n"));
         }
-        let mut lines = format!("{RED}error{RED:#}: {}\n", sanitise(error.message()));
+        let mut lines = format!("{RED}error{RED:#}: {}\n", sanitize(error.message()));
         for hint in error.hints() {
-            lines.push_str(&format!("{GREEN}hint{GREEN:#}: {}\n", sanitise(hint)));
+            lines.push_str(&format!("{GREEN}hint{GREEN:#}: {}\n", sanitize(hint)));
         }
         to_stderr(lines);
     }
@@ -174,16 +174,16 @@ fn to_stderr(text: String) {
 
 /// A value as JSON on one line that is fit to be printed: what steers a terminal is escaped.
 pub(crate) fn json_text<T: Serialize + ?Sized>(value: &T) -> io::Result<String> {
-    Ok(escaped_in_json(serde_json::to_string(value)?))
+    Ok(escape_in_json(serde_json::to_string(value)?))
 }
 
 /// Makes untrusted text fit to be printed.
-pub(crate) fn show(text: &str) -> String {
-    sanitise(text).into_owned()
+pub(crate) fn display_safe(text: &str) -> String {
+    sanitize(text).into_owned()
 }
 
 /// A reader that went away (`| head`) is no failure of the command.
-pub(crate) fn written(result: io::Result<()>) -> Result<(), CliError> {
+pub(crate) fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), CliError> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             std::process::exit(i32::from(exit::OK))

@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory as _};
 use crate::cli::Cli;
 
 /// The help of a command and of everything below it, as Markdown.
-fn reference(command: &mut Command, path: &str, text: &mut String) {
+fn render_command_help(command: &mut Command, path: &str, text: &mut String) {
     let name = format!("{path} {}", command.get_name()).trim_start().to_owned();
     let help = command.clone().bin_name(&name).term_width(98).render_help().to_string();
     // Global options are the same everywhere, so they are shown once, at the top.
@@ -23,7 +23,7 @@ fn reference(command: &mut Command, path: &str, text: &mut String) {
     let below: Vec<_> = command.get_subcommands().cloned().collect();
     let is_shown = |command: &Command| command.get_name() != "help" && !command.is_hide_set();
     for mut command in below.into_iter().filter(is_shown) {
-        reference(&mut command, &name, text);
+        render_command_help(&mut command, &name, text);
     }
 }
 
@@ -34,7 +34,7 @@ fn the_reference_is_what_the_program_says() {
     let mut text = "# Command line\n\nGenerated from the program's help; \
         `UPDATE_DOCS=1 cargo test -p skillhost` renews it.\n"
         .to_owned();
-    reference(&mut command, "", &mut text);
+    render_command_help(&mut command, "", &mut text);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &text).unwrap();

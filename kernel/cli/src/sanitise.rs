@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// Escapes everything that is not printable: control characters other than newline and tab, and all
 /// that [`skill_format::is_hidden`] names. Shown as `\u{…}`, so nothing is hidden.
-pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
@@ -22,7 +22,7 @@ pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {
 }
 
 /// Escapes the same characters in a JSON text the way JSON does, so that it means the same.
-pub(crate) fn escaped_in_json(json: String) -> String {
+pub(crate) fn escape_in_json(json: String) -> String {
     // Outside of strings JSON is ASCII without control characters.
     if !json.contains(is_hidden) {
         return json;
@@ -53,26 +53,26 @@ mod tests {
     #[test]
     fn json_says_the_same_without_steering_a_terminal() {
         let text = "plain ü\u{7f}\u{9b}2J\u{202e}\u{e0041}\n\t";
-        let json = escaped_in_json(serde_json::to_string(text).unwrap());
+        let json = escape_in_json(serde_json::to_string(text).unwrap());
         assert_eq!(json, r#""plain ü\u007f\u009b2J\u202e\udb40\udc41\n\t""#);
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
     }
 
     #[test]
     fn nothing_that_steers_a_terminal_passes() {
-        assert_eq!(sanitise("plain — text\n\tü"), "plain — text\n\tü");
-        assert_eq!(sanitise("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
+        assert_eq!(sanitize("plain — text\n\tü"), "plain — text\n\tü");
+        assert_eq!(sanitize("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
         assert_eq!(
-            sanitise("a\u{200b}b\u{ad}c\u{34f}\u{3164}\u{fe01}\u{2764}\u{fe0f}"),
+            sanitize("a\u{200b}b\u{ad}c\u{34f}\u{3164}\u{fe01}\u{2764}\u{fe0f}"),
             "a\\u{200b}b\\u{ad}c\\u{34f}\\u{3164}\\u{fe01}\u{2764}\u{fe0f}"
         );
         assert_eq!(
-            sanitise("a\rb\u{9b}c\u{202e}d\u{e0041}"),
+            sanitize("a\rb\u{9b}c\u{202e}d\u{e0041}"),
             "a\\u{d}b\\u{9b}c\\u{202e}d\\u{e0041}"
         );
         for code in 0..=0x10_ffff_u32 {
             let Some(character) = char::from_u32(code) else { continue };
-            let shown = sanitise(character.encode_utf8(&mut [0; 4])).into_owned();
+            let shown = sanitize(character.encode_utf8(&mut [0; 4])).into_owned();
             let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
             assert!(!shown.contains(steers), "{code:x}");
         }
@@ -121,7 +121,7 @@ mod tests {
         let sequences = escape_sequences();
         assert!(sequences.len() >= 200, "{}", sequences.len());
         for sequence in &sequences {
-            let shown = sanitise(sequence);
+            let shown = sanitize(sequence);
             let mut expected = String::new();
             for character in sequence.chars() {
                 match character {
@@ -130,7 +130,7 @@ mod tests {
                 }
             }
             assert_eq!(shown, expected);
-            let json = escaped_in_json(serde_json::to_string(sequence).unwrap());
+            let json = escape_in_json(serde_json::to_string(sequence).unwrap());
             assert!(json.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{json}");
             assert_eq!(serde_json::from_str::<String>(&json).unwrap(), *sequence);
         }

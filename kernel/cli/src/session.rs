@@ -16,27 +16,27 @@ use skillhost_kernel::{
 use skillhost_models::{ModelRegistry, home_keys, keys_of_environment};
 use skillhost_process::ProcessSupervisor;
 
-use crate::cli::Global;
+use crate::cli::GlobalArgs;
 use crate::commands::{SupervisorLink, is_supervised};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::Output;
 
 /// The global arguments together with the environment.
-pub(crate) struct Session {
+pub(crate) struct CliContext {
     pub(crate) output: Output,
     pub(crate) environment: Environment,
     home_argument: Option<PathBuf>,
     trust_home: bool,
 }
 
-impl Session {
-    pub(crate) fn new(global: &Global) -> Result<Self, CliError> {
+impl CliContext {
+    pub(crate) fn new(global: &GlobalArgs) -> Result<Self, CliError> {
         Ok(Self {
             output: Output { json: global.json },
             environment: Environment::from_process().map_err(|error| {
                 CliError::new(exit::IO, format!("the working directory: {error}"))
-                    .hint("change to a directory that exists")
+                    .with_hint("change to a directory that exists")
             })?,
             home_argument: global.home.clone(),
             trust_home: global.trust_home,
@@ -61,8 +61,8 @@ impl Session {
         Ok(home)
     }
 
-    /// As [`Session::trusted_home`]; nothing where no home is named and none is found.
-    pub(crate) fn trusted_home_if_any(&self) -> Result<Option<Home>, CliError> {
+    /// As [`CliContext::trusted_home`]; nothing where no home is named and none is found.
+    pub(crate) fn find_trusted_home(&self) -> Result<Option<Home>, CliError> {
         match Home::find(self.home_argument.as_deref(), &self.environment) {
             Err(HomeError::NotFound) => Ok(None),
             _ => self.trusted_home().map(Some),
@@ -72,20 +72,20 @@ impl Session {
     /// Has a request answered by the kernel that `skillhost run` runs for this home, which knows
     /// more than a new one (the last good text of a skill broken since); by a new one where none
     /// runs.
-    pub(crate) fn answer<T: DeserializeOwned>(
+    pub(crate) fn request_from_kernel<T: DeserializeOwned>(
         &self,
         request: ControlRequest,
     ) -> Result<T, CliError> {
-        match self.ask_running(&self.trusted_home()?, &request)? {
+        match self.try_running_kernel(&self.trusted_home()?, &request)? {
             Some(answer) => Ok(answer),
-            None => parsed(&self.with_kernel(async |kernel| {
+            None => parse_answer(&self.with_kernel(async |kernel| {
                 Ok(control::execute_request(kernel, request).await?)
             })?),
         }
     }
 
     /// As [`ServerSession::run_request`]; nothing where no kernel runs.
-    pub(crate) fn ask_running<T: DeserializeOwned>(
+    pub(crate) fn try_running_kernel<T: DeserializeOwned>(
         &self,
         home: &Home,
         request: &ControlRequest,
@@ -112,7 +112,7 @@ impl Session {
             false => home_keys(home.root()),
         };
         if let Some(note) = note {
-            self.output.note(note);
+            self.output.print_note(note);
         }
         ModelRegistry::new(settings.models.clone(), home.root(), keys)
     }
@@ -184,7 +184,7 @@ pub(crate) async fn ask_kernel<T: DeserializeOwned>(
     let mut lost: Option<Instant> = seen.then(Instant::now);
     loop {
         let error = match control::send_request(socket, request).await {
-            Ok(ControlResponse::Done(value)) => return parsed(&value).map(Some),
+            Ok(ControlResponse::Done(value)) => return parse_answer(&value).map(Some),
             Ok(ControlResponse::Failed(error)) => return Err(error.into()),
             Err(error) => error,
         };
@@ -204,7 +204,7 @@ pub(crate) async fn ask_kernel<T: DeserializeOwned>(
             (RequestError::Unreadable(error), _) => {
                 let message = format!("the answer of the kernel is not readable: {error}");
                 return Err(CliError::new(exit::IO, message)
-                    .hint("start `skillhost run` again if it is of another version"));
+                    .with_hint("start `skillhost run` again if it is of another version"));
             }
         }
         tokio::time::sleep(KERNEL_PAUSE).await;
@@ -224,9 +224,9 @@ fn unanswered(request: &ControlRequest) -> CliError {
         _ => return CliError::new(exit::FINDINGS, "the kernel ended before it answered"),
     };
     CliError::new(exit::FINDINGS, format!("the kernel ended before it answered; {what}"))
-        .hint("look whether it has before you do it again")
+        .with_hint("look whether it has before you do it again")
 }
 
-fn parsed<T: DeserializeOwned>(answer: &RawValue) -> Result<T, CliError> {
+fn parse_answer<T: DeserializeOwned>(answer: &RawValue) -> Result<T, CliError> {
     Ok(serde_json::from_str(answer.get()).map_err(io::Error::from)?)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use core_tools::{
-    Done, Plan, Sandbox, apply_patch, delete_path, list_directory, move_path, read_file,
+    Sandbox, ToolResult, WritePlan, apply_patch, delete_path, list_directory, move_path, read_file,
     write_file, write_files,
 };
 use skillhost_sdk::{ErrorKind, ExtensionError, ToolArgs, Value, json};
@@ -20,7 +20,7 @@ pub(crate) struct Yard {
 impl Yard {
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let yard = Self { sandbox: Sandbox::of(&temp.path().join("home")), temp };
+        let yard = Self { sandbox: Sandbox::new(&temp.path().join("home")), temp };
         for rel in ["canary.txt", "outside/secret", "home/canary.txt", "home/sandbox/data/x/secret"]
         {
             yard.write_outside(rel, CANARY);
@@ -54,7 +54,7 @@ impl Yard {
     }
 
     /// Calls a tool as the extension does, but for the registry.
-    pub(crate) fn call(&self, tool: &str, args: &Value) -> Result<Done, ExtensionError> {
+    pub(crate) fn call(&self, tool: &str, args: &Value) -> Result<ToolResult, ExtensionError> {
         let text = args.to_string();
         let args = ToolArgs::new(&text);
         match tool {
@@ -65,7 +65,7 @@ impl Yard {
     }
 
     /// Plans what a writing tool is to do.
-    pub(crate) fn plan(&self, tool: &str, args: &Value) -> Result<Plan, ExtensionError> {
+    pub(crate) fn plan(&self, tool: &str, args: &Value) -> Result<WritePlan, ExtensionError> {
         let text = args.to_string();
         let args = ToolArgs::new(&text);
         match tool {

@@ -21,7 +21,7 @@
 //!
 //! The way of a skill: [`SkillInput`] (bytes and a list of files, from whoever reads the disk) →
 //! [`EntryContent`] (decoded, parsed, the rest made when a rule asks for it) → every [`Rule`] that is
-//! on in the [`Profile`] → [`Report`].
+//! on in the [`Profile`] → [`ExportReport`].
 //!
 //! Where to look:
 //! - `rules`: one file per rule, with its documentation; [`RULES`] lists them, [`explain`] reads

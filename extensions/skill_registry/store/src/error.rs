@@ -8,7 +8,7 @@ use skill_format::sanitize_line;
 /// Says why a store cannot be opened or its generation not be recorded.
 ///
 /// Nothing on disk prevents a store from opening: a root that is missing or a skill that is broken
-/// is a [`Problem`](crate::Problem) of the snapshot.
+/// is a [`CostProblem`](crate::CostProblem) of the snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

@@ -57,7 +57,7 @@ impl From<ProfileArg> for skill_rules::Profile {
 
 /// The form of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ReportFormat {
     /// For people: the place in the file, what is wrong, what to do
     Human,
     /// One JSON object
@@ -200,7 +200,7 @@ pub(crate) struct ValidateArgs {
     pub(crate) profile: ProfileArg,
     /// The form of the result [default: human]
     #[arg(long, value_enum)]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<ReportFormat>,
     /// The same as --format jsonl
     #[arg(long)]
     pub(crate) jsonl: bool,
@@ -222,7 +222,7 @@ pub(crate) struct LintArgs {
     pub(crate) profile: ProfileArg,
     /// The form of the result [default: human]
     #[arg(long, value_enum)]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<ReportFormat>,
     /// The same as --format jsonl
     #[arg(long)]
     pub(crate) jsonl: bool,

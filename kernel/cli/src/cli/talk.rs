@@ -10,7 +10,7 @@ refused, 130 interrupted.";
 
 /// Who answers, on which model, in which thread.
 #[derive(Debug, Args)]
-pub(crate) struct TalkArgs {
+pub(crate) struct ChatSessionArgs {
     /// The agent [default: that of the thread, or orchestrator_agent]
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct TalkArgs {
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct AskArgs {
     #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) talk: ChatSessionArgs,
     /// Print the system prompt of the turn instead of calling a model
     #[arg(long, conflicts_with_all = ["model", "thread", "approve"])]
     pub(crate) print_prompt: bool,
@@ -44,7 +44,7 @@ pub(crate) struct AskArgs {
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) talk: ChatSessionArgs,
 }
 
 #[derive(Debug, Subcommand)]

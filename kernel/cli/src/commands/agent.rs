@@ -6,21 +6,21 @@ use skillhost_kernel::{InstructionLayer, InstructionLayerKind};
 
 use crate::cli::AgentCommand;
 use crate::exit;
-use crate::output::{BOLD, DIM, Outcome, RED, show};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, DIM, RED, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn agent(session: &Session, command: &AgentCommand) -> Outcome {
+pub(super) fn cmd_agent(session: &CliContext, command: &AgentCommand) -> CommandResult {
     match command {
         AgentCommand::List => list(session),
         AgentCommand::Show { id } => show_agent(session, id),
     }
 }
 
-fn list(session: &Session) -> Outcome {
-    let rows: Vec<AgentSummary> = session.answer(ControlRequest::Agents)?;
+fn list(session: &CliContext) -> CommandResult {
+    let rows: Vec<AgentSummary> = session.request_from_kernel(ControlRequest::Agents)?;
     let output = session.output;
     if output.json {
-        output.object(&json!({ "agents": rows }))?;
+        output.print_json(&json!({ "agents": rows }))?;
         return Ok(exit::OK);
     }
     let cells: Vec<_> = rows
@@ -35,39 +35,40 @@ fn list(session: &Session) -> Outcome {
             vec![id, state.to_owned(), tokens, skills, row.name.clone()]
         })
         .collect();
-    output.table(&["AGENT", "STATE", "TOKENS", "SKILLS", "NAME"], &cells)?;
+    output.print_table(&["AGENT", "STATE", "TOKENS", "SKILLS", "NAME"], &cells)?;
     for row in &rows {
         if let Some(problem) = &row.problem {
-            output.note(format!("{}: {} ({})", row.id, problem.reason, problem.hint));
+            output.print_note(format!("{}: {} ({})", row.id, problem.reason, problem.hint));
         }
     }
     Ok(exit::OK)
 }
 
-fn show_agent(session: &Session, id: &str) -> Outcome {
-    let agent: AgentDetails = session.answer(ControlRequest::Agent { id: id.to_owned() })?;
+fn show_agent(session: &CliContext, id: &str) -> CommandResult {
+    let agent: AgentDetails =
+        session.request_from_kernel(ControlRequest::Agent { id: id.to_owned() })?;
     let AgentDetails { summary, tools, layers, .. } = &agent;
     let output = session.output;
     let code = if summary.problem.is_some() { exit::FINDINGS } else { exit::OK };
     if output.json {
-        output.object(&agent)?;
+        output.print_json(&agent)?;
         return Ok(code);
     }
-    output.line(format!("{BOLD}{}{BOLD:#}  {}", summary.id, show(&summary.name)))?;
-    output.line(format!("manifest  {}", agent.manifest.display()))?;
-    output.line(format!("model     {}", agent.model.as_deref().unwrap_or("(default)")))?;
+    output.print_line(format!("{BOLD}{}{BOLD:#}  {}", summary.id, display_safe(&summary.name)))?;
+    output.print_line(format!("manifest  {}", agent.manifest.display()))?;
+    output.print_line(format!("model     {}", agent.model.as_deref().unwrap_or("(default)")))?;
     let tools = if tools.is_empty() { "(none)".to_owned() } else { tools.join(", ") };
-    output.line(format!("tools     {tools}"))?;
+    output.print_line(format!("tools     {tools}"))?;
     if let Some(problem) = &summary.problem {
-        output.line(format!("{RED}error{RED:#}     {}", show(&problem.reason)))?;
-        output.line(format!("hint      {}", show(&problem.hint)))?;
+        output.print_line(format!("{RED}error{RED:#}     {}", display_safe(&problem.reason)))?;
+        output.print_line(format!("hint      {}", display_safe(&problem.hint)))?;
         return Ok(code);
     }
-    output.line(format!("layers    {}, approx. {} tokens", layers.len(), summary.tokens))?;
+    output.print_line(format!("layers    {}, approx. {} tokens", layers.len(), summary.tokens))?;
     for (number, layer) in layers.iter().enumerate() {
-        output.line("")?;
-        output.line(heading(number + 1, layer))?;
-        output.line(show(layer.text.trim_end()))?;
+        output.print_line("")?;
+        output.print_line(heading(number + 1, layer))?;
+        output.print_line(display_safe(layer.text.trim_end()))?;
     }
     Ok(code)
 }
@@ -83,8 +84,8 @@ fn heading(number: usize, layer: &InstructionLayer) -> String {
     let digest = layer.digest.get(..12).unwrap_or(&layer.digest);
     format!(
         "{BOLD}{number}. {}{BOLD:#} {DIM}{} · sha256 {digest} · approx. {} tokens{DIM:#}",
-        show(&kind),
-        show(&layer.source),
+        display_safe(&kind),
+        display_safe(&layer.source),
         layer.tokens
     )
 }

@@ -8,69 +8,71 @@ use super::{talk, text_or_stdin};
 use crate::cli::AskArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, DIM, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn ask(session: &Session, args: &AskArgs) -> Outcome {
+pub(super) fn cmd_ask(session: &CliContext, args: &AskArgs) -> CommandResult {
     let prompt = args.text.as_deref().map(text_or_stdin).transpose()?;
     if args.print_prompt {
         return print_prompt(session, args, prompt.unwrap_or_default());
     }
-    talk::with(session, &args.talk, async |talk| {
+    talk::with_chat_session(session, &args.talk, async |talk| {
         let result = match prompt {
-            Some(text) => talk.turn(text).await.map(Some),
-            None => talk.owed().await,
+            Some(text) => talk.send_message(text).await.map(Some),
+            None => talk.wait_for_pending_reply().await,
         };
         let (id, output) = (talk.thread(), session.output);
         let outcome = match result {
             Ok(Some(outcome)) => outcome,
-            Ok(None) => return last_answer(session, id),
+            Ok(None) => return print_last_answer(session, id),
             // What was said so far is kept.
-            Err(error) => return Err(error.hint(format!("the thread goes on with: --thread {id}"))),
+            Err(error) => {
+                return Err(error.with_hint(format!("the thread goes on with: --thread {id}")));
+            }
         };
         if output.json {
-            output.object(&talk.json(&outcome)?)?;
+            output.print_json(&talk.to_json(&outcome)?)?;
         }
-        output.aside(format!("{DIM}the thread goes on with: --thread {id}{DIM:#}"));
+        output.print_progress(format!("{DIM}the thread goes on with: --thread {id}{DIM:#}"));
         Ok(exit::OK)
     })
 }
 
 /// Prints the answer that is in the thread already.
-fn last_answer(session: &Session, id: &str) -> Outcome {
+fn print_last_answer(session: &CliContext, id: &str) -> CommandResult {
     let contents = ThreadStore::new(&session.trusted_home()?).read(id)?;
     let answer = match contents.messages.last() {
         Some(Message::Assistant { text, calls }) if calls.is_empty() => text,
         _ => {
             let message = format!("nobody works on an answer in thread `{id}`");
             return Err(CliError::new(exit::FINDINGS, message)
-                .hint("what a kernel that has gone was told is answered by: skillhost run"));
+                .with_hint("what a kernel that has gone was told is answered by: skillhost run"));
         }
     };
     let output = session.output;
     match output.json {
-        true => output.object(&json!({
+        true => output.print_json(&json!({
             "thread": id, "agent": contents.summary.agent, "text": answer,
         }))?,
-        false => output.line(show(answer.trim_end()))?,
+        false => output.print_line(display_safe(answer.trim_end()))?,
     }
     Ok(exit::OK)
 }
 
-fn print_prompt(session: &Session, args: &AskArgs, prompt: String) -> Outcome {
+fn print_prompt(session: &CliContext, args: &AskArgs, prompt: String) -> CommandResult {
     let agent = args.talk.agent.as_deref().unwrap_or(DEFAULT_AGENT).to_owned();
-    let turn: Value = session.answer(ControlRequest::Turn { agent, prompt })?;
+    let turn: Value = session.request_from_kernel(ControlRequest::Turn { agent, prompt })?;
     let output = session.output;
     for block in turn["blocks"].as_array().into_iter().flatten() {
         if let Some(reason) = block["skipped"]["message"].as_str() {
             let extension = block["extension"].as_str().unwrap_or_default();
-            output.note(format!("the block of `{extension}` is left out: {reason}"));
+            output.print_note(format!("the block of `{extension}` is left out: {reason}"));
         }
     }
     if output.json {
-        output.object(&turn)?;
+        output.print_json(&turn)?;
     } else {
-        output.verbatim(turn["system_prompt"].as_str().unwrap_or_default())?;
+        output.print_text(turn["system_prompt"].as_str().unwrap_or_default())?;
     }
     Ok(exit::OK)
 }

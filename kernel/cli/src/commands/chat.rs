@@ -9,44 +9,44 @@ use serde_json::json;
 use skillhost_kernel::control::{AgentSummary, ControlRequest, ToolListing};
 use skillhost_kernel::{CallContext, CallOrigin, ToolOutput};
 
-use super::talk::{self, InThread, Talk};
+use super::talk::{self, ChatSession, ThreadOverview};
 use crate::cli::ChatArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome, show};
-use crate::session::Session;
-use command::{HELP, Said};
-use complete::Names;
-use input::{Input, Line};
+use crate::output::{CommandResult, DIM, display_safe};
+use crate::session::CliContext;
+use command::{ChatInput, HELP};
+use complete::CompletionNames;
+use input::{InputLine, LineInput};
 
 /// The tool that lists skills; a home without the registry has no `/skills`.
 const LIST_SKILLS: &str = "list_skills";
 
-pub(super) fn chat(session: &Session, args: &ChatArgs) -> Outcome {
+pub(super) fn cmd_chat(session: &CliContext, args: &ChatArgs) -> CommandResult {
     // Before anything listens for Ctrl-C: the line editor takes the signal for itself.
-    let mut input = Input::open(session)?;
-    talk::with(session, &args.talk, async |talk| {
+    let mut input = LineInput::open(session)?;
+    talk::with_chat_session(session, &args.talk, async |talk| {
         greet(talk);
         if args.talk.thread.is_some() {
-            owed(talk).await?;
+            print_pending_reply(talk).await?;
         }
         // A script wants to know how its last turn went; a person has seen it.
         let mut code = exit::OK;
         loop {
             if input.is_terminal() {
-                input.offer(names(talk).await);
+                input.set_completions(completion_names(talk).await);
             }
             match input.next(&mut talk.interrupted).await? {
-                Line::End => break,
-                Line::Interrupted => {
+                InputLine::End => break,
+                InputLine::Interrupted => {
                     code = exit::INTERRUPTED;
                     break;
                 }
-                Line::Text(line) => match follow(talk, &line).await {
-                    Ok(Next::Quit) => break,
-                    Ok(Next::Prompt) => code = exit::OK,
+                InputLine::Text(line) => match run_line(talk, &line).await {
+                    Ok(ChatAction::Quit) => break,
+                    Ok(ChatAction::Prompt) => code = exit::OK,
                     Err(error) => {
-                        session.output.error(&error);
+                        session.output.print_error(&error);
                         code = if input.is_terminal() { exit::OK } else { error.code() };
                     }
                 },
@@ -58,96 +58,99 @@ pub(super) fn chat(session: &Session, args: &ChatArgs) -> Outcome {
 }
 
 /// What comes after a line.
-enum Next {
+enum ChatAction {
     Prompt,
     Quit,
 }
 
 /// The answer to what was said before this chat began, if one is owed.
-async fn owed(talk: &mut Talk<'_>) -> Result<(), CliError> {
-    match talk.owed().await {
+async fn print_pending_reply(talk: &mut ChatSession<'_>) -> Result<(), CliError> {
+    match talk.wait_for_pending_reply().await {
         Ok(Some(outcome)) if talk.session.output.json => {
-            talk.session.output.object(&talk.json(&outcome)?)
+            talk.session.output.print_json(&talk.to_json(&outcome)?)
         }
         Ok(_) => Ok(()),
         // The chat goes on without it.
         Err(error) => {
-            talk.session.output.error(&error);
+            talk.session.output.print_error(&error);
             Ok(())
         }
     }
 }
 
-fn greet(talk: &Talk<'_>) {
-    let (agent, id) = (show(talk.agent()), talk.thread());
-    talk.session.output.aside(format!(
+fn greet(talk: &ChatSession<'_>) {
+    let (agent, id) = (display_safe(talk.agent()), talk.thread());
+    talk.session.output.print_progress(format!(
         "{DIM}talking to {agent} in thread {id}; /help says what else there is{DIM:#}"
     ));
 }
 
 /// Does what a line says.
-async fn follow(talk: &mut Talk<'_>, line: &str) -> Result<Next, CliError> {
+async fn run_line(talk: &mut ChatSession<'_>, line: &str) -> Result<ChatAction, CliError> {
     let output = talk.session.output;
     match command::parse(line)? {
-        Said::Nothing => {}
-        Said::Text(text) => turn(talk, text).await?,
-        Said::Help => output.aside(HELP),
-        Said::Quit => return Ok(Next::Quit),
-        Said::Skills => skills(talk).await?,
-        Said::Skill { id, text } => {
-            let skill = talk.activate(id).await?;
+        ChatInput::Nothing => {}
+        ChatInput::Text(text) => send_text(talk, text).await?,
+        ChatInput::Help => output.print_progress(HELP),
+        ChatInput::Quit => return Ok(ChatAction::Quit),
+        ChatInput::Skills => skills(talk).await?,
+        ChatInput::Skill { id, text } => {
+            let skill = talk.activate_skill(id).await?;
             let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
-            let (id, digest) = (show(&skill.skill_id), show(digest));
-            output.aside(format!("{DIM}skill {id} is active, sha256 {digest}{DIM:#}"));
+            let (id, digest) = (display_safe(&skill.skill_id), display_safe(digest));
+            output.print_progress(format!("{DIM}skill {id} is active, sha256 {digest}{DIM:#}"));
             if let Some(text) = text {
-                turn(talk, text).await?;
+                send_text(talk, text).await?;
             }
         }
-        Said::Agents => agents(talk).await?,
-        Said::Agent(id) => {
-            talk.switch(id).await?;
+        ChatInput::Agents => agents(talk).await?,
+        ChatInput::Agent(id) => {
+            talk.switch_agent(id).await?;
             greet(talk);
         }
-        Said::Reset => {
+        ChatInput::Reset => {
             talk.reset()?;
-            output.aside(format!("{DIM}the thread is empty again{DIM:#}"));
+            output.print_progress(format!("{DIM}the thread is empty again{DIM:#}"));
         }
-        Said::Approve(tool) => {
-            talk.person.approve(tool);
-            let tools: Vec<_> = talk.person.approved().iter().map(|tool| show(tool)).collect();
-            output.aside(format!("{DIM}called without asking: {}{DIM:#}", tools.join(", ")));
+        ChatInput::Approve(tool) => {
+            talk.person.approve_tool(tool);
+            let tools: Vec<_> =
+                talk.person.approved_tools().iter().map(|tool| display_safe(tool)).collect();
+            output
+                .print_progress(format!("{DIM}called without asking: {}{DIM:#}", tools.join(", ")));
         }
-        Said::Thread => thread(talk)?,
+        ChatInput::Thread => thread(talk)?,
     }
-    Ok(Next::Prompt)
+    Ok(ChatAction::Prompt)
 }
 
-async fn turn(talk: &mut Talk<'_>, text: &str) -> Result<(), CliError> {
-    let outcome = talk.turn(text.to_owned()).await?;
+async fn send_text(talk: &mut ChatSession<'_>, text: &str) -> Result<(), CliError> {
+    let outcome = talk.send_message(text.to_owned()).await?;
     if talk.session.output.json {
-        talk.session.output.object(&talk.json(&outcome)?)?;
+        talk.session.output.print_json(&talk.to_json(&outcome)?)?;
     }
     Ok(())
 }
 
-async fn skills(talk: &Talk<'_>) -> Result<(), CliError> {
+async fn skills(talk: &ChatSession<'_>) -> Result<(), CliError> {
     let context = CallContext {
         agent_id: talk.agent().to_owned(),
         session_id: talk.thread().to_owned(),
         origin: CallOrigin::Operator,
         ..CallContext::default()
     };
-    let answer: ToolOutput = talk.answer(list_skills(context)).await?;
-    let active: Vec<_> = talk.in_thread()?.skills.into_iter().map(|skill| skill.skill).collect();
+    let answer: ToolOutput = talk.request(list_skills(context)).await?;
+    let active: Vec<_> =
+        talk.thread_overview()?.skills.into_iter().map(|skill| skill.skill).collect();
     let output = talk.session.output;
     if output.json {
         let listed = answer.structured.as_ref().map(|value| value.get());
         let listed = listed.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
-        return output.object(&json!({ "skills": listed, "active": active }));
+        return output.print_json(&json!({ "skills": listed, "active": active }));
     }
-    output.line(show(answer.text.trim_end()))?;
+    output.print_line(display_safe(answer.text.trim_end()))?;
     for skill in active {
-        output.line(format!("active: {}", show(&skill.skill_id)))?;
+        output.print_line(format!("active: {}", display_safe(&skill.skill_id)))?;
     }
     Ok(())
 }
@@ -156,11 +159,11 @@ fn list_skills(context: CallContext) -> ControlRequest {
     ControlRequest::Invoke { context, tool: LIST_SKILLS.to_owned(), arguments: "{}".to_owned() }
 }
 
-async fn agents(talk: &Talk<'_>) -> Result<(), CliError> {
-    let agents: Vec<AgentSummary> = talk.answer(ControlRequest::Agents).await?;
+async fn agents(talk: &ChatSession<'_>) -> Result<(), CliError> {
+    let agents: Vec<AgentSummary> = talk.request(ControlRequest::Agents).await?;
     let output = talk.session.output;
     if output.json {
-        return output.object(&json!({ "agents": agents }));
+        return output.print_json(&json!({ "agents": agents }));
     }
     let rows: Vec<_> = agents
         .iter()
@@ -170,47 +173,47 @@ async fn agents(talk: &Talk<'_>) -> Result<(), CliError> {
             vec![here.to_owned(), agent.id.to_string(), problem.unwrap_or(agent.name.clone())]
         })
         .collect();
-    output.table(&["", "AGENT", "NAME"], &rows)
+    output.print_table(&["", "AGENT", "NAME"], &rows)
 }
 
-fn thread(talk: &Talk<'_>) -> Result<(), CliError> {
-    let InThread { messages, skills } = talk.in_thread()?;
+fn thread(talk: &ChatSession<'_>) -> Result<(), CliError> {
+    let ThreadOverview { messages, skills } = talk.thread_overview()?;
     let output = talk.session.output;
     if output.json {
-        return output.object(&json!({
+        return output.print_json(&json!({
             "thread": talk.thread(),
             "agent": talk.agent(),
             "messages": messages,
             "skills": skills,
         }));
     }
-    output.line(format!("thread    {}", talk.thread()))?;
-    output.line(format!("agent     {}", show(talk.agent())))?;
-    output.line(format!("messages  {messages}"))?;
+    output.print_line(format!("thread    {}", talk.thread()))?;
+    output.print_line(format!("agent     {}", display_safe(talk.agent())))?;
+    output.print_line(format!("messages  {messages}"))?;
     for skill in skills {
-        output.line(format!("skill     {}", show(&skill.skill.skill_id)))?;
+        output.print_line(format!("skill     {}", display_safe(&skill.skill.skill_id)))?;
     }
     Ok(())
 }
 
 /// What Tab offers. What cannot be asked for now is not offered.
-async fn names(talk: &Talk<'_>) -> Names {
+async fn completion_names(talk: &ChatSession<'_>) -> CompletionNames {
     #[derive(Deserialize)]
-    struct Listed {
-        skills: Vec<Skill>,
+    struct SkillListOutput {
+        skills: Vec<ListedSkill>,
     }
     #[derive(Deserialize)]
-    struct Skill {
+    struct ListedSkill {
         id: String,
     }
     let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
-    let listed: Option<ToolOutput> = talk.answer(list_skills(context)).await.ok();
+    let listed: Option<ToolOutput> = talk.request(list_skills(context)).await.ok();
     let listed = listed.and_then(|answer| answer.structured);
-    let listed = listed.and_then(|value| serde_json::from_str::<Listed>(value.get()).ok());
-    let listing = talk.answer::<ToolListing>(ControlRequest::Tools { agent: None }).await;
+    let listed = listed.and_then(|value| serde_json::from_str::<SkillListOutput>(value.get()).ok());
+    let listing = talk.request::<ToolListing>(ControlRequest::Tools { agent: None }).await;
     let tools = listing.map(|listing| listing.tools).unwrap_or_default();
-    let agents: Vec<AgentSummary> = talk.answer(ControlRequest::Agents).await.unwrap_or_default();
-    Names {
+    let agents: Vec<AgentSummary> = talk.request(ControlRequest::Agents).await.unwrap_or_default();
+    CompletionNames {
         skills: listed.into_iter().flat_map(|l| l.skills).map(|skill| skill.id).collect(),
         agents: agents.iter().map(|agent| agent.id.to_string()).collect(),
         tools: tools.into_iter().map(|tool| tool.spec.name).collect(),

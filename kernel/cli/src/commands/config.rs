@@ -4,10 +4,10 @@ use serde_json::json;
 use skillhost_kernel::{Installation, discover_manifests};
 
 use crate::exit;
-use crate::output::{DIM, Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, DIM, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn config(session: &Session) -> Outcome {
+pub(super) fn cmd_config(session: &CliContext) -> CommandResult {
     let home = session.home()?;
     let loaded = session.settings(&home)?;
     let installation = Installation::from_current_exe();
@@ -18,7 +18,7 @@ pub(super) fn config(session: &Session) -> Outcome {
     let trusted = home.require_trust(&session.environment).is_ok();
     let output = session.output;
     if output.json {
-        output.object(&json!({
+        output.print_json(&json!({
             "home": home.root(),
             "home_source": home.source(),
             "trusted": trusted,
@@ -29,7 +29,7 @@ pub(super) fn config(session: &Session) -> Outcome {
     }
     let source = serde_json::to_string(&home.source()).unwrap_or_default();
     let trusted = if trusted { "trusted" } else { "not trusted" };
-    output.line(format!(
+    output.print_line(format!(
         "home  {} {DIM}({}, {trusted}){DIM:#}",
         home.root().display(),
         source.trim_matches('"')
@@ -38,13 +38,15 @@ pub(super) fn config(session: &Session) -> Outcome {
         .iter()
         .map(|row| {
             let source = row.source.replace(&format!("{}/", home.root().display()), "");
-            vec![row.key.clone(), show(&row.value.to_string()), source]
+            vec![row.key.clone(), display_safe(&row.value.to_string()), source]
         })
         .collect();
-    output.table(&["KEY", "VALUE", "SOURCE"], &cells)?;
+    output.print_table(&["KEY", "VALUE", "SOURCE"], &cells)?;
     for rejection in &found.rejected {
-        output
-            .note(format!("{}: not read, see: skillhost ext doctor", rejection.manifest.display()));
+        output.print_note(format!(
+            "{}: not read, see: skillhost ext doctor",
+            rejection.manifest.display()
+        ));
     }
     Ok(exit::OK)
 }

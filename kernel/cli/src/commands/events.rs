@@ -7,40 +7,41 @@ use skill_store::format_rfc3339;
 use skillhost_kernel::{CallError, DeadLetter, Journal, StoredEvent, TailQuery, home_journal};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::run::describe;
+use super::run::format_payload;
 use crate::cli::{EventsCommand, TailArgs};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome, Output, show};
-use crate::session::Session;
+use crate::output::{CommandResult, DIM, Output, display_safe};
+use crate::session::CliContext;
 
 /// How often `--follow` looks for more.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Events read in one go.
 const PAGE: usize = 500;
 
-pub(super) fn events(session: &Session, command: &EventsCommand) -> Outcome {
+pub(super) fn cmd_events(session: &CliContext, command: &EventsCommand) -> CommandResult {
     let (output, journal) = (session.output, home_journal(&session.trusted_home()?));
     session.block_on(async {
         match command {
             EventsCommand::Tail(args) => tail(output, &journal, args).await,
-            EventsCommand::Dead => dead(output, &journal).await,
+            EventsCommand::Dead => list_dead_letters(output, &journal).await,
             EventsCommand::Retry { id } => retry(output, &journal, *id).await,
         }
     })?
 }
 
-async fn tail(output: Output, journal: &Journal, args: &TailArgs) -> Outcome {
+async fn tail(output: Output, journal: &Journal, args: &TailArgs) -> CommandResult {
     let limit = usize::try_from(args.lines).unwrap_or(usize::MAX);
     let topic = args.topic.clone();
     let last = TailQuery { after: None, topic: topic.clone(), limit };
     // What comes between the two looks is printed by the second.
     let newest = TailQuery { after: None, topic: String::new(), limit: 1 };
-    let mut seen = journal.tail(newest).await.map_err(told)?.last().map_or(0, |event| event.id);
-    let events = journal.tail(last).await.map_err(told)?;
+    let mut seen =
+        journal.tail(newest).await.map_err(to_cli_error)?.last().map_or(0, |event| event.id);
+    let events = journal.tail(last).await.map_err(to_cli_error)?;
     if events.is_empty() && !args.follow {
-        output.note("there are no events");
+        output.print_note("there are no events");
     }
     for event in &events {
         seen = seen.max(event.id);
@@ -53,50 +54,52 @@ async fn tail(output: Output, journal: &Journal, args: &TailArgs) -> Outcome {
     let mut terminated = signal(SignalKind::terminate())?;
     loop {
         let next = TailQuery { after: Some(seen), topic: topic.clone(), limit: PAGE };
-        for event in journal.tail(next).await.map_err(told)? {
+        for event in journal.tail(next).await.map_err(to_cli_error)? {
             seen = event.id;
             print(output, &event)?;
         }
         tokio::select! {
             _ = interrupted.recv() => return Ok(exit::OK),
             _ = terminated.recv() => return Ok(exit::OK),
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 }
 
 fn print(output: Output, event: &StoredEvent) -> Result<(), CliError> {
     if output.json {
-        return output.object(event);
+        return output.print_json(event);
     }
     let mut payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
     payload.sort_all_objects();
-    let (time, topic, source) = (shown_time(event.at_ms), show(&event.topic), show(&event.source));
-    let what = describe(&payload).replace('\n', " ");
+    let (time, topic, source) =
+        (shown_time(event.at_ms), display_safe(&event.topic), display_safe(&event.source));
+    let what = format_payload(&payload).replace('\n', " ");
     let id = event.id;
-    output.line(format!("{DIM}{id:>5} {time} {source}{DIM:#} {topic} {}", show(&what)))
+    output
+        .print_line(format!("{DIM}{id:>5} {time} {source}{DIM:#} {topic} {}", display_safe(&what)))
 }
 
-async fn dead(output: Output, journal: &Journal) -> Outcome {
-    let letters = journal.dead_letters().await.map_err(told)?;
+async fn list_dead_letters(output: Output, journal: &Journal) -> CommandResult {
+    let letters = journal.dead_letters().await.map_err(to_cli_error)?;
     if output.json {
         if letters.is_empty() {
-            output.object(&json!({ "dead": [] }))?;
+            output.print_json(&json!({ "dead": [] }))?;
         }
         for letter in &letters {
-            output.object(letter)?;
+            output.print_json(letter)?;
         }
         return Ok(exit::OK);
     }
     if letters.is_empty() {
-        output.note("no delivery was given up");
+        output.print_note("no delivery was given up");
         return Ok(exit::OK);
     }
-    output.table(
+    output.print_table(
         &["DELIVERY", "EVENT", "TOPIC", "SUBSCRIBER", "ATTEMPTS", "GIVEN UP (UTC)", "ERROR"],
         &letters.iter().map(row).collect::<Vec<_>>(),
     )?;
-    output.note("skillhost events retry DELIVERY makes one again");
+    output.print_note("skillhost events retry DELIVERY makes one again");
     Ok(exit::OK)
 }
 
@@ -113,18 +116,19 @@ fn row(letter: &DeadLetter) -> Vec<String> {
     ]
 }
 
-async fn retry(output: Output, journal: &Journal, id: i64) -> Outcome {
-    let letter = journal.retry_dead_letter(id).await.map_err(told)?;
+async fn retry(output: Output, journal: &Journal, id: i64) -> CommandResult {
+    let letter = journal.retry_dead_letter(id).await.map_err(to_cli_error)?;
     if output.json {
-        output.object(&json!({ "retried": letter }))?;
+        output.print_json(&json!({ "retried": letter }))?;
     } else {
-        let (topic, subscriber) = (show(&letter.event.topic), show(&letter.subscriber));
-        output.line(format!("delivery {id} of {topic} goes to {subscriber} again"))?;
+        let (topic, subscriber) =
+            (display_safe(&letter.event.topic), display_safe(&letter.subscriber));
+        output.print_line(format!("delivery {id} of {topic} goes to {subscriber} again"))?;
     }
     Ok(exit::OK)
 }
 
-fn told(error: skillhost_kernel::JournalError) -> CliError {
+fn to_cli_error(error: skillhost_kernel::JournalError) -> CliError {
     CallError::from(error).into()
 }
 

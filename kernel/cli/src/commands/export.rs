@@ -12,23 +12,23 @@ use skill_store::{
     ApprovalStatus, Audience, Skill, SkillId, SkillPublisher, Snapshot, Store, TrustLevel,
 };
 
-use self::folder::{Folder, Status};
-use self::tree::{Change, Source};
+use self::folder::{TargetDirectory, TargetStatus};
+use self::tree::{ExportSource, FileChange};
 use super::skill::stored;
 use crate::cli::ExportArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, GREEN, Outcome, Output, RED, YELLOW, show};
-use crate::session::Session;
+use crate::output::{CommandResult, DIM, GREEN, Output, RED, YELLOW, display_safe};
+use crate::session::CliContext;
 
 /// What became of one skill.
 #[derive(Debug, Serialize)]
-struct Record {
+struct ExportRecord {
     skill_id: String,
-    status: Told,
+    status: ExportStatus,
     path: PathBuf,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<Change>,
+    changes: Vec<FileChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
@@ -36,7 +36,7 @@ struct Record {
 /// The status of a record, as it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Told {
+enum ExportStatus {
     Current,
     Written,
     Updated,
@@ -49,85 +49,85 @@ enum Told {
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct ExportReport {
     to: PathBuf,
     ok: bool,
-    skills: Vec<Record>,
-    left_out: Vec<LeftOut>,
+    skills: Vec<ExportRecord>,
+    left_out: Vec<SkippedSkill>,
 }
 
 /// A skill that was not asked for by name and that nobody answers for.
 #[derive(Debug, Serialize)]
-struct LeftOut {
+struct SkippedSkill {
     skill_id: String,
     reason: String,
 }
 
-pub(super) fn export(session: &Session, args: &ExportArgs) -> Outcome {
+pub(super) fn cmd_export(session: &CliContext, args: &ExportArgs) -> CommandResult {
     let to = target(session, args)?;
-    let store = stored::open(session, &args.roots)?;
+    let store = stored::open_store(session, &args.roots)?;
     let snapshot = store.snapshot();
-    let standing = standing(session, args, &snapshot)?;
-    let (chosen, left_out) = choose(args, &snapshot, &standing)?;
-    let mut folder = Folder::open(to, args.check)?;
+    let standing = approval_statuses(session, args, &snapshot)?;
+    let (chosen, left_out) = select_skills(args, &snapshot, &standing)?;
+    let mut folder = TargetDirectory::open(to, args.check)?;
     let publisher = SkillPublisher::new();
     let mut sources = Vec::with_capacity(chosen.len());
     for skill in chosen {
         let source = match args.link {
-            true => Source::linked(skill),
-            false => Source::copied(&publisher, &store, &snapshot, skill),
+            true => ExportSource::link_to(skill),
+            false => ExportSource::copy_of(&publisher, &store, &snapshot, skill),
         };
         sources.push((skill, source));
     }
     let names: BTreeSet<&str> = sources.iter().map(|(skill, _)| skill.id().as_str()).collect();
-    let leftover = if args.ids.is_empty() { folder.others(&names) } else { Vec::new() };
+    let leftover = if args.ids.is_empty() { folder.stale_exports(&names) } else { Vec::new() };
     if !args.check {
         // Before anything is written: what is there after a crash is known to be ours.
         let planned = sources
             .iter()
             .filter_map(|(skill, source)| Some((skill.id().as_str(), source.as_ref().ok()?)));
-        folder.claim(planned)?;
+        folder.record_planned(planned)?;
     }
     let mut skills = Vec::new();
     for (skill, source) in sources {
         skills.push(match source {
-            Ok(source) => one(&folder, &store, &snapshot, skill, &source, args.check),
-            Err(error) => Record::failed(&folder, skill, error.message()),
+            Ok(source) => export_skill(&folder, &store, &snapshot, skill, &source, args.check),
+            Err(error) => ExportRecord::from_error(&folder, skill, error.message()),
         });
     }
     if !args.check {
-        folder.settle()?;
+        folder.record_written()?;
     }
-    let gone = |id: String| Record {
+    let gone = |id: String| ExportRecord {
         path: folder.path(&id),
         skill_id: id,
-        status: Told::Leftover,
+        status: ExportStatus::Leftover,
         changes: Vec::new(),
         message: None,
     };
     skills.extend(leftover.into_iter().map(gone));
     let code = code(&skills, args.check);
-    let report = Report { to: folder.into_path(), ok: code == exit::OK, skills, left_out };
+    let report = ExportReport { to: folder.into_path(), ok: code == exit::OK, skills, left_out };
     print(session.output, &report)?;
     Ok(code)
 }
 
 /// Finds the folder that is meant.
-fn target(session: &Session, args: &ExportArgs) -> Result<PathBuf, CliError> {
+fn target(session: &CliContext, args: &ExportArgs) -> Result<PathBuf, CliError> {
     let environment = &session.environment;
     let below = match args.to.as_str() {
         "claude" => ".claude/skills",
         "codex" | "gemini" => ".agents/skills",
         _ if args.user => {
             return Err(CliError::usage("--user goes with claude, codex or gemini")
-                .hint("a folder is named whole: --to DIR"));
+                .with_hint("a folder is named whole: --to DIR"));
         }
         dir => {
             // `./out` is shown as `out`.
             let folder: PathBuf = environment.current_dir.join(dir).components().collect();
             if is_bare_name(dir) && !folder.is_dir() {
                 return Err(CliError::usage(format!("`{dir}` is neither a client nor a folder"))
-                    .hint(format!(
+                    .with_hint(format!(
                         "the clients are claude, codex and gemini; a new folder is --to ./{dir}"
                     )));
             }
@@ -138,7 +138,7 @@ fn target(session: &Session, args: &ExportArgs) -> Result<PathBuf, CliError> {
         return Ok(environment.current_dir.join(below));
     }
     let home = environment.user_home.as_ref().ok_or_else(|| {
-        CliError::new(exit::NOT_FOUND, "HOME is not set").hint("name the folder: --to DIR")
+        CliError::new(exit::NOT_FOUND, "HOME is not set").with_hint("name the folder: --to DIR")
     })?;
     Ok(PathBuf::from(home).join(below))
 }
@@ -150,28 +150,28 @@ fn is_bare_name(dir: &str) -> bool {
 
 /// Asks the ledger whose the skills are; in roots named on the command line, nobody's but the
 /// operator's.
-fn standing(
-    session: &Session,
+fn approval_statuses(
+    session: &CliContext,
     args: &ExportArgs,
     snapshot: &Snapshot,
 ) -> Result<HashMap<SkillId, ApprovalStatus>, CliError> {
     if !args.roots.roots.is_empty() {
         return Ok(HashMap::new());
     }
-    let ledger = stored::ledger(&session.home()?);
+    let ledger = stored::open_ledger(&session.home()?);
     let standing = ledger.approval_statuses(snapshot);
     for note in ledger.take_notes() {
-        session.output.note(note);
+        session.output.print_note(note);
     }
     Ok(standing?)
 }
 
 /// Picks the skills; says which were left out because nobody answers for them.
-fn choose<'s>(
+fn select_skills<'s>(
     args: &ExportArgs,
     snapshot: &'s Snapshot,
     standing: &HashMap<SkillId, ApprovalStatus>,
-) -> Result<(Vec<&'s Arc<Skill>>, Vec<LeftOut>), CliError> {
+) -> Result<(Vec<&'s Arc<Skill>>, Vec<SkippedSkill>), CliError> {
     let doubt = |skill: &Skill| {
         let id = skill.id().as_str();
         if args.allow.iter().any(|allowed| allowed == id) {
@@ -191,7 +191,7 @@ fn choose<'s>(
             match doubt(skill) {
                 None => chosen.push(skill),
                 Some(reason) => {
-                    left_out.push(LeftOut { skill_id: skill.id().to_string(), reason });
+                    left_out.push(SkippedSkill { skill_id: skill.id().to_string(), reason });
                 }
             }
         }
@@ -205,11 +205,12 @@ fn choose<'s>(
                     [] => "`skillhost skill list` shows what there is".to_owned(),
                     similar => format!("did you mean `{}`?", similar.join("` or `")),
                 };
-                CliError::new(exit::NOT_FOUND, format!("there is no skill `{id}`")).hint(hint)
+                CliError::new(exit::NOT_FOUND, format!("there is no skill `{id}`")).with_hint(hint)
             })?;
         if let Some(reason) = doubt(skill) {
-            return Err(CliError::new(exit::IO, format!("`{id}` is {reason}"))
-                .hint(format!("look at its files; then, if you answer for them: --allow {id}")));
+            return Err(CliError::new(exit::IO, format!("`{id}` is {reason}")).with_hint(format!(
+                "look at its files; then, if you answer for them: --allow {id}"
+            )));
         }
         chosen.push(skill);
     }
@@ -217,21 +218,21 @@ fn choose<'s>(
 }
 
 /// Looks at one skill in the folder and, unless only asked to look, brings it up to date.
-fn one(
-    folder: &Folder,
+fn export_skill(
+    folder: &TargetDirectory,
     store: &Store,
     snapshot: &Snapshot,
     skill: &Skill,
-    source: &Source,
+    source: &ExportSource,
     check: bool,
-) -> Record {
+) -> ExportRecord {
     let id = skill.id().as_str();
-    let found = match folder.look(id) {
+    let found = match folder.inspect(id) {
         Ok(found) => found,
-        Err(error) => return Record::failed(folder, skill, &error.to_string()),
+        Err(error) => return ExportRecord::from_error(folder, skill, &error.to_string()),
     };
     let status = folder.status(id, &found, source);
-    let record = |status: Told| Record {
+    let record = |status: ExportStatus| ExportRecord {
         skill_id: id.to_owned(),
         status,
         path: folder.path(id),
@@ -239,36 +240,40 @@ fn one(
         message: None,
     };
     match status {
-        Status::Current => Record { changes: Vec::new(), ..record(Told::Current) },
-        Status::Missing if check => Record { changes: Vec::new(), ..record(Told::Missing) },
-        Status::Outdated if check => record(Told::Outdated),
-        Status::Missing | Status::Outdated => {
+        TargetStatus::Current => {
+            ExportRecord { changes: Vec::new(), ..record(ExportStatus::Current) }
+        }
+        TargetStatus::Missing if check => {
+            ExportRecord { changes: Vec::new(), ..record(ExportStatus::Missing) }
+        }
+        TargetStatus::Outdated if check => record(ExportStatus::Outdated),
+        TargetStatus::Missing | TargetStatus::Outdated => {
             let written = match source {
-                Source::Copy(files) => folder.copy(store, snapshot, id, files, &found),
-                Source::Link(target) => folder.link(id, target, &found),
+                ExportSource::Copy(files) => folder.copy(store, snapshot, id, files, &found),
+                ExportSource::Link(target) => folder.link(id, target, &found),
             };
             match (written, status) {
-                (Err(error), _) => Record::failed(folder, skill, error.message()),
-                (Ok(()), Status::Missing) => record(Told::Written),
-                (Ok(()), _) => record(Told::Updated),
+                (Err(error), _) => ExportRecord::from_error(folder, skill, error.message()),
+                (Ok(()), TargetStatus::Missing) => record(ExportStatus::Written),
+                (Ok(()), _) => record(ExportStatus::Updated),
             }
         }
-        Status::Edited => {
+        TargetStatus::Edited => {
             let message = "it changed since it was exported; move it away and export again";
-            Record { message: Some(message.to_owned()), ..record(Told::Edited) }
+            ExportRecord { message: Some(message.to_owned()), ..record(ExportStatus::Edited) }
         }
-        Status::Foreign => {
+        TargetStatus::Foreign => {
             let message = "it was not written by export; move it away and export again";
-            Record { message: Some(message.to_owned()), ..record(Told::Foreign) }
+            ExportRecord { message: Some(message.to_owned()), ..record(ExportStatus::Foreign) }
         }
     }
 }
 
-impl Record {
-    fn failed(folder: &Folder, skill: &Skill, message: &str) -> Self {
+impl ExportRecord {
+    fn from_error(folder: &TargetDirectory, skill: &Skill, message: &str) -> Self {
         Self {
             skill_id: skill.id().to_string(),
-            status: Told::Failed,
+            status: ExportStatus::Failed,
             path: folder.path(skill.id().as_str()),
             changes: Vec::new(),
             message: Some(message.to_owned()),
@@ -276,54 +281,58 @@ impl Record {
     }
 }
 
-fn code(skills: &[Record], check: bool) -> u8 {
-    let any = |told: &[Told]| skills.iter().any(|record| told.contains(&record.status));
-    if any(&[Told::Failed]) {
+fn code(skills: &[ExportRecord], check: bool) -> u8 {
+    let any = |told: &[ExportStatus]| skills.iter().any(|record| told.contains(&record.status));
+    if any(&[ExportStatus::Failed]) {
         exit::IO
     } else if check {
-        let fine = skills.iter().all(|record| record.status == Told::Current);
+        let fine = skills.iter().all(|record| record.status == ExportStatus::Current);
         if fine { exit::OK } else { exit::FINDINGS }
-    } else if any(&[Told::Edited, Told::Foreign]) {
+    } else if any(&[ExportStatus::Edited, ExportStatus::Foreign]) {
         exit::CONFLICT
     } else {
         exit::OK
     }
 }
 
-fn print(output: Output, report: &Report) -> Result<(), CliError> {
+fn print(output: Output, report: &ExportReport) -> Result<(), CliError> {
     if output.json {
-        return output.object(report);
+        return output.print_json(report);
     }
     let mut current = 0;
     for record in &report.skills {
-        let id = show(&record.skill_id);
+        let id = display_safe(&record.skill_id);
         let (style, word) = match record.status {
-            Told::Current => {
+            ExportStatus::Current => {
                 current += 1;
                 continue;
             }
-            Told::Written => (GREEN, "written"),
-            Told::Updated => (GREEN, "updated"),
-            Told::Missing => (YELLOW, "missing"),
-            Told::Outdated => (YELLOW, "outdated"),
-            Told::Leftover => (YELLOW, "leftover"),
-            Told::Edited => (RED, "edited"),
-            Told::Foreign => (RED, "foreign"),
-            Told::Failed => (RED, "failed"),
+            ExportStatus::Written => (GREEN, "written"),
+            ExportStatus::Updated => (GREEN, "updated"),
+            ExportStatus::Missing => (YELLOW, "missing"),
+            ExportStatus::Outdated => (YELLOW, "outdated"),
+            ExportStatus::Leftover => (YELLOW, "leftover"),
+            ExportStatus::Edited => (RED, "edited"),
+            ExportStatus::Foreign => (RED, "foreign"),
+            ExportStatus::Failed => (RED, "failed"),
         };
         let message = record.message.as_deref().map_or_else(String::new, |m| format!(": {m}"));
-        output.line(format!("{style}{word:<9}{style:#}{id}{}", show(&message)))?;
+        output.print_line(format!("{style}{word:<9}{style:#}{id}{}", display_safe(&message)))?;
         for change in &record.changes {
-            output.line(format!("  {DIM}{}{DIM:#} {}", change.kind.sign(), show(&change.path)))?;
+            output.print_line(format!(
+                "  {DIM}{}{DIM:#} {}",
+                change.kind.symbol(),
+                display_safe(&change.path)
+            ))?;
         }
     }
     for left in &report.left_out {
-        output.note(format!(
+        output.print_note(format!(
             "`{}` is left out: it is {}; --allow {} exports it",
             left.skill_id, left.reason, left.skill_id
         ));
     }
     let total = report.skills.len();
-    let to = show(&report.to.display().to_string());
-    output.line(format!("{current} of {total} skills in {to} were up to date"))
+    let to = display_safe(&report.to.display().to_string());
+    output.print_line(format!("{current} of {total} skills in {to} were up to date"))
 }

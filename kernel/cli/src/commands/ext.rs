@@ -10,38 +10,38 @@ use super::{ext_approve, ext_build, ext_new};
 use crate::cli::ExtCommand;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{BOLD, GREEN, Outcome, Output, RED, YELLOW, show};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, GREEN, Output, RED, YELLOW, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn ext(session: &Session, command: &ExtCommand) -> Outcome {
+pub(super) fn cmd_ext(session: &CliContext, command: &ExtCommand) -> CommandResult {
     match command {
         ExtCommand::List => list(session),
         ExtCommand::Doctor => doctor(session),
         ExtCommand::Reload { id } => reload(session, id),
-        ExtCommand::New(args) => ext_new::ext_new(session, args),
-        ExtCommand::Build(args) => ext_build::build(session, args),
-        ExtCommand::Rollback { id } => ext_build::roll_back(session, id),
+        ExtCommand::New(args) => ext_new::cmd_ext_new(session, args),
+        ExtCommand::Build(args) => ext_build::cmd_ext_build(session, args),
+        ExtCommand::Rollback { id } => ext_build::cmd_ext_rollback(session, id),
         ExtCommand::Approve(args) => ext_approve::approve(session, args),
         ExtCommand::Approvals => ext_approve::list(session),
         ExtCommand::Revoke { id } => ext_approve::revoke(session, id),
         ExtCommand::Probe { manifest, process_home } => {
-            ext_build::probe(session, manifest, process_home.as_deref())
+            ext_build::cmd_ext_probe(session, manifest, process_home.as_deref())
         }
     }
 }
 
-fn list(session: &Session) -> Outcome {
-    let report: LoadReport = session.answer(ControlRequest::Report)?;
+fn list(session: &CliContext) -> CommandResult {
+    let report: LoadReport = session.request_from_kernel(ControlRequest::Report)?;
     if session.output.json {
-        session.output.object(&report)?;
+        session.output.print_json(&report)?;
     } else {
-        summary(session.output, &report)?;
+        print_load_report(session.output, &report)?;
     }
     Ok(exit::OK)
 }
 
 /// Prints the load report as a table; details of what failed go to stderr.
-pub(super) fn summary(output: Output, report: &LoadReport) -> Result<(), CliError> {
+pub(super) fn print_load_report(output: Output, report: &LoadReport) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for extension in &report.loaded {
         rows.push(vec![
@@ -65,12 +65,12 @@ pub(super) fn summary(output: Output, report: &LoadReport) -> Result<(), CliErro
     for id in &report.disabled {
         rows.push(vec![id.to_string(), "disabled".into(), String::new(), String::new()]);
     }
-    output.table(&["EXTENSION", "STATE", "VERSION", "PROVIDES"], &rows)?;
+    output.print_table(&["EXTENSION", "STATE", "VERSION", "PROVIDES"], &rows)?;
     for note in &report.notes {
-        output.note(note);
+        output.print_note(note);
     }
     if !report.rejected.is_empty() {
-        output.note("skillhost ext doctor says what to do about the rejected ones");
+        output.print_note("skillhost ext doctor says what to do about the rejected ones");
     }
     Ok(())
 }
@@ -93,20 +93,20 @@ fn provides(extension: &LoadedExtension) -> String {
     parts.join(", ")
 }
 
-fn doctor(session: &Session) -> Outcome {
-    let diagnosis: ExtensionDiagnosis = session.answer(ControlRequest::Diagnose)?;
+fn doctor(session: &CliContext) -> CommandResult {
+    let diagnosis: ExtensionDiagnosis = session.request_from_kernel(ControlRequest::Diagnose)?;
     let code = if diagnosis.healthy { exit::OK } else { exit::FINDINGS };
     let output = session.output;
     let review = review_policy(session, &diagnosis.report)?;
     if output.json {
-        output.object(&Diagnosed { diagnosis: &diagnosis, review: review.as_ref() })?;
+        output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review: review.as_ref() })?;
         return Ok(code);
     }
     let ExtensionDiagnosis { report, health, delivery, .. } = diagnosis;
     if let Some(error) = delivery {
-        output.line(format!(
+        output.print_line(format!(
             "{RED}unhealthy{RED:#} {BOLD}events{BOLD:#}: not delivered: {}",
-            show(&error.message)
+            display_safe(&error.message)
         ))?;
         hint(output, &error.hint)?;
     }
@@ -114,14 +114,14 @@ fn doctor(session: &Session) -> Outcome {
         let opened = extension.timings;
         match health.get(&extension.id).and_then(|health| health.error.as_ref()) {
             Some(error) => {
-                output.line(format!(
+                output.print_line(format!(
                     "{RED}unhealthy{RED:#} {BOLD}{}{BOLD:#}: {}",
                     extension.id,
-                    show(&error.message)
+                    display_safe(&error.message)
                 ))?;
                 hint(output, &error.hint)?;
             }
-            _ => output.line(format!(
+            _ => output.print_line(format!(
                 "{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} {} ({}; opened in {} µs)",
                 extension.id,
                 extension.version,
@@ -131,35 +131,35 @@ fn doctor(session: &Session) -> Outcome {
         }
     }
     for agent in &report.agents {
-        output.line(format!("{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} (agent)", agent.id))?;
+        output.print_line(format!("{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} (agent)", agent.id))?;
     }
     for id in &report.disabled {
-        output.line(format!("{YELLOW}disabled{YELLOW:#} {BOLD}{id}{BOLD:#}"))?;
+        output.print_line(format!("{YELLOW}disabled{YELLOW:#} {BOLD}{id}{BOLD:#}"))?;
     }
     for rejection in &report.rejected {
-        output.line(format!(
+        output.print_line(format!(
             "{RED}rejected{RED:#} {BOLD}{}{BOLD:#} in phase {}",
-            show(&rejection.id),
+            display_safe(&rejection.id),
             rejection.phase
         ))?;
-        output.line(format!("  manifest: {}", rejection.manifest.display()))?;
+        output.print_line(format!("  manifest: {}", rejection.manifest.display()))?;
         for line in rejection.reason.lines() {
-            output.line(format!("  reason: {}", show(line)))?;
+            output.print_line(format!("  reason: {}", display_safe(line)))?;
         }
         hint(output, &rejection.hint)?;
     }
     if let Some(review) = review {
-        output.line(format!("{BOLD}review{BOLD:#} {}", show(&review.to_string())))?;
+        output.print_line(format!("{BOLD}review{BOLD:#} {}", display_safe(&review.to_string())))?;
     }
     for note in &report.notes {
-        output.line(format!("{YELLOW}note{YELLOW:#} {}", show(note)))?;
+        output.print_line(format!("{YELLOW}note{YELLOW:#} {}", display_safe(note)))?;
     }
     Ok(code)
 }
 
 /// What is found, and who decides about proposals.
 #[derive(Serialize)]
-struct Diagnosed<'d> {
+struct ExtDoctorOutput<'d> {
     #[serde(flatten)]
     diagnosis: &'d ExtensionDiagnosis,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -167,7 +167,10 @@ struct Diagnosed<'d> {
 }
 
 /// Who decides about proposals, as the settings say; nothing where no registry is loaded.
-fn review_policy(session: &Session, report: &LoadReport) -> Result<Option<ReviewConfig>, CliError> {
+fn review_policy(
+    session: &CliContext,
+    report: &LoadReport,
+) -> Result<Option<ReviewConfig>, CliError> {
     if report.loaded.iter().all(|extension| extension.id.as_str() != REGISTRY) {
         return Ok(None);
     }
@@ -175,24 +178,24 @@ fn review_policy(session: &Session, report: &LoadReport) -> Result<Option<Review
 }
 
 fn hint(output: Output, text: &str) -> Result<(), CliError> {
-    text.lines().try_for_each(|line| output.line(format!("  hint: {}", show(line))))
+    text.lines().try_for_each(|line| output.print_line(format!("  hint: {}", display_safe(line))))
 }
 
-fn reload(session: &Session, id: &str) -> Outcome {
+fn reload(session: &CliContext, id: &str) -> CommandResult {
     let home = session.trusted_home()?;
     let request = ControlRequest::Reload { id: id.to_owned() };
-    let Some(reloaded) = session.ask_running::<ReloadOutcome>(&home, &request)? else {
+    let Some(reloaded) = session.try_running_kernel::<ReloadOutcome>(&home, &request)? else {
         let home = home.root().display();
         return Err(CliError::new(exit::NOT_FOUND, format!("no kernel runs for {home}"))
-            .hint("the next `skillhost run` loads the new build anyway"));
+            .with_hint("the next `skillhost run` loads the new build anyway"));
     };
     if session.output.json {
-        session.output.object(&reloaded)?;
+        session.output.print_json(&reloaded)?;
     } else if reloaded.from.is_empty() {
         let ReloadOutcome { id, to, switched_ms, .. } = reloaded;
-        session.output.line(format!("started {id} {to} (after {switched_ms} ms)"))?;
+        session.output.print_line(format!("started {id} {to} (after {switched_ms} ms)"))?;
     } else {
-        session.output.line(format!(
+        session.output.print_line(format!(
             "reloaded {}: {} → {} (switched after {} ms, the old build ended after {} ms)",
             reloaded.id, reloaded.from, reloaded.to, reloaded.switched_ms, reloaded.drained_ms
         ))?;

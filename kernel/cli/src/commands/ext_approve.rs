@@ -14,8 +14,8 @@ use super::talk::shown_details;
 use crate::cli::ExtApproveArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{BOLD, Outcome, show};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, display_safe};
+use crate::session::CliContext;
 
 /// An extension that can be approved, as `--print --json` shows it.
 #[derive(Serialize)]
@@ -46,7 +46,7 @@ struct Listing {
     approvals: Vec<Listed>,
 }
 
-pub(super) fn approve(session: &Session, args: &ExtApproveArgs) -> Outcome {
+pub(super) fn approve(session: &CliContext, args: &ExtApproveArgs) -> CommandResult {
     let output = session.output;
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
@@ -64,18 +64,19 @@ pub(super) fn approve(session: &Session, args: &ExtApproveArgs) -> Outcome {
         Some(digest) => {
             let message = format!("the digest of `{id}` is {}, not {digest}", plan.digest);
             return Err(CliError::new(exit::CONFLICT, message)
-                .hint(format!("look at it again: skillhost ext approve {id} --print")));
+                .with_hint(format!("look at it again: skillhost ext approve {id} --print")));
         }
         None if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() => {
             let message = "an approval requires a terminal, or the digest of what was looked at";
-            return Err(CliError::usage(message)
-                .hint(format!("look at it: skillhost ext approve {id} --print\nthen: {command}")));
+            return Err(CliError::usage(message).with_hint(format!(
+                "look at it: skillhost ext approve {id} --print\nthen: {command}"
+            )));
         }
         None => {
             for line in shown_details(&plan.details) {
-                output.aside(line);
+                output.print_progress(line);
             }
-            output.aside(format!("{BOLD}approve {id}?{BOLD:#} [y]es, [N]o"));
+            output.print_progress(format!("{BOLD}approve {id}?{BOLD:#} [y]es, [N]o"));
             let mut line = String::new();
             io::stdin().lock().read_line(&mut line)?;
             if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
@@ -87,35 +88,38 @@ pub(super) fn approve(session: &Session, args: &ExtApproveArgs) -> Outcome {
     let approver = Approver::operator(surface);
     let record = session.block_on(builder.approve(&plan, &approver))??;
     if output.json {
-        output.object(&record)?;
+        output.print_json(&record)?;
         return Ok(exit::OK);
     }
-    let tools: Vec<_> = record.tools.iter().flatten().map(|tool| show(&tool.name)).collect();
+    let tools: Vec<_> =
+        record.tools.iter().flatten().map(|tool| display_safe(&tool.name)).collect();
     let tools = match tools.as_slice() {
         [] => String::new(),
         names => format!(", tools {}", names.join(" ")),
     };
-    output.line(format!("approved {id}: {}, digest {}{tools}", record.kind, record.digest))?;
     output
-        .line("it is in use from the next start on; if it is loaded, with skillhost ext reload")?;
+        .print_line(format!("approved {id}: {}, digest {}{tools}", record.kind, record.digest))?;
+    output.print_line(
+        "it is in use from the next start on; if it is loaded, with skillhost ext reload",
+    )?;
     Ok(exit::OK)
 }
 
-fn print(session: &Session, plan: &ApprovalPlan) -> Outcome {
+fn print(session: &CliContext, plan: &ApprovalPlan) -> CommandResult {
     let output = session.output;
     if output.json {
         let id = plan.manifest.id.as_str();
-        output.object(&Preview { id, digest: &plan.digest, details: &plan.details })?;
+        output.print_json(&Preview { id, digest: &plan.digest, details: &plan.details })?;
         return Ok(exit::OK);
     }
     for line in shown_details(&plan.details) {
-        output.line(line)?;
+        output.print_line(line)?;
     }
-    output.line(format!("digest {}", plan.digest))?;
+    output.print_line(format!("digest {}", plan.digest))?;
     Ok(exit::OK)
 }
 
-pub(super) fn list(session: &Session) -> Outcome {
+pub(super) fn list(session: &CliContext) -> CommandResult {
     let home = session.home()?;
     let settings = session.settings(&home)?.settings;
     let installation = Installation::from_current_exe();
@@ -153,13 +157,13 @@ pub(super) fn list(session: &Session) -> Outcome {
     listed.sort_by(|a, b| a.id.cmp(&b.id));
     let output = session.output;
     if output.json {
-        output.object(&Listing { approvals: listed })?;
+        output.print_json(&Listing { approvals: listed })?;
         return Ok(exit::OK);
     }
     let rows: Vec<_> = listed
         .iter()
         .map(|entry| {
-            let text = |field: &Option<String>| show(field.as_deref().unwrap_or_default());
+            let text = |field: &Option<String>| display_safe(field.as_deref().unwrap_or_default());
             vec![
                 entry.id.clone(),
                 entry.kind.clone(),
@@ -170,9 +174,9 @@ pub(super) fn list(session: &Session) -> Outcome {
             ]
         })
         .collect();
-    output.table(&["EXTENSION", "KIND", "STATE", "WHEN", "BY", "SURFACE"], &rows)?;
+    output.print_table(&["EXTENSION", "KIND", "STATE", "WHEN", "BY", "SURFACE"], &rows)?;
     if let Some(note) = approvals.torn_note(&home) {
-        output.note(note);
+        output.print_note(note);
     }
     Ok(exit::OK)
 }
@@ -187,20 +191,20 @@ fn state(home: &Home, id: &str, digest: &str) -> &'static str {
     }
 }
 
-pub(super) fn revoke(session: &Session, id: &str) -> Outcome {
+pub(super) fn revoke(session: &CliContext, id: &str) -> CommandResult {
     let home = session.trusted_home()?;
     let approvals = Approvals::load(&home)?;
     let Some(record) = approvals.approval(id) else {
         return Err(CliError::new(exit::NOT_FOUND, format!("`{id}` is not approved"))
-            .hint("see: skillhost ext approvals"));
+            .with_hint("see: skillhost ext approvals"));
     };
     let revoked = record.revoked(&Approver::operator(ApprovalSurface::CommandLine));
     Approvals::append(&home, &revoked)?;
     if session.output.json {
-        session.output.object(&revoked)?;
+        session.output.print_json(&revoked)?;
     } else {
-        session.output.line(format!("revoked {id}"))?;
-        session.output.line("a kernel that runs keeps it until its next start")?;
+        session.output.print_line(format!("revoked {id}"))?;
+        session.output.print_line("a kernel that runs keeps it until its next start")?;
     }
     Ok(exit::OK)
 }

@@ -17,23 +17,24 @@ use super::talk::shown_details;
 use crate::cli::ExtBuildArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{BOLD, Outcome, show};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn build(session: &Session, args: &ExtBuildArgs) -> Outcome {
+pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtBuildArgs) -> CommandResult {
     let output = session.output;
     let preview: BuildPreview =
-        session.answer(ControlRequest::PreviewBuild { id: args.id.clone() })?;
+        session.request_from_kernel(ControlRequest::PreviewBuild { id: args.id.clone() })?;
     let surface = if args.yes { ApprovalSurface::CommandLine } else { ApprovalSurface::Terminal };
     if !args.yes {
         if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             let message = "its files have to be looked at, and nobody can be asked here";
-            return Err(CliError::usage(message).hint("skillhost ext build ID --yes"));
+            return Err(CliError::usage(message).with_hint("skillhost ext build ID --yes"));
         }
         for line in shown_details(&preview.details) {
-            output.aside(line);
+            output.print_progress(line);
         }
-        output.aside(format!("{BOLD}build and install {}?{BOLD:#} [y]es, [N]o", preview.id));
+        output
+            .print_progress(format!("{BOLD}build and install {}?{BOLD:#} [y]es, [N]o", preview.id));
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line)?;
         if !matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
@@ -41,38 +42,39 @@ pub(super) fn build(session: &Session, args: &ExtBuildArgs) -> Outcome {
         }
     }
     let request = ControlRequest::Build { id: args.id.clone(), sha256: preview.sha256, surface };
-    let built: BuildOutcome = interruptible(session, request)?;
+    let built: BuildOutcome = request_cancellable(session, request)?;
     if output.json {
-        output.object(&built)?;
+        output.print_json(&built)?;
         return Ok(exit::OK);
     }
     let tools = match built.tools.as_slice() {
         [] => "no tools".to_owned(),
         names => format!("tools {}", names.join(" ")),
     };
-    output.line(format!(
+    output.print_line(format!(
         "built {} {}: {}, sha256 {}",
         built.id,
-        show(&built.version),
-        show(&tools),
+        display_safe(&built.version),
+        display_safe(&tools),
         built.sha256
     ))?;
     if !built.warnings.is_empty() {
-        output.note(format!("the compiler warns:\n{}", built.warnings));
+        output.print_note(format!("the compiler warns:\n{}", built.warnings));
     }
-    output.line(when(built.active))?;
+    output.print_line(activation_note(built.active))?;
     Ok(exit::OK)
 }
 
-pub(super) fn roll_back(session: &Session, id: &str) -> Outcome {
-    let done: RollbackOutcome = session.answer(ControlRequest::RollBack { id: id.to_owned() })?;
+pub(super) fn cmd_ext_rollback(session: &CliContext, id: &str) -> CommandResult {
+    let done: RollbackOutcome =
+        session.request_from_kernel(ControlRequest::RollBack { id: id.to_owned() })?;
     if session.output.json {
-        session.output.object(&done)?;
+        session.output.print_json(&done)?;
     } else {
         let RollbackOutcome { id, from, to, approved, active } = done;
-        session.output.line(format!("rolled back {id}: sha256 {from} → {to}"))?;
-        session.output.line(match approved {
-            true => when(active).to_owned(),
+        session.output.print_line(format!("rolled back {id}: sha256 {from} → {to}"))?;
+        session.output.print_line(match approved {
+            true => activation_note(active).to_owned(),
             false => format!(
                 "its other files have changed since they were approved; look at it and approve it: \
                  skillhost ext approve {id}"
@@ -82,7 +84,7 @@ pub(super) fn roll_back(session: &Session, id: &str) -> Outcome {
     Ok(exit::OK)
 }
 
-fn when(active: bool) -> &'static str {
+fn activation_note(active: bool) -> &'static str {
     match active {
         true => "it is in use",
         false => "it is in use from the next start on",
@@ -90,12 +92,12 @@ fn when(active: bool) -> &'static str {
 }
 
 /// Has a request answered; Ctrl-C ends it and everything it has started.
-fn interruptible<T: DeserializeOwned>(
-    session: &Session,
+fn request_cancellable<T: DeserializeOwned>(
+    session: &CliContext,
     request: ControlRequest,
 ) -> Result<T, CliError> {
     let home = session.trusted_home()?;
-    if let Some(answer) = session.ask_running(&home, &request)? {
+    if let Some(answer) = session.try_running_kernel(&home, &request)? {
         return Ok(answer);
     }
     session.with_kernel(async |kernel| {
@@ -112,7 +114,11 @@ fn interruptible<T: DeserializeOwned>(
 }
 
 /// Loads one extension and says what it is, on one line: what `ext build` starts and reads.
-pub(super) fn probe(session: &Session, manifest: &Path, process_home: Option<&Path>) -> Outcome {
+pub(super) fn cmd_ext_probe(
+    session: &CliContext,
+    manifest: &Path,
+    process_home: Option<&Path>,
+) -> CommandResult {
     let home = session.trusted_home()?;
     let processes = Arc::new(ProcessSupervisor::default());
     let process_home = process_home.map(Path::to_owned);
@@ -123,6 +129,6 @@ pub(super) fn probe(session: &Session, manifest: &Path, process_home: Option<&Pa
         Err(failure) => TrialReport::Rejected(failure),
     };
     let line = serde_json::to_string(&report).map_err(io::Error::from)?;
-    session.output.line(line)?;
+    session.output.print_line(line)?;
     Ok(exit::OK)
 }

@@ -11,24 +11,25 @@ use super::skill::new;
 use crate::cli::ExtNewArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
 const SDK_HINT: &str = "name them: --sdk DIR (kernel/sdk in the source tree)";
 
-pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
+pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtNewArgs) -> CommandResult {
     let id = ExtensionId::new(&args.id)
-        .map_err(|error| CliError::usage(error.to_string()).hint("such as `rss_reader`"))?;
+        .map_err(|error| CliError::usage(error.to_string()).with_hint("such as `rss_reader`"))?;
     let home = session.home()?;
     home.check_links("extensions")?;
     let sdk = match &args.sdk {
         Some(sdk) => session.environment.current_dir.join(sdk),
         None => Installation::from_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,
     };
-    let sdk = fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error).hint(SDK_HINT))?;
+    let sdk =
+        fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error).with_hint(SDK_HINT))?;
     if !sdk.join("Cargo.toml").is_file() {
         let message = format!("{}: not the sources of skillhost-sdk", sdk.display());
-        return Err(CliError::new(exit::NOT_FOUND, message).hint(SDK_HINT));
+        return Err(CliError::new(exit::NOT_FOUND, message).with_hint(SDK_HINT));
     }
     let sdk_text = sdk.to_str().ok_or_else(|| {
         CliError::usage(format!("{}: the SDK's path is not UTF-8", sdk.display()))
@@ -36,13 +37,13 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
     let folder = home.extensions_dir().join(id.as_str());
     if folder.exists() {
         return Err(CliError::new(exit::CONFLICT, format!("{} exists", folder.display()))
-            .hint("choose another id"));
+            .with_hint("choose another id"));
     }
     // Two manifests with one id: the kernel would reject the new one at the next start.
     let taken = discover_manifests(&home, Installation::from_current_exe().as_ref(), &[]);
     if let Some(owner) = taken.manifests.get(&id) {
         let message = format!("the id `{id}` is taken by {}", owner.path.display());
-        return Err(CliError::new(exit::CONFLICT, message).hint("choose another id"));
+        return Err(CliError::new(exit::CONFLICT, message).with_hint("choose another id"));
     }
     let library = id.as_str().replace('-', "_");
     let fill = |template: &str| {
@@ -61,18 +62,19 @@ pub(super) fn ext_new(session: &Session, args: &ExtNewArgs) -> Outcome {
         ("src/lib.rs", include_str!("../../templates/lib.rs.in")),
     ];
     let texts = files.map(|(path, template)| (path, fill(template)));
-    new::make(&home.extensions_dir(), &folder, &texts)?;
+    new::create_skill(&home.extensions_dir(), &folder, &texts)?;
     let output = session.output;
     let place = folder.display();
     if output.json {
         let names: Vec<_> = files.iter().map(|(name, _)| folder.join(name)).collect();
-        output.object(&json!({ "id": id, "folder": folder, "files": names }))?;
+        output.print_json(&json!({ "id": id, "folder": folder, "files": names }))?;
     } else {
-        output.line(format!("made {place}"))?;
-        output.line("next:")?;
-        output.line(format!("  skillhost ext build {id}"))?;
-        output.line("  skillhost ext doctor")?;
-        output.line(format!("  skillhost tool call {library}_greet '{{\"name\": \"Ada\"}}'"))?;
+        output.print_line(format!("made {place}"))?;
+        output.print_line("next:")?;
+        output.print_line(format!("  skillhost ext build {id}"))?;
+        output.print_line("  skillhost ext doctor")?;
+        output
+            .print_line(format!("  skillhost tool call {library}_greet '{{\"name\": \"Ada\"}}'"))?;
     }
     Ok(exit::OK)
 }
@@ -86,7 +88,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
 
 fn no_sdk() -> CliError {
     CliError::new(exit::NOT_FOUND, "the sources of skillhost-sdk do not lie beside this executable")
-        .hint(SDK_HINT)
+        .with_hint(SDK_HINT)
 }
 
 /// `rss_reader` → `Rss reader`.

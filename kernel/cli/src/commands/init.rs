@@ -13,8 +13,8 @@ use super::ext_new::write;
 use crate::cli::InitArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, Output, show};
-use crate::session::Session;
+use crate::output::{CommandResult, Output, display_safe};
+use crate::session::CliContext;
 
 /// Directories that files are made in.
 const FOLDERS: [&str; 7] = [
@@ -32,13 +32,13 @@ const SHOWN_FILES: usize = 20;
 
 const SETTINGS: &str = include_str!("../../templates/skillhost.yaml");
 
-pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
+pub(super) fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
     let installation = Installation::from_current_exe().ok_or_else(|| {
         CliError::new(
             exit::NOT_FOUND,
             "the shipped manifests and skills do not lie beside this executable",
         )
-        .hint("install the whole product: cargo xtask install --prefix DIR")
+        .with_hint("install the whole product: cargo xtask install --prefix DIR")
     })?;
     let root = session.environment.current_dir.join(&args.dir);
     refuse_links(&root)?;
@@ -80,18 +80,21 @@ pub(super) fn init(session: &Session, args: &InitArgs) -> Outcome {
         if !trusted {
             object["found"] = json!(contents);
         }
-        output.object(&object)?;
+        output.print_json(&object)?;
         return Ok(exit::OK);
     }
-    let place = show(&home.root().display().to_string());
-    output.line(format!("{place} is a home ({} files made, what existed was kept)", made.len()))?;
+    let place = display_safe(&home.root().display().to_string());
+    output.print_line(format!(
+        "{place} is a home ({} files made, what existed was kept)",
+        made.len()
+    ))?;
     if !trusted {
         return contents.print(output, &place);
     }
-    output.line("next:")?;
-    output.line(format!("  skillhost --home {place} skill list"))?;
-    output.line(format!("  skillhost --home {place} ask --print-prompt \"hello\""))?;
-    output.line(format!("  skillhost --home {place} run"))?;
+    output.print_line("next:")?;
+    output.print_line(format!("  skillhost --home {place} skill list"))?;
+    output.print_line(format!("  skillhost --home {place} ask --print-prompt \"hello\""))?;
+    output.print_line(format!("  skillhost --home {place} run"))?;
     Ok(exit::OK)
 }
 
@@ -179,28 +182,36 @@ impl Contents {
     }
 
     /// Says what trusting the home would let run.
-    fn print(&self, output: Output, place: &str) -> Outcome {
-        output.line("it is not trusted, because it had contents before:")?;
+    fn print(&self, output: Output, place: &str) -> CommandResult {
+        output.print_line("it is not trusted, because it had contents before:")?;
         for FoundManifest { id, kind, path } in &self.manifests {
             let path = path.display().to_string();
-            output.line(format!("  {kind:<12} {:<24} {}", show(id), show(&path)))?;
+            output.print_line(format!(
+                "  {kind:<12} {:<24} {}",
+                display_safe(id),
+                display_safe(&path)
+            ))?;
         }
         for (key, value) in &self.settings {
-            output.line(format!(
+            output.print_line(format!(
                 "  {:<12} {:<24} {}",
                 "setting",
-                show(key),
-                show(&value.to_string())
+                display_safe(key),
+                display_safe(&value.to_string())
             ))?;
         }
         for path in self.files.iter().take(SHOWN_FILES) {
-            output.line(format!("  {:<12} {}", "file", show(&path.display().to_string())))?;
+            output.print_line(format!(
+                "  {:<12} {}",
+                "file",
+                display_safe(&path.display().to_string())
+            ))?;
         }
         if let Some(more) = self.files.len().checked_sub(SHOWN_FILES).filter(|more| *more > 0) {
-            output.line(format!("  and {more} more files and directories"))?;
+            output.print_line(format!("  and {more} more files and directories"))?;
         }
-        output.line("next, after a look at them:")?;
-        output.line(format!("  skillhost trust {place}"))?;
+        output.print_line("next, after a look at them:")?;
+        output.print_line(format!("  skillhost trust {place}"))?;
         Ok(exit::OK)
     }
 }
@@ -220,7 +231,7 @@ fn refuse_links(root: &Path) -> Result<(), CliError> {
         if path.is_symlink() {
             let message = format!("{} is a symbolic link", path.display());
             return Err(CliError::new(exit::IO, message)
-                .hint("replace it with a directory, and run init again"));
+                .with_hint("replace it with a directory, and run init again"));
         }
     }
     Ok(())

@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::cli::{Cli, ManArgs};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn man(session: &Session, args: &ManArgs) -> Outcome {
+pub(super) fn cmd_man(session: &CliContext, args: &ManArgs) -> CommandResult {
     let dir = session.environment.current_dir.join(&args.dir);
     std::fs::create_dir_all(&dir).map_err(|error| CliError::io(&args.dir, &error))?;
     let mut command = Cli::command().disable_help_subcommand(true);
@@ -22,9 +22,9 @@ pub(super) fn man(session: &Session, args: &ManArgs) -> Outcome {
     let place = args.dir.display().to_string();
     if session.output.json {
         let names: Vec<_> = pages.iter().filter_map(|page| page.file_name()?.to_str()).collect();
-        session.output.object(&json!({ "dir": place, "pages": names }))?;
+        session.output.print_json(&json!({ "dir": place, "pages": names }))?;
     } else {
-        session.output.line(format!("{} pages in {}", pages.len(), show(&place)))?;
+        session.output.print_line(format!("{} pages in {}", pages.len(), display_safe(&place)))?;
     }
     Ok(exit::OK)
 }

@@ -21,16 +21,16 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{LabelledRoot, McpArgs, McpCommand};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
-use folder::FolderBackend;
+use crate::output::CommandResult;
+use crate::session::CliContext;
+use folder::DirectoryBackend;
 
 /// The extension whose configuration says where skills are.
 const REGISTRY: &str = "skill_registry";
 
-pub(super) fn mcp(session: &Session, args: &McpArgs) -> Outcome {
+pub(super) fn cmd_mcp(session: &CliContext, args: &McpArgs) -> CommandResult {
     if let Some(McpCommand::Install(args)) = &args.command {
-        return install::install(session, args);
+        return install::cmd_mcp_install(session, args);
     }
     match prepare(session, args) {
         Ok(Served::Home(home, settings)) => serve_home(session, home, *settings, args),
@@ -48,19 +48,19 @@ enum Served {
 }
 
 /// Finds what is to be served.
-fn prepare(session: &Session, args: &McpArgs) -> Result<Served, CliError> {
-    match session.trusted_home_if_any()? {
+fn prepare(session: &CliContext, args: &McpArgs) -> Result<Served, CliError> {
+    match session.find_trusted_home()? {
         Some(home) => {
             let mut settings = session.settings(&home)?.settings;
             add_roots(session, &home, &mut settings, &args.roots)?;
             Ok(Served::Home(home, Box::new(settings)))
         }
-        None => Ok(Served::Folders(labelled(session, &args.roots)?)),
+        None => Ok(Served::Folders(parse_labelled_roots(session, &args.roots)?)),
     }
 }
 
 /// Ends with an error, which a client that waits on the other side is answered with first.
-fn refuse(session: &Session, args: &McpArgs, error: CliError) -> Outcome {
+fn refuse(session: &CliContext, args: &McpArgs, error: CliError) -> CommandResult {
     if args.http.is_none() && !std::io::stdin().is_terminal() {
         let hint = error.hints().join("\n");
         let refusal = Refusal { message: error.message().to_owned(), hint };
@@ -74,7 +74,12 @@ fn refuse(session: &Session, args: &McpArgs, error: CliError) -> Outcome {
 }
 
 /// Serves what the extensions of a home export, and its skills.
-fn serve_home(session: &Session, home: Home, settings: Settings, args: &McpArgs) -> Outcome {
+fn serve_home(
+    session: &CliContext,
+    home: Home,
+    settings: Settings,
+    args: &McpArgs,
+) -> CommandResult {
     let clients = settings.mcp.clone();
     let models = Arc::new(session.models(&home, &settings));
     let processes = Arc::new(ProcessSupervisor::default());
@@ -84,43 +89,48 @@ fn serve_home(session: &Session, home: Home, settings: Settings, args: &McpArgs)
         let stop = stop_on_signal()?;
         let kernel = Kernel::boot(options).await;
         for rejected in &kernel.report().rejected {
-            session.output.note(format!("{} is not loaded: {}", rejected.id, rejected.reason));
+            session
+                .output
+                .print_note(format!("{} is not loaded: {}", rejected.id, rejected.reason));
         }
-        let served =
-            match KernelBackend::new(kernel.clone(), &clients) {
-                Ok(backend) => {
-                    kernel.start_services().await;
-                    serve(session, Arc::new(backend), args, stop).await
-                }
-                Err(error) => Err(CliError::usage(error.to_string())
-                    .hint("correct mcp.catalog in skillhost.yaml")),
-            };
+        let served = match KernelBackend::new(kernel.clone(), &clients) {
+            Ok(backend) => {
+                kernel.start_services().await;
+                serve(session, Arc::new(backend), args, stop).await
+            }
+            Err(error) => Err(CliError::usage(error.to_string())
+                .with_hint("correct mcp.catalog in skillhost.yaml")),
+        };
         kernel.shutdown().await;
         served
     })?
 }
 
 /// Serves the skills that lie where clients look for them.
-fn serve_folders(session: &Session, roots: Vec<skill_store::SkillRoot>, args: &McpArgs) -> Outcome {
+fn serve_folders(
+    session: &CliContext,
+    roots: Vec<skill_store::SkillRoot>,
+    args: &McpArgs,
+) -> CommandResult {
     session.block_on(async {
         let stop = stop_on_signal()?;
-        let backend = FolderBackend::open(&session.environment, roots)?;
+        let backend = DirectoryBackend::open(&session.environment, roots)?;
         serve(session, Arc::new(backend), args, stop).await
     })?
 }
 
 async fn serve(
-    session: &Session,
+    session: &CliContext,
     backend: Arc<dyn Backend>,
     args: &McpArgs,
     stop: CancellationToken,
-) -> Outcome {
+) -> CommandResult {
     let server = McpServer::new(backend, ClientLimits::default(), env!("CARGO_PKG_VERSION"));
     if let Some(address) = args.http {
         return serve_http(session, &server, address, args, stop).await;
     }
     if std::io::stdin().is_terminal() {
-        session.output.note("serving MCP on standard input and output; Ctrl-C ends it");
+        session.output.print_note("serving MCP on standard input and output; Ctrl-C ends it");
     }
     let served = serve_stdio(&server, stop).await;
     served.map_err(|error| CliError::new(exit::FINDINGS, error.to_string()))?;
@@ -128,26 +138,27 @@ async fn serve(
 }
 
 async fn serve_http(
-    session: &Session,
+    session: &CliContext,
     server: &McpServer,
     address: SocketAddr,
     args: &McpArgs,
     stop: CancellationToken,
-) -> Outcome {
+) -> CommandResult {
     let token = args.token.as_deref().map(BearerToken::new).transpose();
     let token = token.map_err(|error| {
-        CliError::usage(error.to_string()).hint("such as the output of: openssl rand -hex 32")
+        CliError::usage(error.to_string()).with_hint("such as the output of: openssl rand -hex 32")
     })?;
     let access = AccessPolicy { token, hosts: args.hosts.clone(), origins: args.origins.clone() };
     access.check(address).map_err(|error| {
-        CliError::usage(error.to_string()).hint("set SKILLHOST_MCP_TOKEN, or listen on 127.0.0.1")
+        CliError::usage(error.to_string())
+            .with_hint("set SKILLHOST_MCP_TOKEN, or listen on 127.0.0.1")
     })?;
     let failed = |error: std::io::Error| CliError::new(exit::IO, format!("{address}: {error}"));
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let url = format!("http://{}{}", listener.local_addr().map_err(failed)?, http::PATH);
     match session.output.json {
-        true => session.output.object(&json!({ "event": "mcp.serving", "url": url }))?,
-        false => session.output.line(format!("serving MCP at {url}; Ctrl-C ends it"))?,
+        true => session.output.print_json(&json!({ "event": "mcp.serving", "url": url }))?,
+        false => session.output.print_line(format!("serving MCP at {url}; Ctrl-C ends it"))?,
     }
     http::serve_http(server, listener, access, stop).await.map_err(failed)?;
     Ok(exit::OK)
@@ -170,8 +181,8 @@ fn stop_on_signal() -> Result<CancellationToken, CliError> {
 }
 
 /// Checks the roots named on the command line; nobody answers for what is in them.
-fn labelled(
-    session: &Session,
+fn parse_labelled_roots(
+    session: &CliContext,
     roots: &[LabelledRoot],
 ) -> Result<Vec<skill_store::SkillRoot>, CliError> {
     let root = |root: &LabelledRoot| {
@@ -179,7 +190,7 @@ fn labelled(
         if !path.is_dir() {
             let message = format!("{}: no such directory", path.display());
             return Err(CliError::new(exit::NOT_FOUND, message)
-                .hint("--root names a folder with skills in it, as LABEL=PATH"));
+                .with_hint("--root names a folder with skills in it, as LABEL=PATH"));
         }
         let trust = skill_store::TrustLevel::Untrusted;
         Ok(skill_store::SkillRoot { label: root.label.clone(), path, trust })
@@ -189,7 +200,7 @@ fn labelled(
 
 /// Puts the roots named on the command line behind those of the home.
 fn add_roots(
-    session: &Session,
+    session: &CliContext,
     home: &Home,
     settings: &mut Settings,
     roots: &[LabelledRoot],
@@ -206,7 +217,7 @@ fn add_roots(
         _ => None,
     });
     let all_roots = all.get_or_insert_default();
-    all_roots.extend(labelled(session, roots)?.iter().map(|root| json!(root)));
+    all_roots.extend(parse_labelled_roots(session, roots)?.iter().map(|root| json!(root)));
     let registry = settings.extensions.entry(REGISTRY.to_owned()).or_default();
     registry.insert("roots".to_owned(), json!(all));
     Ok(())

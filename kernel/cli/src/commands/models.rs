@@ -13,10 +13,10 @@ use skillhost_models::{ModelRegistry, ProviderStatus};
 use crate::cli::{CheckArgs, ModelsCommand};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{BOLD, DIM, GREEN, Outcome, RED, show};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, DIM, GREEN, RED, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn models(session: &Session, command: &ModelsCommand) -> Outcome {
+pub(super) fn cmd_models(session: &CliContext, command: &ModelsCommand) -> CommandResult {
     match command {
         ModelsCommand::List => list(session),
         ModelsCommand::Check(args) => check(session, args),
@@ -34,7 +34,7 @@ struct AgentModel {
 
 /// A model that somebody mentions.
 #[derive(Serialize)]
-struct KnownModel {
+struct ListedModel {
     #[serde(flatten)]
     facts: ModelMetadata,
     default: bool,
@@ -58,7 +58,7 @@ fn agents(home: &Home, settings: &Settings) -> Vec<AgentModel> {
     agents.collect()
 }
 
-fn list(session: &Session) -> Outcome {
+fn list(session: &CliContext) -> CommandResult {
     let home = session.home()?;
     let settings = session.settings(&home)?.settings;
     let models = session.models(&home, &settings);
@@ -67,27 +67,27 @@ fn list(session: &Session) -> Outcome {
     names.extend(agents.iter().map(|agent| agent.model.clone()));
     let default = &settings.models.default;
     let known =
-        |name: &String| KnownModel { facts: models.metadata(name), default: name == default };
+        |name: &String| ListedModel { facts: models.metadata(name), default: name == default };
     let known: Vec<_> = names.iter().map(known).collect();
     let providers = models.providers();
     let output = session.output;
     if output.json {
-        output.object(&json!({
+        output.print_json(&json!({
             "default": default, "providers": providers, "models": known, "agents": agents,
         }))?;
         return Ok(exit::OK);
     }
     let cells: Vec<_> = providers.iter().map(provider_row).collect();
-    output.table(&["PROVIDER", "WIRE", "KEY", "WHERE"], &cells)?;
-    output.line("")?;
+    output.print_table(&["PROVIDER", "WIRE", "KEY", "WHERE"], &cells)?;
+    output.print_line("")?;
     let cells: Vec<_> = known.iter().map(model_row).collect();
-    output.table(&["MODEL", "WINDOW", "PRICE IN/OUT/CACHED", "DEFAULT"], &cells)?;
-    output.line("")?;
+    output.print_table(&["MODEL", "WINDOW", "PRICE IN/OUT/CACHED", "DEFAULT"], &cells)?;
+    output.print_line("")?;
     let row = |it: &AgentModel| vec![it.agent.clone(), it.model.clone(), it.from.to_owned()];
-    output.table(&["AGENT", "MODEL", "FROM"], &agents.iter().map(row).collect::<Vec<_>>())?;
+    output.print_table(&["AGENT", "MODEL", "FROM"], &agents.iter().map(row).collect::<Vec<_>>())?;
     for state in &providers {
         if let Some(problem) = &state.problem {
-            output.note(format!("{}: {problem}", state.name));
+            output.print_note(format!("{}: {problem}", state.name));
         }
     }
     Ok(exit::OK)
@@ -105,7 +105,7 @@ fn provider_row(state: &ProviderStatus) -> Vec<String> {
     vec![state.name.clone(), wire.to_owned(), key, place.to_owned()]
 }
 
-fn model_row(model: &KnownModel) -> Vec<String> {
+fn model_row(model: &ListedModel) -> Vec<String> {
     let unknown = || "?".to_owned();
     let price = |price: TokenPrice| {
         let cached = price.cached.map_or_else(unknown, |cached| cached.to_string());
@@ -121,23 +121,23 @@ fn model_row(model: &KnownModel) -> Vec<String> {
 
 /// What came of asking one model.
 #[derive(Serialize)]
-struct Checked {
+struct ModelCheck {
     name: String,
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<TokenUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Failed>,
+    error: Option<ModelCheckError>,
 }
 
 #[derive(Serialize)]
-struct Failed {
+struct ModelCheckError {
     kind: ModelErrorKind,
     message: String,
     hint: String,
 }
 
-fn check(session: &Session, args: &CheckArgs) -> Outcome {
+fn check(session: &CliContext, args: &CheckArgs) -> CommandResult {
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
     let models = session.models(&home, &settings);
@@ -151,7 +151,7 @@ fn check(session: &Session, args: &CheckArgs) -> Outcome {
     let checked = session.block_on(async {
         let mut checked = Vec::new();
         for name in names {
-            let result = ask(&models, &name).await;
+            let result = check_model(&models, &name).await;
             if !session.output.json {
                 print(session, &result)?;
             }
@@ -160,13 +160,13 @@ fn check(session: &Session, args: &CheckArgs) -> Outcome {
         Ok::<_, CliError>(checked)
     })??;
     if session.output.json {
-        session.output.object(&json!({ "models": checked }))?;
+        session.output.print_json(&json!({ "models": checked }))?;
     }
     Ok(if checked.iter().all(|it| it.ok) { exit::OK } else { exit::FINDINGS })
 }
 
 /// The smallest request there is. Whatever the model says, it answers.
-async fn ask(models: &ModelRegistry, name: &str) -> Checked {
+async fn check_model(models: &ModelRegistry, name: &str) -> ModelCheck {
     let request = ModelRequest {
         messages: vec![Message::User { text: "Say hello.".to_owned() }],
         parameters: json!({"max_tokens": 16}),
@@ -178,27 +178,31 @@ async fn ask(models: &ModelRegistry, name: &str) -> Checked {
     };
     let name = name.to_owned();
     match reply {
-        Ok(reply) => Checked { name, ok: true, usage: Some(reply.usage), error: None },
+        Ok(reply) => ModelCheck { name, ok: true, usage: Some(reply.usage), error: None },
         Err(error) => {
-            let error = Failed { kind: error.kind, message: error.message, hint: error.hint };
-            Checked { name, ok: false, usage: None, error: Some(error) }
+            let error =
+                ModelCheckError { kind: error.kind, message: error.message, hint: error.hint };
+            ModelCheck { name, ok: false, usage: None, error: Some(error) }
         }
     }
 }
 
-fn print(session: &Session, checked: &Checked) -> Result<(), CliError> {
+fn print(session: &CliContext, checked: &ModelCheck) -> Result<(), CliError> {
     let output = session.output;
-    let name = show(&checked.name);
-    if let Some(Failed { message, hint, .. }) = &checked.error {
-        output.line(format!("{RED}failed{RED:#}  {BOLD}{name}{BOLD:#}: {}", show(message)))?;
+    let name = display_safe(&checked.name);
+    if let Some(ModelCheckError { message, hint, .. }) = &checked.error {
+        output.print_line(format!(
+            "{RED}failed{RED:#}  {BOLD}{name}{BOLD:#}: {}",
+            display_safe(message)
+        ))?;
         for line in hint.lines() {
-            output.line(format!("        {}", show(line)))?;
+            output.print_line(format!("        {}", display_safe(line)))?;
         }
         return Ok(());
     }
     let usage = checked.usage.unwrap_or_default();
     let about = if usage.estimated { "about " } else { "" };
-    output.line(format!(
+    output.print_line(format!(
         "{GREEN}ok{GREEN:#}      {BOLD}{name}{BOLD:#} {DIM}({about}{} tokens sent, {} \
          received){DIM:#}",
         usage.input, usage.output

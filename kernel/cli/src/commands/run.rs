@@ -11,11 +11,11 @@ use skillhost_kernel::{Event, Kernel, topic};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::ext::summary;
+use super::ext::print_load_report;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome, Output, queue, show};
-use crate::session::Session;
+use crate::output::{CommandResult, DIM, Output, display_safe, queue};
+use crate::session::CliContext;
 
 /// How long a kernel that was told to end may take in all.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ const END_LIMIT: Duration = Duration::from_secs(60);
 /// Characters of a field that are shown.
 const SHOWN: usize = 200;
 
-pub(super) fn run(session: &Session) -> Outcome {
+pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
     // Whoever reads the output, or does not, must not keep the kernel from its work.
     queue::install(session.output.json);
     session.with_kernel(async |kernel| {
@@ -35,7 +35,7 @@ pub(super) fn run(session: &Session) -> Outcome {
         guard_end()?;
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
-        let control = listen(session, kernel).await?;
+        let control = bind_control_socket(session, kernel).await?;
         kernel.publish_restart_outcome().await;
         // What was given up is known before anybody asks for it, and what services publish has its
         // subscribers.
@@ -53,7 +53,7 @@ pub(super) fn run(session: &Session) -> Outcome {
                 () = kernel.wait_for_restart_request() => break true,
             }
         };
-        output.note(if restart { "restarting" } else { "shutting down" });
+        output.print_note(if restart { "restarting" } else { "shutting down" });
         let mut rest = pin!(kernel.drain_runs());
         let restart = loop {
             tokio::select! {
@@ -95,7 +95,10 @@ fn guard_end() -> Result<(), CliError> {
 }
 
 /// Another `run` for the same home would poll and write beside this one.
-async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, CliError> {
+async fn bind_control_socket(
+    session: &CliContext,
+    kernel: &Kernel,
+) -> Result<ControlServer, CliError> {
     let path = socket_path(kernel.home(), &session.environment).ok_or_else(|| {
         CliError::new(exit::IO, "neither XDG_RUNTIME_DIR, XDG_STATE_HOME nor HOME is set")
     })?;
@@ -103,31 +106,31 @@ async fn listen(session: &Session, kernel: &Kernel) -> Result<ControlServer, Cli
         std::io::ErrorKind::AddrInUse => {
             let home = kernel.home().root().display();
             CliError::new(exit::CONFLICT, format!("skillhost already runs for {home}"))
-                .hint("stop the other one, or use another --home")
+                .with_hint("stop the other one, or use another --home")
         }
         _ => CliError::io(&path, &error)
-            .hint("XDG_RUNTIME_DIR has to name a directory of yours that may be written to"),
+            .with_hint("XDG_RUNTIME_DIR has to name a directory of yours that may be written to"),
     })
 }
 
 fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
     let report = kernel.report();
     if output.json {
-        return output.object(&json!({
+        return output.print_json(&json!({
             "event": "kernel.started",
             "pid": std::process::id(),
             "report": *report,
         }));
     }
-    summary(output, &report)?;
-    output.line("running; Ctrl-C ends it")
+    print_load_report(output, &report)?;
+    output.print_line("running; Ctrl-C ends it")
 }
 
 fn print(output: Output, event: Result<Arc<Event>, RecvError>) -> Result<(), CliError> {
     match event {
         Ok(event) => print_event(output, &event),
         Err(RecvError::Lagged(missed)) => {
-            output.note(format!("{missed} events were dropped"));
+            output.print_note(format!("{missed} events were dropped"));
             Ok(())
         }
         // The kernel, which lives longer than this, has the other end.
@@ -139,7 +142,7 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
     let mut payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
     payload.sort_all_objects();
     if output.json {
-        return output.object(&json!({
+        return output.print_json(&json!({
             "event": event.topic,
             "source": event.source,
             "payload": payload,
@@ -149,13 +152,17 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
     let line = match event.topic.as_str() {
         topic::NOTICE => text("text").to_owned(),
         topic::RESTART_REQUESTED => format!("asks for a restart: {}", text("text")),
-        topic => format!("{topic} {}", describe(&payload)),
+        topic => format!("{topic} {}", format_payload(&payload)),
     };
-    output.line(format!("{DIM}{}{DIM:#} {}", show(&event.source), show(&line)))
+    output.print_line(format!(
+        "{DIM}{}{DIM:#} {}",
+        display_safe(&event.source),
+        display_safe(&line)
+    ))
 }
 
 /// The beginning of a value: what people and agents say is of any length.
-fn cut(text: &str) -> String {
+fn truncate_value(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -163,7 +170,7 @@ fn cut(text: &str) -> String {
 }
 
 /// The fields of a payload on one line, the id of what it is about first; digests shortened.
-pub(super) fn describe(payload: &Value) -> String {
+pub(super) fn format_payload(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
     let first = ["id", "skill_id", "schedule"].into_iter().find(|key| fields.contains_key(*key));
     let id = first.and_then(|key| fields[key].as_str()).map(str::to_owned);
@@ -172,8 +179,8 @@ pub(super) fn describe(payload: &Value) -> String {
             Some(digest) if digest.len() == 64 && digest.is_ascii() => {
                 format!("{key}={}", &digest[..12])
             }
-            Some(text) => format!("{key}={}", cut(text)),
-            None => format!("{key}={}", cut(&value.to_string())),
+            Some(text) => format!("{key}={}", truncate_value(text)),
+            None => format!("{key}={}", truncate_value(&value.to_string())),
         },
     );
     id.into_iter().chain(others).collect::<Vec<_>>().join(" ")

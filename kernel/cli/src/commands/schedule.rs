@@ -6,33 +6,34 @@ use skillhost_kernel::{LastRun, ScheduleRunOutcome, ScheduleSummary};
 
 use crate::cli::ScheduleCommand;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
 /// Characters of an error that the table shows.
 const ERROR: usize = 80;
 
-pub(super) fn schedule(session: &Session, command: &ScheduleCommand) -> Outcome {
+pub(super) fn cmd_schedule(session: &CliContext, command: &ScheduleCommand) -> CommandResult {
     match command {
         ScheduleCommand::List => list(session),
         ScheduleCommand::Run { id } => run(session, id),
     }
 }
 
-fn list(session: &Session) -> Outcome {
-    let running = session.ask_running(&session.trusted_home()?, &ControlRequest::Schedules)?;
+fn list(session: &CliContext) -> CommandResult {
+    let running =
+        session.try_running_kernel(&session.trusted_home()?, &ControlRequest::Schedules)?;
     let watched = running.is_some();
     let schedules: Vec<ScheduleSummary> = match running {
         Some(schedules) => schedules,
-        None => session.answer(ControlRequest::Schedules)?,
+        None => session.request_from_kernel(ControlRequest::Schedules)?,
     };
     let output = session.output;
     if output.json {
-        output.object(&json!({ "running": watched, "schedules": schedules }))?;
+        output.print_json(&json!({ "running": watched, "schedules": schedules }))?;
         return Ok(exit::OK);
     }
     if schedules.is_empty() {
-        output.note("there are no schedules; a manifest has them under `schedules`");
+        output.print_note("there are no schedules; a manifest has them under `schedules`");
         return Ok(exit::OK);
     }
     let rows: Vec<_> = schedules
@@ -43,26 +44,26 @@ fn list(session: &Session) -> Outcome {
                 schedule.cron.clone(),
                 schedule.action.clone(),
                 schedule.next.clone(),
-                last(schedule),
+                format_last_run(schedule),
             ]
         })
         .collect();
-    output.table(&["SCHEDULE", "CRON", "DOES", "NEXT", "LAST"], &rows)?;
+    output.print_table(&["SCHEDULE", "CRON", "DOES", "NEXT", "LAST"], &rows)?;
     if !watched {
-        output.note("nothing runs for this home; schedules wait for `skillhost run`");
+        output.print_note("nothing runs for this home; schedules wait for `skillhost run`");
     }
     Ok(exit::OK)
 }
 
 /// What became of the last time, on one line.
-fn last(schedule: &ScheduleSummary) -> String {
+fn format_last_run(schedule: &ScheduleSummary) -> String {
     if schedule.running {
         return "runs now".to_owned();
     }
     match &schedule.last {
         None => "never".to_owned(),
         Some(LastRun { at, error: Some(error), .. }) => {
-            let error = show(error.lines().next().unwrap_or_default());
+            let error = display_safe(error.lines().next().unwrap_or_default());
             let end = error.char_indices().nth(ERROR).map_or(error.len(), |(end, _)| end);
             format!("{at}: {}", &error[..end])
         }
@@ -71,14 +72,14 @@ fn last(schedule: &ScheduleSummary) -> String {
     }
 }
 
-fn run(session: &Session, id: &str) -> Outcome {
+fn run(session: &CliContext, id: &str) -> CommandResult {
     let ran: ScheduleRunOutcome =
-        session.answer(ControlRequest::RunSchedule { id: id.to_owned() })?;
+        session.request_from_kernel(ControlRequest::RunSchedule { id: id.to_owned() })?;
     if session.output.json {
-        session.output.object(&ran)?;
+        session.output.print_json(&ran)?;
         return Ok(exit::OK);
     }
-    let result = ran.result.map(|line| format!(": {}", show(&line))).unwrap_or_default();
-    session.output.line(format!("{} ran in {} ms{result}", ran.schedule, ran.ms))?;
+    let result = ran.result.map(|line| format!(": {}", display_safe(&line))).unwrap_or_default();
+    session.output.print_line(format!("{} ran in {} ms{result}", ran.schedule, ran.ms))?;
     Ok(exit::OK)
 }

@@ -35,48 +35,50 @@ mod triads;
 mod validate;
 
 use crate::cli::{LedgerCommand, SkillCommand};
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
-pub(super) fn skill(session: &Session, command: &SkillCommand) -> Outcome {
+pub(super) fn cmd_skill(session: &CliContext, command: &SkillCommand) -> CommandResult {
     match command {
         SkillCommand::List { query, tag, roots } => {
-            stored::list(session, query.as_deref(), tag, roots)
+            stored::cmd_skill_list(session, query.as_deref(), tag, roots)
         }
-        SkillCommand::Search(args) => search::search(session, args),
-        SkillCommand::Enable(args) => states::enable(session, args),
-        SkillCommand::Disable(args) => states::disable(session, args),
-        SkillCommand::Show { id, roots } => stored::show(session, id, roots),
-        SkillCommand::Read { id, roots } => stored::read(session, id, roots),
-        SkillCommand::Resource { id, path, roots } => stored::resource(session, id, path, roots),
-        SkillCommand::Validate(args) => validate::validate(session, args),
-        SkillCommand::Lint(args) => lint::lint(session, args),
-        SkillCommand::Fmt(args) => fmt::fmt(session, args),
-        SkillCommand::New(args) => new::new(session, args),
-        SkillCommand::Rules(args) => rules::rules(session, args),
-        SkillCommand::Cost(args) => cost::cost(session, args),
-        SkillCommand::Doctor(args) => doctor::doctor(session, args),
-        SkillCommand::Graph(args) => graph::graph(session, args),
-        SkillCommand::Render(args) => render::render(session, args),
-        SkillCommand::Triads(args) => triads::triads(session, args),
-        SkillCommand::ReadProperties(args) => reference::read_properties(session, args),
-        SkillCommand::ToPrompt(args) => reference::to_prompt(session, args),
+        SkillCommand::Search(args) => search::cmd_skill_search(session, args),
+        SkillCommand::Enable(args) => states::cmd_skill_enable(session, args),
+        SkillCommand::Disable(args) => states::cmd_skill_disable(session, args),
+        SkillCommand::Show { id, roots } => stored::cmd_skill_show(session, id, roots),
+        SkillCommand::Read { id, roots } => stored::cmd_skill_read(session, id, roots),
+        SkillCommand::Resource { id, path, roots } => {
+            stored::cmd_skill_resource(session, id, path, roots)
+        }
+        SkillCommand::Validate(args) => validate::cmd_skill_validate(session, args),
+        SkillCommand::Lint(args) => lint::cmd_skill_lint(session, args),
+        SkillCommand::Fmt(args) => fmt::cmd_skill_fmt(session, args),
+        SkillCommand::New(args) => new::cmd_skill_new(session, args),
+        SkillCommand::Rules(args) => rules::cmd_skill_rules(session, args),
+        SkillCommand::Cost(args) => cost::cmd_skill_cost(session, args),
+        SkillCommand::Doctor(args) => doctor::cmd_skill_doctor(session, args),
+        SkillCommand::Graph(args) => graph::cmd_skill_graph(session, args),
+        SkillCommand::Render(args) => render::cmd_skill_render(session, args),
+        SkillCommand::Triads(args) => triads::cmd_skill_triads(session, args),
+        SkillCommand::ReadProperties(args) => reference::cmd_skill_read_properties(session, args),
+        SkillCommand::ToPrompt(args) => reference::cmd_skill_to_prompt(session, args),
         SkillCommand::Ledger(command) => ledger(session, command),
     }
 }
 
-fn ledger(session: &Session, command: &LedgerCommand) -> Outcome {
+fn ledger(session: &CliContext, command: &LedgerCommand) -> CommandResult {
     match command {
-        LedgerCommand::Proposals(args) => proposals::proposals(session, args),
-        LedgerCommand::Review(args) => review::review(session, args),
-        LedgerCommand::Approve(args) => approve::approve(session, args),
-        LedgerCommand::Reject(args) => reject::reject(session, args),
-        LedgerCommand::Rebase(args) => rebase::rebase(session, args),
-        LedgerCommand::History(args) => history::history(session, args),
-        LedgerCommand::Diff(args) => compare::diff(session, args),
-        LedgerCommand::Rollback(args) => rollback::rollback(session, args),
+        LedgerCommand::Proposals(args) => proposals::cmd_skill_proposals(session, args),
+        LedgerCommand::Review(args) => review::cmd_skill_review(session, args),
+        LedgerCommand::Approve(args) => approve::cmd_skill_approve(session, args),
+        LedgerCommand::Reject(args) => reject::cmd_skill_reject(session, args),
+        LedgerCommand::Rebase(args) => rebase::cmd_skill_rebase(session, args),
+        LedgerCommand::History(args) => history::cmd_skill_history(session, args),
+        LedgerCommand::Diff(args) => compare::cmd_skill_diff(session, args),
+        LedgerCommand::Rollback(args) => rollback::cmd_skill_rollback(session, args),
         LedgerCommand::Prune(args) => prune::prune(session, args),
-        LedgerCommand::AuditLog(args) => audit_log::audit_log(session, args),
-        LedgerCommand::Stats(args) => stats::stats(session, args),
+        LedgerCommand::AuditLog(args) => audit_log::cmd_skill_audit_log(session, args),
+        LedgerCommand::Stats(args) => stats::cmd_skill_stats(session, args),
     }
 }

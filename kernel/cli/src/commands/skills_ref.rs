@@ -19,20 +19,20 @@ use skill_rules::{SkillInput, reference};
 
 use self::path::{as_python_writes_it, name, skill_directory};
 use crate::exit;
-use crate::output::{Outcome, Output};
+use crate::output::{CommandResult, Output};
 
 /// The names it goes by.
 const NAMES: [&str; 2] = ["skills-ref", "agentskills"];
 
 /// What it prints, and its exit code.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Printed {
+pub(super) struct ReferenceToolOutput {
     pub(super) code: u8,
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-impl Printed {
+impl ReferenceToolOutput {
     fn result(text: &str) -> Self {
         Self { stdout: format!("{text}\n"), ..Self::default() }
     }
@@ -43,39 +43,39 @@ impl Printed {
     }
 
     /// Prints it.
-    pub(super) fn print(&self, output: Output) -> Outcome {
-        output.raw(&self.stdout)?;
+    pub(super) fn print(&self, output: Output) -> CommandResult {
+        output.print_raw(&self.stdout)?;
         output.raw_to_stderr(&self.stderr);
         Ok(self.code)
     }
 }
 
 /// Returns the name if the program is invoked as the reference tool.
-pub(super) fn invoked_as(program: &OsStr) -> Option<&str> {
+pub(super) fn reference_tool_name(program: &OsStr) -> Option<&str> {
     let name = Path::new(program).file_name()?.to_str()?;
     NAMES.contains(&name).then_some(name)
 }
 
 /// Runs the reference tool.
-pub(super) fn run(program: &str, arguments: &[OsString]) -> Outcome {
+pub(super) fn run_reference_tool(program: &str, arguments: &[OsString]) -> CommandResult {
     let printed = match click::parse(program, arguments) {
-        Ok(click::Asked::Validate(path)) => validate_skill(&path),
-        Ok(click::Asked::ReadProperties(path)) => read_properties(&path),
-        Ok(click::Asked::ToPrompt(paths)) => to_prompt_of(&paths),
+        Ok(click::ReferenceCommand::Validate(path)) => validate_skill(&path),
+        Ok(click::ReferenceCommand::ReadProperties(path)) => read_properties(&path),
+        Ok(click::ReferenceCommand::ToPrompt(paths)) => to_prompt_of(&paths),
         Err(told) => told,
     };
     printed.print(Output { json: false })
 }
 
 /// Returns what is printed if one of the paths of `skillhost skill <command>` cannot be looked at.
-pub(super) fn refused<'a>(
+pub(super) fn path_error_output<'a>(
     command: &str,
     paths: impl IntoIterator<Item = &'a PathBuf>,
-) -> Option<Printed> {
+) -> Option<ReferenceToolOutput> {
     click::bad_path("skillhost skill", command, paths.into_iter().map(|path| path.as_os_str()))
 }
 
-fn validate_skill(path: &Path) -> Printed {
+fn validate_skill(path: &Path) -> ReferenceToolOutput {
     let dir = skill_directory(path);
     let shown = as_python_writes_it(&dir);
     let told = if fs::metadata(&dir).is_ok_and(|metadata| metadata.is_dir()) {
@@ -91,49 +91,49 @@ fn validate_skill(path: &Path) -> Printed {
                 let input = SkillInput { dir_name: "", file_name: None, bytes: &[], files: None };
                 format_output(&shown, &validate_reference(&input))
             }
-            Err(problem) => failed(&shown, &problem),
+            Err(problem) => failure_output(&shown, &problem),
         }
     } else {
-        failed(&shown, &format!("Not a directory: {shown}"))
+        failure_output(&shown, &format!("Not a directory: {shown}"))
     };
     let code = if told.stderr.is_empty() { exit::OK } else { exit::FINDINGS };
-    Printed { code, stdout: told.stdout, stderr: told.stderr }
+    ReferenceToolOutput { code, stdout: told.stdout, stderr: told.stderr }
 }
 
-fn failed(shown: &str, problem: &str) -> reference::ValidationOutput {
+fn failure_output(shown: &str, problem: &str) -> reference::ValidationOutput {
     let stderr = format!("Validation failed for {shown}:\n  - {problem}\n");
     reference::ValidationOutput { stderr, ..reference::ValidationOutput::default() }
 }
 
 /// What `read-properties` prints.
-pub(super) fn read_properties(path: &Path) -> Printed {
+pub(super) fn read_properties(path: &Path) -> ReferenceToolOutput {
     let dir = skill_directory(path);
     let json =
         |properties: ReferenceProperties| properties.to_json().map_err(|error| error.to_string());
     match properties(&dir).and_then(|(_, properties)| json(properties)) {
-        Ok(json) => Printed::result(&json),
-        Err(problem) => Printed::error(&problem),
+        Ok(json) => ReferenceToolOutput::result(&json),
+        Err(problem) => ReferenceToolOutput::error(&problem),
     }
 }
 
 /// What `to-prompt` prints.
-pub(super) fn to_prompt_of(paths: &[PathBuf]) -> Printed {
+pub(super) fn to_prompt_of(paths: &[PathBuf]) -> ReferenceToolOutput {
     let skill = |path: &PathBuf| {
-        let (file, properties) = properties(&resolved(path)?)?;
+        let (file, properties) = properties(&resolve_path(path)?)?;
         Ok(PromptSkill { properties, location: as_python_writes_it(&file) })
     };
     let skills = paths.iter().map(skill).collect::<Result<Vec<_>, String>>();
     let block = |skills: Vec<_>| to_prompt(&skills).map_err(|error| error.to_string());
     match skills.and_then(block) {
-        Ok(block) => Printed::result(&block),
-        Err(problem) => Printed::error(&problem),
+        Ok(block) => ReferenceToolOutput::result(&block),
+        Err(problem) => ReferenceToolOutput::error(&problem),
     }
 }
 
 /// The block of the formal specification; skills are read as loading reads them.
-pub(super) fn to_prompt_boxxy_of(paths: &[PathBuf]) -> Printed {
+pub(super) fn to_prompt_boxxy_of(paths: &[PathBuf]) -> ReferenceToolOutput {
     let skill = |path: &PathBuf| {
-        let dir = resolved(path)?;
+        let dir = resolve_path(path)?;
         let (file, bytes) = read(&dir)?.ok_or_else(|| not_found(&dir))?;
         let dir_name = name(&dir);
         let location = as_python_writes_it(&file);
@@ -155,14 +155,14 @@ pub(super) fn to_prompt_boxxy_of(paths: &[PathBuf]) -> Printed {
                 description,
                 location,
             });
-            Printed::result(&to_prompt_boxxy(&skills.collect::<Vec<_>>()))
+            ReferenceToolOutput::result(&to_prompt_boxxy(&skills.collect::<Vec<_>>()))
         }
-        Err(problem) => Printed::error(&problem),
+        Err(problem) => ReferenceToolOutput::error(&problem),
     }
 }
 
 /// The absolute path of a skill's directory, links followed.
-fn resolved(path: &Path) -> Result<PathBuf, String> {
+fn resolve_path(path: &Path) -> Result<PathBuf, String> {
     let dir = skill_directory(path);
     fs::canonicalize(&dir).map_err(|error| format!("{}: {error}", dir.display()))
 }

@@ -19,8 +19,8 @@ use tokio::time::sleep_until;
 
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome, Output, queue};
-use crate::session::Session;
+use crate::output::{CommandResult, DIM, Output, queue};
+use crate::session::CliContext;
 pub(crate) use link::SupervisorLink;
 use link::{KernelLink, KernelSign};
 
@@ -30,18 +30,20 @@ const END_LIMIT: Duration = Duration::from_secs(70);
 /// The shortest silence that counts: a kernel gives a sign of life every second.
 const MIN_SILENCE: Duration = Duration::from_secs(3);
 
-pub(super) fn supervise(session: &Session) -> Outcome {
+pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
     // What the supervisor says must not keep it from its work.
     queue::install(session.output.json);
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings.supervisor;
     let _lock = SupervisorLock::acquire(&home)?;
     // Asked for now: a new version may be put in its place while this one runs.
-    let kernel = Program { path: std::env::current_exe()?, arguments: arguments() };
+    let kernel = KernelCommand { path: std::env::current_exe()?, arguments: arguments() };
     // On this thread: the kernel is told when the thread that started it is gone.
     session.block_on(async {
-        let mut told =
-            Told { int: signal(SignalKind::interrupt())?, term: signal(SignalKind::terminate())? };
+        let mut told = ShutdownSignals {
+            int: signal(SignalKind::interrupt())?,
+            term: signal(SignalKind::terminate())?,
+        };
         let (began, mut backoff) = (Instant::now(), RestartBackoff::new(settings));
         loop {
             let silence = Duration::from_millis(settings.silence_ms).max(MIN_SILENCE);
@@ -50,7 +52,8 @@ pub(super) fn supervise(session: &Session) -> Outcome {
             if end.told || (code == Some(exit::OK) && end.in_order()) {
                 return Ok(code.unwrap_or(exit::OK));
             }
-            let Some(wait) = after(session.output, &mut backoff, began.elapsed(), &end)? else {
+            let Some(wait) = restart_delay(session.output, &mut backoff, began.elapsed(), &end)?
+            else {
                 return Ok(code.unwrap_or(exit::IO));
             };
             tokio::select! {
@@ -68,7 +71,7 @@ pub(crate) fn is_supervised() -> bool {
     if supervisor().is_none() {
         return false;
     }
-    end_with_parent();
+    exit_with_parent();
     // It may have gone just before.
     supervisor().is_some()
 }
@@ -81,7 +84,7 @@ fn supervisor() -> Option<Pid> {
 }
 
 #[cfg(target_os = "linux")]
-fn end_with_parent() {
+fn exit_with_parent() {
     // Without it the kernel goes on alone, as one that nobody supervises.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
 }
@@ -90,12 +93,12 @@ fn end_with_parent() {
 fn end_with_parent() {}
 
 /// What is started again and again.
-struct Program {
+struct KernelCommand {
     path: PathBuf,
     arguments: Vec<OsString>,
 }
 
-impl Program {
+impl KernelCommand {
     fn start(&self) -> Result<(Child, KernelLink), CliError> {
         let (link, stdin) = KernelLink::pair()?;
         let child = Command::new(&self.path)
@@ -115,12 +118,12 @@ fn arguments() -> Vec<OsString> {
 }
 
 /// The signals that end a kernel.
-struct Told {
+struct ShutdownSignals {
     int: unix::Signal,
     term: unix::Signal,
 }
 
-impl Told {
+impl ShutdownSignals {
     async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.int.recv() => Signal::INT,
@@ -153,7 +156,11 @@ impl KernelEnd {
 
 /// Runs the kernel to its end. It is killed where it gives no sign of life for `silence`, and where
 /// it was told to end and does not.
-async fn run(program: &Program, told: &mut Told, silence: Duration) -> Result<KernelEnd, CliError> {
+async fn run(
+    program: &KernelCommand,
+    told: &mut ShutdownSignals,
+    silence: Duration,
+) -> Result<KernelEnd, CliError> {
     let (mut child, mut link) = program.start()?;
     let (mut silent_at, mut end_at) = (None, None);
     let mut end = KernelEnd {
@@ -228,7 +235,7 @@ fn code(status: ExitStatus) -> Option<u8> {
 
 /// What follows an end that nobody told it to: a wait, or nothing where another start would end the
 /// same way.
-fn after(
+fn restart_delay(
     output: Output,
     backoff: &mut RestartBackoff,
     now: Duration,
@@ -254,13 +261,18 @@ fn after(
     };
     match backoff.record_exit(how, now) {
         RestartDecision::Restart(wait) if wait.is_zero() => {
-            tell(output, "supervisor.restarting", &what, &json!({ "reason": what, "wait_ms": 0 }))?;
+            print_event(
+                output,
+                "supervisor.restarting",
+                &what,
+                &json!({ "reason": what, "wait_ms": 0 }),
+            )?;
             Ok(Some(wait))
         }
         RestartDecision::Restart(wait) => {
             let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             let line = format!("{what}; it is started again in {ms} ms");
-            tell(
+            print_event(
                 output,
                 "supervisor.restarting",
                 &line,
@@ -273,7 +285,7 @@ fn after(
                 "the kernel {what}, the {} time within minutes; it is not started again",
                 ordinal(times)
             );
-            Err(CliError::new(exit::CRASHED, message).hint(
+            Err(CliError::new(exit::CRASHED, message).with_hint(
                 "see what it said before it ended, with --log info if need be\n\
                  see: skillhost ext doctor",
             ))
@@ -293,14 +305,14 @@ fn ordinal(number: usize) -> String {
 }
 
 /// One line among those of the kernel's events.
-fn tell(output: Output, event: &str, line: &str, payload: &Value) -> Result<(), CliError> {
+fn print_event(output: Output, event: &str, line: &str, payload: &Value) -> Result<(), CliError> {
     match output.json {
-        true => output.object(&json!({
+        true => output.print_json(&json!({
             "event": event,
             "source": "supervisor",
             "payload": payload,
         })),
-        false => output.line(format!("{DIM}supervisor{DIM:#} the kernel {line}")),
+        false => output.print_line(format!("{DIM}supervisor{DIM:#} the kernel {line}")),
     }
 }
 

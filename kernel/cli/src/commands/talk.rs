@@ -21,63 +21,67 @@ use skillhost_kernel::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::TalkArgs;
+use crate::cli::ChatSessionArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, show};
-use crate::session::{Session, ask_kernel};
+use crate::output::{DIM, display_safe};
+use crate::session::{CliContext, ask_kernel};
 use approved::check_approved;
-use own::Own;
-pub(super) use person::Person;
+use own::InProcessKernel;
+pub(super) use person::TerminalChannel;
 pub(super) use question::shown_details;
-use running::Running;
+use running::SocketKernel;
 
 /// A conversation in a thread.
-pub(super) struct Talk<'a> {
-    pub(super) session: &'a Session,
-    pub(super) person: Arc<Person>,
+pub(super) struct ChatSession<'a> {
+    pub(super) session: &'a CliContext,
+    pub(super) person: Arc<TerminalChannel>,
     pub(super) interrupted: Signal,
     model: Option<String>,
-    end: End<'a>,
+    end: KernelConn<'a>,
 }
 
 /// Who works on what is said.
-enum End<'a> {
-    Own(Own<'a>),
-    Running(Running),
+enum KernelConn<'a> {
+    InProcess(InProcessKernel<'a>),
+    Socket(SocketKernel),
 }
 
 /// What is in a thread, in short.
-pub(super) struct InThread {
+pub(super) struct ThreadOverview {
     pub(super) messages: usize,
     pub(super) skills: Vec<ThreadSkill>,
 }
 
 /// Opens the thread or begins one, and lets the work happen.
-pub(super) fn with<T>(
-    session: &Session,
-    args: &TalkArgs,
-    work: impl AsyncFnOnce(&mut Talk<'_>) -> Result<T, CliError>,
+pub(super) fn with_chat_session<T>(
+    session: &CliContext,
+    args: &ChatSessionArgs,
+    work: impl AsyncFnOnce(&mut ChatSession<'_>) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
     let home = session.trusted_home()?;
-    match (running::report(session, &home)?, control::socket_path(&home, &session.environment)) {
+    match (
+        running::fetch_load_report(session, &home)?,
+        control::socket_path(&home, &session.environment),
+    ) {
         (Some(report), Some(socket)) => session.block_on(async {
             let threads = ThreadStore::new(&home);
-            let mut talk = Talk::with_running(session, args, socket, threads, &report).await?;
+            let mut talk =
+                ChatSession::open_over_socket(session, args, socket, threads, &report).await?;
             work(&mut talk).await
         })?,
         _ => session.with_kernel(async |kernel| {
-            let mut talk = Talk::with_own(session, args, kernel).await?;
+            let mut talk = ChatSession::open_in_process(session, args, kernel).await?;
             work(&mut talk).await
         }),
     }
 }
 
-impl<'a> Talk<'a> {
+impl<'a> ChatSession<'a> {
     /// The kernel's services run from here on.
-    async fn with_own(
-        session: &'a Session,
-        args: &TalkArgs,
+    async fn open_in_process(
+        session: &'a CliContext,
+        args: &ChatSessionArgs,
         kernel: &'a Kernel,
     ) -> Result<Self, CliError> {
         // From here on Ctrl-C ends a turn and not the process.
@@ -87,23 +91,25 @@ impl<'a> Talk<'a> {
             Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
         })
         .await?;
-        let own = Own::begin(session, kernel, args).await?;
-        let talk = Self::new(session, args, interrupted, End::Own(own));
-        talk.tell_rejected(&kernel.report());
+        let own = InProcessKernel::open(session, kernel, args).await?;
+        let talk = Self::new(session, args, interrupted, KernelConn::InProcess(own));
+        talk.print_rejections(&kernel.report());
         kernel.start_services().await;
         Ok(talk)
     }
 
-    async fn with_running(
-        session: &'a Session,
-        args: &TalkArgs,
+    async fn open_over_socket(
+        session: &'a CliContext,
+        args: &ChatSessionArgs,
         socket: PathBuf,
         threads: ThreadStore,
         report: &LoadReport,
     ) -> Result<Self, CliError> {
         let interrupted = signal(SignalKind::interrupt())?;
-        check_approved(&args.approve, async |request| answer_of(session, &socket, &request).await)
-            .await?;
+        check_approved(&args.approve, async |request| {
+            request_over_socket(session, &socket, &request).await
+        })
+        .await?;
         let (thread, agent) = match &args.thread {
             Some(id) => {
                 let agent = threads.read(id)?.summary.agent;
@@ -112,69 +118,74 @@ impl<'a> Talk<'a> {
             }
             None => {
                 let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-                let agent = known_agent(session, &socket, agent).await?;
+                let agent = check_agent_exists(session, &socket, agent).await?;
                 (threads.create(&agent)?.id().to_owned(), agent)
             }
         };
-        let end = End::Running(Running { socket, threads, thread, agent });
+        let end = KernelConn::Socket(SocketKernel { socket, threads, thread, agent });
         let talk = Self::new(session, args, interrupted, end);
-        talk.tell_rejected(report);
+        talk.print_rejections(report);
         Ok(talk)
     }
 
-    fn new(session: &'a Session, args: &TalkArgs, interrupted: Signal, end: End<'a>) -> Self {
+    fn new(
+        session: &'a CliContext,
+        args: &ChatSessionArgs,
+        interrupted: Signal,
+        end: KernelConn<'a>,
+    ) -> Self {
         let agent = match &end {
-            End::Own(own) => own.thread.agent(),
-            End::Running(running) => &running.agent,
+            KernelConn::InProcess(own) => own.thread.agent(),
+            KernelConn::Socket(running) => &running.agent,
         };
-        let person = Arc::new(Person::new(session.output, agent, &args.approve));
+        let person = Arc::new(TerminalChannel::new(session.output, agent, &args.approve));
         Self { session, person, interrupted, model: args.model.clone(), end }
     }
 
-    fn tell_rejected(&self, report: &LoadReport) {
+    fn print_rejections(&self, report: &LoadReport) {
         for rejected in &report.rejected {
             let (id, reason) = (&rejected.id, &rejected.reason);
-            self.session.output.note(format!("{id} is not loaded: {reason}"));
+            self.session.output.print_note(format!("{id} is not loaded: {reason}"));
         }
     }
 
     /// The thread's id.
     pub(super) fn thread(&self) -> &str {
         match &self.end {
-            End::Own(own) => own.thread.id(),
-            End::Running(running) => &running.thread,
+            KernelConn::InProcess(own) => own.thread.id(),
+            KernelConn::Socket(running) => &running.thread,
         }
     }
 
     /// The thread's agent.
     pub(super) fn agent(&self) -> &str {
         match &self.end {
-            End::Own(own) => own.thread.agent(),
-            End::Running(running) => &running.agent,
+            KernelConn::InProcess(own) => own.thread.agent(),
+            KernelConn::Socket(running) => &running.agent,
         }
     }
 
     /// What is in the thread.
-    pub(super) fn in_thread(&self) -> Result<InThread, CliError> {
+    pub(super) fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
         Ok(match &self.end {
-            End::Own(own) => InThread {
+            KernelConn::InProcess(own) => ThreadOverview {
                 messages: own.thread.messages().len(),
                 skills: own.thread.skills().to_vec(),
             },
-            End::Running(running) => {
+            KernelConn::Socket(running) => {
                 let contents = running.threads.read(&running.thread)?;
-                InThread { messages: contents.messages.len(), skills: contents.skills }
+                ThreadOverview { messages: contents.messages.len(), skills: contents.skills }
             }
         })
     }
 
     /// Has the agent answer. Ctrl-C gives the turn up, a second one does not even wait for that.
-    pub(super) async fn turn(&mut self, text: String) -> Result<RunOutcome, CliError> {
+    pub(super) async fn send_message(&mut self, text: String) -> Result<RunOutcome, CliError> {
         let result = match &mut self.end {
-            End::Own(own) => {
-                own.turn(text, self.model.clone(), &self.person, &mut self.interrupted).await
+            KernelConn::InProcess(own) => {
+                own.run_turn(text, self.model.clone(), &self.person, &mut self.interrupted).await
             }
-            End::Running(running) => {
+            KernelConn::Socket(running) => {
                 let said = UserMessage {
                     message_id: ulid::Ulid::generate().to_string().to_lowercase(),
                     thread: running.thread.clone(),
@@ -183,17 +194,17 @@ impl<'a> Talk<'a> {
                     model: self.model.clone(),
                 };
                 let request = ControlRequest::Talk(said);
-                running.follow(request, &self.person, &mut self.interrupted).await
+                running.send_and_follow(request, &self.person, &mut self.interrupted).await
             }
         };
         self.end_of_turn(result)
     }
 
     /// Waits for the answer to what was said in the thread before; nothing where none is owed.
-    pub(super) async fn owed(&mut self) -> Result<Option<RunOutcome>, CliError> {
-        let End::Running(running) = &self.end else { return Ok(None) };
+    pub(super) async fn wait_for_pending_reply(&mut self) -> Result<Option<RunOutcome>, CliError> {
+        let KernelConn::Socket(running) = &self.end else { return Ok(None) };
         let request = ControlRequest::Attach { thread: running.thread.clone() };
-        let result = running.follow(request, &self.person, &mut self.interrupted).await;
+        let result = running.send_and_follow(request, &self.person, &mut self.interrupted).await;
         match result {
             Err(error) if error.code() == exit::NOT_FOUND => Ok(None),
             result => self.end_of_turn(result).map(Some),
@@ -208,58 +219,62 @@ impl<'a> Talk<'a> {
     }
 
     /// Begins another thread with an agent.
-    pub(super) async fn switch(&mut self, agent: &str) -> Result<(), CliError> {
+    pub(super) async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         match &mut self.end {
-            End::Own(own) => own.switch(agent).await?,
-            End::Running(running) => {
-                running.agent = known_agent(self.session, &running.socket, agent).await?;
+            KernelConn::InProcess(own) => own.switch_agent(agent).await?,
+            KernelConn::Socket(running) => {
+                running.agent = check_agent_exists(self.session, &running.socket, agent).await?;
                 running.thread = running.threads.create(&running.agent)?.id().to_owned();
             }
         }
-        self.person.hear(self.agent());
+        self.person.set_agent(self.agent());
         Ok(())
     }
 
     /// Forgets what was said in the thread.
     pub(super) fn reset(&mut self) -> Result<(), CliError> {
         match &mut self.end {
-            End::Own(own) => own.thread.reset()?,
+            KernelConn::InProcess(own) => own.thread.reset()?,
             // The running kernel holds a thread only while it works on it.
-            End::Running(running) => running.threads.open(&running.thread)?.reset()?,
+            KernelConn::Socket(running) => running.threads.open(&running.thread)?.reset()?,
         }
         Ok(())
     }
 
     /// Makes a skill active in the thread.
-    pub(super) async fn activate(&mut self, skill: &str) -> Result<SkillRef, CliError> {
+    pub(super) async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {
         match &mut self.end {
-            End::Own(own) => Ok(own.kernel.activate_skill(&mut own.thread, skill).await?),
-            End::Running(running) => {
+            KernelConn::InProcess(own) => {
+                Ok(own.kernel.activate_skill(&mut own.thread, skill).await?)
+            }
+            KernelConn::Socket(running) => {
                 let (thread, skill) = (running.thread.clone(), skill.to_owned());
-                self.answer(ControlRequest::Activate { thread, skill }).await
+                self.request(ControlRequest::Activate { thread, skill }).await
             }
         }
     }
 
     /// Has the kernel answer a question.
-    pub(super) async fn answer<T: DeserializeOwned>(
+    pub(super) async fn request<T: DeserializeOwned>(
         &self,
         request: ControlRequest,
     ) -> Result<T, CliError> {
         match &self.end {
-            End::Own(own) => {
+            KernelConn::InProcess(own) => {
                 let answer = control::execute_request(own.kernel, request).await?;
                 Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
             }
-            End::Running(running) => answer_of(self.session, &running.socket, &request).await,
+            KernelConn::Socket(running) => {
+                request_over_socket(self.session, &running.socket, &request).await
+            }
         }
     }
 
     /// The outcome as `--json` prints it.
-    pub(super) fn json(&self, outcome: &RunOutcome) -> Result<Value, CliError> {
+    pub(super) fn to_json(&self, outcome: &RunOutcome) -> Result<Value, CliError> {
         let mut value = serde_json::to_value(outcome).map_err(std::io::Error::from)?;
         value["thread"] = json!(self.thread());
-        value["notes"] = json!(self.person.notes());
+        value["notes"] = json!(self.person.take_notes());
         Ok(value)
     }
 
@@ -269,7 +284,7 @@ impl<'a> Talk<'a> {
         let about = if usage.estimated { "approx. " } else { "" };
         let mut parts = vec![
             model.clone(),
-            counted(u64::from(*turns), "request"),
+            pluralize(u64::from(*turns), "request"),
             format!("{about}{} tokens in, {} out", usage.input, usage.output),
         ];
         parts.extend(cost.map(|cost| format!("cost {cost:.4}")));
@@ -277,29 +292,31 @@ impl<'a> Talk<'a> {
         if !skills.is_empty() {
             parts.push(format!("skills: {}", skills.join(", ")));
         }
-        self.session.output.aside(format!("{DIM}{}{DIM:#}", show(&parts.join(" · "))));
+        self.session
+            .output
+            .print_progress(format!("{DIM}{}{DIM:#}", display_safe(&parts.join(" · "))));
     }
 }
 
 /// `1 request`, `2 requests`.
-fn counted(number: u64, what: &str) -> String {
+fn pluralize(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
 /// Nothing is begun with an agent that is not there.
-async fn known_agent(
-    session: &Session,
+async fn check_agent_exists(
+    session: &CliContext,
     socket: &std::path::Path,
     id: &str,
 ) -> Result<String, CliError> {
     let request = ControlRequest::Agent { id: id.to_owned() };
-    let details: AgentDetails = answer_of(session, socket, &request).await?;
+    let details: AgentDetails = request_over_socket(session, socket, &request).await?;
     Ok(details.summary.id.to_string())
 }
 
-async fn answer_of<T: DeserializeOwned>(
-    session: &Session,
+async fn request_over_socket<T: DeserializeOwned>(
+    session: &CliContext,
     socket: &std::path::Path,
     request: &ControlRequest,
 ) -> Result<T, CliError> {
@@ -308,12 +325,12 @@ async fn answer_of<T: DeserializeOwned>(
 }
 
 /// A thread stays with its agent.
-fn check_agent(id: &str, agent: &str, args: &TalkArgs) -> Result<(), CliError> {
+fn check_agent(id: &str, agent: &str, args: &ChatSessionArgs) -> Result<(), CliError> {
     match args.agent.as_deref().filter(|wanted| *wanted != agent) {
         None => Ok(()),
         Some(wanted) => {
             let message = format!("thread `{id}` is with `{agent}`, not with `{wanted}`");
-            Err(CliError::new(exit::USAGE, message).hint(
+            Err(CliError::new(exit::USAGE, message).with_hint(
                 "leave --agent out, or begin a thread with that agent by leaving --thread out",
             ))
         }

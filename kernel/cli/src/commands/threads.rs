@@ -6,10 +6,10 @@ use skillhost_kernel::{Message, ThreadContents, ThreadStore, ThreadSummary};
 
 use crate::cli::ThreadsCommand;
 use crate::exit;
-use crate::output::{BOLD, DIM, Outcome, show};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, DIM, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn threads(session: &Session, command: &ThreadsCommand) -> Outcome {
+pub(super) fn cmd_threads(session: &CliContext, command: &ThreadsCommand) -> CommandResult {
     // They hold what was said, and nobody has talked in a home that is not trusted.
     let threads = ThreadStore::new(&session.trusted_home()?);
     match command {
@@ -18,23 +18,23 @@ pub(super) fn threads(session: &Session, command: &ThreadsCommand) -> Outcome {
     }
 }
 
-fn list(session: &Session, threads: &ThreadStore) -> Outcome {
+fn list(session: &CliContext, threads: &ThreadStore) -> CommandResult {
     let threads = threads.list()?;
     let output = session.output;
     if output.json {
-        output.object(&json!({ "threads": threads }))?;
+        output.print_json(&json!({ "threads": threads }))?;
         return Ok(exit::OK);
     }
     let (broken, whole): (Vec<_>, Vec<_>) = threads.iter().partition(|t| t.problem.is_some());
     if whole.is_empty() {
-        output.note("there are no threads; `skillhost chat` begins one");
+        output.print_note("there are no threads; `skillhost chat` begins one");
     } else {
         let rows: Vec<_> = whole.into_iter().map(row).collect();
-        output.table(&["THREAD", "AGENT", "MESSAGES", "CHANGED (UTC)", "TITLE"], &rows)?;
+        output.print_table(&["THREAD", "AGENT", "MESSAGES", "CHANGED (UTC)", "TITLE"], &rows)?;
     }
     for thread in broken {
         let problem = thread.problem.as_deref().unwrap_or_default();
-        output.note(format!("thread {} is not listed: {problem}", thread.id));
+        output.print_note(format!("thread {} is not listed: {problem}", thread.id));
     }
     Ok(exit::OK)
 }
@@ -45,41 +45,46 @@ fn row(thread: &ThreadSummary) -> Vec<String> {
     vec![id, agent, thread.messages.to_string(), time(thread.changed), title]
 }
 
-fn show_thread(session: &Session, thread: &ThreadContents) -> Outcome {
+fn show_thread(session: &CliContext, thread: &ThreadContents) -> CommandResult {
     let output = session.output;
     if output.json {
-        output.object(thread)?;
+        output.print_json(thread)?;
         return Ok(exit::OK);
     }
     let ThreadContents { summary, messages, skills } = thread;
-    output.line(format!("{BOLD}{}{BOLD:#}  {}", summary.id, show(&summary.agent)))?;
-    output.line(format!("began    {}", time(summary.began)))?;
-    output.line(format!("changed  {}", time(summary.changed)))?;
+    output.print_line(format!("{BOLD}{}{BOLD:#}  {}", summary.id, display_safe(&summary.agent)))?;
+    output.print_line(format!("began    {}", time(summary.began)))?;
+    output.print_line(format!("changed  {}", time(summary.changed)))?;
     for skill in skills {
         let digest = skill.skill.digest.get(..12).unwrap_or(&skill.skill.digest);
-        output.line(format!("skill    {} {}", show(&skill.skill.skill_id), show(digest)))?;
+        output.print_line(format!(
+            "skill    {} {}",
+            display_safe(&skill.skill.skill_id),
+            display_safe(digest)
+        ))?;
     }
     for message in messages {
-        output.line("")?;
+        output.print_line("")?;
         match message {
             Message::User { text } => {
-                output.line(format!("{BOLD}user{BOLD:#}"))?;
-                output.line(show(text.trim_end()))?;
+                output.print_line(format!("{BOLD}user{BOLD:#}"))?;
+                output.print_line(display_safe(text.trim_end()))?;
             }
             Message::Assistant { text, calls } => {
-                output.line(format!("{BOLD}assistant{BOLD:#}"))?;
+                output.print_line(format!("{BOLD}assistant{BOLD:#}"))?;
                 if !text.is_empty() {
-                    output.line(show(text.trim_end()))?;
+                    output.print_line(display_safe(text.trim_end()))?;
                 }
                 for call in calls {
-                    let (name, arguments) = (show(&call.name), show(&call.arguments));
-                    output.line(format!("{DIM}→ {name} {arguments}{DIM:#}"))?;
+                    let (name, arguments) =
+                        (display_safe(&call.name), display_safe(&call.arguments));
+                    output.print_line(format!("{DIM}→ {name} {arguments}{DIM:#}"))?;
                 }
             }
             Message::Tool { name, text, is_error, .. } => {
                 let failed = if *is_error { " failed" } else { "" };
-                output.line(format!("{BOLD}tool {}{failed}{BOLD:#}", show(name)))?;
-                output.line(show(text.trim_end()))?;
+                output.print_line(format!("{BOLD}tool {}{failed}{BOLD:#}", display_safe(name)))?;
+                output.print_line(display_safe(text.trim_end()))?;
             }
         }
     }

@@ -7,41 +7,41 @@ use skillhost_kernel::{CallContext, CallOrigin, ToolOutput};
 use super::text_or_stdin;
 use crate::cli::ToolCommand;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn tool(session: &Session, command: &ToolCommand) -> Outcome {
+pub(super) fn cmd_tool(session: &CliContext, command: &ToolCommand) -> CommandResult {
     match command {
         ToolCommand::List { agent } => list(session, agent.as_deref()),
         ToolCommand::Call { name, arguments } => call(session, name, arguments),
     }
 }
 
-fn list(session: &Session, agent: Option<&str>) -> Outcome {
+fn list(session: &CliContext, agent: Option<&str>) -> CommandResult {
     let listing: ToolListing =
-        session.answer(ControlRequest::Tools { agent: agent.map(str::to_owned) })?;
+        session.request_from_kernel(ControlRequest::Tools { agent: agent.map(str::to_owned) })?;
     let output = session.output;
     if output.json {
-        output.object(&listing)?;
+        output.print_json(&listing)?;
     } else {
         let rows: Vec<_> = listing
             .tools
             .iter()
             .map(|tool| {
                 let summary = tool.spec.description.lines().next().unwrap_or_default();
-                vec![tool.spec.name.clone(), tool.extension.to_string(), show(summary)]
+                vec![tool.spec.name.clone(), tool.extension.to_string(), display_safe(summary)]
             })
             .collect();
-        output.table(&["TOOL", "EXTENSION", "DESCRIPTION"], &rows)?;
+        output.print_table(&["TOOL", "EXTENSION", "DESCRIPTION"], &rows)?;
         for failed in &listing.failed {
             let (id, error) = (&failed.extension, &failed.error);
-            output.note(format!("`{id}` did not list its tools: {error}"));
+            output.print_note(format!("`{id}` did not list its tools: {error}"));
         }
     }
     Ok(if listing.failed.is_empty() { exit::OK } else { exit::FINDINGS })
 }
 
-fn call(session: &Session, name: &str, arguments: &str) -> Outcome {
+fn call(session: &CliContext, name: &str, arguments: &str) -> CommandResult {
     let arguments = text_or_stdin(arguments)?;
     let context = CallContext {
         session_id: format!("operator-{}", std::process::id()),
@@ -49,21 +49,24 @@ fn call(session: &Session, name: &str, arguments: &str) -> Outcome {
         origin: CallOrigin::Operator,
         ..CallContext::default()
     };
-    let reply: ToolOutput =
-        session.answer(ControlRequest::Invoke { context, tool: name.to_owned(), arguments })?;
+    let reply: ToolOutput = session.request_from_kernel(ControlRequest::Invoke {
+        context,
+        tool: name.to_owned(),
+        arguments,
+    })?;
     if session.output.json {
         let structured: Value = match &reply.structured {
             Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
             None => Value::Null,
         };
-        session.output.object(&json!({
+        session.output.print_json(&json!({
             "tool": name,
             "is_error": reply.is_error,
             "text": reply.text,
             "structured": structured,
         }))?;
     } else {
-        session.output.verbatim(&reply.text)?;
+        session.output.print_text(&reply.text)?;
     }
     Ok(if reply.is_error { exit::FINDINGS } else { exit::OK })
 }

@@ -7,10 +7,10 @@ use skillhost_kernel::{Home, HomeSource, trust as record_trust, trusted_homes, u
 
 use crate::cli::TrustArgs;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn trust(session: &Session, args: &TrustArgs) -> Outcome {
+pub(super) fn cmd_trust(session: &CliContext, args: &TrustArgs) -> CommandResult {
     if args.list {
         return list(session);
     }
@@ -24,17 +24,17 @@ pub(super) fn trust(session: &Session, args: &TrustArgs) -> Outcome {
     };
     let new = record_trust(&home, &session.environment)?;
     if output.json {
-        output.object(&json!({ "home": home.root(), "new": new }))?;
+        output.print_json(&json!({ "home": home.root(), "new": new }))?;
     } else if new {
-        output.line(format!("trusted {}", shown(home.root())))?;
+        output.print_line(format!("trusted {}", shown(home.root())))?;
     } else {
-        output.line(format!("{} was trusted already", shown(home.root())))?;
+        output.print_line(format!("{} was trusted already", shown(home.root())))?;
     }
     Ok(exit::OK)
 }
 
 /// Lists the homes; those that do not count any longer are noted with the reason.
-fn list(session: &Session) -> Outcome {
+fn list(session: &CliContext) -> CommandResult {
     let output = session.output;
     let homes = trusted_homes(&session.environment)?;
     let (changed, intact): (Vec<_>, Vec<_>) = homes
@@ -53,21 +53,21 @@ fn list(session: &Session) -> Outcome {
         if !changed.is_empty() {
             object["changed"] = json!(changed);
         }
-        output.object(&object)?;
+        output.print_json(&object)?;
         return Ok(exit::OK);
     }
     for (path, _) in intact {
-        output.line(shown(path))?;
+        output.print_line(shown(path))?;
     }
     for (path, change) in changed {
         let reason = change.map(|change| change.to_string()).unwrap_or_default();
-        output.note(format!("{} is not trusted any longer: {reason}", path.display()));
+        output.print_note(format!("{} is not trusted any longer: {reason}", path.display()));
     }
     Ok(exit::OK)
 }
 
 /// Removes the record of a home, which need not exist any longer.
-fn remove(session: &Session, dir: Option<&Path>) -> Outcome {
+fn remove(session: &CliContext, dir: Option<&Path>) -> CommandResult {
     let output = session.output;
     let path = match dir {
         Some(dir) => session.environment.current_dir.join(dir),
@@ -75,15 +75,15 @@ fn remove(session: &Session, dir: Option<&Path>) -> Outcome {
     };
     let removed = untrust(&path, &session.environment)?;
     if output.json {
-        output.object(&json!({ "home": path, "removed": removed }))?;
+        output.print_json(&json!({ "home": path, "removed": removed }))?;
     } else if removed {
-        output.line(format!("{} is not trusted any longer", shown(&path)))?;
+        output.print_line(format!("{} is not trusted any longer", shown(&path)))?;
     } else {
-        output.line(format!("{} was not trusted", shown(&path)))?;
+        output.print_line(format!("{} was not trusted", shown(&path)))?;
     }
     Ok(exit::OK)
 }
 
 fn shown(path: &Path) -> String {
-    show(&path.display().to_string())
+    display_safe(&path.display().to_string())
 }

@@ -58,7 +58,7 @@ impl ServerShared {
 }
 
 impl McpServer {
-    /// Looks at the exported tools if they may have changed; [`Session::get_tool`] cannot wait.
+    /// Looks at the exported tools if they may have changed; [`CliContext::get_tool`] cannot wait.
     pub(crate) async fn refresh_tools(&self) {
         // Taken first: what changes while the tools are listed shows the next time.
         let now = *self.shared.backend.changes().borrow();

@@ -6,7 +6,7 @@ use crate::error::CliError;
 
 /// What a line of a chat says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum ChatInput<'a> {
     Nothing,
     Text(&'a str),
     Skills,
@@ -38,13 +38,13 @@ pub(super) const HELP: &str = "\
 Ctrl-C gives the running turn up; at the prompt it leaves.";
 
 /// Reads a line.
-pub(super) fn parse(line: &str) -> Result<Said<'_>, CliError> {
+pub(super) fn parse(line: &str) -> Result<ChatInput<'_>, CliError> {
     let line = line.trim();
     let Some(rest) = line.strip_prefix('/') else {
-        return Ok(if line.is_empty() { Said::Nothing } else { Said::Text(line) });
+        return Ok(if line.is_empty() { ChatInput::Nothing } else { ChatInput::Text(line) });
     };
     if rest.starts_with('/') {
-        return Ok(Said::Text(rest));
+        return Ok(ChatInput::Text(rest));
     }
     let (word, argument) = match rest.split_once(char::is_whitespace) {
         Some((word, argument)) => (word, argument.trim_start()),
@@ -59,27 +59,29 @@ pub(super) fn parse(line: &str) -> Result<Said<'_>, CliError> {
         _ => Err(CliError::usage(format!("/{word} takes {what}"))),
     };
     match word {
-        "skills" => alone(Said::Skills),
-        "agents" => alone(Said::Agents),
-        "reset" => alone(Said::Reset),
-        "thread" => alone(Said::Thread),
-        "help" => alone(Said::Help),
-        "quit" => alone(Said::Quit),
-        "agent" => named("the id of one agent").map(Said::Agent),
-        "approve" => named("the name of one tool").map(Said::Approve),
+        "skills" => alone(ChatInput::Skills),
+        "agents" => alone(ChatInput::Agents),
+        "reset" => alone(ChatInput::Reset),
+        "thread" => alone(ChatInput::Thread),
+        "help" => alone(ChatInput::Help),
+        "quit" => alone(ChatInput::Quit),
+        "agent" => named("the id of one agent").map(ChatInput::Agent),
+        "approve" => named("the name of one tool").map(ChatInput::Approve),
         "skill" if argument.is_empty() => {
             Err(CliError::usage("/skill takes the name of a skill and, after it, what you say"))
         }
         "skill" => Ok(match argument.split_once(char::is_whitespace) {
-            Some((id, text)) => Said::Skill { id, text: Some(text.trim_start()) },
-            None => Said::Skill { id: argument, text: None },
+            Some((id, text)) => ChatInput::Skill { id, text: Some(text.trim_start()) },
+            None => ChatInput::Skill { id: argument, text: None },
         }),
         _ => {
             let error = CliError::usage(format!("there is no /{word}"));
             let near = suggest_similar(word, COMMANDS);
             Err(match near.first() {
-                Some(near) => error.hint(format!("did you mean /{near}?")),
-                None => error.hint("/help lists what there is; //TEXT says something with a slash"),
+                Some(near) => error.with_hint(format!("did you mean /{near}?")),
+                None => {
+                    error.with_hint("/help lists what there is; //TEXT says something with a slash")
+                }
             })
         }
     }
@@ -92,23 +94,23 @@ mod tests {
     #[test]
     fn a_line_is_said_or_followed() {
         for (line, said) in [
-            ("", Said::Nothing),
-            ("  \t", Said::Nothing),
-            (" hello /skills ", Said::Text("hello /skills")),
-            ("//etc is a path", Said::Text("/etc is a path")),
-            ("/skills", Said::Skills),
-            ("/skill code-review", Said::Skill { id: "code-review", text: None }),
+            ("", ChatInput::Nothing),
+            ("  \t", ChatInput::Nothing),
+            (" hello /skills ", ChatInput::Text("hello /skills")),
+            ("//etc is a path", ChatInput::Text("/etc is a path")),
+            ("/skills", ChatInput::Skills),
+            ("/skill code-review", ChatInput::Skill { id: "code-review", text: None }),
             (
                 "/skill code-review  look at  this ",
-                Said::Skill { id: "code-review", text: Some("look at  this") },
+                ChatInput::Skill { id: "code-review", text: Some("look at  this") },
             ),
-            ("/agents ", Said::Agents),
-            ("/agent builder_agent", Said::Agent("builder_agent")),
-            ("/reset", Said::Reset),
-            ("/approve delete_file", Said::Approve("delete_file")),
-            ("/thread", Said::Thread),
-            ("/help", Said::Help),
-            ("/quit", Said::Quit),
+            ("/agents ", ChatInput::Agents),
+            ("/agent builder_agent", ChatInput::Agent("builder_agent")),
+            ("/reset", ChatInput::Reset),
+            ("/approve delete_file", ChatInput::Approve("delete_file")),
+            ("/thread", ChatInput::Thread),
+            ("/help", ChatInput::Help),
+            ("/quit", ChatInput::Quit),
         ] {
             assert_eq!(parse(line).unwrap(), said, "{line:?}");
         }
@@ -146,7 +148,7 @@ mod tests {
             assert!(
                 HELP.lines().any(|line| line.split(' ').next() == Some(&format!("/{command}")))
             );
-            assert!(!matches!(parse(&format!("/{command} x")), Ok(Said::Text(_))));
+            assert!(!matches!(parse(&format!("/{command} x")), Ok(ChatInput::Text(_))));
         }
     }
 }

@@ -7,17 +7,17 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
 use super::command::COMMANDS;
-use crate::sanitise::sanitise;
+use crate::sanitise::sanitize;
 
 /// Names that commands take.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct CompletionNames {
     pub(super) skills: Vec<String>,
     pub(super) agents: Vec<String>,
     pub(super) tools: Vec<String>,
 }
 
-impl Names {
+impl CompletionNames {
     /// What a line up to the cursor may go on with: where the word begins, and the words.
     fn completions(&self, line: &str) -> (usize, Vec<String>) {
         let Some(rest) = line.strip_prefix('/') else { return (0, Vec::new()) };
@@ -35,13 +35,13 @@ impl Names {
             }
         };
         // A name that would steer the terminal, or that ends at a space, cannot be typed.
-        let fit = |name: &&str| !name.contains(char::is_whitespace) && sanitise(name) == **name;
+        let fit = |name: &&str| !name.contains(char::is_whitespace) && sanitize(name) == **name;
         let offered = names.into_iter().filter(|name| name.starts_with(typed)).filter(fit);
         (begin, offered.map(str::to_owned).collect())
     }
 }
 
-impl Completer for Names {
+impl Completer for CompletionNames {
     type Candidate = String;
 
     fn complete(
@@ -54,11 +54,11 @@ impl Completer for Names {
     }
 }
 
-impl Helper for Names {}
-impl Highlighter for Names {}
-impl Validator for Names {}
+impl Helper for CompletionNames {}
+impl Highlighter for CompletionNames {}
+impl Validator for CompletionNames {}
 
-impl Hinter for Names {
+impl Hinter for CompletionNames {
     type Hint = String;
 }
 
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn commands_and_the_names_they_take_are_offered() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let names = Names {
+        let names = CompletionNames {
             skills: words(&["code-review", "code-\u{1b}[2J", "two words", "writing"]),
             agents: words(&["builder_agent", "worker"]),
             tools: words(&["delete_file"]),

@@ -10,9 +10,9 @@ use rustyline::{CompletionType, Config, Editor, ExternalPrinter};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin};
 use tokio::signal::unix::Signal;
 
-use super::complete::Names;
+use super::complete::CompletionNames;
 use crate::error::CliError;
-use crate::session::Session;
+use crate::session::CliContext;
 
 const PROMPT: &str = "> ";
 
@@ -20,22 +20,22 @@ const PROMPT: &str = "> ";
 const HISTORY: usize = 1000;
 
 /// What came of waiting for a line.
-pub(super) enum Line {
+pub(super) enum InputLine {
     Text(String),
     End,
     Interrupted,
 }
 
 /// The lines of a chat.
-pub(super) enum Input {
-    Terminal(Box<Terminal>),
+pub(super) enum LineInput {
+    Terminal(Box<LineEditor>),
     Plain(Option<Lines<BufReader<Stdin>>>),
 }
 
 /// A line editor.
-pub(super) struct Terminal {
+pub(super) struct LineEditor {
     /// Absent while it waits for a line.
-    editor: Option<Editor<Names, FileHistory>>,
+    editor: Option<Editor<CompletionNames, FileHistory>>,
     history: Option<PathBuf>,
     /// While there is one, the editor also waits for signals that another thread was given.
     _printer: Box<dyn ExternalPrinter + Send>,
@@ -43,9 +43,9 @@ pub(super) struct Terminal {
     before: Termios,
 }
 
-impl Input {
+impl LineInput {
     /// Opens the terminal with the lines of earlier chats, or standard input where it is none.
-    pub(super) fn open(session: &Session) -> Result<Self, CliError> {
+    pub(super) fn open(session: &CliContext) -> Result<Self, CliError> {
         if session.output.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Ok(Self::Plain(None));
         }
@@ -54,18 +54,18 @@ impl Input {
             .completion_type(CompletionType::List)
             .history_ignore_space(true)
             .max_history_size(HISTORY)
-            .map_err(failed)?
+            .map_err(readline_error)?
             .build();
-        let mut editor = Editor::with_config(config).map_err(failed)?;
-        editor.set_helper(Some(Names::default()));
+        let mut editor = Editor::with_config(config).map_err(readline_error)?;
+        editor.set_helper(Some(CompletionNames::default()));
         let history = session.environment.state_dir().map(|folder| folder.join("chat-history"));
         if let Some(history) = &history {
             // The first chat has none.
             let _ = editor.load_history(history);
         }
-        let printer = Box::new(editor.create_external_printer().map_err(failed)?);
+        let printer = Box::new(editor.create_external_printer().map_err(readline_error)?);
         let editor = Some(editor);
-        Ok(Self::Terminal(Box::new(Terminal { editor, history, _printer: printer, before })))
+        Ok(Self::Terminal(Box::new(LineEditor { editor, history, _printer: printer, before })))
     }
 
     pub(super) fn is_terminal(&self) -> bool {
@@ -73,7 +73,7 @@ impl Input {
     }
 
     /// Takes what Tab offers from now on.
-    pub(super) fn offer(&mut self, names: Names) {
+    pub(super) fn set_completions(&mut self, names: CompletionNames) {
         if let Self::Terminal(terminal) = self
             && let Some(editor) = &mut terminal.editor
         {
@@ -82,37 +82,39 @@ impl Input {
     }
 
     /// Waits for a line.
-    pub(super) async fn next(&mut self, interrupted: &mut Signal) -> Result<Line, CliError> {
+    pub(super) async fn next(&mut self, interrupted: &mut Signal) -> Result<InputLine, CliError> {
         match self {
             Self::Terminal(terminal) => terminal.next(interrupted).await,
             Self::Plain(lines) => {
                 let lines = lines.get_or_insert_with(|| BufReader::new(stdin()).lines());
                 tokio::select! {
                     biased;
-                    _ = interrupted.recv() => Ok(Line::Interrupted),
-                    line = lines.next_line() => Ok(line?.map_or(Line::End, Line::Text)),
+                    _ = interrupted.recv() => Ok(InputLine::Interrupted),
+                    line = lines.next_line() => Ok(line?.map_or(InputLine::End, InputLine::Text)),
                 }
             }
         }
     }
 
     /// Keeps the lines for the next chat.
-    pub(super) fn close(self, session: &Session) {
+    pub(super) fn close(self, session: &CliContext) {
         let Self::Terminal(terminal) = self else { return };
-        let Terminal { editor: Some(mut editor), history: Some(path), .. } = *terminal else {
+        let LineEditor { editor: Some(mut editor), history: Some(path), .. } = *terminal else {
             return;
         };
         let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
         let kept = folder.map_err(failed_io).and_then(|()| editor.append_history(&path));
         if let Err(error) = kept {
-            session.output.note(format!("{}: the history is not kept: {error}", path.display()));
+            session
+                .output
+                .print_note(format!("{}: the history is not kept: {error}", path.display()));
         }
     }
 }
 
-impl Terminal {
-    async fn next(&mut self, interrupted: &mut Signal) -> Result<Line, CliError> {
-        let Some(mut editor) = self.editor.take() else { return Ok(Line::End) };
+impl LineEditor {
+    async fn next(&mut self, interrupted: &mut Signal) -> Result<InputLine, CliError> {
+        let Some(mut editor) = self.editor.take() else { return Ok(InputLine::End) };
         // The editor blocks, and a key is no reason to keep the services from their work.
         let reading = tokio::task::spawn_blocking(move || {
             let line = editor.readline(PROMPT);
@@ -129,17 +131,19 @@ impl Terminal {
                 // its modes would stay.
                 tcsetattr(io::stdin(), OptionalActions::Now, &self.before)
                     .map_err(io::Error::from)?;
-                return Ok(Line::Interrupted);
+                return Ok(InputLine::Interrupted);
             }
             read = reading => read.map_err(io::Error::other)?,
         };
         let (editor, line) = read;
         self.editor = Some(editor);
         match line {
-            Ok(line) => Ok(Line::Text(line)),
-            Err(ReadlineError::Eof) => Ok(Line::End),
-            Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Line::Interrupted),
-            Err(error) => Err(failed(error)),
+            Ok(line) => Ok(InputLine::Text(line)),
+            Err(ReadlineError::Eof) => Ok(InputLine::End),
+            Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => {
+                Ok(InputLine::Interrupted)
+            }
+            Err(error) => Err(readline_error(error)),
         }
     }
 }
@@ -149,6 +153,6 @@ fn failed_io(error: io::Error) -> ReadlineError {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "goes into map_err")]
-fn failed(error: ReadlineError) -> CliError {
+fn readline_error(error: ReadlineError) -> CliError {
     CliError::new(crate::exit::IO, format!("the terminal: {error}"))
 }

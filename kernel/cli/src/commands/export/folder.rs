@@ -10,7 +10,7 @@ use skill_store::{
     Audience, Digest, Snapshot, Store, TEMPORARY_PREFIX, read_published, temporary_name,
 };
 
-use super::tree::{self, Files, Found, Source};
+use super::tree::{self, ExportSource, FileMap, TargetContents};
 use crate::commands::durable::{sync_directory, sync_tree, write_new};
 use crate::error::CliError;
 use crate::exit;
@@ -23,15 +23,15 @@ const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Recorded {
+struct ExportLog {
     schema_version: u32,
-    skills: BTreeMap<String, Written>,
+    skills: BTreeMap<String, WrittenSkill>,
 }
 
 /// What was written for a skill; while it is replaced, that is what was and what will be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Written {
+struct WrittenSkill {
     /// Copies whose files have one of these digests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     copies: Vec<Digest>,
@@ -40,35 +40,35 @@ struct Written {
     links: Vec<PathBuf>,
 }
 
-impl Written {
+impl WrittenSkill {
     /// Adds what will be written.
-    fn add(&mut self, source: &Source) {
+    fn add(&mut self, source: &ExportSource) {
         match source {
-            Source::Copy(files) => self.copies.push(tree::digest(files)),
-            Source::Link(target) => self.links.push(target.clone()),
+            ExportSource::Copy(files) => self.copies.push(tree::digest(files)),
+            ExportSource::Link(target) => self.links.push(target.clone()),
         }
     }
 
     /// Reduces it to what was found, if that is ours; else to nothing.
-    fn only(&self, found: &Found) -> Option<Self> {
+    fn matching(&self, found: &TargetContents) -> Option<Self> {
         match found {
-            Found::Copy(files) => {
+            TargetContents::Copy(files) => {
                 let digest = tree::digest(files);
                 let ours = self.copies.contains(&digest);
                 ours.then(|| Self { copies: vec![digest], links: Vec::new() })
             }
-            Found::Link(target) => {
+            TargetContents::Link(target) => {
                 let ours = self.links.contains(target);
                 ours.then(|| Self { copies: Vec::new(), links: vec![target.clone()] })
             }
-            Found::Nothing | Found::Other => None,
+            TargetContents::Nothing | TargetContents::Other => None,
         }
     }
 }
 
 /// How a skill in the folder stands to the one in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum TargetStatus {
     /// It is the same.
     Current,
     /// There is none.
@@ -83,33 +83,33 @@ pub(super) enum Status {
 
 /// A folder of skills.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct TargetDirectory {
     path: PathBuf,
-    recorded: Recorded,
+    recorded: ExportLog,
     /// Keeps other exports out while it is open.
     _lock: Option<File>,
 }
 
-impl Folder {
+impl TargetDirectory {
     /// Opens a folder, made if it is to be written and is not there.
     pub(super) fn open(path: PathBuf, check: bool) -> Result<Self, CliError> {
-        let lock = if check { None } else { Some(alone(&path)?) };
+        let lock = if check { None } else { Some(lock_directory(&path)?) };
         if lock.is_some() {
             sweep(&path);
         }
         let file = path.join(RECORD);
-        let empty = || Recorded { schema_version: VERSION, skills: BTreeMap::new() };
+        let empty = || ExportLog { schema_version: VERSION, skills: BTreeMap::new() };
         let recorded = match fs::read(&file) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .ok()
-                .filter(|recorded: &Recorded| recorded.schema_version == VERSION),
+                .filter(|recorded: &ExportLog| recorded.schema_version == VERSION),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(empty()),
             Err(error) => return Err(CliError::io(&file, &error)),
         };
         let recorded = recorded.ok_or_else(|| {
             let message = format!("{} is not a record of this version", file.display());
             CliError::new(exit::CONFLICT, message)
-                .hint("move it away; what was exported before then counts as somebody else's")
+                .with_hint("move it away; what was exported before then counts as somebody else's")
         })?;
         Ok(Self { path, recorded, _lock: lock })
     }
@@ -123,40 +123,48 @@ impl Folder {
     }
 
     /// Returns what was exported, beside these, and is still there.
-    pub(super) fn others(&self, names: &BTreeSet<&str>) -> Vec<String> {
+    pub(super) fn stale_exports(&self, names: &BTreeSet<&str>) -> Vec<String> {
         let others = self.recorded.skills.keys().filter(|id| !names.contains(id.as_str()));
         others.filter(|id| self.path(id).symlink_metadata().is_ok()).cloned().collect()
     }
 
     /// Looks at the place of a skill.
-    pub(super) fn look(&self, id: &str) -> io::Result<Found> {
-        Found::at(&self.path(id))
+    pub(super) fn inspect(&self, id: &str) -> io::Result<TargetContents> {
+        TargetContents::inspect(&self.path(id))
     }
 
     /// Tells how what is there stands to what should be.
-    pub(super) fn status(&self, id: &str, found: &Found, source: &Source) -> Status {
-        if *found == Found::Nothing {
-            return Status::Missing;
+    pub(super) fn status(
+        &self,
+        id: &str,
+        found: &TargetContents,
+        source: &ExportSource,
+    ) -> TargetStatus {
+        if *found == TargetContents::Nothing {
+            return TargetStatus::Missing;
         }
-        if found.is(source) {
-            return Status::Current;
+        if found.matches(source) {
+            return TargetStatus::Current;
         }
         match self.recorded.skills.get(id) {
-            Some(written) if written.only(found).is_some() => Status::Outdated,
-            Some(_) => Status::Edited,
-            None => Status::Foreign,
+            Some(written) if written.matching(found).is_some() => TargetStatus::Outdated,
+            Some(_) => TargetStatus::Edited,
+            None => TargetStatus::Foreign,
         }
     }
 
     /// Records what will be written, beside what was, for those that may be written.
-    pub(super) fn claim<'s>(
+    pub(super) fn record_planned<'s>(
         &mut self,
-        planned: impl Iterator<Item = (&'s str, &'s Source)>,
+        planned: impl Iterator<Item = (&'s str, &'s ExportSource)>,
     ) -> Result<(), CliError> {
         let before = self.recorded.clone();
         for (id, source) in planned {
-            let found = self.look(id).map_err(|error| CliError::io(&self.path(id), &error))?;
-            if !matches!(self.status(id, &found, source), Status::Missing | Status::Outdated) {
+            let found = self.inspect(id).map_err(|error| CliError::io(&self.path(id), &error))?;
+            if !matches!(
+                self.status(id, &found, source),
+                TargetStatus::Missing | TargetStatus::Outdated
+            ) {
                 continue;
             }
             self.recorded.skills.entry(id.to_owned()).or_default().add(source);
@@ -165,12 +173,12 @@ impl Folder {
     }
 
     /// Records what is there now of what was written; what is gone is forgotten.
-    pub(super) fn settle(&mut self) -> Result<(), CliError> {
+    pub(super) fn record_written(&mut self) -> Result<(), CliError> {
         let before = self.recorded.clone();
         for (id, written) in std::mem::take(&mut self.recorded.skills) {
-            let kept = match self.look(&id) {
-                Ok(Found::Nothing) => continue,
-                Ok(found) => written.only(&found).unwrap_or(written),
+            let kept = match self.inspect(&id) {
+                Ok(TargetContents::Nothing) => continue,
+                Ok(found) => written.matching(&found).unwrap_or(written),
                 Err(_) => written,
             };
             self.recorded.skills.insert(id, kept);
@@ -180,7 +188,7 @@ impl Folder {
 
     fn record(&self) -> Result<(), CliError> {
         let file = self.path.join(RECORD);
-        let temporary = self.beside(RECORD, "new");
+        let temporary = self.temporary_path(RECORD, "new");
         let mut text = serde_json::to_vec_pretty(&self.recorded).map_err(io::Error::from)?;
         text.push(b'\n');
         let written = write_new(&temporary, &text, false)
@@ -200,10 +208,10 @@ impl Folder {
         store: &Store,
         snapshot: &Snapshot,
         id: &str,
-        files: &Files,
-        found: &Found,
+        files: &FileMap,
+        found: &TargetContents,
     ) -> Result<(), CliError> {
-        let temporary = self.beside(id, "new");
+        let temporary = self.temporary_path(id, "new");
         let failed = |error: io::Error| CliError::io(&temporary, &error);
         fs::create_dir(&temporary).map_err(failed)?;
         let written = files.iter().try_for_each(|(path, (digest, executable))| {
@@ -211,7 +219,7 @@ impl Folder {
             let bytes = file.content.bytes();
             if Digest::compute(bytes) != *digest {
                 let message = format!("{path} changed while it was copied");
-                return Err(CliError::new(exit::CONFLICT, message).hint("export it again"));
+                return Err(CliError::new(exit::CONFLICT, message).with_hint("export it again"));
             }
             let to = temporary.join(path);
             if let Some(parent) = to.parent() {
@@ -220,7 +228,7 @@ impl Folder {
             write_new(&to, bytes, *executable).map_err(failed)
         });
         let written = written.and_then(|()| sync_tree(&temporary).map_err(failed));
-        let placed = written.and_then(|()| self.put(&temporary, id, found));
+        let placed = written.and_then(|()| self.replace_entry(&temporary, id, found));
         if placed.is_err() {
             // The error is told; a leftover would only add to it.
             let _ = fs::remove_dir_all(&temporary);
@@ -229,10 +237,15 @@ impl Folder {
     }
 
     /// Puts a link in the place of a skill.
-    pub(super) fn link(&self, id: &str, target: &Path, found: &Found) -> Result<(), CliError> {
-        let temporary = self.beside(id, "new");
+    pub(super) fn link(
+        &self,
+        id: &str,
+        target: &Path,
+        found: &TargetContents,
+    ) -> Result<(), CliError> {
+        let temporary = self.temporary_path(id, "new");
         symlink(target, &temporary).map_err(|error| CliError::io(&temporary, &error))?;
-        let placed = self.put(&temporary, id, found);
+        let placed = self.replace_entry(&temporary, id, found);
         if placed.is_err() {
             // The error is told; a leftover would only add to it.
             let _ = fs::remove_file(&temporary);
@@ -241,21 +254,21 @@ impl Folder {
     }
 
     /// Moves something new into the place of what was found there.
-    fn put(&self, new: &Path, id: &str, found: &Found) -> Result<(), CliError> {
-        let (place, old) = (self.path(id), self.beside(id, "old"));
+    fn replace_entry(&self, new: &Path, id: &str, found: &TargetContents) -> Result<(), CliError> {
+        let (place, old) = (self.path(id), self.temporary_path(id, "old"));
         let failed = |error: io::Error| CliError::io(&place, &error);
-        if *found == Found::Nothing {
+        if *found == TargetContents::Nothing {
             let placed = fs::rename(new, &place).and_then(|()| sync_directory(&self.path));
             return placed.map_err(failed);
         }
         fs::rename(&place, &old).map_err(failed)?;
         // Somebody may have changed it since it was looked at.
-        let same = Found::at(&old).is_ok_and(|now| now == *found);
+        let same = TargetContents::inspect(&old).is_ok_and(|now| now == *found);
         let moved = if same {
             fs::rename(new, &place).map_err(failed)
         } else {
             Err(CliError::new(exit::CONFLICT, "it changed while it was replaced")
-                .hint("export it again"))
+                .with_hint("export it again"))
         };
         if moved.is_err() {
             // It goes back where it was; if even that fails, it is still there under its other name.
@@ -263,7 +276,7 @@ impl Folder {
             return moved;
         }
         sync_directory(&self.path).map_err(failed)?;
-        let removed = if matches!(found, Found::Link(_)) {
+        let removed = if matches!(found, TargetContents::Link(_)) {
             fs::remove_file(&old)
         } else {
             fs::remove_dir_all(&old)
@@ -272,7 +285,7 @@ impl Folder {
     }
 
     /// Names a place beside a skill that no client takes for one.
-    fn beside(&self, id: &str, what: &str) -> PathBuf {
+    fn temporary_path(&self, id: &str, what: &str) -> PathBuf {
         self.path.join(temporary_name(&format!("{what}-{id}")))
     }
 }
@@ -296,7 +309,7 @@ fn sweep(folder: &Path) {
 }
 
 /// Makes a folder and keeps other exports out of it.
-fn alone(path: &Path) -> Result<File, CliError> {
+fn lock_directory(path: &Path) -> Result<File, CliError> {
     fs::create_dir_all(path).map_err(|error| CliError::io(path, &error))?;
     let file = path.join(".skillhost-export.lock");
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&file);

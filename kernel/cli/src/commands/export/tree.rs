@@ -18,23 +18,23 @@ const MAX_ENTRIES: usize = 5_000;
 const MAX_FILE: u64 = 16 << 20;
 
 /// What is known of one file: its digest, and whether it is executable.
-pub(super) type File = (Digest, bool);
+pub(super) type FileFingerprint = (Digest, bool);
 
 /// Files by their path, with `/`.
-pub(super) type Files = BTreeMap<String, File>;
+pub(super) type FileMap = BTreeMap<String, FileFingerprint>;
 
 /// What an exported skill should be.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum ExportSource {
     /// A copy of these files.
-    Copy(Files),
+    Copy(FileMap),
     /// A link to this directory.
     Link(PathBuf),
 }
 
-impl Source {
+impl ExportSource {
     /// Lists the files of a skill.
-    pub(super) fn copied(
+    pub(super) fn copy_of(
         publisher: &SkillPublisher,
         store: &Store,
         snapshot: &Snapshot,
@@ -43,14 +43,14 @@ impl Source {
         let entry = publisher.entry(store, snapshot, skill)?;
         let FileManifest::Files(files) = &entry.resources else {
             let message = "it has more than 512 files or 16 MiB, which is too much for a copy";
-            return Err(CliError::new(exit::FINDINGS, message).hint("--link"));
+            return Err(CliError::new(exit::FINDINGS, message).with_hint("--link"));
         };
         let files = files.iter().map(|file| (file.path.clone(), (file.digest, file.executable)));
         Ok(Self::Copy(files.collect()))
     }
 
     /// Finds the directory of a skill.
-    pub(super) fn linked(skill: &Skill) -> Result<Self, CliError> {
+    pub(super) fn link_to(skill: &Skill) -> Result<Self, CliError> {
         let dir = skill.dir();
         let dir = fs::canonicalize(&dir).map_err(|error| CliError::io(&dir, &error))?;
         Ok(Self::Link(dir))
@@ -59,11 +59,11 @@ impl Source {
 
 /// What is in the place of a skill.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum TargetContents {
     /// Nothing.
     Nothing,
     /// A directory with these files and nothing else.
-    Copy(Files),
+    Copy(FileMap),
     /// A link to this path.
     Link(PathBuf),
     /// Something that export does not write.
@@ -72,15 +72,15 @@ pub(super) enum Found {
 
 /// One file that differs.
 #[derive(Debug, Serialize, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct FileChange {
     pub(super) path: String,
-    pub(super) kind: ChangeKind,
+    pub(super) kind: FileChangeKind,
 }
 
 /// How a file in the folder differs from the skill's.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ChangeKind {
+pub(super) enum FileChangeKind {
     /// It is not in the folder.
     Missing,
     /// It is only in the folder.
@@ -89,8 +89,8 @@ pub(super) enum ChangeKind {
     Differs,
 }
 
-impl ChangeKind {
-    pub(super) fn sign(self) -> &'static str {
+impl FileChangeKind {
+    pub(super) fn symbol(self) -> &'static str {
         match self {
             Self::Missing => "-",
             Self::Extra => "+",
@@ -99,9 +99,9 @@ impl ChangeKind {
     }
 }
 
-impl Found {
+impl TargetContents {
     /// Looks at a path without following a link.
-    pub(super) fn at(path: &Path) -> io::Result<Self> {
+    pub(super) fn inspect(path: &Path) -> io::Result<Self> {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Nothing),
@@ -113,40 +113,42 @@ impl Found {
         if !metadata.is_dir() {
             return Ok(Self::Other);
         }
-        let mut files = Files::new();
+        let mut files = FileMap::new();
         let mut seen = 0;
         let plain = walk(path, "", &mut seen, &mut files)?;
         Ok(if plain { Self::Copy(files) } else { Self::Other })
     }
 
     /// Tells whether this is what it should be.
-    pub(super) fn is(&self, source: &Source) -> bool {
+    pub(super) fn matches(&self, source: &ExportSource) -> bool {
         match (self, source) {
-            (Self::Copy(found), Source::Copy(wanted)) => found == wanted,
-            (Self::Link(found), Source::Link(wanted)) => found == wanted,
+            (Self::Copy(found), ExportSource::Copy(wanted)) => found == wanted,
+            (Self::Link(found), ExportSource::Link(wanted)) => found == wanted,
             _ => false,
         }
     }
 
     /// Lists what differs, by path.
-    pub(super) fn changes(&self, source: &Source) -> Vec<Change> {
-        let (Self::Copy(found), Source::Copy(wanted)) = (self, source) else { return Vec::new() };
+    pub(super) fn changes(&self, source: &ExportSource) -> Vec<FileChange> {
+        let (Self::Copy(found), ExportSource::Copy(wanted)) = (self, source) else {
+            return Vec::new();
+        };
         let paths: BTreeSet<&String> = found.keys().chain(wanted.keys()).collect();
         let change = |path: &String| {
             let kind = match (found.get(path), wanted.get(path)) {
-                (None, _) => ChangeKind::Missing,
-                (_, None) => ChangeKind::Extra,
-                (found, wanted) if found != wanted => ChangeKind::Differs,
+                (None, _) => FileChangeKind::Missing,
+                (_, None) => FileChangeKind::Extra,
+                (found, wanted) if found != wanted => FileChangeKind::Differs,
                 _ => return None,
             };
-            Some(Change { path: path.clone(), kind })
+            Some(FileChange { path: path.clone(), kind })
         };
         paths.into_iter().filter_map(change).collect()
     }
 }
 
 /// Computes the digest by which files are recognised: over each path, executable bit and digest.
-pub(super) fn digest(files: &Files) -> Digest {
+pub(super) fn digest(files: &FileMap) -> Digest {
     let mut text = String::new();
     for (path, (digest, executable)) in files {
         // A path has no NUL.
@@ -156,7 +158,7 @@ pub(super) fn digest(files: &Files) -> Digest {
 }
 
 /// Reads a tree; false if there is anything that export does not write.
-fn walk(dir: &Path, prefix: &str, seen: &mut usize, files: &mut Files) -> io::Result<bool> {
+fn walk(dir: &Path, prefix: &str, seen: &mut usize, files: &mut FileMap) -> io::Result<bool> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         *seen += 1;

@@ -28,20 +28,20 @@ const FOLDERS: [(&str, &str); 2] = [("agents", ".agents/skills"), ("claude", ".c
 const POLL: Duration = Duration::from_secs(2);
 
 /// Serves the skills of folders.
-pub(super) struct FolderBackend {
+pub(super) struct DirectoryBackend {
     store: Arc<Store>,
     publication: SkillPublication,
     changes: watch::Receiver<ChangeCounter>,
 }
 
-impl FolderBackend {
+impl DirectoryBackend {
     /// Opens the folders of the working directory, of the user, and those named on the command line,
     /// and watches them until the backend is dropped. Must be called within a runtime.
     pub(super) fn open(environment: &Environment, more: Vec<SkillRoot>) -> Result<Self, CliError> {
         let roots = folders(environment).into_iter().chain(more).collect();
         let options = StoreOptions { roots, ..StoreOptions::default() };
         let store = Store::open(options, Arc::new(SystemClock)).map_err(|error| {
-            CliError::usage(error.to_string()).hint("give each root a label of its own")
+            CliError::usage(error.to_string()).with_hint("give each root a label of its own")
         })?;
         let store = Arc::new(store);
         let (sender, changes) = watch::channel(ChangeCounter::default());
@@ -80,7 +80,7 @@ fn folders(environment: &Environment) -> Vec<SkillRoot> {
 }
 
 #[async_trait]
-impl Backend for FolderBackend {
+impl Backend for DirectoryBackend {
     fn instructions(&self) -> String {
         "Skills are instructions for particular tasks. Before a task that a skill may cover, look \
          with list_skills and load it with read_skill. They come from folders that nobody has \
@@ -120,10 +120,10 @@ impl Backend for FolderBackend {
                 Some(parsed(arguments).map(|args| list_skills(&snapshot, Audience::Model, &args)))
             }
             "read_skill" => Some(parsed(arguments).and_then(|args| {
-                read_skill(store, &snapshot, Audience::Model, &args).map_err(refused)
+                read_skill(store, &snapshot, Audience::Model, &args).map_err(to_backend_error)
             })),
             "read_skill_resource" => Some(parsed(arguments).and_then(|args| {
-                read_skill_resource(&snapshot, Audience::Model, &args).map_err(refused)
+                read_skill_resource(&snapshot, Audience::Model, &args).map_err(to_backend_error)
             })),
             _ => None,
         });
@@ -135,7 +135,7 @@ impl Backend for FolderBackend {
     }
 
     async fn skills(&self, _session: &ClientSession) -> Result<PublishedSkills, BackendError> {
-        shaped(&self.publication.list(Audience::Model))
+        convert_json(&self.publication.list(Audience::Model))
     }
 
     async fn details(
@@ -147,7 +147,7 @@ impl Backend for FolderBackend {
         for note in found.notes {
             tracing::warn!("{}", note.text);
         }
-        shaped(&found.details)
+        convert_json(&found.details)
     }
 
     async fn stamp(&self, _session: &ClientSession, skill_ids: &[&str]) -> Option<u64> {
@@ -160,7 +160,7 @@ impl Backend for FolderBackend {
         uri: &str,
     ) -> Result<PublishedBody, BackendError> {
         let read = block_in_place(|| self.publication.read(Audience::Model, uri));
-        shaped(&read.map_err(refused)?.0)
+        convert_json(&read.map_err(to_backend_error)?.0)
     }
 
     async fn directory(
@@ -169,7 +169,7 @@ impl Backend for FolderBackend {
         uri: &str,
     ) -> Result<Vec<PublishedEntry>, BackendError> {
         let children = block_in_place(|| self.publication.directory(Audience::Model, uri));
-        shaped(&children.map_err(refused)?)
+        convert_json(&children.map_err(to_backend_error)?)
     }
 
     async fn prompt(
@@ -180,7 +180,7 @@ impl Backend for FolderBackend {
     ) -> Result<String, BackendError> {
         let made =
             block_in_place(|| self.publication.prompt(Audience::Model, skill_id, &arguments));
-        Ok(made.map_err(refused)?.0.text)
+        Ok(made.map_err(to_backend_error)?.0.text)
     }
 
     fn changes(&self) -> watch::Receiver<ChangeCounter> {
@@ -199,25 +199,25 @@ fn parsed<T: serde::de::DeserializeOwned>(
 }
 
 /// A value of the registry in the kernel's shape, which is the same on the wire.
-fn shaped<T: serde::de::DeserializeOwned>(
+fn convert_json<T: serde::de::DeserializeOwned>(
     value: &impl serde::Serialize,
 ) -> Result<T, BackendError> {
     let value = serde_json::to_value(value).and_then(serde_json::from_value);
-    value.map_err(|error| failed(&error))
+    value.map_err(|error| json_error(&error))
 }
 
-fn failed(error: &serde_json::Error) -> BackendError {
+fn json_error(error: &serde_json::Error) -> BackendError {
     BackendError { kind: ErrorKind::Failed, message: error.to_string(), hint: String::new() }
 }
 
 fn output(answer: ToolAnswer) -> Result<ToolOutput, BackendError> {
     let structured = serde_json::value::to_raw_value(&answer.structured);
-    let structured = structured.map_err(|error| failed(&error))?;
+    let structured = structured.map_err(|error| json_error(&error))?;
     Ok(ToolOutput { text: answer.text, structured: Some(structured), is_error: false, skill: None })
 }
 
-fn refused(error: RegistryError) -> BackendError {
+fn to_backend_error(error: RegistryError) -> BackendError {
     // Both name their kinds as they are on the wire.
-    let kind = shaped(&error.kind).unwrap_or(ErrorKind::Failed);
+    let kind = convert_json(&error.kind).unwrap_or(ErrorKind::Failed);
     BackendError { kind, message: error.message, hint: error.hint }
 }

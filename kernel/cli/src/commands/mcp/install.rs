@@ -8,15 +8,15 @@ use serde_json::json;
 use crate::cli::{InstallArgs, McpClient};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
 /// The name under which clients know the server.
 const NAME: &str = "skillhost";
 
 /// What to tell a client.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Lines {
+struct ClientConfigText {
     client: &'static str,
     /// A command of the client that does it.
     command: Option<String>,
@@ -30,7 +30,7 @@ struct Lines {
 
 /// Prints the lines for a client. With a home in reach, they name it, because a client starts the
 /// server in a directory of its own choice.
-pub(super) fn install(session: &Session, args: &InstallArgs) -> Outcome {
+pub(super) fn cmd_mcp_install(session: &CliContext, args: &InstallArgs) -> CommandResult {
     let program = std::env::current_exe()?;
     let home = session.home().ok();
     let home = home.as_ref().map(|home| home.root());
@@ -39,24 +39,24 @@ pub(super) fn install(session: &Session, args: &InstallArgs) -> Outcome {
     let lines = lines(args.client, program, &arguments);
     let output = session.output;
     if output.json {
-        output.object(&lines)?;
+        output.print_json(&lines)?;
         return Ok(exit::OK);
     }
     // What is printed is to be pasted: the rest goes where it does not come along.
-    output.note(match lines.project_file {
+    output.print_note(match lines.project_file {
         Some(file) => format!("for {file} of a project, or {} of the user", lines.user_file),
         None => format!("for {}", lines.user_file),
     });
     if let Some(command) = &lines.command {
-        output.note(format!("the same, by the client itself: {command}"));
+        output.print_note(format!("the same, by the client itself: {command}"));
     }
     if home.is_none() {
-        output.note(
+        output.print_note(
             "there is no home here: the server will offer .agents/skills and .claude/skills of the \
              directory the client starts it in and of the user",
         );
     }
-    output.line(show(&lines.text))?;
+    output.print_line(display_safe(&lines.text))?;
     Ok(exit::OK)
 }
 
@@ -68,11 +68,11 @@ fn arguments(home: Option<&Path>) -> Result<Vec<&str>, CliError> {
 fn utf8(path: &Path) -> Result<&str, CliError> {
     path.to_str().ok_or_else(|| {
         CliError::new(exit::FINDINGS, format!("{} is not UTF-8", path.display()))
-            .hint("clients can only start what their settings can name")
+            .with_hint("clients can only start what their settings can name")
     })
 }
 
-fn lines(client: McpClient, program: &str, arguments: &[&str]) -> Lines {
+fn lines(client: McpClient, program: &str, arguments: &[&str]) -> ClientConfigText {
     let quoted = std::iter::once(&program).chain(arguments).map(|word| shell(word));
     let line = quoted.collect::<Vec<_>>().join(" ");
     let json_text = |kind: Option<&str>| {
@@ -84,14 +84,14 @@ fn lines(client: McpClient, program: &str, arguments: &[&str]) -> Lines {
         format!("{:#}", json!({ "mcpServers": { NAME: server } }))
     };
     match client {
-        McpClient::Claude => Lines {
+        McpClient::Claude => ClientConfigText {
             client: "claude",
             command: Some(format!("claude mcp add --transport stdio {NAME} -- {line}")),
             project_file: Some(".mcp.json"),
             user_file: "~/.claude.json",
             text: json_text(Some("stdio")),
         },
-        McpClient::Codex => Lines {
+        McpClient::Codex => ClientConfigText {
             client: "codex",
             command: Some(format!("codex mcp add {NAME} -- {line}")),
             project_file: Some(".codex/config.toml"),
@@ -102,14 +102,14 @@ fn lines(client: McpClient, program: &str, arguments: &[&str]) -> Lines {
                 arguments.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", ")
             ),
         },
-        McpClient::Gemini => Lines {
+        McpClient::Gemini => ClientConfigText {
             client: "gemini",
             command: Some(format!("gemini mcp add {NAME} {line}")),
             project_file: Some(".gemini/settings.json"),
             user_file: "~/.gemini/settings.json",
             text: json_text(None),
         },
-        McpClient::Cursor => Lines {
+        McpClient::Cursor => ClientConfigText {
             client: "cursor",
             command: None,
             project_file: Some(".cursor/mcp.json"),

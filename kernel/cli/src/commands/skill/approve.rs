@@ -3,18 +3,18 @@
 use serde_json::json;
 use skill_store::{LedgerErrorKind, SkillId, ToolGrant};
 
-use super::consent::Consent;
-use super::desk::{Desk, actor};
+use super::consent::ApprovalFlags;
+use super::desk::{ReviewContext, current_actor};
 use super::page;
 use crate::cli::ApproveArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn approve(session: &Session, args: &ApproveArgs) -> Outcome {
-    let desk = Desk::open(session)?;
-    let skill = SkillId::new(&args.id).ok().filter(|id| desk.skills().get(id.as_str()).is_some());
+pub(super) fn cmd_skill_approve(session: &CliContext, args: &ApproveArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
+    let skill = SkillId::new(&args.id).ok().filter(|id| desk.snapshot().get(id.as_str()).is_some());
     if let Some(skill) = skill
         && !names_proposal(&desk, &args.id)?
     {
@@ -25,8 +25,8 @@ pub(super) fn approve(session: &Session, args: &ApproveArgs) -> Outcome {
 }
 
 /// Whether there is a proposal with an id; ids of skills are looked at only where there is none.
-fn names_proposal(desk: &Desk, id: &str) -> Result<bool, CliError> {
-    desk.ask(|ledger, _| match ledger.proposal(id) {
+fn names_proposal(desk: &ReviewContext, id: &str) -> Result<bool, CliError> {
+    desk.with_ledger(|ledger, _| match ledger.proposal(id) {
         Ok(_) => Ok(true),
         Err(error) => match error.reason() {
             LedgerErrorKind::NotFound | LedgerErrorKind::Argument => Ok(false),
@@ -36,10 +36,14 @@ fn names_proposal(desk: &Desk, id: &str) -> Result<bool, CliError> {
     })
 }
 
-fn approve_proposal(session: &Session, desk: &Desk, args: &ApproveArgs) -> Outcome {
+fn approve_proposal(
+    session: &CliContext,
+    desk: &ReviewContext,
+    args: &ApproveArgs,
+) -> CommandResult {
     let (proposal, drift) = desk.proposal(&args.id)?;
     let summary = &proposal.summary;
-    let consent = Consent {
+    let consent = ApprovalFlags {
         yes: args.yes,
         digest: args.digest.as_deref(),
         command: format!("skillhost skill approve {}", summary.id),
@@ -51,21 +55,21 @@ fn approve_proposal(session: &Session, desk: &Desk, args: &ApproveArgs) -> Outco
         summary.path,
         summary.skill_id
     );
-    consent.obtain(session, summary.new_digest, &question, || {
-        page::print(session.output, &page::of(&proposal, &drift, session.output.width()))
+    consent.require(session, summary.new_digest, &question, || {
+        page::print(session.output, &page::proposal_page(&proposal, &drift, session.output.width()))
     })?;
-    let applied = desk.ask(|ledger, skills| {
+    let applied = desk.with_ledger(|ledger, skills| {
         let reason = args.reason.as_deref();
-        ledger.approve(skills, &actor("cli"), &summary.id, summary.new_digest, reason)
+        ledger.approve(skills, &current_actor("cli"), &summary.id, summary.new_digest, reason)
     })?;
     if session.output.json {
-        session.output.object(&applied)?;
+        session.output.print_json(&applied)?;
     } else {
-        session.output.line(format!(
+        session.output.print_line(format!(
             "approved {}: {} of `{}` is written, version {}",
             summary.id,
-            show(&summary.path),
-            show(&applied.skill_id),
+            display_safe(&summary.path),
+            display_safe(&applied.skill_id),
             applied.version
         ))?;
     }
@@ -74,47 +78,52 @@ fn approve_proposal(session: &Session, desk: &Desk, args: &ApproveArgs) -> Outco
 
 /// Approves a whole skill, after a person has seen its files.
 fn approve_skill(
-    session: &Session,
-    desk: &Desk,
+    session: &CliContext,
+    desk: &ReviewContext,
     skill: &SkillId,
     args: &ApproveArgs,
 ) -> Result<(), CliError> {
     let id = skill.as_str();
-    let created = desk.ask(|ledger, skills| ledger.approval_statuses(skills))?.remove(skill);
+    let created =
+        desk.with_ledger(|ledger, skills| ledger.approval_statuses(skills))?.remove(skill);
     let author = created.map(|standing| standing.author);
     let grant = desk.tool_grants()?.into_iter().find(|grant| grant.skill_id == *skill);
-    let digest = desk.ask(|ledger, skills| ledger.tree_of(skills, id))?;
-    let consent = Consent {
+    let digest = desk.with_ledger(|ledger, skills| ledger.tree_of(skills, id))?;
+    let consent = ApprovalFlags {
         yes: args.yes,
         digest: args.digest.as_deref(),
         command: format!("skillhost skill approve {id}"),
         look: format!("skillhost skill show {id}"),
     };
     let question = format!("Approve the whole skill `{id}` (digest {})?", digest.short());
-    consent.obtain(session, digest, &question, || {
-        desk.ask(|ledger, skills| ledger.history(skills, id))?;
-        let tree = desk.ask(|ledger, _| ledger.version(id, None))?;
-        page::print(session.output, &page::of_tree(id, author.as_ref(), grant.as_ref(), &tree))
+    consent.require(session, digest, &question, || {
+        desk.with_ledger(|ledger, skills| ledger.history(skills, id))?;
+        let tree = desk.with_ledger(|ledger, _| ledger.version(id, None))?;
+        page::print(session.output, &page::version_page(id, author.as_ref(), grant.as_ref(), &tree))
     })?;
-    desk.ask(|ledger, skills| ledger.approve_skill(skills, &actor("cli"), id, digest))?;
+    desk.with_ledger(|ledger, skills| {
+        ledger.approve_skill(skills, &current_actor("cli"), id, digest)
+    })?;
     if session.output.json {
-        session.output.object(&json!({ "skill_id": id, "approved": true, "digest": digest }))?;
+        session
+            .output
+            .print_json(&json!({ "skill_id": id, "approved": true, "digest": digest }))?;
     } else {
-        session.output.line(format!("approved the skill `{}` as it is", show(id)))?;
+        session.output.print_line(format!("approved the skill `{}` as it is", display_safe(id)))?;
     }
     Ok(())
 }
 
 /// Offers a person at a terminal to approve the skills whose `allowed-tools` does not count. A no
 /// leaves a skill as it is.
-pub(super) fn offer_approvals(session: &Session, waiting: &[ToolGrant]) -> Result<(), CliError> {
-    let desk = Desk::open(session)?;
+pub(super) fn offer_approvals(session: &CliContext, waiting: &[ToolGrant]) -> Result<(), CliError> {
+    let desk = ReviewContext::open(session)?;
     let args =
         |id: &SkillId| ApproveArgs { id: id.to_string(), yes: false, digest: None, reason: None };
     for grant in waiting {
-        session.output.line("")?;
+        session.output.print_line("")?;
         if let Err(error) = approve_skill(session, &desk, &grant.skill_id, &args(&grant.skill_id)) {
-            session.output.note(error.message());
+            session.output.print_note(error.message());
         }
     }
     Ok(())

@@ -3,32 +3,32 @@
 use serde_json::{Value, json};
 use skill_store::{AuditEntry, AuditFilter, format_rfc3339};
 
-use super::desk::Desk;
+use super::desk::ReviewContext;
 use crate::cli::AuditLogArgs;
 use crate::exit;
-use crate::output::{Outcome, json_text};
-use crate::session::Session;
+use crate::output::{CommandResult, json_text};
+use crate::session::CliContext;
 
-pub(super) fn audit_log(session: &Session, args: &AuditLogArgs) -> Outcome {
-    let desk = Desk::open(session)?;
+pub(super) fn cmd_skill_audit_log(session: &CliContext, args: &AuditLogArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
     let filter = AuditFilter {
         skill: args.skill.as_deref(),
         proposal: args.proposal.as_deref(),
         since: args.since,
         limit: Some(args.limit),
     };
-    let entries = desk.ask(|ledger, _| ledger.audit(filter))?;
+    let entries = desk.with_ledger(|ledger, _| ledger.audit(filter))?;
     if session.output.json {
-        session.output.object(&json!({ "entries": entries }))?;
+        session.output.print_json(&json!({ "entries": entries }))?;
         return Ok(exit::OK);
     }
     if entries.is_empty() {
-        session.output.note("nothing was done yet");
+        session.output.print_note("nothing was done yet");
         return Ok(exit::OK);
     }
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect::<Result<_, _>>()?;
     let header = ["#", "time", "what", "by", "via", "skill", "proposal", "version", "detail"];
-    session.output.table(&header, &rows)?;
+    session.output.print_table(&header, &rows)?;
     Ok(exit::OK)
 }
 

@@ -11,10 +11,10 @@ use skill_store::{FoundItem, FoundProblem, FoundSkill, ProblemKind, SkillFiles, 
 use crate::cli::SkillPaths;
 use crate::error::CliError;
 use crate::exit;
-use crate::session::Session;
+use crate::session::CliContext;
 
 /// What a batch hands on.
-pub(super) enum Item<'a> {
+pub(super) enum BatchItem<'a> {
     /// A skill and what was read of it.
     Skill(&'a FoundSkill, SkillFiles),
     /// What could not be looked at.
@@ -23,7 +23,7 @@ pub(super) enum Item<'a> {
 
 /// What a batch came to.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct BatchSummary {
     /// How many skills were handed on.
     pub(super) skills: usize,
     /// The worst exit code of the problems; 0 if there were none, or links alone.
@@ -38,12 +38,12 @@ pub(super) struct Batch {
 /// # Errors
 /// Fails if the list of paths cannot be read, and with whatever `each` fails with.
 pub(super) fn for_each(
-    session: &Session,
+    session: &CliContext,
     paths: &SkillPaths,
     with_files: bool,
-    mut each: impl FnMut(Item<'_>) -> Result<(), CliError>,
-) -> Result<Batch, CliError> {
-    let mut batch = Batch::default();
+    mut each: impl FnMut(BatchItem<'_>) -> Result<(), CliError>,
+) -> Result<BatchSummary, CliError> {
+    let mut batch = BatchSummary::default();
     let list = listed(session, paths)?;
     let several = list.len() > 1;
     let mut seen: HashSet<PathBuf> = HashSet::new();
@@ -54,7 +54,7 @@ pub(super) fn for_each(
                 FoundItem::Skill(mut skill) => match skill.read(with_files) {
                     Ok(files) => {
                         batch.skills += 1;
-                        each(Item::Skill(&skill, files))
+                        each(BatchItem::Skill(&skill, files))
                     }
                     Err(problem) => batch.problem(&problem, &mut each),
                 },
@@ -72,19 +72,19 @@ pub(super) fn for_each(
     Ok(batch)
 }
 
-impl Batch {
+impl BatchSummary {
     fn problem(
         &mut self,
         problem: &FoundProblem,
-        each: &mut impl FnMut(Item<'_>) -> Result<(), CliError>,
+        each: &mut impl FnMut(BatchItem<'_>) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        self.code = worse(self.code, code(problem.kind));
-        each(Item::Problem(problem))
+        self.code = worst_exit_code(self.code, exit_code_for(problem.kind));
+        each(BatchItem::Problem(problem))
     }
 }
 
 /// The exit code a problem stands for.
-pub(super) fn code(kind: ProblemKind) -> u8 {
+pub(super) fn exit_code_for(kind: ProblemKind) -> u8 {
     match kind {
         ProblemKind::Link => exit::OK,
         ProblemKind::NoSkill | ProblemKind::Unusable => exit::FINDINGS,
@@ -94,12 +94,12 @@ pub(super) fn code(kind: ProblemKind) -> u8 {
 }
 
 /// The exit code that says more: what could not be read at all, what is not there, findings.
-pub(super) fn worse(a: u8, b: u8) -> u8 {
+pub(super) fn worst_exit_code(a: u8, b: u8) -> u8 {
     a.max(b)
 }
 
 /// The paths of the command line, then those of the list.
-fn listed(session: &Session, paths: &SkillPaths) -> Result<Vec<PathBuf>, CliError> {
+fn listed(session: &CliContext, paths: &SkillPaths) -> Result<Vec<PathBuf>, CliError> {
     let mut list = paths.paths.clone();
     if let Some(from) = &paths.paths_from {
         let mut bytes = Vec::new();

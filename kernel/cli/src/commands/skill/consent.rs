@@ -6,14 +6,14 @@ use skill_store::Digest;
 
 use crate::error::CliError;
 use crate::exit;
-use crate::output::show;
-use crate::session::Session;
+use crate::output::display_safe;
+use crate::session::CliContext;
 
 /// How few digits of a digest still name one text.
-const FEWEST_DIGITS: usize = 12;
+const MIN_DIGITS: usize = 12;
 
 /// What the command line says about a change.
-pub(super) struct Consent<'a> {
+pub(super) struct ApprovalFlags<'a> {
     pub(super) yes: bool,
     pub(super) digest: Option<&'a str>,
     /// What to type without a terminal, up to `--yes`.
@@ -22,12 +22,12 @@ pub(super) struct Consent<'a> {
     pub(super) look: String,
 }
 
-impl Consent<'_> {
+impl ApprovalFlags<'_> {
     /// Returns once a person has agreed to what the digest stands for. On a terminal it is shown
     /// and asked for; elsewhere the command line has to name it.
-    pub(super) fn obtain(
+    pub(super) fn require(
         &self,
-        session: &Session,
+        session: &CliContext,
         digest: Digest,
         question: &str,
         shown: impl FnOnce() -> Result<(), CliError>,
@@ -38,12 +38,12 @@ impl Consent<'_> {
                 return Ok(());
             }
         }
-        if !interactive(session) {
+        if !is_interactive(session) {
             let message = "without a terminal the digest of what is agreed to has to be given";
-            return Err(CliError::usage(message).hint(format!(
+            return Err(CliError::usage(message).with_hint(format!(
                 "look at it with `{}`, then: {} --yes --digest SHA",
-                show(&self.look),
-                show(&self.command)
+                display_safe(&self.look),
+                display_safe(&self.command)
             )));
         }
         shown()?;
@@ -56,31 +56,31 @@ impl Consent<'_> {
     fn compare(&self, named: &str, digest: Digest) -> Result<(), CliError> {
         let named = named.to_ascii_lowercase();
         let hexadecimal = named.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !hexadecimal || !(FEWEST_DIGITS..=64).contains(&named.len()) {
+        if !hexadecimal || !(MIN_DIGITS..=64).contains(&named.len()) {
             let message =
-                format!("a digest is {FEWEST_DIGITS} to 64 hexadecimal digits, not `{named}`");
-            return Err(
-                CliError::usage(message).hint(format!("`{}` prints the digest", show(&self.look)))
-            );
+                format!("a digest is {MIN_DIGITS} to 64 hexadecimal digits, not `{named}`");
+            return Err(CliError::usage(message)
+                .with_hint(format!("`{}` prints the digest", display_safe(&self.look))));
         }
         let whole = digest.to_string();
         if whole.starts_with(&named) {
             return Ok(());
         }
-        Err(CliError::new(exit::CONFLICT, format!("the digest is {whole}, not {named}"))
-            .hint(format!("look at it again with `{}`: it is not what you saw", show(&self.look))))
+        Err(CliError::new(exit::CONFLICT, format!("the digest is {whole}, not {named}")).with_hint(
+            format!("look at it again with `{}`: it is not what you saw", display_safe(&self.look)),
+        ))
     }
 }
 
 /// Whether a person can be shown something and asked.
-pub(super) fn interactive(session: &Session) -> bool {
+pub(super) fn is_interactive(session: &CliContext) -> bool {
     !session.output.json && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// Asks for a yes; everything else is a no.
 fn ask(question: &str) -> Result<bool, CliError> {
     let mut stdout = anstream::stdout();
-    write!(stdout, "{} [y/N] ", show(question))?;
+    write!(stdout, "{} [y/N] ", display_safe(question))?;
     stdout.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

@@ -8,14 +8,14 @@ use serde::Serialize;
 use skill_format::CatalogItem;
 use skill_store::FoundProblem;
 
-use self::clients::{Cut, Listing};
-use self::measure::{Count, Counter, SkillCost};
-use super::batch::{self, Item};
+use self::clients::{ListingCut, SkillListing};
+use self::measure::{SkillCost, TextCost, TokenCounter};
+use super::batch::{self, BatchItem};
 use crate::cli::CostArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, Output};
-use crate::session::Session;
+use crate::output::{CommandResult, Output};
+use crate::session::CliContext;
 
 /// How exact counts were made, as it stands in every result.
 const ENCODING: &str = "o200k_base";
@@ -25,28 +25,28 @@ const ESTIMATE: &str = "ceil(chars/4)";
 
 /// What the command prints with `--json`.
 #[derive(Debug, Serialize)]
-struct Costs {
+struct CostReport {
     /// [`ENCODING`]; nothing if nothing was counted exactly.
     encoding: Option<&'static str>,
     estimate: &'static str,
     skills: Vec<SkillCost>,
-    total: Total,
-    clients: Vec<Cut>,
-    problems: Vec<Problem>,
+    total: TotalCost,
+    clients: Vec<ListingCut>,
+    problems: Vec<CostProblem>,
 }
 
 /// All skills together.
 #[derive(Debug, Default, Serialize)]
-struct Total {
+struct TotalCost {
     /// Those that can be loaded.
     skills: usize,
     /// The whole catalog without a budget, and the whole block; nothing if no model is offered any.
-    catalog: Option<Count>,
-    available_skills: Option<Count>,
-    instructions: Count,
-    body: Count,
+    catalog: Option<TextCost>,
+    available_skills: Option<TextCost>,
+    instructions: TextCost,
+    body: TextCost,
     /// The text files beside SKILL.md.
-    resources: Count,
+    resources: TextCost,
     text_files: usize,
     other_files: usize,
     /// The size of all files beside SKILL.md.
@@ -55,7 +55,7 @@ struct Total {
 
 /// What could not be looked at.
 #[derive(Debug, Serialize)]
-struct Problem {
+struct CostProblem {
     path: String,
     rule: &'static str,
     message: String,
@@ -65,70 +65,73 @@ struct Problem {
     code: u8,
 }
 
-impl Problem {
-    fn of(found: &FoundProblem) -> Self {
+impl CostProblem {
+    fn from_found(found: &FoundProblem) -> Self {
         Self {
             path: found.path.display().to_string(),
             rule: found.rule,
             message: found.message.clone(),
             help: found.help.to_owned(),
-            code: batch::code(found.kind),
+            code: batch::exit_code_for(found.kind),
         }
     }
 }
 
-pub(super) fn cost(session: &Session, args: &CostArgs) -> Outcome {
+pub(super) fn cmd_skill_cost(session: &CliContext, args: &CostArgs) -> CommandResult {
     let output = session.output;
-    let mut counter = Counter::new(!args.estimate);
+    let mut counter = TokenCounter::new(!args.estimate);
     let mut skills: Vec<SkillCost> = Vec::new();
-    let mut listings: Vec<Listing> = Vec::new();
-    let mut problems: Vec<Problem> = Vec::new();
+    let mut listings: Vec<SkillListing> = Vec::new();
+    let mut problems: Vec<CostProblem> = Vec::new();
     let mut code = exit::OK;
     let batch = batch::for_each(session, &args.paths, true, |item| {
         let (skill, files) = match item {
-            Item::Problem(found) => return told(output, args, Problem::of(found), &mut problems),
-            Item::Skill(skill, files) => (skill, files),
+            BatchItem::Problem(found) => {
+                return report_problem(output, args, CostProblem::from_found(found), &mut problems);
+            }
+            BatchItem::Skill(skill, files) => (skill, files),
         };
-        let (cost, listing, unreadable) = match measure::measure(skill, &files, &mut counter) {
+        let (cost, listing, unreadable) = match measure::measure_skill(skill, &files, &mut counter)
+        {
             Ok(measured) => measured,
             Err(refused) => {
-                code = batch::worse(code, exit::FINDINGS);
-                let problem = Problem {
+                code = batch::worst_exit_code(code, exit::FINDINGS);
+                let problem = CostProblem {
                     path: skill.path().display().to_string(),
                     rule: refused.rule,
                     message: refused.message,
                     help: refused.help.unwrap_or_default(),
                     code: exit::FINDINGS,
                 };
-                return told(output, args, problem, &mut problems);
+                return report_problem(output, args, problem, &mut problems);
             }
         };
         for found in &unreadable {
-            let problem = Problem::of(found);
-            code = batch::worse(code, problem.code);
-            told(output, args, problem, &mut problems)?;
+            let problem = CostProblem::from_found(found);
+            code = batch::worst_exit_code(code, problem.code);
+            report_problem(output, args, problem, &mut problems)?;
         }
         if args.jsonl {
-            return output.object(&cost);
+            return output.print_json(&cost);
         }
         skills.push(cost);
         listings.push(listing);
         Ok(())
     })?;
-    code = batch::worse(code, batch.code);
+    code = batch::worst_exit_code(code, batch.code);
     if args.jsonl {
         return Ok(code);
     }
-    let costs = Costs {
+    let costs = CostReport {
         encoding: (!args.estimate).then_some(ENCODING),
         estimate: ESTIMATE,
         total: total(&skills, &listings, &mut counter),
-        clients: clients::cuts(&listings, args.window),
+        clients: clients::simulate_cuts(&listings, args.window),
         skills,
         problems,
     };
     if output.json {
-        output.object(&costs)?;
+        output.print_json(&costs)?;
     } else {
         print::print(output, &costs)?;
     }
@@ -136,28 +139,28 @@ pub(super) fn cost(session: &Session, args: &CostArgs) -> Outcome {
 }
 
 /// Tells at once what could not be looked at; an object keeps it for its end.
-fn told(
+fn report_problem(
     output: Output,
     args: &CostArgs,
-    problem: Problem,
-    problems: &mut Vec<Problem>,
+    problem: CostProblem,
+    problems: &mut Vec<CostProblem>,
 ) -> Result<(), CliError> {
     if args.jsonl {
-        return output.object(&problem);
+        return output.print_json(&problem);
     }
-    let Problem { path, rule, message, help, code } = &problem;
+    let CostProblem { path, rule, message, help, code } = &problem;
     let text = format!("{path}: {message} [{rule}]");
     match *code {
-        exit::OK => output.note(text),
+        exit::OK => output.print_note(text),
         _ if output.json => {}
-        code => output.error(&CliError::new(code, text).hint(help.as_str())),
+        code => output.print_error(&CliError::new(code, text).with_hint(help.as_str())),
     }
     problems.push(problem);
     Ok(())
 }
 
-fn total(skills: &[SkillCost], listings: &[Listing], counter: &mut Counter) -> Total {
-    let mut total = Total { skills: skills.len(), ..Total::default() };
+fn total(skills: &[SkillCost], listings: &[SkillListing], counter: &mut TokenCounter) -> TotalCost {
+    let mut total = TotalCost { skills: skills.len(), ..TotalCost::default() };
     for skill in skills {
         total.instructions += skill.instructions;
         total.body += skill.body;
@@ -172,7 +175,7 @@ fn total(skills: &[SkillCost], listings: &[Listing], counter: &mut Counter) -> T
             }
         }
     }
-    let mut offered: Vec<&Listing> = listings.iter().filter(|it| !it.user_only).collect();
+    let mut offered: Vec<&SkillListing> = listings.iter().filter(|it| !it.user_only).collect();
     offered.sort_by(|a, b| a.id.cmp(&b.id));
     let items: Vec<CatalogItem<'_>> = offered.iter().map(|it| it.catalog_item()).collect();
     total.catalog = skill_format::render_catalog(&items, usize::MAX)

@@ -7,7 +7,7 @@ use crate::error::CliError;
 
 /// Reads what a skill of a store declares in its frontmatter and beside it. A `skill.yaml` that
 /// cannot be read is a note of `read_skill` already.
-pub(super) fn of(store: &Store, skill: &Skill) -> Result<ExtendedSpec, CliError> {
+pub(super) fn read_declarations(store: &Store, skill: &Skill) -> Result<ExtendedSpec, CliError> {
     let source = store.read(skill)?;
     let beside = read_skill_yaml(&skill.dir()).ok().flatten();
     let beside = beside

@@ -9,18 +9,18 @@ use skill_format::RenderReport;
 use skill_rules::Profile;
 use skill_store::{AgentScope, Audience, PartialScan, SkillRoot, ToolGrant};
 
-use self::chain::{Remark, Row};
+use self::chain::{ScanRemark, StageRow};
 use super::approve::offer_approvals;
-use super::consent::interactive;
+use super::consent::is_interactive;
 use super::stored;
 use crate::cli::DoctorArgs;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
 /// What the command prints with `--json`.
 #[derive(Debug, Serialize)]
-struct Examination {
+struct SkillDoctorReport {
     profile: Profile,
     roots: Vec<SkillRoot>,
     /// The patterns of directories that the settings keep from being searched.
@@ -28,19 +28,19 @@ struct Examination {
     /// What the scan did not see.
     partial: Option<PartialScan>,
     /// What was found on the way that is no skill.
-    remarks: Vec<Remark>,
+    remarks: Vec<ScanRemark>,
     /// What the catalog cut; nothing if no skill is in it.
     catalog: Option<RenderReport>,
-    skills: Vec<Row>,
+    skills: Vec<StageRow>,
     /// The skills whose `allowed-tools` does not count, because nobody approved them as they are.
     not_granted: Vec<ToolGrant>,
 }
 
-pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
+pub(super) fn cmd_skill_doctor(session: &CliContext, args: &DoctorArgs) -> CommandResult {
     if let (Some(agent), Some(prompt)) = (&args.agent, &args.prompt) {
-        return turn::turn(session, agent, prompt);
+        return turn::explain_turn(session, agent, prompt);
     }
-    let store = stored::open(session, &args.roots)?;
+    let store = stored::open_store(session, &args.roots)?;
     let snapshot = store.snapshot();
     let profile = Profile::from(args.profile);
     let budget = store.options().l1_budget_chars;
@@ -52,7 +52,7 @@ pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
             && report.omitted + report.shortened + report.without_description > 0
     };
     let catalog = catalog.filter(|catalog| !is_picked(&catalog.report));
-    let (skills, remarks) = chain::examine(&snapshot, catalog.as_deref(), profile);
+    let (skills, remarks) = chain::check_stages(&snapshot, catalog.as_deref(), profile);
     let not_granted = if args.roots.roots.is_empty() {
         let mut grants = stored::tool_grants(session, &store, &snapshot);
         grants.retain(|grant| !grant.approved);
@@ -60,7 +60,7 @@ pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
     } else {
         Vec::new()
     };
-    let examination = Examination {
+    let examination = SkillDoctorReport {
         profile,
         roots: snapshot.roots().iter().map(|root| SkillRoot::clone(root)).collect(),
         ignored: store.options().ignore.clone(),
@@ -71,10 +71,10 @@ pub(super) fn doctor(session: &Session, args: &DoctorArgs) -> Outcome {
         not_granted,
     };
     if session.output.json {
-        session.output.object(&examination)?;
+        session.output.print_json(&examination)?;
     } else {
         print::print(session.output, &examination)?;
-        if interactive(session) {
+        if is_interactive(session) {
             offer_approvals(session, &examination.not_granted)?;
         }
     }

@@ -9,13 +9,13 @@ use skill_format::{decode_file, find_fences};
 use skill_rules::fmt::{FmtOptions, format_skill};
 use skill_store::{FoundProblem, FoundSkill, ReplaceError, SkillFiles, replace_file};
 
-use super::batch::{self, Item, for_each, worse};
+use super::batch::{self, BatchItem, for_each, worst_exit_code};
 use super::recorded::Recorder;
 use crate::cli::FmtArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{GREEN, Outcome, Output, RED, YELLOW, show};
-use crate::session::Session;
+use crate::output::{CommandResult, GREEN, Output, RED, YELLOW, display_safe};
+use crate::session::CliContext;
 
 /// Lines around a change that a diff shows.
 const CONTEXT: usize = 2;
@@ -23,7 +23,7 @@ const CONTEXT: usize = 2;
 /// What became of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+enum FmtStatus {
     /// It was in its canonical form.
     Unchanged,
     /// It is now.
@@ -38,12 +38,12 @@ enum Status {
 
 /// A file and what became of it.
 #[derive(Debug, Serialize)]
-struct Record {
+struct FmtRecord {
     path: String,
-    status: Status,
+    status: FmtStatus,
     /// Why it is as it was, and at which line; 0 is the file as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<Problem>,
+    problem: Option<FmtProblem>,
     /// What would change in the frontmatter.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
@@ -53,7 +53,7 @@ struct Record {
 }
 
 #[derive(Debug, Serialize)]
-struct Problem {
+struct FmtProblem {
     line: u32,
     message: String,
     help: String,
@@ -62,7 +62,7 @@ struct Problem {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Summary {
+struct FmtSummary {
     unchanged: usize,
     formatted: usize,
     would_format: usize,
@@ -70,27 +70,27 @@ struct Summary {
     failed: usize,
 }
 
-pub(super) fn fmt(session: &Session, args: &FmtArgs) -> Outcome {
+pub(super) fn cmd_skill_fmt(session: &CliContext, args: &FmtArgs) -> CommandResult {
     let output = session.output;
     let mut records = Vec::new();
-    let mut summary = Summary::default();
+    let mut summary = FmtSummary::default();
     let mut code = exit::OK;
     let recorder = Recorder::new(session);
     let batch = for_each(session, &args.paths, false, |item| {
         let record = match item {
-            Item::Problem(found) if batch::code(found.kind) == exit::OK => {
+            BatchItem::Problem(found) if batch::exit_code_for(found.kind) == exit::OK => {
                 if !args.jsonl {
-                    output.note(format!("{}: {}", found.path.display(), found.message));
+                    output.print_note(format!("{}: {}", found.path.display(), found.message));
                 }
                 return Ok(());
             }
-            Item::Problem(found) => unreadable(found),
-            Item::Skill(skill, files) => format_file(skill, &files, args, &recorder),
+            BatchItem::Problem(found) => unreadable_record(found),
+            BatchItem::Skill(skill, files) => format_file(skill, &files, args, &recorder),
         };
         summary.count(record.status);
-        code = worse(code, record.code());
+        code = worst_exit_code(code, record.code());
         if args.jsonl {
-            output.object(&record)
+            output.print_json(&record)
         } else if output.json {
             records.push(record);
             Ok(())
@@ -99,21 +99,21 @@ pub(super) fn fmt(session: &Session, args: &FmtArgs) -> Outcome {
         }
     })?;
     if output.json && !args.jsonl {
-        output.object(&json!({ "skills": records, "summary": summary }))?;
+        output.print_json(&json!({ "skills": records, "summary": summary }))?;
     } else if !args.jsonl {
         print_summary(output, &summary)?;
     }
-    Ok(worse(batch.code, code))
+    Ok(worst_exit_code(batch.code, code))
 }
 
-fn unreadable(found: &FoundProblem) -> Record {
-    let problem = Problem {
+fn unreadable_record(found: &FoundProblem) -> FmtRecord {
+    let problem = FmtProblem {
         line: 0,
         message: found.message.clone(),
         help: found.help.to_owned(),
-        code: batch::code(found.kind),
+        code: batch::exit_code_for(found.kind),
     };
-    Record::failed(found.path.display().to_string(), Status::Failed, problem)
+    FmtRecord::from_problem(found.path.display().to_string(), FmtStatus::Failed, problem)
 }
 
 fn format_file(
@@ -121,7 +121,7 @@ fn format_file(
     files: &SkillFiles,
     args: &FmtArgs,
     recorder: &Recorder<'_>,
-) -> Record {
+) -> FmtRecord {
     let path = skill.path();
     let shown = path.display().to_string();
     let text = match decode_file(&files.bytes) {
@@ -129,25 +129,25 @@ fn format_file(
         Err(found) => {
             let help = found.help.unwrap_or_default();
             let problem =
-                Problem { line: found.line, message: found.message, help, code: exit::FINDINGS };
-            return Record::failed(shown, Status::Refused, problem);
+                FmtProblem { line: found.line, message: found.message, help, code: exit::FINDINGS };
+            return FmtRecord::from_problem(shown, FmtStatus::Refused, problem);
         }
     };
     let formatted = match format_skill(&text, FmtOptions { portable: args.portable }) {
         Ok(formatted) => formatted,
         Err(refusal) => {
-            let problem = Problem {
+            let problem = FmtProblem {
                 line: refusal.line,
                 message: refusal.to_string(),
                 help: refusal.reason.help().to_owned(),
                 code: exit::FINDINGS,
             };
-            return Record::failed(shown, Status::Refused, problem);
+            return FmtRecord::from_problem(shown, FmtStatus::Refused, problem);
         }
     };
-    let mut record = Record {
+    let mut record = FmtRecord {
         path: shown,
-        status: Status::Unchanged,
+        status: FmtStatus::Unchanged,
         problem: None,
         diff: None,
         left: formatted.left,
@@ -157,19 +157,19 @@ fn format_file(
         return record;
     }
     if args.check {
-        record.status = Status::WouldFormat;
+        record.status = FmtStatus::WouldFormat;
         record.diff = Some(diff(head(&text), head(&formatted.text)));
         return record;
     }
-    record.status = Status::Formatted;
+    record.status = FmtStatus::Formatted;
     let text = formatted.text.as_bytes();
     if let Err(error) = recorder.replacing(&path, || Ok(replace_file(&path, &files.bytes, text)?)) {
-        return Record::failed(record.path, Status::Failed, error);
+        return FmtRecord::from_problem(record.path, FmtStatus::Failed, error);
     }
     record
 }
 
-impl From<ReplaceError> for Problem {
+impl From<ReplaceError> for FmtProblem {
     fn from(error: ReplaceError) -> Self {
         let code = match &error {
             ReplaceError::Changed { .. } => exit::CONFLICT,
@@ -180,7 +180,7 @@ impl From<ReplaceError> for Problem {
     }
 }
 
-impl From<CliError> for Problem {
+impl From<CliError> for FmtProblem {
     fn from(error: CliError) -> Self {
         let help = "it is as it was: its text could not be recorded as a version".to_owned();
         Self { line: 0, message: error.message().to_owned(), help, code: error.code() }
@@ -212,55 +212,55 @@ fn diff(before: &str, after: &str) -> String {
     out
 }
 
-impl Record {
-    fn failed(path: String, status: Status, problem: Problem) -> Self {
+impl FmtRecord {
+    fn from_problem(path: String, status: FmtStatus, problem: FmtProblem) -> Self {
         Self { path, status, problem: Some(problem), diff: None, left: Vec::new() }
     }
 
     fn code(&self) -> u8 {
         match (&self.problem, self.status) {
             (Some(problem), _) => problem.code,
-            (None, Status::WouldFormat) => exit::FINDINGS,
+            (None, FmtStatus::WouldFormat) => exit::FINDINGS,
             (None, _) => exit::OK,
         }
     }
 }
 
-impl Summary {
-    fn count(&mut self, status: Status) {
+impl FmtSummary {
+    fn count(&mut self, status: FmtStatus) {
         *match status {
-            Status::Unchanged => &mut self.unchanged,
-            Status::Formatted => &mut self.formatted,
-            Status::WouldFormat => &mut self.would_format,
-            Status::Refused => &mut self.refused,
-            Status::Failed => &mut self.failed,
+            FmtStatus::Unchanged => &mut self.unchanged,
+            FmtStatus::Formatted => &mut self.formatted,
+            FmtStatus::WouldFormat => &mut self.would_format,
+            FmtStatus::Refused => &mut self.refused,
+            FmtStatus::Failed => &mut self.failed,
         } += 1;
     }
 }
 
-fn print(output: Output, record: &Record) -> Result<(), CliError> {
-    let path = show(&record.path);
-    if let Some(Problem { line, message, help, code }) = &record.problem {
+fn print(output: Output, record: &FmtRecord) -> Result<(), CliError> {
+    let path = display_safe(&record.path);
+    if let Some(FmtProblem { line, message, help, code }) = &record.problem {
         let line = if *line > 0 { format!(":{line}") } else { String::new() };
         let error = CliError::new(*code, format!("{path}{line}: {message}"));
-        output.error(&if help.is_empty() { error } else { error.hint(help.as_str()) });
+        output.print_error(&if help.is_empty() { error } else { error.with_hint(help.as_str()) });
     }
     match record.status {
-        Status::Unchanged | Status::Refused | Status::Failed => {}
-        Status::Formatted => output.line(format!("formatted {path}"))?,
-        Status::WouldFormat => output.line(format!("would format {path}"))?,
+        FmtStatus::Unchanged | FmtStatus::Refused | FmtStatus::Failed => {}
+        FmtStatus::Formatted => output.print_line(format!("formatted {path}"))?,
+        FmtStatus::WouldFormat => output.print_line(format!("would format {path}"))?,
     }
     for line in record.diff.as_deref().unwrap_or_default().lines() {
-        let line = show(line);
+        let line = display_safe(line);
         match line.as_bytes().first() {
-            Some(b'+') => output.line(format!("  {GREEN}{line}{GREEN:#}"))?,
-            Some(b'-') => output.line(format!("  {RED}{line}{RED:#}"))?,
-            Some(b'@') => output.line(format!("  {YELLOW}{line}{YELLOW:#}"))?,
-            _ => output.line(format!("  {line}"))?,
+            Some(b'+') => output.print_line(format!("  {GREEN}{line}{GREEN:#}"))?,
+            Some(b'-') => output.print_line(format!("  {RED}{line}{RED:#}"))?,
+            Some(b'@') => output.print_line(format!("  {YELLOW}{line}{YELLOW:#}"))?,
+            _ => output.print_line(format!("  {line}"))?,
         }
     }
     if !record.left.is_empty() {
-        output.note(format!(
+        output.print_note(format!(
             "{path}: `{}` stays at the top: it decides who may use the skill",
             record.left.join("`, `")
         ));
@@ -268,7 +268,7 @@ fn print(output: Output, record: &Record) -> Result<(), CliError> {
     Ok(())
 }
 
-fn print_summary(output: Output, summary: &Summary) -> Result<(), CliError> {
+fn print_summary(output: Output, summary: &FmtSummary) -> Result<(), CliError> {
     let counts = [
         (summary.formatted, "formatted"),
         (summary.would_format, "would be formatted"),
@@ -281,5 +281,5 @@ fn print_summary(output: Output, summary: &Summary) -> Result<(), CliError> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    if said.is_empty() { Ok(()) } else { output.line(said.join(", ")) }
+    if said.is_empty() { Ok(()) } else { output.print_line(said.join(", ")) }
 }

@@ -7,24 +7,24 @@ use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML};
 use skill_rules::graph::{GraphSkill, SkillGraph, build_graph as graph_of, render_mermaid};
 use skill_store::{FoundSkill, read_skill_yaml};
 
-use super::batch::worse;
+use super::batch::worst_exit_code;
 use super::loaded;
 use crate::cli::GraphArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{DIM, Outcome, Output, RED, YELLOW, show, written};
-use crate::session::Session;
+use crate::output::{CommandResult, DIM, Output, RED, YELLOW, display_safe, ignore_broken_pipe};
+use crate::session::CliContext;
 
-pub(super) fn graph(session: &Session, args: &GraphArgs) -> Outcome {
+pub(super) fn cmd_skill_graph(session: &CliContext, args: &GraphArgs) -> CommandResult {
     let output = session.output;
     if args.mermaid && output.json {
         return Err(CliError::usage("--mermaid and --json are two forms of the same result")
-            .hint("choose one of them"));
+            .with_hint("choose one of them"));
     }
     let mut skills = Vec::new();
     let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
         let extended =
-            ExtendedSpec::from_frontmatter(&frontmatter).merge_with(beside(output, skill));
+            ExtendedSpec::from_frontmatter(&frontmatter).merge_with(read_sidecar(output, skill));
         skills.push(GraphSkill {
             id: skill.dir_name.clone(),
             requires: frontmatter.requires,
@@ -34,11 +34,13 @@ pub(super) fn graph(session: &Session, args: &GraphArgs) -> Outcome {
     })?;
     let graph = graph_of(&skills);
     for id in &graph.duplicates {
-        output.note(format!("several skills are called `{id}`; the first counts"));
+        output.print_note(format!("several skills are called `{id}`; the first counts"));
     }
     if args.mermaid {
         let mut stdout = output.buffered();
-        written(stdout.write_all(render_mermaid(&graph).as_bytes()).and_then(|()| stdout.flush()))?;
+        ignore_broken_pipe(
+            stdout.write_all(render_mermaid(&graph).as_bytes()).and_then(|()| stdout.flush()),
+        )?;
     } else if output.json {
         let order: Vec<&str> = graph.load_order().collect();
         let mut object = json!({ "order": order, "sound": !graph.has_problems() });
@@ -46,27 +48,27 @@ pub(super) fn graph(session: &Session, args: &GraphArgs) -> Outcome {
         for (key, value) in fields.as_object().into_iter().flatten() {
             object[key.as_str()] = value.clone();
         }
-        output.object(&object)?;
+        output.print_json(&object)?;
     } else {
         print(output, &graph)?;
     }
-    Ok(worse(batch.code, if graph.has_problems() { exit::FINDINGS } else { exit::OK }))
+    Ok(worst_exit_code(batch.code, if graph.has_problems() { exit::FINDINGS } else { exit::OK }))
 }
 
 /// What the `skill.yaml` beside a SKILL.md declares; what is wrong with it is a note.
-fn beside(output: Output, skill: &FoundSkill) -> ExtendedSpec {
+fn read_sidecar(output: Output, skill: &FoundSkill) -> ExtendedSpec {
     let path = skill.dir.join(SKILL_YAML);
     match read_skill_yaml(&skill.dir) {
         Ok(None) => ExtendedSpec::default(),
         Ok(Some(text)) => {
             let reading = ParsedExtendedSpec::parse_skill_yaml(&text, &skill.dir_name);
             for found in reading.warnings() {
-                output.note(format!("{}:{found}", path.display()));
+                output.print_note(format!("{}:{found}", path.display()));
             }
             reading.extended
         }
         Err(error) => {
-            output.note(format!("{} is not used: {error}", path.display()));
+            output.print_note(format!("{} is not used: {error}", path.display()));
             ExtendedSpec::default()
         }
     }
@@ -74,19 +76,19 @@ fn beside(output: Output, skill: &FoundSkill) -> ExtendedSpec {
 
 /// One line per skill, `level  id`, then one per problem.
 fn print(output: Output, graph: &SkillGraph) -> Result<(), CliError> {
-    let coloured = output.colour();
+    let coloured = output.uses_color();
     let paint = |style: anstyle::Style| if coloured { style } else { anstyle::Style::new() };
     let (dim, yellow, red) = (paint(DIM), paint(YELLOW), paint(RED));
     let width = graph.levels.len().to_string().len();
     let mut stdout = output.buffered();
-    let mut line = |text: String| written(writeln!(stdout, "{text}"));
+    let mut line = |text: String| ignore_broken_pipe(writeln!(stdout, "{text}"));
     for (level, ids) in graph.levels.iter().enumerate() {
         for id in ids {
-            line(format!("{dim}{:>width$}{dim:#}  {}", level + 1, show(id)))?;
+            line(format!("{dim}{:>width$}{dim:#}  {}", level + 1, display_safe(id)))?;
         }
     }
     for missing in &graph.missing {
-        let (skill, needs) = (show(&missing.skill), show(&missing.needs));
+        let (skill, needs) = (display_safe(&missing.skill), display_safe(&missing.needs));
         line(if missing.optional {
             format!("{yellow}optional{yellow:#}: `{skill}` can use `{needs}`, which is not here")
         } else {
@@ -94,11 +96,11 @@ fn print(output: Output, graph: &SkillGraph) -> Result<(), CliError> {
         })?;
     }
     for conflict in &graph.conflicts {
-        let (skill, with) = (show(&conflict.skill), show(&conflict.with));
+        let (skill, with) = (display_safe(&conflict.skill), display_safe(&conflict.with));
         line(format!("{red}conflict{red:#}: `{skill}` and `{with}` do not get on"))?;
     }
     for cycle in &graph.cycles {
-        let path: Vec<String> = cycle.iter().map(|id| show(id)).collect();
+        let path: Vec<String> = cycle.iter().map(|id| display_safe(id)).collect();
         line(format!("{red}cycle{red:#}: {}", path.join(" \u{2192} ")))?;
     }
     if graph.more_in_cycles > 0 {
@@ -106,7 +108,7 @@ fn print(output: Output, graph: &SkillGraph) -> Result<(), CliError> {
         line(format!("{red}cycle{red:#}: {more} more skills are in cycles with these"))?;
     }
     for id in &graph.behind_cycles {
-        line(format!("{yellow}waits{yellow:#}: `{}` has to come after a cycle", show(id)))?;
+        line(format!("{yellow}waits{yellow:#}: `{}` has to come after a cycle", display_safe(id)))?;
     }
-    written(stdout.flush())
+    ignore_broken_pipe(stdout.flush())
 }

@@ -3,27 +3,27 @@
 use serde_json::json;
 use skill_store::{SkillVersion, VersionAuthor};
 
-use super::desk::Desk;
-use super::proposals::short_time;
+use super::desk::ReviewContext;
+use super::proposals::format_short_time;
 use crate::cli::HistoryArgs;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
-pub(super) fn history(session: &Session, args: &HistoryArgs) -> Outcome {
-    let desk = Desk::open(session)?;
-    let versions = desk.ask(|ledger, skills| ledger.history(skills, &args.skill))?;
+pub(super) fn cmd_skill_history(session: &CliContext, args: &HistoryArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
+    let versions = desk.with_ledger(|ledger, skills| ledger.history(skills, &args.skill))?;
     if session.output.json {
-        session.output.object(&json!({ "skill_id": args.skill, "versions": versions }))?;
+        session.output.print_json(&json!({ "skill_id": args.skill, "versions": versions }))?;
         return Ok(exit::OK);
     }
     let rows: Vec<Vec<String>> = versions.iter().map(row).collect();
     let header =
         ["version", "recorded (UTC)", "digest", "files", "bytes", "by", "approved by", "reason"];
-    session.output.table(&header, &rows)?;
+    session.output.print_table(&header, &rows)?;
     let partly = versions.iter().filter(|version| !version.complete).count();
     if partly > 0 {
-        session.output.note(format!("of {partly} versions not every file is kept"));
+        session.output.print_note(format!("of {partly} versions not every file is kept"));
     }
     Ok(exit::OK)
 }
@@ -31,7 +31,7 @@ pub(super) fn history(session: &Session, args: &HistoryArgs) -> Outcome {
 fn row(version: &SkillVersion) -> Vec<String> {
     vec![
         version.number.to_string(),
-        short_time(version.created_ms),
+        format_short_time(version.created_ms),
         version.tree.short(),
         version.files.to_string(),
         version.bytes.to_string(),

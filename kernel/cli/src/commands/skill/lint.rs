@@ -8,56 +8,56 @@ use skill_rules::{
 };
 use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
 
-use self::catalog::Catalog;
-use self::mend::mended;
-use super::batch::{Item, for_each, worse};
+use self::catalog::CrossSkillLinter;
+use self::mend::fix_file;
+use super::batch::{BatchItem, for_each, worst_exit_code};
 use super::recorded::Recorder;
-use super::report::{Beside, Checked, Report, format};
-use super::rules::explain;
-use crate::cli::{Format, LintArgs};
+use super::report::{CheckedSkill, FindingsReport, SidecarReport, resolve_format};
+use super::rules::print_rule_page;
+use crate::cli::{LintArgs, ReportFormat};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
-pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
+pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandResult {
     if let Some(rule) = &args.explain {
-        return explain(session, rule);
+        return print_rule_page(session, rule);
     }
     let profile = args.profile.into();
-    let format = format(session, args.format, args.jsonl, profile)?;
-    if format == Format::Reference {
+    let format = resolve_format(session, args.format, args.jsonl, profile)?;
+    if format == ReportFormat::Reference {
         return Err(CliError::usage("the reference validator has no lint")
-            .hint("`skillhost skill validate` has its form"));
+            .with_hint("`skillhost skill validate` has its form"));
     }
     let options = CheckOptions { profile, scope: CheckScope::Lint };
-    let mut report = Report::new(session.output, format, profile);
-    let mut catalog = Catalog::default();
+    let mut report = FindingsReport::new(session.output, format, profile);
+    let mut catalog = CrossSkillLinter::default();
     let mut failed = exit::OK;
     let recorder = Recorder::new(session);
     let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
-        Item::Problem(problem) if report.is_per_skill() => catalog.hold_problem(problem),
-        Item::Problem(problem) => report.problem(problem),
-        Item::Skill(skill, mut files) => {
+        BatchItem::Problem(problem) if report.is_per_skill() => catalog.buffer_problem(problem),
+        BatchItem::Problem(problem) => report.add_problem(problem),
+        BatchItem::Skill(skill, mut files) => {
             let mut fixed = args.fix.then_some(0);
             if args.fix {
                 match fix(skill, &mut files, options, &recorder) {
                     Ok(count) => fixed = Some(count),
                     Err(error) => {
-                        failed = worse(failed, error.code());
-                        report.failure(&error)?;
+                        failed = worst_exit_code(failed, error.code());
+                        report.add_failure(&error)?;
                     }
                 }
             }
             let input = input(skill, &files);
             let subject = SkillDocument::new(&input, profile);
             let mut findings = check_subject(&subject, options.scope).findings;
-            let mut beside = Beside::of(&skill.dir, &skill.dir_name, options);
+            let mut beside = SidecarReport::check(&skill.dir, &skill.dir_name, options);
             if report.is_per_skill() {
-                findings.extend(beside.take().into_iter().flat_map(Beside::into_findings));
+                findings.extend(beside.take().into_iter().flat_map(SidecarReport::into_findings));
             }
             let properties = report.properties(&subject)?;
-            let checked = Checked {
+            let checked = CheckedSkill {
                 path: &skill.path(),
                 dir: &skill.dir,
                 bytes: &files.bytes,
@@ -67,21 +67,23 @@ pub(super) fn lint(session: &Session, args: &LintArgs) -> Outcome {
             };
             catalog.add(&subject, &checked);
             if report.is_per_skill() {
-                return catalog.hold(&checked);
+                return catalog.buffer_skill(&checked);
             }
-            report.skill(&checked)?;
+            report.add_skill(&checked)?;
             match beside {
-                Some(beside) => report.more(&beside.checked(&skill.dir), checked.is_valid()),
+                Some(beside) => {
+                    report.add_findings(&beside.as_checked_skill(&skill.dir), checked.is_valid())
+                }
                 None => Ok(()),
             }
         }
     })?;
-    catalog.tell(&mut report)?;
-    let summary = report.end()?;
+    catalog.report_all(&mut report)?;
+    let summary = report.finish()?;
     if summary.errors > 0 || summary.warnings > 0 {
-        failed = worse(failed, exit::FINDINGS);
+        failed = worst_exit_code(failed, exit::FINDINGS);
     }
-    Ok(worse(batch.code, failed))
+    Ok(worst_exit_code(batch.code, failed))
 }
 
 fn input<'a>(skill: &'a FoundSkill, files: &'a SkillFiles) -> SkillInput<'a> {
@@ -101,7 +103,7 @@ fn fix(
     options: CheckOptions,
     recorder: &Recorder<'_>,
 ) -> Result<usize, CliError> {
-    let Some((bytes, fixed)) = mended(&input(skill, files), options) else { return Ok(0) };
+    let Some((bytes, fixed)) = fix_file(&input(skill, files), options) else { return Ok(0) };
     let path = skill.path();
     recorder.replacing(&path, || {
         replace_file(&path, &files.bytes, &bytes).map_err(|error| {
@@ -109,7 +111,7 @@ fn fix(
                 ReplaceError::Changed { .. } => exit::CONFLICT,
                 _ => exit::IO,
             };
-            CliError::new(code, error.to_string()).hint("it is as it was")
+            CliError::new(code, error.to_string()).with_hint("it is as it was")
         })
     })?;
     files.bytes = bytes;

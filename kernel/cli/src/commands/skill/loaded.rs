@@ -3,24 +3,24 @@
 use skill_format::{Diagnostic, Frontmatter, Severity, parse_head};
 use skill_store::FoundSkill;
 
-use super::batch::{self, Batch, Item};
+use super::batch::{self, BatchItem, BatchSummary};
 use crate::cli::SkillPaths;
 use crate::error::CliError;
-use crate::session::Session;
+use crate::session::CliContext;
 
 /// Calls `each` for every skill that can be loaded, in the order of the paths. What cannot be is a
 /// note.
 pub(super) fn for_each(
-    session: &Session,
+    session: &CliContext,
     paths: &SkillPaths,
     mut each: impl FnMut(&FoundSkill, Frontmatter) -> Result<(), CliError>,
-) -> Result<Batch, CliError> {
+) -> Result<BatchSummary, CliError> {
     batch::for_each(session, paths, false, |item| {
         let (skill, files) = match item {
-            Item::Skill(skill, files) => (skill, files),
-            Item::Problem(problem) => {
+            BatchItem::Skill(skill, files) => (skill, files),
+            BatchItem::Problem(problem) => {
                 let path = problem.path.display();
-                session.output.note(format!("left out {path}: {}", problem.message));
+                session.output.print_note(format!("left out {path}: {}", problem.message));
                 return Ok(());
             }
         };
@@ -30,7 +30,7 @@ pub(super) fn for_each(
         }
         let error = parsed.diagnostics.iter().find(|found| found.severity == Severity::Error);
         let reason = error.map(Diagnostic::to_string).unwrap_or_default();
-        session.output.note(format!("left out {}: {reason}", skill.path().display()));
+        session.output.print_note(format!("left out {}: {reason}", skill.path().display()));
         Ok(())
     })
 }

@@ -13,11 +13,11 @@ use crate::cli::NewArgs;
 use crate::commands::durable::{sync_directory, sync_tree, write_new};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
 /// What a skill can begin with.
-struct Template {
+struct SkillTemplate {
     name: &'static str,
     summary: &'static str,
     /// Paths below the skill's directory and their texts, SKILL.md first.
@@ -30,23 +30,23 @@ macro_rules! file {
     };
 }
 
-const TEMPLATES: [Template; 4] = [
-    Template {
+const TEMPLATES: [SkillTemplate; 4] = [
+    SkillTemplate {
         name: "minimal",
         summary: "instructions alone",
         files: &[file!("minimal", "SKILL.md")],
     },
-    Template {
+    SkillTemplate {
         name: "full",
         summary: "every field of the specification, and a reference",
         files: &[file!("full", "SKILL.md"), file!("full", "references/details.md")],
     },
-    Template {
+    SkillTemplate {
         name: "script",
         summary: "instructions around a script",
         files: &[file!("script", "SKILL.md"), file!("script", "scripts/run.sh")],
     },
-    Template {
+    SkillTemplate {
         name: "reference",
         summary: "answers out of references",
         files: &[
@@ -57,11 +57,11 @@ const TEMPLATES: [Template; 4] = [
     },
 ];
 
-pub(super) fn new(session: &Session, args: &NewArgs) -> Outcome {
+pub(super) fn cmd_skill_new(session: &CliContext, args: &NewArgs) -> CommandResult {
     let template = template(&args.template)?;
     let files: Vec<(&str, String)> =
         template.files.iter().map(|(path, text)| (*path, fill(text, &args.id))).collect();
-    refuse_bad_id(&args.id, files.first().map_or("", |(_, text)| text))?;
+    check_id(&args.id, files.first().map_or("", |(_, text)| text))?;
     let parent = match &args.dir {
         Some(dir) => session.environment.current_dir.join(dir),
         // No home at all is fine; skills need none.
@@ -74,45 +74,45 @@ pub(super) fn new(session: &Session, args: &NewArgs) -> Outcome {
         },
     };
     let folder = parent.join(&args.id);
-    make(&parent, &folder, &files)?;
+    create_skill(&parent, &folder, &files)?;
     let output = session.output;
     if output.json {
         let paths: Vec<_> = files.iter().map(|(path, _)| folder.join(path)).collect();
-        output.object(&json!({
+        output.print_json(&json!({
             "id": args.id,
             "template": template.name,
             "folder": folder,
             "files": paths,
         }))?;
     } else {
-        let place = show(&folder.display().to_string());
-        output.line(format!("made {place}"))?;
-        output.line("next:")?;
-        output.line("  write in `description` what it does and when to use it")?;
+        let place = display_safe(&folder.display().to_string());
+        output.print_line(format!("made {place}"))?;
+        output.print_line("next:")?;
+        output.print_line("  write in `description` what it does and when to use it")?;
         for (path, _) in &files {
-            output.line(format!("  edit {place}/{path}"))?;
+            output.print_line(format!("  edit {place}/{path}"))?;
         }
-        output.line(format!("  skillhost skill validate {place}"))?;
-        output.line(format!("  skillhost skill lint {place}"))?;
+        output.print_line(format!("  skillhost skill validate {place}"))?;
+        output.print_line(format!("  skillhost skill lint {place}"))?;
     }
     Ok(exit::OK)
 }
 
-fn template(name: &str) -> Result<&'static Template, CliError> {
+fn template(name: &str) -> Result<&'static SkillTemplate, CliError> {
     TEMPLATES.iter().find(|template| template.name == name).ok_or_else(|| {
         let list: Vec<_> =
             TEMPLATES.iter().map(|it| format!("{}: {}", it.name, it.summary)).collect();
         CliError::usage(format!("there is no template `{name}`"))
-            .hint(format!("the templates are\n{}", list.join("\n")))
+            .with_hint(format!("the templates are\n{}", list.join("\n")))
     })
 }
 
 /// Refuses an id that some profile's rules refuse: the same words for the same mistake.
-fn refuse_bad_id(id: &str, text: &str) -> Result<(), CliError> {
+fn check_id(id: &str, text: &str) -> Result<(), CliError> {
     let hint = "write lower-case letters, digits and single hyphens, such as `pdf-forms`";
     // An id that is no plain text would also break the template.
     if id.is_empty() || id.contains(|c: char| is_hidden(c) || "/\\:#'\"".contains(c)) {
-        return Err(CliError::usage(format!("`{id}` cannot be the id of a skill")).hint(hint));
+        return Err(CliError::usage(format!("`{id}` cannot be the id of a skill")).with_hint(hint));
     }
     let input = SkillInput {
         dir_name: id,
@@ -125,7 +125,7 @@ fn refuse_bad_id(id: &str, text: &str) -> Result<(), CliError> {
         if let Some(found) = report.with_severity(Severity::Error).next() {
             let message =
                 format!("`{id}` cannot be the id of a skill: {} [{}]", found.message, found.rule);
-            return Err(CliError::usage(message).hint(hint));
+            return Err(CliError::usage(message).with_hint(hint));
         }
     }
     Ok(())
@@ -141,7 +141,7 @@ fn fill(template: &str, id: &str) -> String {
 
 /// Makes a directory whole or not at all: it is written under a name that no scan takes up and gets
 /// its own when it is on the disk.
-pub(in crate::commands) fn make(
+pub(in crate::commands) fn create_skill(
     parent: &Path,
     folder: &Path,
     files: &[(&str, String)],
@@ -153,7 +153,7 @@ pub(in crate::commands) fn make(
     let staged = parent.join(temporary_name(&format!("new-{id}")));
     let failed = |error: io::Error| {
         let failed = CliError::io(folder, &error);
-        if failed.code() == exit::CONFLICT { failed.hint("choose another id") } else { failed }
+        if failed.code() == exit::CONFLICT { failed.with_hint("choose another id") } else { failed }
     };
     let made = write_tree(&staged, files).and_then(|()| place(&staged, folder, parent));
     if made.is_err() {

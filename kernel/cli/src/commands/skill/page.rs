@@ -15,48 +15,53 @@ use skill_store::{
     format_rfc3339,
 };
 
-pub(super) use self::text::{Line, Span, wrapped, written_line};
-use super::compare::{Change, Difference};
+pub(super) use self::text::{StyledLine, StyledSpan, format_line, wrap_line};
+use super::compare::{FileDifference, FileDifferenceKind};
 use crate::error::CliError;
-use crate::output::{BOLD, DIM, GREEN, Output, RED, YELLOW, written};
+use crate::output::{BOLD, DIM, GREEN, Output, RED, YELLOW, ignore_broken_pipe};
 
 /// Narrower than this, two columns are too narrow to be read.
-const TWO_COLUMNS: usize = 120;
+const MIN_SIDE_BY_SIDE_WIDTH: usize = 120;
 
 /// Lines from top to bottom.
 #[derive(Debug, Default)]
-pub(super) struct Page {
-    pub(super) lines: Vec<Line>,
+pub(super) struct TextPage {
+    pub(super) lines: Vec<StyledLine>,
 }
 
 /// Prints a page; colours as standard output has them.
-pub(super) fn print(output: Output, page: &Page) -> Result<(), CliError> {
-    let colour = output.colour();
+pub(super) fn print(output: Output, page: &TextPage) -> Result<(), CliError> {
+    let colour = output.uses_color();
     let mut stdout = output.buffered();
     for line in &page.lines {
-        written(writeln!(stdout, "{}", written_line(line, colour).trim_end()))?;
+        ignore_broken_pipe(writeln!(stdout, "{}", format_line(line, colour).trim_end()))?;
     }
-    written(stdout.flush())
+    ignore_broken_pipe(stdout.flush())
 }
 
 /// Makes the page of a proposal; `columns` is the terminal's width, if there is one.
-pub(super) fn of(proposal: &Proposal, drift: &ProposalDrift, columns: Option<usize>) -> Page {
+pub(super) fn proposal_page(
+    proposal: &Proposal,
+    drift: &ProposalDrift,
+    columns: Option<usize>,
+) -> TextPage {
     let summary = &proposal.summary;
-    let mut page = Page::default();
+    let mut page = TextPage::default();
     for flag in &summary.flags {
         page.flag(flag);
     }
     if !summary.flags.is_empty() {
         page.blank();
     }
-    page.lines.push(vec![Span::new(BOLD, &format!("{}  {}", summary.skill_id, summary.path))]);
+    page.lines
+        .push(vec![StyledSpan::new(BOLD, &format!("{}  {}", summary.skill_id, summary.path))]);
     let times =
         if summary.count > 1 { format!(", made {} times", summary.count) } else { String::new() };
     page.field("proposal", &format!("{} (number {}){times}", summary.id, summary.seq));
     page.field("state", summary.state.as_str());
     page.field(
         "proposed",
-        &format!("{} by {}", format_rfc3339(summary.created_ms), who(&summary.author)),
+        &format!("{} by {}", format_rfc3339(summary.created_ms), format_author(&summary.author)),
     );
     if let Some(decided) = &proposal.decided {
         page.field("decided", &format!("{} by {}", format_rfc3339(decided.at_ms), decided.by));
@@ -86,7 +91,7 @@ pub(super) fn of(proposal: &Proposal, drift: &ProposalDrift, columns: Option<usi
         page.blank();
     }
     if proposal.evidence.is_empty() {
-        page.lines.push(vec![Span::new(DIM, "none")]);
+        page.lines.push(vec![StyledSpan::new(DIM, "none")]);
     }
     page.checks(proposal);
     page.base(proposal, drift);
@@ -94,16 +99,16 @@ pub(super) fn of(proposal: &Proposal, drift: &ProposalDrift, columns: Option<usi
 }
 
 /// Makes the page of a whole skill; `author` is the agent that created it, if one did.
-pub(super) fn of_tree(
+pub(super) fn version_page(
     id: &str,
     author: Option<&AgentAuthor>,
     grant: Option<&ToolGrant>,
     tree: &VersionTree,
-) -> Page {
-    let mut page = Page::default();
-    page.lines.push(vec![Span::new(BOLD, id)]);
+) -> TextPage {
+    let mut page = TextPage::default();
+    page.lines.push(vec![StyledSpan::new(BOLD, id)]);
     if let Some(author) = author {
-        page.field("created by", &who(author));
+        page.field("created by", &format_author(author));
     }
     if let Some(grant) = grant {
         let tools = grant.allowed_tools.join(", ");
@@ -121,7 +126,7 @@ pub(super) fn of_tree(
     page
 }
 
-fn who(author: &AgentAuthor) -> String {
+fn format_author(author: &AgentAuthor) -> String {
     let mut text = author.name();
     for (label, id) in [("session", &author.session_id), ("turn", &author.turn_id)] {
         if !id.is_empty() {
@@ -131,36 +136,37 @@ fn who(author: &AgentAuthor) -> String {
     text
 }
 
-impl Page {
+impl TextPage {
     fn blank(&mut self) {
-        self.lines.push(Line::new());
+        self.lines.push(StyledLine::new());
     }
 
     fn heading(&mut self, text: &str) {
         self.blank();
-        self.lines.push(vec![Span::new(BOLD, &format!("── {text}"))]);
+        self.lines.push(vec![StyledSpan::new(BOLD, &format!("── {text}"))]);
     }
 
     fn field(&mut self, label: &str, text: &str) {
-        self.lines.push(vec![Span::new(DIM, &format!("{label:<11}")), Span::plain(text)]);
+        self.lines
+            .push(vec![StyledSpan::new(DIM, &format!("{label:<11}")), StyledSpan::plain(text)]);
     }
 
     fn warning(&mut self, text: &str) {
-        self.lines.push(vec![Span::new(YELLOW, "! "), Span::plain(text)]);
+        self.lines.push(vec![StyledSpan::new(YELLOW, "! "), StyledSpan::plain(text)]);
     }
 
     /// A text of somebody else.
     fn quoted(&mut self, text: &str) {
         for line in text.trim_end().split('\n') {
-            self.lines.push(vec![Span::new(DIM, "│ "), Span::plain(line)]);
+            self.lines.push(vec![StyledSpan::new(DIM, "│ "), StyledSpan::plain(line)]);
         }
     }
 
     fn quote(&mut self, label: &str, text: &str) {
         for (number, line) in text.trim_end().split('\n').enumerate() {
             let label = if number == 0 { label } else { "" };
-            let bar = Span::new(DIM, &format!("{label:<11}│ "));
-            self.lines.push(vec![bar, Span::plain(line)]);
+            let bar = StyledSpan::new(DIM, &format!("{label:<11}│ "));
+            self.lines.push(vec![bar, StyledSpan::plain(line)]);
         }
     }
 
@@ -185,7 +191,7 @@ impl Page {
             // A flag this program is too old for is better shown raw than not at all.
             other => (RED, format!("{other:?}")),
         };
-        self.lines.push(vec![Span::new(style, "! "), Span::new(style, &text)]);
+        self.lines.push(vec![StyledSpan::new(style, "! "), StyledSpan::new(style, &text)]);
     }
 
     /// What the rules say of the text, and what it costs.
@@ -198,15 +204,16 @@ impl Page {
                     " line {}: {} [{}, {:?}]",
                     finding.line, finding.message, finding.rule, finding.severity
                 );
-                self.lines.push(vec![Span::new(style, mark), Span::plain(&text)]);
+                self.lines.push(vec![StyledSpan::new(style, mark), StyledSpan::plain(&text)]);
             }
         }
         if lint.new.is_empty() && lint.gone.is_empty() {
-            self.lines.push(vec![Span::plain("no rule finds more or less than before")]);
+            self.lines.push(vec![StyledSpan::plain("no rule finds more or less than before")]);
         }
         let (before, after) = proposal.tokens;
         let change = i64::from(after) - i64::from(before);
-        self.lines.push(vec![Span::plain(&format!("tokens {before} → {after} ({change:+})"))]);
+        self.lines
+            .push(vec![StyledSpan::plain(&format!("tokens {before} → {after} ({change:+})"))]);
         for note in &proposal.fuzz {
             self.warning(&fuzz(note));
         }
@@ -218,12 +225,13 @@ impl Page {
         let id = &proposal.summary.id;
         match drift {
             ProposalDrift::Unchanged => {
-                self.lines.push(vec![Span::plain("the file is what the proposal was made for")]);
+                self.lines
+                    .push(vec![StyledSpan::plain("the file is what the proposal was made for")]);
             }
             ProposalDrift::Moved { current: Some(digest), .. }
                 if *digest == proposal.summary.new_digest =>
             {
-                self.lines.push(vec![Span::plain("the file says what was proposed")]);
+                self.lines.push(vec![StyledSpan::plain("the file says what was proposed")]);
             }
             ProposalDrift::Moved { mergeable: true, .. } => self.warning(&format!(
                 "the file has changed since; `skillhost skill rebase {id}` merges both changes"
@@ -247,21 +255,24 @@ impl Page {
 
     /// A unified diff; in two columns where they fit.
     fn diff(&mut self, text: &str, columns: Option<usize>) {
-        let rows = diff::rows(text);
-        match columns.filter(|columns| *columns >= TWO_COLUMNS) {
-            Some(columns) => self.lines.extend(diff::beside(&rows, columns)),
-            None => self.lines.extend(diff::unified(&rows)),
+        let rows = diff::parse_rows(text);
+        match columns.filter(|columns| *columns >= MIN_SIDE_BY_SIDE_WIDTH) {
+            Some(columns) => self.lines.extend(diff::render_side_by_side(&rows, columns)),
+            None => self.lines.extend(diff::render_unified(&rows)),
         }
     }
 
     /// What differs in one file.
-    pub(super) fn difference(&mut self, file: &Difference, columns: Option<usize>) {
+    pub(super) fn add_difference(&mut self, file: &FileDifference, columns: Option<usize>) {
         let what = match file.change {
-            Change::Added => "added",
-            Change::Removed => "removed",
-            Change::Changed => "changed",
+            FileDifferenceKind::Added => "added",
+            FileDifferenceKind::Removed => "removed",
+            FileDifferenceKind::Changed => "changed",
         };
-        self.lines.push(vec![Span::new(BOLD, &file.path), Span::new(DIM, &format!("  {what}"))]);
+        self.lines.push(vec![
+            StyledSpan::new(BOLD, &file.path),
+            StyledSpan::new(DIM, &format!("  {what}")),
+        ]);
         if file.mode {
             self.warning("whether it can be run has changed");
         }

@@ -3,33 +3,33 @@
 use serde_json::json;
 use skill_store::{ProposalFilter, ProposalState, ReviewFlag, format_rfc3339};
 
-use super::desk::Desk;
+use super::desk::ReviewContext;
 use crate::cli::ProposalsArgs;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
 /// How much of a justification a list shows, in characters.
 const WIDEST: usize = 60;
 
-pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
-    let desk = Desk::open(session)?;
+pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
     let filter = ProposalFilter { all: args.all, skill: args.skill.as_deref(), state: None };
     let listed = desk.proposals(filter)?;
     if session.output.json {
-        session.output.object(&json!({ "proposals": listed }))?;
+        session.output.print_json(&json!({ "proposals": listed }))?;
         return Ok(exit::OK);
     }
     if listed.is_empty() {
         let which = if args.all { "no proposals" } else { "no proposals wait for a decision" };
-        session.output.note(which);
+        session.output.print_note(which);
         return Ok(exit::OK);
     }
     let rows: Vec<Vec<String>> = listed
         .iter()
         .map(|summary| {
             let mut why: String = summary.justification_line.chars().take(WIDEST).collect();
-            if summary.flags.iter().any(alarming) {
+            if summary.flags.iter().any(is_alarming) {
                 why.insert_str(0, "(!) ");
             }
             let times =
@@ -43,7 +43,7 @@ pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
                 summary.skill_id.clone(),
                 summary.path.clone(),
                 format!("+{} -{}", summary.added, summary.removed),
-                short_time(summary.created_ms),
+                format_short_time(summary.created_ms),
                 match summary.author.agent_id.as_str() {
                     "" => summary.author.name(),
                     agent => agent.to_owned(),
@@ -54,10 +54,10 @@ pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
         .collect();
     let header =
         ["#", "id", "state", "skill", "file", "lines", "proposed (UTC)", "by", "justification"];
-    session.output.table(&header, &rows)?;
+    session.output.print_table(&header, &rows)?;
     let stale = listed.iter().filter(|summary| summary.state == ProposalState::Stale).count();
     if stale > 0 {
-        session.output.note(format!(
+        session.output.print_note(format!(
             "{stale} stale, as the file has changed since; `skillhost skill rebase ID` makes one fit again"
         ));
     }
@@ -65,12 +65,12 @@ pub(super) fn proposals(session: &Session, args: &ProposalsArgs) -> Outcome {
 }
 
 /// Whether a flag means that the text may not be what it looks like.
-fn alarming(flag: &ReviewFlag) -> bool {
+fn is_alarming(flag: &ReviewFlag) -> bool {
     matches!(flag, ReviewFlag::HiddenUnicode { .. } | ReviewFlag::PromptMarkup { .. })
 }
 
 /// A time to the minute, in UTC.
-pub(super) fn short_time(ms: i64) -> String {
+pub(super) fn format_short_time(ms: i64) -> String {
     let mut text = format_rfc3339(ms).replacen('T', " ", 1);
     text.truncate("2026-11-22 03:30".len());
     text

@@ -3,14 +3,14 @@
 use serde_json::json;
 use skill_store::RetentionRule;
 
-use super::desk::Desk;
+use super::desk::ReviewContext;
 use crate::cli::PruneArgs;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
-pub(super) fn prune(session: &Session, args: &PruneArgs) -> Outcome {
-    let desk = Desk::open(session)?;
+pub(super) fn prune(session: &CliContext, args: &PruneArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
     let standard = RetentionRule::default();
     let rule = RetentionRule {
         newest: args.keep.unwrap_or(standard.newest),
@@ -26,15 +26,15 @@ pub(super) fn prune(session: &Session, args: &PruneArgs) -> Outcome {
         },
         ..standard
     };
-    let report = desk.ask(|ledger, _| ledger.prune(&rule, args.dry_run))?;
+    let report = desk.with_ledger(|ledger, _| ledger.prune(&rule, args.dry_run))?;
     if session.output.json {
-        session.output.object(&json!({
+        session.output.print_json(&json!({
             "dry_run": args.dry_run, "rule": rule, "removed": report,
         }))?;
         return Ok(exit::OK);
     }
     let verb = if args.dry_run { "would remove" } else { "removed" };
-    session.output.line(format!(
+    session.output.print_line(format!(
         "{verb} {} of {}, {} ({} KiB) and {}",
         counted(report.versions, "version"),
         counted(report.skills, "skill"),
@@ -45,7 +45,7 @@ pub(super) fn prune(session: &Session, args: &PruneArgs) -> Outcome {
     if !args.dry_run {
         let kib = |bytes: u64| bytes.div_ceil(1_024);
         let (before, after) = (kib(report.file_before), kib(report.file_after));
-        session.output.line(format!("the database had {before} KiB and has {after} KiB"))?;
+        session.output.print_line(format!("the database had {before} KiB and has {after} KiB"))?;
     }
     Ok(exit::OK)
 }

@@ -9,18 +9,18 @@ use skill_store::{Ledger, SkillId, Store};
 use super::stored;
 use crate::cli::SkillRoots;
 use crate::error::CliError;
-use crate::session::Session;
+use crate::session::CliContext;
 
 /// Records a skill's files before and after a command writes to them, if the skill is one of a trusted
 /// home. Skills elsewhere have no versions.
 pub(super) struct Recorder<'s> {
-    session: &'s Session,
+    session: &'s CliContext,
     /// Opened by the first write.
     home: OnceCell<Option<(Ledger, Store)>>,
 }
 
 impl<'s> Recorder<'s> {
-    pub(super) fn new(session: &'s Session) -> Self {
+    pub(super) fn new(session: &'s CliContext) -> Self {
         Self { session, home: OnceCell::new() }
     }
 
@@ -34,23 +34,25 @@ impl<'s> Recorder<'s> {
         replace()?;
         if let Err(error) = self.record(path) {
             // The next use of the ledger makes up for it.
-            self.session.output.note(format!("no version is recorded yet: {}", error.message()));
+            self.session
+                .output
+                .print_note(format!("no version is recorded yet: {}", error.message()));
         }
         Ok(())
     }
 
     fn record(&self, path: &Path) -> Result<(), CliError> {
         let home = self.home.get_or_init(|| {
-            let home = self.session.trusted_home_if_any().ok().flatten()?;
-            let store = stored::open(self.session, &SkillRoots { roots: Vec::new() }).ok()?;
-            Some((stored::ledger(&home), store))
+            let home = self.session.find_trusted_home().ok().flatten()?;
+            let store = stored::open_store(self.session, &SkillRoots { roots: Vec::new() }).ok()?;
+            Some((stored::open_ledger(&home), store))
         });
         let Some((ledger, store)) = home else { return Ok(()) };
         let snapshot = store.snapshot();
         let Some(id) = skill_at(&snapshot, path) else { return Ok(()) };
         ledger.record_direct_edits(&snapshot, &[id])?;
         for note in ledger.take_notes() {
-            self.session.output.note(note);
+            self.session.output.print_note(note);
         }
         Ok(())
     }

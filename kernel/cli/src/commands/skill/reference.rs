@@ -6,36 +6,40 @@
 use serde_json::{Value, json};
 
 use crate::cli::{PromptFormat, ReferenceArgs, ToPromptArgs};
-use crate::commands::skills_ref::{self, Printed};
+use crate::commands::skills_ref::{self, ReferenceToolOutput};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
-pub(super) fn read_properties(session: &Session, args: &ReferenceArgs) -> Outcome {
-    let printed = skills_ref::refused("read-properties", [&args.path])
+pub(super) fn cmd_skill_read_properties(
+    session: &CliContext,
+    args: &ReferenceArgs,
+) -> CommandResult {
+    let printed = skills_ref::path_error_output("read-properties", [&args.path])
         .unwrap_or_else(|| skills_ref::read_properties(&args.path));
-    tell(session, &printed, |text| {
+    print_output(session, &printed, |text| {
         let properties: Value = serde_json::from_str(text)?;
         Ok(json!({ "properties": properties }))
     })
 }
 
-pub(super) fn to_prompt(session: &Session, args: &ToPromptArgs) -> Outcome {
-    let printed =
-        skills_ref::refused("to-prompt", &args.paths).unwrap_or_else(|| match args.format {
+pub(super) fn cmd_skill_to_prompt(session: &CliContext, args: &ToPromptArgs) -> CommandResult {
+    let printed = skills_ref::path_error_output("to-prompt", &args.paths).unwrap_or_else(|| {
+        match args.format {
             PromptFormat::Reference => skills_ref::to_prompt_of(&args.paths),
             PromptFormat::Boxxy => skills_ref::to_prompt_boxxy_of(&args.paths),
-        });
-    tell(session, &printed, |text| Ok(json!({ "prompt": text.trim_end_matches('\n') })))
+        }
+    });
+    print_output(session, &printed, |text| Ok(json!({ "prompt": text.trim_end_matches('\n') })))
 }
 
 /// Prints it as it is; with `--json`, as an object or as an error of ours.
-fn tell(
-    session: &Session,
-    printed: &Printed,
+fn print_output(
+    session: &CliContext,
+    printed: &ReferenceToolOutput,
     object: impl FnOnce(&str) -> serde_json::Result<Value>,
-) -> Outcome {
+) -> CommandResult {
     if !session.output.json {
         return printed.print(session.output);
     }
@@ -44,6 +48,6 @@ fn tell(
         let message = message.trim_start_matches("Error: ");
         return Err(CliError::new(printed.code, message));
     }
-    session.output.object(&object(&printed.stdout).map_err(std::io::Error::from)?)?;
+    session.output.print_json(&object(&printed.stdout).map_err(std::io::Error::from)?)?;
     Ok(exit::OK)
 }

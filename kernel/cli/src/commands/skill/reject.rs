@@ -1,23 +1,24 @@
 //! `skillhost skill reject`.
 
-use super::desk::{Desk, actor};
+use super::desk::{ReviewContext, current_actor};
 use crate::cli::RejectArgs;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn reject(session: &Session, args: &RejectArgs) -> Outcome {
-    let desk = Desk::open(session)?;
-    let proposal = desk.ask(|ledger, _| ledger.reject(&actor("cli"), &args.id, &args.reason))?;
+pub(super) fn cmd_skill_reject(session: &CliContext, args: &RejectArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
+    let proposal =
+        desk.with_ledger(|ledger, _| ledger.reject(&current_actor("cli"), &args.id, &args.reason))?;
     if session.output.json {
-        session.output.object(&proposal)?;
+        session.output.print_json(&proposal)?;
     } else {
         let summary = &proposal.summary;
-        session.output.line(format!(
+        session.output.print_line(format!(
             "rejected {}: {} of `{}` stays as it is",
             summary.id,
-            show(&summary.path),
-            show(&summary.skill_id)
+            display_safe(&summary.path),
+            display_safe(&summary.skill_id)
         ))?;
     }
     Ok(exit::OK)

@@ -12,13 +12,13 @@ use skill_format::{SkillText, TokenCount};
 use skill_rules::role::SkillRole;
 use skill_store::{FoundItem, FoundProblem, ProblemKind, find_skills};
 
-use self::theme::{Page, Theme};
+use self::theme::{ColorTheme, SkillPage};
 use super::stored;
 use crate::cli::{RenderArgs, SkillRoots};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, show, written};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe, ignore_broken_pipe};
+use crate::session::CliContext;
 
 /// The width where there is no terminal to ask.
 const WIDTH: u16 = 80;
@@ -26,12 +26,12 @@ const WIDTH: u16 = 80;
 /// Narrower than this, nothing is left of a table or a list.
 const MIN_WIDTH: u16 = 30;
 
-pub(super) fn render(session: &Session, args: &RenderArgs) -> Outcome {
+pub(super) fn cmd_skill_render(session: &CliContext, args: &RenderArgs) -> CommandResult {
     let skill = find(session, &args.skill)?;
     let width = args.width.unwrap_or_else(terminal_width).max(MIN_WIDTH);
     let role = SkillRole::from_name(&skill.name);
     let tokens = TokenCount::estimate(&skill.body);
-    let page = Page {
+    let page = SkillPage {
         name: &skill.name,
         role,
         tokens,
@@ -39,7 +39,7 @@ pub(super) fn render(session: &Session, args: &RenderArgs) -> Outcome {
         body: &skill.body,
     };
     if session.output.json {
-        session.output.object(&json!({
+        session.output.print_json(&json!({
             "skill_id": skill.id,
             "name": skill.name,
             "description": skill.description,
@@ -48,14 +48,14 @@ pub(super) fn render(session: &Session, args: &RenderArgs) -> Outcome {
             "color": role.hex_color(),
             "tokens": tokens,
             "width": width,
-            "text": page.render(Theme::Plain, usize::from(width)),
+            "text": page.render(ColorTheme::Plain, usize::from(width)),
         }))?;
         return Ok(exit::OK);
     }
-    let theme = if session.output.colour() { Theme::Role } else { Theme::Plain };
+    let theme = if session.output.uses_color() { ColorTheme::Role } else { ColorTheme::Plain };
     let text = page.render(theme, usize::from(width));
     let mut stdout = session.output.buffered();
-    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))?;
+    ignore_broken_pipe(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))?;
     Ok(exit::OK)
 }
 
@@ -67,18 +67,18 @@ fn terminal_width() -> u16 {
 }
 
 /// A skill as it is shown; its texts sanitised.
-struct Shown {
+struct SanitizedSkill {
     id: String,
     name: String,
     description: String,
     body: String,
 }
 
-impl Shown {
+impl SanitizedSkill {
     fn new(id: &str, name: Option<&str>, description: &str, body: &str) -> Self {
-        let clean = |text: &str| show(&text.replace("\r\n", "\n"));
+        let clean = |text: &str| display_safe(&text.replace("\r\n", "\n"));
         Self {
-            id: show(id),
+            id: display_safe(id),
             name: clean(name.unwrap_or(id)),
             description: clean(description),
             body: clean(body),
@@ -87,7 +87,7 @@ impl Shown {
 }
 
 /// Finds a skill on the disk, else by its id in the home.
-fn find(session: &Session, named: &Path) -> Result<Shown, CliError> {
+fn find(session: &CliContext, named: &Path) -> Result<SanitizedSkill, CliError> {
     let mut parts = named.components();
     let one = match (parts.next(), parts.next()) {
         (Some(Component::Normal(name)), None) => name.to_str(),
@@ -97,25 +97,26 @@ fn find(session: &Session, named: &Path) -> Result<Shown, CliError> {
         let nowhere = |_| {
             let message = format!("there is no `{id}` here, and no home to look for a skill in");
             CliError::new(exit::NOT_FOUND, message)
-                .hint("name a skill's directory or its SKILL.md, or a home with --home")
+                .with_hint("name a skill's directory or its SKILL.md, or a home with --home")
         };
         session.home().map_err(nowhere)?;
-        let store = stored::open(session, &SkillRoots { roots: Vec::new() })?;
+        let store = stored::open_store(session, &SkillRoots { roots: Vec::new() })?;
         let snapshot = store.snapshot();
         let Some(skill) = snapshot.get(id) else {
             let message = format!("there is no skill `{id}`, neither here nor in the home");
-            return Err(CliError::new(exit::NOT_FOUND, message)
-                .hint("name a skill's directory, its SKILL.md, or one of: skillhost skill list"));
+            return Err(CliError::new(exit::NOT_FOUND, message).with_hint(
+                "name a skill's directory, its SKILL.md, or one of: skillhost skill list",
+            ));
         };
         let source = store.read(skill)?;
         let frontmatter = &source.frontmatter;
         let name = frontmatter.name.as_deref();
-        return Ok(Shown::new(id, name, &frontmatter.description, source.body()));
+        return Ok(SanitizedSkill::new(id, name, &frontmatter.description, source.body()));
     }
     on_disk(named)
 }
 
-fn on_disk(path: &Path) -> Result<Shown, CliError> {
+fn on_disk(path: &Path) -> Result<SanitizedSkill, CliError> {
     let mut skills = Vec::new();
     let mut problem: Option<FoundProblem> = None;
     let _ = find_skills(path, &mut |found| {
@@ -130,15 +131,15 @@ fn on_disk(path: &Path) -> Result<Shown, CliError> {
     });
     let (Some(mut skill), None) = (skills.pop(), skills.pop()) else {
         return Err(match problem {
-            Some(problem) => refused(&problem),
+            Some(problem) => to_cli_error(&problem),
             None => CliError::usage(format!("{} holds several skills", path.display()))
-                .hint("name one of them"),
+                .with_hint("name one of them"),
         });
     };
-    let files = skill.read(false).map_err(|problem| refused(&problem))?;
+    let files = skill.read(false).map_err(|problem| to_cli_error(&problem))?;
     let unreadable = |message: &str| {
         let message = format!("{}: {message}", skill.path().display());
-        CliError::new(exit::FINDINGS, message).hint("see: skillhost skill validate")
+        CliError::new(exit::FINDINGS, message).with_hint("see: skillhost skill validate")
     };
     let parsed: SkillText<'_> = skill_format::parse_skill(&skill.dir_name, &files.bytes)
         .map_err(|refused| unreadable(&first_message(&refused)))?;
@@ -146,7 +147,7 @@ fn on_disk(path: &Path) -> Result<Shown, CliError> {
         return Err(unreadable(&first_message(&parsed.parsed)));
     };
     let name = frontmatter.name.as_deref();
-    Ok(Shown::new(&skill.dir_name, name, &frontmatter.description, parsed.body()))
+    Ok(SanitizedSkill::new(&skill.dir_name, name, &frontmatter.description, parsed.body()))
 }
 
 fn first_message(parsed: &skill_format::ParsedSkill) -> String {
@@ -154,12 +155,12 @@ fn first_message(parsed: &skill_format::ParsedSkill) -> String {
     error.map(ToString::to_string).unwrap_or_default()
 }
 
-fn refused(problem: &FoundProblem) -> CliError {
+fn to_cli_error(problem: &FoundProblem) -> CliError {
     let code = match problem.kind {
         ProblemKind::NotFound => exit::NOT_FOUND,
         ProblemKind::NoSkill | ProblemKind::Unusable => exit::FINDINGS,
         _ => exit::IO,
     };
     CliError::new(code, format!("{}: {}", problem.path.display(), problem.message))
-        .hint(problem.help)
+        .with_hint(problem.help)
 }

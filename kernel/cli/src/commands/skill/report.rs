@@ -18,15 +18,15 @@ use skill_format::{Diagnostic, Severity};
 use skill_rules::{Finding, Profile, SkillDocument, collect_properties};
 use skill_store::{FoundProblem, ProblemKind};
 
-use crate::cli::Format;
+use crate::cli::ReportFormat;
 use crate::error::CliError;
-use crate::output::{Output, written};
-use crate::session::Session;
+use crate::output::{Output, ignore_broken_pipe};
+use crate::session::CliContext;
 
-pub(super) use self::beside::Beside;
+pub(super) use self::beside::SidecarReport;
 
 /// One skill and what was found in it; or what stands where a skill should be.
-pub(super) struct Checked<'a> {
+pub(super) struct CheckedSkill<'a> {
     /// The SKILL.md, or whatever was named.
     pub(super) path: &'a Path,
     /// The skill's directory, or whatever was named.
@@ -41,7 +41,7 @@ pub(super) struct Checked<'a> {
     pub(super) fixed: Option<usize>,
 }
 
-impl Checked<'_> {
+impl CheckedSkill<'_> {
     fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
         self.findings.iter().map(|found| &found.diagnostic)
     }
@@ -57,7 +57,7 @@ impl Checked<'_> {
 
 /// How much there was of everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Summary {
+pub(super) struct CheckSummary {
     /// Skills that were looked at.
     pub(super) skills: usize,
     /// Those without an error.
@@ -77,8 +77,8 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-impl Summary {
-    fn count(&mut self, checked: &Checked<'_>) {
+impl CheckSummary {
+    fn count(&mut self, checked: &CheckedSkill<'_>) {
         self.errors += checked.count(Severity::Error);
         self.warnings += checked.count(Severity::Warning);
         self.notes += checked.count(Severity::Note);
@@ -113,48 +113,48 @@ impl Summary {
 }
 
 /// A form that findings are told in.
-trait Form {
+trait ReportWriter {
     /// Tells of one skill.
-    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()>;
+    fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()>;
 
     /// Tells of a path that no skill could be looked at under.
-    fn unread(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
-        self.skill(checked, out)
+    fn write_problem(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
+        self.write_skill(checked, out)
     }
 
     /// Ends the account.
-    fn end(&mut self, summary: &Summary, out: &mut dyn Write) -> io::Result<()>;
+    fn finish(&mut self, summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()>;
 }
 
 /// The account of one run.
-pub(super) struct Report {
+pub(super) struct FindingsReport {
     output: Output,
-    format: Format,
-    form: Box<dyn Form>,
+    format: ReportFormat,
+    form: Box<dyn ReportWriter>,
     out: Box<dyn Write>,
-    summary: Summary,
+    summary: CheckSummary,
 }
 
-impl Report {
-    pub(super) fn new(output: Output, format: Format, profile: Profile) -> Self {
-        let form: Box<dyn Form> = match format {
-            Format::Human => Box::new(human::Human::new(output)),
-            Format::Json => Box::new(json::Json::default()),
-            Format::Jsonl => Box::new(jsonl::Jsonl),
-            Format::Sarif => Box::new(sarif::Sarif::new(profile)),
-            Format::Github => Box::new(github::Github),
-            Format::Reference => Box::new(reference::Reference(output)),
+impl FindingsReport {
+    pub(super) fn new(output: Output, format: ReportFormat, profile: Profile) -> Self {
+        let form: Box<dyn ReportWriter> = match format {
+            ReportFormat::Human => Box::new(human::HumanWriter::new(output)),
+            ReportFormat::Json => Box::new(json::JsonWriter::default()),
+            ReportFormat::Jsonl => Box::new(jsonl::JsonlWriter),
+            ReportFormat::Sarif => Box::new(sarif::SarifWriter::new(profile)),
+            ReportFormat::Github => Box::new(github::GithubWriter),
+            ReportFormat::Reference => Box::new(reference::ReferenceWriter(output)),
         };
         let out = Box::new(output.buffered());
-        Self { output, format, form, out, summary: Summary::default() }
+        Self { output, format, form, out, summary: CheckSummary::default() }
     }
 
     /// Tells whether the form has one entry per skill, so that nothing can be added to one later.
     pub(super) fn is_per_skill(&self) -> bool {
-        matches!(self.format, Format::Json | Format::Jsonl)
+        matches!(self.format, ReportFormat::Json | ReportFormat::Jsonl)
     }
 
-    /// [`Checked::properties`], if the form shows them.
+    /// [`ModelCheck::properties`], if the form shows them.
     pub(super) fn properties(
         &self,
         subject: &SkillDocument<'_>,
@@ -164,33 +164,39 @@ impl Report {
     }
 
     /// Takes up a skill.
-    pub(super) fn skill(&mut self, checked: &Checked<'_>) -> Result<(), CliError> {
+    pub(super) fn add_skill(&mut self, checked: &CheckedSkill<'_>) -> Result<(), CliError> {
         self.summary.skills += 1;
         self.summary.valid += usize::from(checked.is_valid());
         self.add(checked)
     }
 
     /// Takes up findings about a skill that was taken up before.
-    pub(super) fn more(&mut self, checked: &Checked<'_>, was_valid: bool) -> Result<(), CliError> {
+    pub(super) fn add_findings(
+        &mut self,
+        checked: &CheckedSkill<'_>,
+        was_valid: bool,
+    ) -> Result<(), CliError> {
         self.summary.valid -= usize::from(was_valid && !checked.is_valid());
         self.add(checked)
     }
 
-    fn add(&mut self, checked: &Checked<'_>) -> Result<(), CliError> {
+    fn add(&mut self, checked: &CheckedSkill<'_>) -> Result<(), CliError> {
         self.summary.count(checked);
-        written(self.form.skill(checked, &mut self.out))
+        ignore_broken_pipe(self.form.write_skill(checked, &mut self.out))
     }
 
     /// Takes up something that could not be looked at.
-    pub(super) fn problem(&mut self, problem: &FoundProblem) -> Result<(), CliError> {
+    pub(super) fn add_problem(&mut self, problem: &FoundProblem) -> Result<(), CliError> {
         let place = problem.path.display();
         if problem.kind == ProblemKind::Link {
-            self.output.note(format!("{place}: {}; {}", problem.message, problem.help));
+            self.output.print_note(format!("{place}: {}; {}", problem.message, problem.help));
             return Ok(());
         }
         let message = match (self.format, problem.kind) {
-            (Format::Reference, ProblemKind::NotFound) => format!("Path does not exist: {place}"),
-            (Format::Reference, ProblemKind::NoSkill) => {
+            (ReportFormat::Reference, ProblemKind::NotFound) => {
+                format!("Path does not exist: {place}")
+            }
+            (ReportFormat::Reference, ProblemKind::NoSkill) => {
                 "Missing required file: SKILL.md".to_owned()
             }
             _ => problem.message.clone(),
@@ -200,7 +206,7 @@ impl Report {
             diagnostic = diagnostic.with_help(problem.help);
         }
         let found = [Finding { diagnostic, edits: Vec::new() }];
-        let checked = Checked {
+        let checked = CheckedSkill {
             path: &problem.path,
             dir: &problem.path,
             bytes: &[],
@@ -210,27 +216,27 @@ impl Report {
         };
         self.summary.problems += 1;
         let is_result = matches!(problem.kind, ProblemKind::NoSkill | ProblemKind::Unusable);
-        if is_result || self.format == Format::Reference {
-            return written(self.form.skill(&checked, &mut self.out));
+        if is_result || self.format == ReportFormat::Reference {
+            return ignore_broken_pipe(self.form.write_skill(&checked, &mut self.out));
         }
-        if matches!(self.format, Format::Human | Format::Github) {
+        if matches!(self.format, ReportFormat::Human | ReportFormat::Github) {
             let error = CliError::usage(format!("{place}: {}", problem.message));
-            return self.failure(&error.hint(problem.help));
+            return self.add_failure(&error.with_hint(problem.help));
         }
-        written(self.form.unread(&checked, &mut self.out))
+        ignore_broken_pipe(self.form.write_problem(&checked, &mut self.out))
     }
 
     /// Tells of something that did not work: not a result, but it comes after those before it.
-    pub(super) fn failure(&mut self, error: &CliError) -> Result<(), CliError> {
-        written(self.out.flush())?;
-        self.output.error(error);
+    pub(super) fn add_failure(&mut self, error: &CliError) -> Result<(), CliError> {
+        ignore_broken_pipe(self.out.flush())?;
+        self.output.print_error(error);
         Ok(())
     }
 
     /// Ends the account.
-    pub(super) fn end(mut self) -> Result<Summary, CliError> {
-        written(self.form.end(&self.summary, &mut self.out))?;
-        written(self.out.flush())?;
+    pub(super) fn finish(mut self) -> Result<CheckSummary, CliError> {
+        ignore_broken_pipe(self.form.finish(&self.summary, &mut self.out))?;
+        ignore_broken_pipe(self.out.flush())?;
         Ok(self.summary)
     }
 }
@@ -239,26 +245,26 @@ impl Report {
 ///
 /// # Errors
 /// Fails if two are asked for, or one that does not go with the profile.
-pub(super) fn format(
-    session: &Session,
-    format: Option<Format>,
+pub(super) fn resolve_format(
+    session: &CliContext,
+    format: Option<ReportFormat>,
     jsonl: bool,
     profile: Profile,
-) -> Result<Format, CliError> {
+) -> Result<ReportFormat, CliError> {
     let mut asked = Vec::new();
     asked.extend(format);
-    asked.extend(jsonl.then_some(Format::Jsonl));
-    asked.extend(session.output.json.then_some(Format::Json));
+    asked.extend(jsonl.then_some(ReportFormat::Jsonl));
+    asked.extend(session.output.json.then_some(ReportFormat::Json));
     asked.dedup();
     match asked[..] {
-        [] => Ok(Format::Human),
-        [Format::Reference] if profile != Profile::Reference => {
+        [] => Ok(ReportFormat::Human),
+        [ReportFormat::Reference] if profile != Profile::Reference => {
             Err(CliError::usage("--format reference goes with --profile reference")
-                .hint("give both, or another format"))
+                .with_hint("give both, or another format"))
         }
         [one] => Ok(one),
         _ => Err(CliError::usage("--format, --jsonl and --json ask for different forms")
-            .hint("give one of them")),
+            .with_hint("give one of them")),
     }
 }
 
@@ -269,7 +275,7 @@ mod tests {
     #[test]
     fn a_summary_is_one_line_and_leaves_out_what_there_is_none_of() {
         let line = |skills, valid, [errors, warnings, notes, problems, fixed]: [usize; 5]| {
-            Summary { skills, valid, errors, warnings, notes, problems, fixed }.line()
+            CheckSummary { skills, valid, errors, warnings, notes, problems, fixed }.line()
         };
         assert_eq!(line(0, 0, [0; 5]), "no skill was looked at");
         assert_eq!(line(0, 0, [0, 0, 0, 1, 0]), "no skill was looked at: 1 problem");

@@ -8,55 +8,58 @@ use serde::Serialize;
 use serde_json::json;
 use skill_store::{Proposal, ProposalDrift, ProposalFilter, ProposalState};
 
-use super::consent::interactive;
-use super::desk::Desk;
+use super::consent::is_interactive;
+use super::desk::ReviewContext;
 use super::page;
 use crate::cli::ReviewArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
 /// A proposal as `--json` prints it.
 #[derive(Debug, Serialize)]
-struct Reviewed {
+struct ProposalOutput {
     #[serde(flatten)]
     proposal: Proposal,
     base: ProposalDrift,
 }
 
-pub(super) fn review(session: &Session, args: &ReviewArgs) -> Outcome {
-    let desk = Desk::open(session)?;
+pub(super) fn cmd_skill_review(session: &CliContext, args: &ReviewArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
     let ids = match &args.id {
         Some(id) => vec![desk.proposal(id)?.0.summary.id],
-        None => waiting(&desk)?,
+        None => pending_proposal_ids(&desk)?,
     };
-    if interactive(session) && !ids.is_empty() {
-        return walk::walk(session, &desk, &ids);
+    if is_interactive(session) && !ids.is_empty() {
+        return walk::review_interactively(session, &desk, &ids);
     }
     if session.output.json {
         let reviewed = ids
             .iter()
-            .map(|id| desk.proposal(id).map(|(proposal, base)| Reviewed { proposal, base }))
+            .map(|id| desk.proposal(id).map(|(proposal, base)| ProposalOutput { proposal, base }))
             .collect::<Result<Vec<_>, _>>()?;
-        session.output.object(&json!({ "proposals": reviewed }))?;
+        session.output.print_json(&json!({ "proposals": reviewed }))?;
         return Ok(exit::OK);
     }
     if ids.is_empty() {
-        session.output.note("no proposals wait for a decision");
+        session.output.print_note("no proposals wait for a decision");
     }
     for (number, id) in ids.iter().enumerate() {
         if number > 0 {
-            session.output.line(format!("\n{}\n", "═".repeat(80)))?;
+            session.output.print_line(format!("\n{}\n", "═".repeat(80)))?;
         }
         let (proposal, drift) = desk.proposal(id)?;
-        page::print(session.output, &page::of(&proposal, &drift, session.output.width()))?;
+        page::print(
+            session.output,
+            &page::proposal_page(&proposal, &drift, session.output.width()),
+        )?;
     }
     Ok(exit::OK)
 }
 
 /// The proposals somebody has to decide about, the oldest first.
-fn waiting(desk: &Desk) -> Result<Vec<String>, CliError> {
+fn pending_proposal_ids(desk: &ReviewContext) -> Result<Vec<String>, CliError> {
     let listed = desk.proposals(ProposalFilter::default())?;
     let waits =
         |state| matches!(state, ProposalState::Open | ProposalState::Stale | ProposalState::Failed);

@@ -3,21 +3,21 @@
 use skill_store::SkillVersion;
 
 use super::compare;
-use super::consent::Consent;
-use super::desk::{Desk, actor};
+use super::consent::ApprovalFlags;
+use super::desk::{ReviewContext, current_actor};
 use crate::cli::RollbackArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn rollback(session: &Session, args: &RollbackArgs) -> Outcome {
-    let desk = Desk::open(session)?;
+pub(super) fn cmd_skill_rollback(session: &CliContext, args: &RollbackArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
     let id = &args.skill;
-    let versions = desk.ask(|ledger, skills| ledger.history(skills, id))?;
+    let versions = desk.with_ledger(|ledger, skills| ledger.history(skills, id))?;
     let number = args.version.map_or_else(|| before_last(id, &versions), Ok)?;
-    let target = desk.ask(|ledger, _| ledger.version(id, Some(number)))?;
-    let consent = Consent {
+    let target = desk.with_ledger(|ledger, _| ledger.version(id, Some(number)))?;
+    let consent = ApprovalFlags {
         yes: args.yes,
         digest: args.digest.as_deref(),
         command: format!("skillhost skill rollback {id} {number}"),
@@ -26,19 +26,19 @@ pub(super) fn rollback(session: &Session, args: &RollbackArgs) -> Outcome {
     let digest = target.version.tree;
     let question =
         format!("Make `{id}` what it was in version {number} (digest {})?", digest.short());
-    consent.obtain(session, digest, &question, || {
-        let now = desk.ask(|ledger, _| ledger.version(id, None))?;
-        compare::print(session, &compare::compare(&now, &target))
+    consent.require(session, digest, &question, || {
+        let now = desk.with_ledger(|ledger, _| ledger.version(id, None))?;
+        compare::print(session, &compare::compare_versions(&now, &target))
     })?;
-    let applied = desk.ask(|ledger, skills| {
-        ledger.rollback(skills, &actor("cli"), id, Some(number), args.reason.as_deref())
+    let applied = desk.with_ledger(|ledger, skills| {
+        ledger.rollback(skills, &current_actor("cli"), id, Some(number), args.reason.as_deref())
     })?;
     if session.output.json {
-        session.output.object(&applied)?;
+        session.output.print_json(&applied)?;
     } else {
-        session.output.line(format!(
+        session.output.print_line(format!(
             "`{}` is as in version {number}; that is version {}",
-            show(id),
+            display_safe(id),
             applied.version
         ))?;
     }
@@ -49,6 +49,6 @@ fn before_last(id: &str, versions: &[SkillVersion]) -> Result<u64, CliError> {
     match versions {
         [.., before, _] => Ok(before.number),
         _ => Err(CliError::new(exit::CONFLICT, format!("`{id}` has only one version"))
-            .hint("there is nothing to go back to")),
+            .with_hint("there is nothing to go back to")),
     }
 }

@@ -7,41 +7,42 @@ use skill_rules::{RULES, Rule, RuleGroup, find_rule, similar_rules};
 use crate::cli::RulesArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
-pub(super) fn rules(session: &Session, args: &RulesArgs) -> Outcome {
+pub(super) fn cmd_skill_rules(session: &CliContext, args: &RulesArgs) -> CommandResult {
     let chosen = args.rules.iter().map(|id| find(id)).collect::<Result<Vec<_>, _>>()?;
     if session.output.json {
         let whole = !chosen.is_empty();
         let rules = if whole { &chosen } else { RULES };
         let rules: Vec<_> = rules.iter().map(|rule| to_json(rule, whole)).collect();
-        session.output.object(&json!({ "rules": rules }))?;
+        session.output.print_json(&json!({ "rules": rules }))?;
     } else if chosen.is_empty() {
         let header = ["RULE", "SPEC", "GROUP", "FIX", "FINDS"];
-        session.output.table(&header, &RULES.iter().map(row).collect::<Vec<_>>())?;
+        session.output.print_table(&header, &RULES.iter().map(row).collect::<Vec<_>>())?;
     } else {
         for (index, rule) in chosen.into_iter().enumerate() {
             if index > 0 {
-                session.output.line("")?;
+                session.output.print_line("")?;
             }
-            session.output.verbatim(&render_page(rule))?;
+            session.output.print_text(&render_page(rule))?;
         }
     }
     Ok(exit::OK)
 }
 
 /// Prints the page of a rule.
-pub(super) fn explain(session: &Session, id: &str) -> Outcome {
-    rules(session, &RulesArgs { rules: vec![id.to_owned()] })
+pub(super) fn print_rule_page(session: &CliContext, id: &str) -> CommandResult {
+    cmd_skill_rules(session, &RulesArgs { rules: vec![id.to_owned()] })
 }
 
 fn find(id: &str) -> Result<&'static Rule, CliError> {
     find_rule(id).ok_or_else(|| {
-        let error = CliError::new(exit::NOT_FOUND, format!("there is no rule `{}`", show(id)));
+        let error =
+            CliError::new(exit::NOT_FOUND, format!("there is no rule `{}`", display_safe(id)));
         match similar_rules(id).as_slice() {
-            [] => error.hint("`skillhost skill rules` lists them"),
-            similar => error.hint(format!("similar rules: {}", similar.join(", "))),
+            [] => error.with_hint("`skillhost skill rules` lists them"),
+            similar => error.with_hint(format!("similar rules: {}", similar.join(", "))),
         }
     })
 }

@@ -12,20 +12,20 @@ use super::stored;
 use crate::cli::SearchArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{BOLD, DIM, Outcome, Output, show};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, DIM, Output, display_safe};
+use crate::session::CliContext;
 
 /// Ids that are longer push their line to the right.
 const ID_WIDTH: usize = 32;
 
-pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
+pub(super) fn cmd_skill_search(session: &CliContext, args: &SearchArgs) -> CommandResult {
     let output = session.output;
     let query = args.query.join(" ");
     if query.trim().is_empty() {
         return Err(CliError::usage("there is nothing to look for")
-            .hint("say what the skill is for; `skillhost skill list` prints all of them"));
+            .with_hint("say what the skill is for; `skillhost skill list` prints all of them"));
     }
-    let store = stored::open(session, &args.roots)?;
+    let store = stored::open_store(session, &args.roots)?;
     let snapshot = store.snapshot();
     let searcher = SkillSearcher::new();
     // Nobody else does it, and what an agent gets after a moment is to be got here at once.
@@ -57,12 +57,12 @@ pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
         if args.explain {
             object["explanation"] = json!(searcher.explain(&store, &snapshot, &ask));
         }
-        output.object(&object)?;
+        output.print_json(&object)?;
         return Ok(exit::OK);
     }
     let found = searcher.search_filtered(&store, &snapshot, &ask);
     for filter in &found.unmet {
-        output.note(format!("no skill has {filter}: searched without it"));
+        output.print_note(format!("no skill has {filter}: searched without it"));
     }
     print(output, &found)?;
     if args.explain
@@ -72,13 +72,13 @@ pub(super) fn search(session: &Session, args: &SearchArgs) -> Outcome {
     }
     let (total, matched) = (snapshot.skills().len(), found.ranked.matched);
     if matched == 0 && total > 0 {
-        output.note(format!("none of {total} skills matches"));
+        output.print_note(format!("none of {total} skills matches"));
     }
     if matched > found.ranked.hits.len() {
         let more = matched - found.ranked.hits.len();
-        output.note(format!("{more} more; --limit shows them"));
+        output.print_note(format!("{more} more; --limit shows them"));
     }
-    stored::report(output, &snapshot);
+    stored::print_problems(output, &snapshot);
     Ok(exit::OK)
 }
 
@@ -87,7 +87,7 @@ fn print(output: Output, found: &SkillSearchResult) -> Result<(), CliError> {
     let width = hits.iter().map(|hit| hit.skill.id().as_str().chars().count()).max();
     let width = width.unwrap_or_default().min(ID_WIDTH);
     for hit in hits {
-        let id = show(hit.skill.id().as_str());
+        let id = display_safe(hit.skill.id().as_str());
         let gap = " ".repeat(width.saturating_sub(id.chars().count()));
         let description = skill_format::shorten_description(hit.skill.description());
         let mut line = format!("{BOLD}{id}{BOLD:#}{gap}  {:>6.2}  {description}", hit.score);
@@ -99,15 +99,15 @@ fn print(output: Output, found: &SkillSearchResult) -> Result<(), CliError> {
             // Writing to a string cannot fail.
             let _ = write!(line, " {DIM}[{}]{DIM:#}", notes.join(", "));
         }
-        output.line(line)?;
+        output.print_line(line)?;
     }
     Ok(())
 }
 
 /// Prints what the scores are made of.
 fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliError> {
-    output.line("")?;
-    output.line(format!(
+    output.print_line("")?;
+    output.print_line(format!(
         "{BOLD}ranker {}{BOLD:#}, {} candidates",
         explanation.ranker, explanation.candidates
     ))?;
@@ -119,17 +119,17 @@ fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliEr
             vec![term.term.clone(), count, skills, format!("{:.4}", term.weight)]
         })
         .collect();
-    output.table(&["term", "in query", "in skills", "weight"], &rows)?;
+    output.print_table(&["term", "in query", "in skills", "weight"], &rows)?;
     for hit in &explanation.hits {
-        output.line("")?;
-        output.line(format!("{BOLD}{}{BOLD:#}  {:.4}", show(&hit.id), hit.score))?;
+        output.print_line("")?;
+        output.print_line(format!("{BOLD}{}{BOLD:#}  {:.4}", display_safe(&hit.id), hit.score))?;
         let matched: Vec<String> = hit
             .matched
             .iter()
             .map(|term| format!("{} ({})", term.term, term.fields.names().join(", ")))
             .collect();
         if !matched.is_empty() {
-            output.line(format!("{DIM}{}{DIM:#}", show(&matched.join("; "))))?;
+            output.print_line(format!("{DIM}{}{DIM:#}", display_safe(&matched.join("; "))))?;
         }
         // What is not there explains nothing.
         let told = hit.contributions.iter().filter(|part| part.value != 0.0);
@@ -144,7 +144,7 @@ fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliEr
                 ]
             })
             .collect();
-        output.table(&["feature", "value", "weight", "contribution"], &rows)?;
+        output.print_table(&["feature", "value", "weight", "contribution"], &rows)?;
     }
     Ok(())
 }

@@ -16,22 +16,22 @@ use super::stored::{self, REGISTRY};
 use crate::cli::{DisableArgs, EnableArgs, SkillRoots};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{Outcome, show};
-use crate::session::Session;
+use crate::output::{CommandResult, display_safe};
+use crate::session::CliContext;
 
 /// What becomes of one skill.
 #[derive(Debug, Serialize)]
-struct Change {
+struct StateChange {
     skill_id: String,
     from: SkillState,
     to: SkillState,
 }
 
-pub(super) fn enable(session: &Session, args: &EnableArgs) -> Outcome {
+pub(super) fn cmd_skill_enable(session: &CliContext, args: &EnableArgs) -> CommandResult {
     change(session, &args.ids, SkillState::On)
 }
 
-pub(super) fn disable(session: &Session, args: &DisableArgs) -> Outcome {
+pub(super) fn cmd_skill_disable(session: &CliContext, args: &DisableArgs) -> CommandResult {
     let state = match (args.name_only, args.user_only) {
         (true, _) => SkillState::NameOnly,
         (_, true) => SkillState::UserOnly,
@@ -40,9 +40,9 @@ pub(super) fn disable(session: &Session, args: &DisableArgs) -> Outcome {
     change(session, &args.ids, state)
 }
 
-fn change(session: &Session, ids: &[String], to: SkillState) -> Outcome {
+fn change(session: &CliContext, ids: &[String], to: SkillState) -> CommandResult {
     let home = session.home()?;
-    let snapshot = stored::open(session, &SkillRoots { roots: Vec::new() })?.snapshot();
+    let snapshot = stored::open_store(session, &SkillRoots { roots: Vec::new() })?.snapshot();
     for id in ids {
         check_exists(&snapshot, id)?;
     }
@@ -50,36 +50,36 @@ fn change(session: &Session, ids: &[String], to: SkillState) -> Outcome {
     let before = read(&path)?;
     let text = before.as_deref().unwrap_or_default();
     let settings = Settings::parse(&path, text)?;
-    let (old, mut new) = (states(&settings)?, states(&settings)?);
-    let mut changes: Vec<Change> = Vec::new();
+    let (old, mut new) = (read_states(&settings)?, read_states(&settings)?);
+    let mut changes: Vec<StateChange> = Vec::new();
     for id in ids {
         let from = state(&old, id);
         set(&mut new, id, to);
         if from != to && !changes.iter().any(|change| change.skill_id == *id) {
-            changes.push(Change { skill_id: id.clone(), from, to });
+            changes.push(StateChange { skill_id: id.clone(), from, to });
         }
     }
     let mut taken_over = false;
     if new != old {
-        let edited = edit::edited(text, &old, &new);
-        write(&path, before.as_deref(), &checked(&path, &settings, &new, edited)?)?;
-        taken_over = take_over(session, &home)?;
+        let edited = edit::edit_settings(text, &old, &new);
+        write(&path, before.as_deref(), &verify_edit(&path, &settings, &new, edited)?)?;
+        taken_over = reload_running_kernel(session, &home)?;
     }
     let output = session.output;
     for id in ids {
         let stays = snapshot.get(id).is_some_and(|skill| !skill.is_model_invocable());
         if stays && to < SkillState::UserOnly {
-            output.note(format!(
+            output.print_note(format!(
                 "`{id}` stays user-only: its SKILL.md sets disable-model-invocation"
             ));
         }
     }
-    let in_force = states(&session.settings(&home)?.settings)?;
+    let in_force = read_states(&session.settings(&home)?.settings)?;
     if ids.iter().any(|id| state(&in_force, id) != to) {
-        output.note("a variable overrides skillhost.yaml; see: skillhost config");
+        output.print_note("a variable overrides skillhost.yaml; see: skillhost config");
     }
     if output.json {
-        output.object(&json!({
+        output.print_json(&json!({
             "settings": path,
             "state": to,
             "skills": ids,
@@ -90,13 +90,13 @@ fn change(session: &Session, ids: &[String], to: SkillState) -> Outcome {
     }
     for id in ids {
         let told = match changes.iter().find(|change| change.skill_id == *id) {
-            Some(Change { from, to, .. }) => format!("{} → {}", from.as_str(), to.as_str()),
+            Some(StateChange { from, to, .. }) => format!("{} → {}", from.as_str(), to.as_str()),
             None => format!("{} already", to.as_str()),
         };
-        output.line(format!("{}: {told}", show(id)))?;
+        output.print_line(format!("{}: {told}", display_safe(id)))?;
     }
     if taken_over {
-        output.line("the running kernel has taken it over")?;
+        output.print_line("the running kernel has taken it over")?;
     }
     Ok(exit::OK)
 }
@@ -107,11 +107,11 @@ fn check_exists(snapshot: &Snapshot, id: &str) -> Result<(), CliError> {
         return Ok(());
     }
     let similar = snapshot.similar(id, Audience::Operator);
-    let similar: Vec<String> = similar.iter().map(|id| format!("`{}`", show(id))).collect();
-    let error = CliError::new(exit::NOT_FOUND, format!("there is no skill `{}`", show(id)));
+    let similar: Vec<String> = similar.iter().map(|id| format!("`{}`", display_safe(id))).collect();
+    let error = CliError::new(exit::NOT_FOUND, format!("there is no skill `{}`", display_safe(id)));
     Err(match similar.is_empty() {
-        true => error.hint("`skillhost skill list` shows what there is"),
-        false => error.hint(format!("did you mean {}?", similar.join(" or "))),
+        true => error.with_hint("`skillhost skill list` shows what there is"),
+        false => error.with_hint(format!("did you mean {}?", similar.join(" or "))),
     })
 }
 
@@ -126,12 +126,12 @@ fn read(path: &Path) -> Result<Option<String>, CliError> {
 }
 
 /// What settings say of single skills.
-fn states(settings: &Settings) -> Result<BTreeMap<String, SkillState>, CliError> {
+fn read_states(settings: &Settings) -> Result<BTreeMap<String, SkillState>, CliError> {
     let skills = settings.extensions.get(REGISTRY).and_then(|keys| keys.get("skills"));
     let Some(skills) = skills else { return Ok(BTreeMap::new()) };
     serde_json::from_value(skills.clone()).map_err(|error| {
         CliError::usage(format!("skillhost.yaml: extensions.{REGISTRY}.skills: {error}"))
-            .hint("a state is one of on, name-only, user-only and off")
+            .with_hint("a state is one of on, name-only, user-only and off")
     })
 }
 
@@ -150,7 +150,7 @@ fn set(states: &mut BTreeMap<String, SkillState>, id: &str, to: SkillState) {
 }
 
 /// Lets an edited text pass only if it says what it is to say, and everything else as before.
-fn checked(
+fn verify_edit(
     path: &Path,
     before: &Settings,
     states: &BTreeMap<String, SkillState>,
@@ -165,7 +165,7 @@ fn checked(
             let lines: Vec<_> =
                 states.iter().map(|(id, state)| format!("{id}: {}", state.as_str())).collect();
             let message = format!("{} cannot be edited without harm", path.display());
-            CliError::usage(message).hint(format!(
+            CliError::usage(message).with_hint(format!(
                 "write it yourself: extensions: {{{REGISTRY}: {{skills: {{{}}}}}}}",
                 lines.join(", ")
             ))
@@ -181,16 +181,16 @@ fn write(path: &Path, before: Option<&str>, text: &str) -> Result<(), CliError> 
             ReplaceError::Changed { .. } => exit::CONFLICT,
             _ => exit::IO,
         };
-        CliError::new(code, error.to_string()).hint("nothing was changed")
+        CliError::new(code, error.to_string()).with_hint("nothing was changed")
     })
 }
 
 /// Has the kernel that runs for the home read its settings again; tells whether one runs.
-fn take_over(session: &Session, home: &Home) -> Result<bool, CliError> {
+fn reload_running_kernel(session: &CliContext, home: &Home) -> Result<bool, CliError> {
     let request = ControlRequest::Reload { id: REGISTRY.to_owned() };
-    match session.ask_running::<ReloadOutcome>(home, &request) {
+    match session.try_running_kernel::<ReloadOutcome>(home, &request) {
         Ok(reloaded) => Ok(reloaded.is_some()),
-        Err(error) => Err(error.hint(
+        Err(error) => Err(error.with_hint(
             "skillhost.yaml is changed; the running kernel goes on with what it said before",
         )),
     }

@@ -4,23 +4,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
-use super::desk::Desk;
-use super::proposals::short_time;
+use super::desk::ReviewContext;
+use super::proposals::format_short_time;
 use crate::cli::StatsArgs;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
-pub(super) fn stats(session: &Session, args: &StatsArgs) -> Outcome {
-    let desk = Desk::open(session)?;
+pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> CommandResult {
+    let desk = ReviewContext::open(session)?;
     let since_ms = args.days.map(days_ago);
-    let skills = desk.ask(|ledger, _| ledger.stats(since_ms))?;
+    let skills = desk.with_ledger(|ledger, _| ledger.stats(since_ms))?;
     if session.output.json {
-        session.output.object(&json!({ "since_ms": since_ms, "skills": skills }))?;
+        session.output.print_json(&json!({ "since_ms": since_ms, "skills": skills }))?;
         return Ok(exit::OK);
     }
     if skills.is_empty() {
-        session.output.note("no skill was read");
+        session.output.print_note("no skill was read");
         return Ok(exit::OK);
     }
     let rows: Vec<Vec<String>> = skills
@@ -33,12 +33,12 @@ pub(super) fn stats(session: &Session, args: &StatsArgs) -> Outcome {
                 skill.agents.to_string(),
                 skill.sessions.to_string(),
                 skill.tokens.to_string(),
-                short_time(skill.last_ms),
+                format_short_time(skill.last_ms),
             ]
         })
         .collect();
     let header = ["skill", "reads", "files", "agents", "sessions", "tokens", "last read (UTC)"];
-    session.output.table(&header, &rows)?;
+    session.output.print_table(&header, &rows)?;
     Ok(exit::OK)
 }
 

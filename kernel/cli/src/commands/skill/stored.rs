@@ -18,31 +18,33 @@ use super::declared;
 use crate::cli::SkillRoots;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{BOLD, DIM, Outcome, Output, RED, YELLOW, show as shown, written};
-use crate::sanitise::sanitise;
-use crate::session::Session;
+use crate::output::{
+    BOLD, CommandResult, DIM, Output, RED, YELLOW, display_safe as shown, ignore_broken_pipe,
+};
+use crate::sanitise::sanitize;
+use crate::session::CliContext;
 
 /// The extension whose configuration says where skills are.
 pub(in crate::commands) const REGISTRY: &str = "skill_registry";
 
-pub(super) fn list(
-    session: &Session,
+pub(super) fn cmd_skill_list(
+    session: &CliContext,
     query: Option<&str>,
     tag: &[String],
     roots: &SkillRoots,
-) -> Outcome {
-    let store = open(session, roots)?;
+) -> CommandResult {
+    let store = open_store(session, roots)?;
     let tags = (!tag.is_empty()).then(|| tag.to_vec());
     let args = ListSkillsArgs { query: query.map(str::to_owned), limit: Some(usize::MAX), tags };
     let snapshot = store.snapshot();
-    print_list(session.output, &snapshot, &args, &standing(session, roots, &snapshot))?;
+    print_list(session.output, &snapshot, &args, &approval_statuses(session, roots, &snapshot))?;
     Ok(exit::OK)
 }
 
-pub(super) fn show(session: &Session, id: &str, roots: &SkillRoots) -> Outcome {
-    let store = open(session, roots)?;
+pub(super) fn cmd_skill_show(session: &CliContext, id: &str, roots: &SkillRoots) -> CommandResult {
+    let store = open_store(session, roots)?;
     let snapshot = store.snapshot();
-    let standing = standing(session, roots, &snapshot);
+    let standing = approval_statuses(session, roots, &snapshot);
     let mut grants = Vec::new();
     if roots.roots.is_empty() {
         grants = tool_grants(session, &store, &snapshot);
@@ -51,77 +53,89 @@ pub(super) fn show(session: &Session, id: &str, roots: &SkillRoots) -> Outcome {
     Ok(exit::OK)
 }
 
-pub(super) fn read(session: &Session, id: &str, roots: &SkillRoots) -> Outcome {
-    let store = open(session, roots)?;
+pub(super) fn cmd_skill_read(session: &CliContext, id: &str, roots: &SkillRoots) -> CommandResult {
+    let store = open_store(session, roots)?;
     let args = ReadSkillArgs { skill_id: id.to_owned() };
     let answer = read_skill(&store, &store.snapshot(), Audience::Operator, &args)?;
     print(session.output, &answer)?;
     Ok(exit::OK)
 }
 
-pub(super) fn resource(session: &Session, id: &str, path: &str, roots: &SkillRoots) -> Outcome {
-    let store = open(session, roots)?;
+pub(super) fn cmd_skill_resource(
+    session: &CliContext,
+    id: &str,
+    path: &str,
+    roots: &SkillRoots,
+) -> CommandResult {
+    let store = open_store(session, roots)?;
     print_resource(session.output, &store, id, path)?;
     Ok(exit::OK)
 }
 
 /// Opens the roots named on the command line, else those of the home.
-pub(in crate::commands) fn open(session: &Session, roots: &SkillRoots) -> Result<Store, CliError> {
+pub(in crate::commands) fn open_store(
+    session: &CliContext,
+    roots: &SkillRoots,
+) -> Result<Store, CliError> {
     let options =
-        if roots.roots.is_empty() { home_options(session)? } else { named(session, roots)? };
+        if roots.roots.is_empty() { home_options(session)? } else { root_options(session, roots)? };
     Store::open(options, Arc::new(SystemClock))
-        .map_err(|error| CliError::usage(error.to_string()).hint("see: skillhost config"))
+        .map_err(|error| CliError::usage(error.to_string()).with_hint("see: skillhost config"))
 }
 
 /// The ledger of a home; of one that is not trusted it is only read.
-pub(in crate::commands) fn ledger(home: &Home) -> Ledger {
+pub(in crate::commands) fn open_ledger(home: &Home) -> Ledger {
     let ledger = Ledger::new(home.data_dir(REGISTRY), Arc::new(SystemClock));
     if home.is_untrusted() { ledger.read_only() } else { ledger }
 }
 
 /// Whose the skills of the home are that agents created; of skills in other roots nothing is known.
-fn standing(
-    session: &Session,
+fn approval_statuses(
+    session: &CliContext,
     roots: &SkillRoots,
     snapshot: &Snapshot,
 ) -> HashMap<SkillId, ApprovalStatus> {
     let Some(home) = session.home().ok().filter(|_| roots.roots.is_empty()) else {
         return HashMap::new();
     };
-    let ledger = ledger(&home);
+    let ledger = open_ledger(&home);
     let standing = ledger.approval_statuses(snapshot);
     for note in ledger.take_notes() {
-        session.output.note(note);
+        session.output.print_note(note);
     }
     // Skills can be looked at where the ledger cannot be.
     standing.unwrap_or_else(|error| {
-        session.output.note(format!("who created which skill is not known: {error}"));
+        session.output.print_note(format!("who created which skill is not known: {error}"));
         HashMap::new()
     })
 }
 
 /// What `allowed-tools` of the home's skills names, and whether it counts.
-pub(super) fn tool_grants(session: &Session, store: &Store, snapshot: &Snapshot) -> Vec<ToolGrant> {
+pub(super) fn tool_grants(
+    session: &CliContext,
+    store: &Store,
+    snapshot: &Snapshot,
+) -> Vec<ToolGrant> {
     let Ok(home) = session.home() else { return Vec::new() };
-    let ledger = ledger(&home);
+    let ledger = open_ledger(&home);
     let grants = ledger.tool_grants(store, snapshot);
     for note in ledger.take_notes() {
-        session.output.note(note);
+        session.output.print_note(note);
     }
     grants.unwrap_or_else(|error| {
-        session.output.note(format!("which `allowed-tools` count is not known: {error}"));
+        session.output.print_note(format!("which `allowed-tools` count is not known: {error}"));
         Vec::new()
     })
 }
 
-fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError> {
+fn root_options(session: &CliContext, roots: &SkillRoots) -> Result<StoreOptions, CliError> {
     let mut named = Vec::new();
     for (number, path) in roots.roots.iter().enumerate() {
         let path = session.environment.current_dir.join(path);
         if !path.is_dir() {
             let message = format!("{}: no such directory", path.display());
             return Err(CliError::new(exit::NOT_FOUND, message)
-                .hint("--root names a folder with skills in it"));
+                .with_hint("--root names a folder with skills in it"));
         }
         // The first is where most people look, so it has the plainest label.
         let label = if number == 0 { "root".to_owned() } else { format!("root{}", number + 1) };
@@ -130,7 +144,7 @@ fn named(session: &Session, roots: &SkillRoots) -> Result<StoreOptions, CliError
     Ok(StoreOptions { roots: named, ..StoreOptions::default() })
 }
 
-fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
+fn home_options(session: &CliContext) -> Result<StoreOptions, CliError> {
     let home = session.home()?;
     let installation = Installation::from_current_exe();
     home.check_links("data")?;
@@ -143,7 +157,7 @@ fn home_options(session: &Session) -> Result<StoreOptions, CliError> {
 
 /// Takes the roots of a home that is not trusted for what they are: nobody answers for them, whatever
 /// its settings say, and they have to lie in the home.
-fn distrust(session: &Session, home: &Home, roots: &mut Vec<SkillRoot>) {
+fn distrust(session: &CliContext, home: &Home, roots: &mut Vec<SkillRoot>) {
     for root in &mut *roots {
         root.trust = TrustLevel::Untrusted;
     }
@@ -152,7 +166,7 @@ fn distrust(session: &Session, home: &Home, roots: &mut Vec<SkillRoot>) {
         // What does not exist leads nowhere.
         let inside = path.canonicalize().map_or(true, |path| path.starts_with(home.root()));
         if !inside {
-            session.output.note(format!(
+            session.output.print_note(format!(
                 "the root `{}` is left out: {} is not in the home, which is not trusted",
                 root.label,
                 path.display()
@@ -164,7 +178,7 @@ fn distrust(session: &Session, home: &Home, roots: &mut Vec<SkillRoot>) {
 
 /// Reads what the manifest and the settings of a home say to the registry.
 pub(in crate::commands) fn registry_config(
-    session: &Session,
+    session: &CliContext,
     home: &Home,
 ) -> Result<RegistryConfig, CliError> {
     let settings = session.settings(home)?.settings;
@@ -177,7 +191,7 @@ pub(in crate::commands) fn registry_config(
     };
     serde_json::from_value(config).map_err(|error| {
         CliError::usage(format!("the configuration of {REGISTRY}: {error}"))
-            .hint("see: skillhost config")
+            .with_hint("see: skillhost config")
     })
 }
 
@@ -197,11 +211,11 @@ fn print_list(
             }
         }
         object["problems"] = json!(snapshot.problems());
-        return output.object(&object);
+        return output.print_json(&object);
     }
     let width = snapshot.skills().iter().map(|skill| skill.id().as_str().chars().count());
     let width = width.max().unwrap_or_default().min(32);
-    let (bold, dim) = if output.colour() { (BOLD, DIM) } else { Default::default() };
+    let (bold, dim) = if output.uses_color() { (BOLD, DIM) } else { Default::default() };
     let [bold, plain, dim, end] = [
         bold.render().to_string(),
         bold.render_reset().to_string(),
@@ -216,13 +230,13 @@ fn print_list(
         let id = skill.id().as_str();
         line.clear();
         let (id_shown, description) =
-            (sanitise(id), skill_format::shorten_description(skill.description()));
+            (sanitize(id), skill_format::shorten_description(skill.description()));
         // Pieces, not a format string: of ten thousand lines it is a tenth of the whole cost.
         for piece in [&*bold, &*id_shown, &*plain] {
             line.push_str(piece);
         }
         line.extend(std::iter::repeat_n(' ', 2 + width.saturating_sub(id.chars().count())));
-        line.push_str(&sanitise(&description));
+        line.push_str(&sanitize(&description));
         let untrusted = if skill.trust() == TrustLevel::Untrusted { ", untrusted" } else { "" };
         let unapproved = if unapproved(skill.id()) { ", unapproved" } else { "" };
         let (comma, state) = match snapshot.state(skill) {
@@ -230,43 +244,43 @@ fn print_list(
             state => (", ", state.as_str()),
         };
         let tokens = skill.tokens().to_string();
-        let source = sanitise(skill.source());
+        let source = sanitize(skill.source());
         for piece in [" ", &*dim, "[~", &*tokens, " tokens, ", &*source] {
             line.push_str(piece);
         }
         for piece in [untrusted, unapproved, comma, state, "]", &*end, "\n"] {
             line.push_str(piece);
         }
-        written(stdout.write_all(line.as_bytes()))?;
+        ignore_broken_pipe(stdout.write_all(line.as_bytes()))?;
     }
-    written(stdout.flush())?;
+    ignore_broken_pipe(stdout.flush())?;
     let total = snapshot.skills().len();
     if matched == 0 && total > 0 {
-        output.note(format!("none of {total} skills matches"));
+        output.print_note(format!("none of {total} skills matches"));
     }
-    report(output, snapshot);
+    print_problems(output, snapshot);
     Ok(())
 }
 
 /// Says what was not listed and why; warnings about listed skills are only counted.
-pub(super) fn report(output: Output, snapshot: &Snapshot) {
+pub(super) fn print_problems(output: Output, snapshot: &Snapshot) {
     if snapshot.skills().is_empty() {
         let roots: Vec<_> =
             snapshot.roots().iter().map(|root| root.path.display().to_string()).collect();
-        output.note(format!("no skills in {}", roots.join(", ")));
+        output.print_note(format!("no skills in {}", roots.join(", ")));
     }
     for problem in snapshot.problems().iter().filter(|problem| problem.skipped) {
-        output.note(format!("skipped {problem}"));
+        output.print_note(format!("skipped {problem}"));
     }
     let warned = snapshot.problems().iter().filter(|problem| !problem.skipped).count();
     if warned > 0 {
         let warnings = if warned == 1 { "warning" } else { "warnings" };
-        output.note(format!(
+        output.print_note(format!(
             "{warned} {warnings}; `skillhost skill show ID` prints those of a skill"
         ));
     }
     for reason in snapshot.partial().into_iter().flat_map(|partial| &partial.reasons) {
-        output.note(format!("the list is not complete: {reason}"));
+        output.print_note(format!("the list is not complete: {reason}"));
     }
 }
 
@@ -288,7 +302,7 @@ fn show_skill(
         .map(|problem| &**problem)
         .filter(|problem| problem.path.starts_with(skill.dir()))
         .collect();
-    let declared = declared::of(store, skill)?;
+    let declared = declared::read_declarations(store, skill)?;
     let standing = standing.get(skill.id());
     let winner =
         snapshot.get(skill.id().as_str()).is_some_and(|winner| winner.dir() == skill.dir());
@@ -314,13 +328,14 @@ fn show_skill(
             object[key] = read[key].clone();
         }
         object["diagnostics"] = json!(problems);
-        return output.object(&object);
+        return output.print_json(&object);
     }
     let text = |key: &str| read[key].as_str().unwrap_or_default().to_owned();
-    output.line(format!("{BOLD}{}{BOLD:#}", shown(skill.id().as_str())))?;
-    output.line(format!("description  {}", shown(skill.description().trim_end())))?;
-    output.line(format!("location     {}", shown(&skill.location().display().to_string())))?;
-    output.line(format!("source       {} ({})", shown(skill.source()), trust_name(skill)))?;
+    output.print_line(format!("{BOLD}{}{BOLD:#}", shown(skill.id().as_str())))?;
+    output.print_line(format!("description  {}", shown(skill.description().trim_end())))?;
+    output
+        .print_line(format!("location     {}", shown(&skill.location().display().to_string())))?;
+    output.print_line(format!("source       {} ({})", shown(skill.source()), trust_name(skill)))?;
     let (state, setting) = (snapshot.state(skill), snapshot.matching_setting(skill));
     if state != SkillState::On {
         let by = match setting {
@@ -329,45 +344,48 @@ fn show_skill(
             }
             _ => "disable-model-invocation in its SKILL.md".to_owned(),
         };
-        output.line(format!("state        {} ({})", state.as_str(), shown(&by)))?;
+        output.print_line(format!("state        {} ({})", state.as_str(), shown(&by)))?;
     }
-    for line in standing.map(told).into_iter().flatten() {
-        output.line(format!("standing     {}", shown(&line)))?;
+    for line in standing.map(format_approval_status).into_iter().flatten() {
+        output.print_line(format!("standing     {}", shown(&line)))?;
     }
     if let Some(ToolGrant { allowed_tools, approved, digest, .. }) = grant {
         let tools = shown(&allowed_tools.join(", "));
         let counts = if *approved { "calls need no question" } else { "does not count" };
-        output.line(format!("allowed      {tools} ({counts})"))?;
+        output.print_line(format!("allowed      {tools} ({counts})"))?;
         if !approved && standing.is_none() {
             let how = "`skillhost skill approve` takes the digest";
-            output.line(format!("             {how} {digest} for all of it"))?;
+            output.print_line(format!("             {how} {digest} for all of it"))?;
         }
     }
-    output.line(format!("digest       sha256 {}", text("digest")))?;
-    output.line(format!("tokens       approx. {}", read["tokens"]))?;
+    output.print_line(format!("digest       sha256 {}", text("digest")))?;
+    output.print_line(format!("tokens       approx. {}", read["tokens"]))?;
     for (label, values) in [("tags", skill.tags()), ("requires", skill.requires())] {
         if !values.is_empty() {
-            output.line(format!("{label:<12} {}", shown(&values.join(", "))))?;
+            output.print_line(format!("{label:<12} {}", shown(&values.join(", "))))?;
         }
     }
     for (label, text) in declared::lines(&declared) {
-        output.line(format!("{label:<12} {}", shown(&text)))?;
+        output.print_line(format!("{label:<12} {}", shown(&text)))?;
     }
     for resource in read["resources"].as_array().into_iter().flatten() {
         let path = resource["path"].as_str().unwrap_or_default();
         let kind = resource["kind"].as_str().unwrap_or_default();
-        output.line(format!(
+        output.print_line(format!(
             "resource     {} {DIM}{kind}, {} bytes{DIM:#}",
             shown(path),
             resource["size"]
         ))?;
     }
     for note in read["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        output.line(format!("note         {}", shown(note)))?;
+        output.print_line(format!("note         {}", shown(note)))?;
     }
     for problem in problems {
         let colour = if problem.skipped { RED } else { YELLOW };
-        output.line(format!("{colour}diagnostic{colour:#}   {}", shown(&problem.to_string())))?;
+        output.print_line(format!(
+            "{colour}diagnostic{colour:#}   {}",
+            shown(&problem.to_string())
+        ))?;
     }
     Ok(())
 }
@@ -380,7 +398,7 @@ fn trust_name(skill: &Skill) -> &'static str {
 }
 
 /// What is said of a skill that an agent created.
-fn told(standing: &ApprovalStatus) -> Vec<String> {
+fn format_approval_status(standing: &ApprovalStatus) -> Vec<String> {
     let author = standing.author.name();
     if standing.approved {
         return vec![format!("created by {author}, approved as it is")];
@@ -408,11 +426,11 @@ fn describe(skill: &Skill) -> Value {
 
 fn print(output: Output, answer: &ToolAnswer) -> Result<(), CliError> {
     if !output.json {
-        return output.verbatim(&answer.text);
+        return output.print_text(&answer.text);
     }
     let mut object = answer.structured.clone();
     object["text"] = answer.text.clone().into();
-    output.object(&object)
+    output.print_json(&object)
 }
 
 /// Prints a whole file: every page of a text, the bytes of anything else.
@@ -432,9 +450,9 @@ fn print_resource(output: Output, store: &Store, id: &str, path: &str) -> Result
         match answer.structured["encoding"].as_str() {
             Some("base64") => {
                 return Err(CliError::usage(format!("{} is not text", Path::new(path).display()))
-                    .hint("--json prints it in base64"));
+                    .with_hint("--json prints it in base64"));
             }
-            _ => output.raw(answer.structured["content"].as_str().unwrap_or(&answer.text))?,
+            _ => output.print_raw(answer.structured["content"].as_str().unwrap_or(&answer.text))?,
         }
         match answer.structured["next_offset"].as_u64() {
             Some(next) => args.offset = Some(next),

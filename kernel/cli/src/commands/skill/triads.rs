@@ -9,16 +9,16 @@ use skill_rules::role::{RoleCounts, SkillRole};
 use super::loaded;
 use crate::cli::TriadsArgs;
 use crate::error::CliError;
-use crate::output::{BOLD, GREEN, Outcome, Output, YELLOW, show, written};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, GREEN, Output, YELLOW, display_safe, ignore_broken_pipe};
+use crate::session::CliContext;
 
-struct Member {
+struct TriadMember {
     id: String,
     name: String,
     role: SkillRole,
 }
 
-pub(super) fn triads(session: &Session, args: &TriadsArgs) -> Outcome {
+pub(super) fn cmd_skill_triads(session: &CliContext, args: &TriadsArgs) -> CommandResult {
     let mut members = Vec::new();
     let mut triads = RoleCounts::default();
     let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
@@ -26,12 +26,12 @@ pub(super) fn triads(session: &Session, args: &TriadsArgs) -> Outcome {
         let name = frontmatter.name.unwrap_or_else(|| id.clone());
         let role = SkillRole::from_name(&name);
         triads.add(role);
-        members.push(Member { id, name, role });
+        members.push(TriadMember { id, name, role });
         Ok(())
     })?;
     members.sort_by(|a, b| a.id.cmp(&b.id));
     if session.output.json {
-        session.output.object(&describe(&members, &triads))?;
+        session.output.print_json(&describe(&members, &triads))?;
     } else {
         print(session.output, &members, &triads)?;
     }
@@ -40,17 +40,17 @@ pub(super) fn triads(session: &Session, args: &TriadsArgs) -> Outcome {
 
 /// The style of a role: its colour, or the nearest of 256 where a terminal does not say that it
 /// knows more.
-pub(super) fn style(role: SkillRole) -> Style {
+pub(super) fn role_style(role: SkillRole) -> Style {
     let [red, green, blue] = role.rgb();
     let many = std::env::var_os("COLORTERM").is_some_and(|it| it == "truecolor" || it == "24bit");
     if many {
         return RgbColor(red, green, blue).on_default();
     }
-    Ansi256Color(nearest(role)).on_default()
+    Ansi256Color(nearest_ansi_color(role)).on_default()
 }
 
 /// The nearest colour of the 256.
-pub(super) fn nearest(role: SkillRole) -> u8 {
+pub(super) fn nearest_ansi_color(role: SkillRole) -> u8 {
     match role {
         SkillRole::Coordinator => 214,
         SkillRole::Generator => 135,
@@ -58,13 +58,13 @@ pub(super) fn nearest(role: SkillRole) -> u8 {
     }
 }
 
-fn describe(members: &[Member], triads: &RoleCounts) -> Value {
+fn describe(members: &[TriadMember], triads: &RoleCounts) -> Value {
     let role = |role: SkillRole, count: usize| {
         json!({
             "role": role, "trit": role.trit(), "color": role.hex_color(), "count": count,
         })
     };
-    let skill = |member: &Member| {
+    let skill = |member: &TriadMember| {
         json!({
             "skill_id": member.id,
             "name": member.name,
@@ -73,8 +73,9 @@ fn describe(members: &[Member], triads: &RoleCounts) -> Value {
             "color": member.role.hex_color(),
         })
     };
-    let balancing =
-        triads.balancing_role().map(|needed| json!([role(needed, 1), role(other(needed), 2)]));
+    let balancing = triads
+        .balancing_role()
+        .map(|needed| json!([role(needed, 1), role(balancing_role(needed), 2)]));
     json!({
         "skills": members.iter().map(skill).collect::<Vec<_>>(),
         "roles": SkillRole::ALL.map(|it| role(it, triads.count(it))),
@@ -85,26 +86,26 @@ fn describe(members: &[Member], triads: &RoleCounts) -> Value {
 }
 
 /// The role of which two do what one of a role other than Coordinator does: 2 · 2 = 1 and 2 · 1 = 2.
-fn other(needed: SkillRole) -> SkillRole {
+fn balancing_role(needed: SkillRole) -> SkillRole {
     match needed {
         SkillRole::Generator => SkillRole::Verifier,
         _ => SkillRole::Generator,
     }
 }
 
-fn print(output: Output, members: &[Member], triads: &RoleCounts) -> Result<(), CliError> {
-    let coloured = output.colour();
+fn print(output: Output, members: &[TriadMember], triads: &RoleCounts) -> Result<(), CliError> {
+    let coloured = output.uses_color();
     let paint = |style: Style| if coloured { style } else { Style::new() };
     let mut stdout = output.buffered();
-    let mut line = |text: String| written(writeln!(stdout, "{text}"));
+    let mut line = |text: String| ignore_broken_pipe(writeln!(stdout, "{text}"));
     for role in SkillRole::ALL {
-        let (bold, plain) = (paint(style(role).bold()), paint(style(role)));
+        let (bold, plain) = (paint(role_style(role).bold()), paint(role_style(role)));
         let count = triads.count(role);
         let skills = if count == 1 { "skill" } else { "skills" };
         let (trit, colour) = (role.trit(), role.hex_color());
         line(format!("{bold}{}{bold:#} (trit {trit}, {colour}): {count} {skills}", role.as_str()))?;
         for member in members.iter().filter(|member| member.role == role) {
-            line(format!("  {plain}{}{plain:#}", show(&member.name)))?;
+            line(format!("  {plain}{}{plain:#}", display_safe(&member.name)))?;
         }
     }
     let sum = triads.sum();
@@ -115,12 +116,12 @@ fn print(output: Output, members: &[Member], triads: &RoleCounts) -> Result<(), 
         }
         Some(role) => {
             let (yellow, bold) = (paint(YELLOW), paint(BOLD));
-            let (one, two) = (role.as_str(), other(role).as_str());
+            let (one, two) = (role.as_str(), balancing_role(role).as_str());
             line(format!("{yellow}not balanced{yellow:#}: the trits sum to {sum} mod 3"))?;
             line(format!("one more {bold}{one}{bold:#} balances it, or two more {two}s"))?;
         }
     }
-    written(stdout.flush())
+    ignore_broken_pipe(stdout.flush())
 }
 
 #[cfg(test)]
@@ -133,9 +134,9 @@ mod tests {
             let triads = RoleCounts { counts };
             let Some(role) = triads.balancing_role() else { continue };
             let mut two = triads;
-            two.add(other(role));
+            two.add(balancing_role(role));
             assert!(!two.is_balanced());
-            two.add(other(role));
+            two.add(balancing_role(role));
             assert!(two.is_balanced(), "{counts:?}");
         }
     }

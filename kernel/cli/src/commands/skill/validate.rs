@@ -4,21 +4,21 @@ use skill_rules::{
     CheckOptions, CheckScope, SkillDocument, SkillInput, check_subject, needs_files,
 };
 
-use super::batch::{Item, for_each, worse};
-use super::report::{Beside, Checked, Report, format};
+use super::batch::{BatchItem, for_each, worst_exit_code};
+use super::report::{CheckedSkill, FindingsReport, SidecarReport, resolve_format};
 use crate::cli::ValidateArgs;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
-pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
+pub(super) fn cmd_skill_validate(session: &CliContext, args: &ValidateArgs) -> CommandResult {
     let profile = args.profile.into();
-    let format = format(session, args.format, args.jsonl, profile)?;
+    let format = resolve_format(session, args.format, args.jsonl, profile)?;
     let options = CheckOptions { profile, scope: CheckScope::Validate };
-    let mut report = Report::new(session.output, format, profile);
+    let mut report = FindingsReport::new(session.output, format, profile);
     let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
-        Item::Problem(problem) => report.problem(problem),
-        Item::Skill(skill, files) => {
+        BatchItem::Problem(problem) => report.add_problem(problem),
+        BatchItem::Skill(skill, files) => {
             let input = SkillInput {
                 dir_name: &skill.dir_name,
                 file_name: Some(&files.file_name),
@@ -27,12 +27,12 @@ pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
             };
             let subject = SkillDocument::new(&input, profile);
             let mut findings = check_subject(&subject, options.scope).findings;
-            let mut beside = Beside::of(&skill.dir, &skill.dir_name, options);
+            let mut beside = SidecarReport::check(&skill.dir, &skill.dir_name, options);
             if report.is_per_skill() {
-                findings.extend(beside.take().into_iter().flat_map(Beside::into_findings));
+                findings.extend(beside.take().into_iter().flat_map(SidecarReport::into_findings));
             }
             let properties = report.properties(&subject)?;
-            let checked = Checked {
+            let checked = CheckedSkill {
                 path: &skill.path(),
                 dir: &skill.dir,
                 bytes: &files.bytes,
@@ -40,14 +40,16 @@ pub(super) fn validate(session: &Session, args: &ValidateArgs) -> Outcome {
                 properties: properties.as_deref(),
                 fixed: None,
             };
-            report.skill(&checked)?;
+            report.add_skill(&checked)?;
             match beside {
-                Some(beside) => report.more(&beside.checked(&skill.dir), checked.is_valid()),
+                Some(beside) => {
+                    report.add_findings(&beside.as_checked_skill(&skill.dir), checked.is_valid())
+                }
                 None => Ok(()),
             }
         }
     })?;
-    let summary = report.end()?;
+    let summary = report.finish()?;
     let failed = summary.errors > 0 || (args.strict && summary.warnings > 0);
-    Ok(worse(batch.code, if failed { exit::FINDINGS } else { exit::OK }))
+    Ok(worst_exit_code(batch.code, if failed { exit::FINDINGS } else { exit::OK }))
 }

@@ -7,19 +7,19 @@ use std::path::PathBuf;
 
 use skill_rules::reference::python_repr;
 
-use super::Printed;
+use super::ReferenceToolOutput;
 use crate::exit;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ReferenceCommand {
     Validate(PathBuf),
     ReadProperties(PathBuf),
     ToPrompt(Vec<PathBuf>),
 }
 
 /// A subcommand, and what `--help` says of it.
-struct Command {
+struct ClickCommand {
     name: &'static str,
     argument: &'static str,
     help: &'static str,
@@ -29,8 +29,8 @@ const VALIDATE: &str = "validate";
 const READ_PROPERTIES: &str = "read-properties";
 const TO_PROMPT: &str = "to-prompt";
 
-const COMMANDS: [Command; 3] = [
-    Command {
+const COMMANDS: [ClickCommand; 3] = [
+    ClickCommand {
         name: VALIDATE,
         argument: "SKILL_PATH",
         help: "  Validate a skill directory.
@@ -41,7 +41,7 @@ const COMMANDS: [Command; 3] = [
   Exit codes:     0: Valid skill     1: Validation errors found
 ",
     },
-    Command {
+    ClickCommand {
         name: READ_PROPERTIES,
         argument: "SKILL_PATH",
         help: "  Read and print skill properties as JSON.
@@ -52,7 +52,7 @@ const COMMANDS: [Command; 3] = [
   Exit codes:     0: Success     1: Parse error
 ",
     },
-    Command {
+    ClickCommand {
         name: TO_PROMPT,
         argument: "SKILL_PATHS...",
         help: "  Generate <available_skills> XML for agent prompts.
@@ -80,11 +80,19 @@ Commands:
 ";
 
 /// Reads the arguments; what is not to be done is told instead.
-pub(super) fn parse(program: &str, arguments: &[OsString]) -> Result<Asked, Printed> {
-    let group = Level { path: program.to_owned(), usage: GROUP, options: &["--version", "--help"] };
+pub(super) fn parse(
+    program: &str,
+    arguments: &[OsString],
+) -> Result<ReferenceCommand, ReferenceToolOutput> {
+    let group =
+        ClickLevel { path: program.to_owned(), usage: GROUP, options: &["--version", "--help"] };
     if arguments.is_empty() {
         let stderr = group.help(GROUP_HELP);
-        return Err(Printed { code: exit::USAGE, stderr, ..Printed::default() });
+        return Err(ReferenceToolOutput {
+            code: exit::USAGE,
+            stderr,
+            ..ReferenceToolOutput::default()
+        });
     }
     let given = group.split(&arguments.iter().collect::<Vec<_>>(), false)?;
     if let Some(option) = given.options.first() {
@@ -104,7 +112,7 @@ pub(super) fn parse(program: &str, arguments: &[OsString]) -> Result<Asked, Prin
     let level = command.level(program);
     let given = level.split(rest, true)?;
     if !given.options.is_empty() {
-        return Err(told(level.help(&format!(
+        return Err(print_to_stdout(level.help(&format!(
             "\n{}\nOptions:\n  --help  Show this message and exit.\n",
             command.help
         ))));
@@ -127,9 +135,9 @@ pub(super) fn parse(program: &str, arguments: &[OsString]) -> Result<Asked, Prin
         return Err(level.error(&format!("Got unexpected extra argument{plural} ({extra})")));
     }
     Ok(match command.name {
-        VALIDATE => Asked::Validate(first),
-        READ_PROPERTIES => Asked::ReadProperties(first),
-        _ => Asked::ToPrompt(paths),
+        VALIDATE => ReferenceCommand::Validate(first),
+        READ_PROPERTIES => ReferenceCommand::ReadProperties(first),
+        _ => ReferenceCommand::ToPrompt(paths),
     })
 }
 
@@ -138,7 +146,7 @@ pub(super) fn bad_path<'a>(
     program: &str,
     command: &str,
     mut paths: impl Iterator<Item = &'a OsStr>,
-) -> Option<Printed> {
+) -> Option<ReferenceToolOutput> {
     let command = COMMANDS.iter().find(|known| known.name == command)?;
     paths.find_map(|path| {
         let problem = match std::fs::metadata(path) {
@@ -161,23 +169,23 @@ fn text(argument: &OsString) -> String {
     argument.to_string_lossy().into_owned()
 }
 
-fn told(stdout: String) -> Printed {
-    Printed { stdout, ..Printed::default() }
+fn print_to_stdout(stdout: String) -> ReferenceToolOutput {
+    ReferenceToolOutput { stdout, ..ReferenceToolOutput::default() }
 }
 
-impl Command {
-    fn level(&self, program: &str) -> Level {
+impl ClickCommand {
+    fn level(&self, program: &str) -> ClickLevel {
         let usage = if self.argument == "SKILL_PATH" {
             "[OPTIONS] SKILL_PATH"
         } else {
             "[OPTIONS] SKILL_PATHS..."
         };
-        Level { path: format!("{program} {}", self.name), usage, options: &["--help"] }
+        ClickLevel { path: format!("{program} {}", self.name), usage, options: &["--help"] }
     }
 }
 
 /// The tool, or one of its subcommands.
-struct Level {
+struct ClickLevel {
     path: String,
     usage: &'static str,
     options: &'static [&'static str],
@@ -185,16 +193,20 @@ struct Level {
 
 /// The arguments of one level.
 #[derive(Default)]
-struct Given<'a> {
+struct ParsedArguments<'a> {
     /// In their order.
     options: Vec<&'static str>,
     values: Vec<&'a OsString>,
 }
 
-impl Level {
+impl ClickLevel {
     /// Tells options from values. Where they are not mixed, the first value ends the options.
-    fn split<'a>(&self, arguments: &[&'a OsString], mixed: bool) -> Result<Given<'a>, Printed> {
-        let mut given = Given::default();
+    fn split<'a>(
+        &self,
+        arguments: &[&'a OsString],
+        mixed: bool,
+    ) -> Result<ParsedArguments<'a>, ReferenceToolOutput> {
+        let mut given = ParsedArguments::default();
         let mut rest = arguments.iter();
         for argument in rest.by_ref() {
             if *argument == "--" {
@@ -214,7 +226,7 @@ impl Level {
     }
 
     /// Returns the option that an argument is; nothing if it is a value.
-    fn option(&self, argument: &str) -> Result<Option<&'static str>, Printed> {
+    fn option(&self, argument: &str) -> Result<Option<&'static str>, ReferenceToolOutput> {
         let mut chars = argument.chars();
         let (Some('-'), Some(second)) = (chars.next(), chars.next()) else { return Ok(None) };
         if second != '-' {
@@ -229,17 +241,21 @@ impl Level {
             None => Err(self.error(&format!("No such option {}.", python_repr(name)))),
             Some(_) if value.is_some() => {
                 let stderr = format!("Error: Option '{name}' does not take a value.\n");
-                Err(Printed { code: exit::USAGE, stderr, ..Printed::default() })
+                Err(ReferenceToolOutput {
+                    code: exit::USAGE,
+                    stderr,
+                    ..ReferenceToolOutput::default()
+                })
             }
             Some(known) => Ok(Some(known)),
         }
     }
 
     /// Answers an option of the tool itself.
-    fn answer(&self, program: &str, option: &str) -> Printed {
+    fn answer(&self, program: &str, option: &str) -> ReferenceToolOutput {
         match option {
-            "--version" => Printed::result(&format!("{program}, version 0.1.1")),
-            _ => told(self.help(GROUP_HELP)),
+            "--version" => ReferenceToolOutput::result(&format!("{program}, version 0.1.1")),
+            _ => print_to_stdout(self.help(GROUP_HELP)),
         }
     }
 
@@ -251,9 +267,9 @@ impl Level {
         format!("{}{text}", self.usage())
     }
 
-    fn error(&self, message: &str) -> Printed {
+    fn error(&self, message: &str) -> ReferenceToolOutput {
         let (usage, path) = (self.usage(), &self.path);
         let stderr = format!("{usage}Try '{path} --help' for help.\n\nError: {message}\n");
-        Printed { code: exit::USAGE, stderr, ..Printed::default() }
+        ReferenceToolOutput { code: exit::USAGE, stderr, ..ReferenceToolOutput::default() }
     }
 }

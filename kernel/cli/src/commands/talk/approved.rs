@@ -8,7 +8,7 @@ use skillhost_kernel::control::{AgentSummary, ControlRequest, ToolListing};
 use skillhost_kernel::suggest_similar;
 
 use crate::error::CliError;
-use crate::output::show;
+use crate::output::display_safe;
 
 /// Refuses names that are those of no tool. `ask` has the kernel answer a request.
 pub(super) async fn check_approved(
@@ -26,13 +26,13 @@ pub(super) async fn check_approved(
         known.extend(listing.tools.into_iter().map(|tool| tool.spec.name));
     }
     let Some(name) = approved.iter().find(|name| !known.contains(*name)) else { return Ok(()) };
-    let error = CliError::usage(format!("--approve: tool `{}` not found", show(name)));
+    let error = CliError::usage(format!("--approve: tool `{}` not found", display_safe(name)));
     let names = suggest_similar(name, known.iter().map(String::as_str));
     let error = match names.as_slice() {
         [] => error,
-        names => error.hint(format!("did you mean {}?", names.join(", "))),
+        names => error.with_hint(format!("did you mean {}?", names.join(", "))),
     };
-    Err(error.hint("see: skillhost tool list"))
+    Err(error.with_hint("see: skillhost tool list"))
 }
 
 fn read<T: DeserializeOwned>(value: Value) -> Result<T, CliError> {

@@ -8,23 +8,23 @@ use skillhost_kernel::{
 use tokio::signal::unix::Signal;
 use tokio_util::sync::CancellationToken;
 
-use super::{Person, check_agent};
-use crate::cli::TalkArgs;
+use super::{TerminalChannel, check_agent};
+use crate::cli::ChatSessionArgs;
 use crate::error::CliError;
-use crate::session::Session;
+use crate::session::CliContext;
 
 /// A kernel, and a thread that nobody else opens meanwhile.
-pub(super) struct Own<'a> {
+pub(super) struct InProcessKernel<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) thread: Thread,
 }
 
-impl<'a> Own<'a> {
+impl<'a> InProcessKernel<'a> {
     /// Opens the thread or begins one.
-    pub(super) async fn begin(
-        session: &Session,
+    pub(super) async fn open(
+        session: &CliContext,
         kernel: &'a Kernel,
-        args: &TalkArgs,
+        args: &ChatSessionArgs,
     ) -> Result<Self, CliError> {
         let threads = ThreadStore::new(kernel.home());
         let Some(id) = &args.thread else {
@@ -36,17 +36,17 @@ impl<'a> Own<'a> {
         let thread = threads.open(id)?;
         check_agent(id, thread.agent(), args)?;
         if let Some(note) = thread.recovery_note() {
-            session.output.note(format!("thread {id}: {note}"));
+            session.output.print_note(format!("thread {id}: {note}"));
         }
         Ok(Self { kernel, thread })
     }
 
     /// Has the agent answer.
-    pub(super) async fn turn(
+    pub(super) async fn run_turn(
         &mut self,
         prompt: String,
         model: Option<String>,
-        person: &Arc<Person>,
+        person: &Arc<TerminalChannel>,
         interrupted: &mut Signal,
     ) -> Result<RunOutcome, CliError> {
         let cancel = CancellationToken::new();
@@ -76,7 +76,7 @@ impl<'a> Own<'a> {
     }
 
     /// Begins another thread with an agent.
-    pub(super) async fn switch(&mut self, agent: &str) -> Result<(), CliError> {
+    pub(super) async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         let agent = self.kernel.refresh_agent(agent).await?.manifest.id.to_string();
         self.thread = ThreadStore::new(self.kernel.home()).create(&agent)?;
         Ok(())

@@ -11,7 +11,7 @@ use skillhost_kernel::{
 
 use super::{question, secret};
 use crate::error::CliError;
-use crate::output::{BOLD, DIM, Output, RED, show};
+use crate::output::{BOLD, DIM, Output, RED, display_safe};
 
 /// How much of a call's arguments or of an answer is shown beside the conversation.
 const SHOWN: usize = 160;
@@ -23,17 +23,17 @@ const BUILT_IN_NOTE: &str = "these are the answers of a built-in script; to talk
     under models.default in skillhost.yaml or with --model";
 
 /// Prints what happens in a run and asks for approvals.
-pub(crate) struct Person {
+pub(crate) struct TerminalChannel {
     output: Output,
     /// They can be asked.
     present: bool,
-    inner: Mutex<Inner>,
+    inner: Mutex<TerminalState>,
     /// One question at a time.
     asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct TerminalState {
     /// Whose replies are the conversation; those of others are their business.
     agent: String,
     /// Tools with a standing consent.
@@ -51,37 +51,37 @@ struct Inner {
     failed: Option<CliError>,
 }
 
-impl Person {
+impl TerminalChannel {
     pub(crate) fn new(output: Output, agent: &str, approved: &[String]) -> Self {
         // Questions go to standard error: standard output may be a pipe.
         let present = !output.json && io::stdin().is_terminal() && io::stderr().is_terminal();
         let approved = approved.iter().cloned().collect();
-        let inner = Inner { agent: agent.to_owned(), approved, ..Inner::default() };
+        let inner = TerminalState { agent: agent.to_owned(), approved, ..TerminalState::default() };
         Self { output, present, inner: Mutex::new(inner), asking: tokio::sync::Mutex::default() }
     }
 
     /// Takes another agent's replies for the conversation.
-    pub(crate) fn hear(&self, agent: &str) {
+    pub(crate) fn set_agent(&self, agent: &str) {
         agent.clone_into(&mut self.lock().agent);
     }
 
     /// Lets a tool be called without asking.
-    pub(crate) fn approve(&self, tool: &str) {
+    pub(crate) fn approve_tool(&self, tool: &str) {
         self.lock().approved.insert(tool.to_owned());
     }
 
     /// The tools with a standing consent.
-    pub(crate) fn approved(&self) -> Vec<String> {
+    pub(crate) fn approved_tools(&self) -> Vec<String> {
         self.lock().approved.iter().cloned().collect()
     }
 
     /// What they were told since the last call.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub(crate) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().notes)
     }
 
     /// Forgets what was printed of a reply that comes again from its beginning.
-    pub(crate) fn begin_again(&self) {
+    pub(crate) fn reset_reply(&self) {
         let inner = &mut *self.lock();
         self.break_line(inner);
         inner.heard = false;
@@ -89,11 +89,11 @@ impl Person {
     }
 
     /// Says, once, that the kernel has gone and is waited for.
-    pub(crate) fn wait_for_the_kernel(&self) {
+    pub(crate) fn announce_reconnect(&self) {
         let inner = &mut *self.lock();
         self.break_line(inner);
         if !std::mem::replace(&mut inner.waits, true) {
-            self.output.note("the kernel is started again; waiting for it");
+            self.output.print_note("the kernel is started again; waiting for it");
         }
     }
 
@@ -115,42 +115,42 @@ impl Person {
         inner.failed.take().map_or(Ok(()), Err)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, TerminalState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn print(&self, inner: &mut Inner, text: &str) {
+    fn print(&self, inner: &mut TerminalState, text: &str) {
         if self.output.json || inner.failed.is_some() {
             return;
         }
         inner.reply.push_str(text);
-        inner.failed = self.output.piece(text).err();
+        inner.failed = self.output.print_chunk(text).err();
     }
 
     /// Ends the reply, so that what comes next begins a line.
-    fn break_line(&self, inner: &mut Inner) {
+    fn break_line(&self, inner: &mut TerminalState) {
         if !inner.reply.is_empty() && !inner.reply.ends_with('\n') {
             self.print(inner, "\n");
         }
         inner.reply.clear();
     }
 
-    fn note(&self, inner: &mut Inner, text: String) {
-        self.output.note(&text);
+    fn note(&self, inner: &mut TerminalState, text: String) {
+        self.output.print_note(&text);
         inner.notes.push(text);
     }
 
-    fn activity(&self, inner: &mut Inner, agent: &str, text: &str) {
+    fn activity(&self, inner: &mut TerminalState, agent: &str, text: &str) {
         let whose = match agent == inner.agent {
             true => String::new(),
-            false => format!("{}: ", show(agent)),
+            false => format!("{}: ", display_safe(agent)),
         };
-        self.output.aside(format!("{DIM}{whose}{text}{DIM:#}"));
+        self.output.print_progress(format!("{DIM}{whose}{text}{DIM:#}"));
     }
 }
 
 #[async_trait]
-impl Channel for Person {
+impl Channel for TerminalChannel {
     fn on_event(&self, event: &RunEvent) {
         let inner = &mut *self.lock();
         if let RunEvent::Text { agent_id, text } = event {
@@ -177,11 +177,11 @@ impl Channel for Person {
             RunEvent::ToolStarted { agent_id, tool, arguments } => {
                 // Another reply follows.
                 inner.heard &= *agent_id != inner.agent;
-                let call = format!("→ {} {}", show(tool), one_line(arguments));
+                let call = format!("→ {} {}", display_safe(tool), one_line(arguments));
                 self.activity(inner, agent_id, &call);
             }
             RunEvent::ToolFinished { agent_id, tool, is_error, summary } => {
-                let (tool, summary) = (show(tool), one_line(summary));
+                let (tool, summary) = (display_safe(tool), one_line(summary));
                 let answer = match is_error {
                     true => format!("← {tool} {RED}failed{RED:#}{DIM}: {summary}"),
                     false => format!("← {tool}: {summary}"),
@@ -192,8 +192,8 @@ impl Channel for Person {
                 let digest = digest.get(..12).unwrap_or(digest);
                 let skill = format!(
                     "skill {BOLD}{}{BOLD:#}{DIM} is active, sha256 {}",
-                    show(skill_id),
-                    show(digest)
+                    display_safe(skill_id),
+                    display_safe(digest)
                 );
                 self.activity(inner, agent_id, &skill);
             }
@@ -204,7 +204,7 @@ impl Channel for Person {
                 self.note(inner, text);
             }
             RunEvent::Delegated { agent_id, to, task } => {
-                let task = format!("⇒ {}: {}", show(to), one_line(task));
+                let task = format!("⇒ {}: {}", display_safe(to), one_line(task));
                 self.activity(inner, agent_id, &task);
             }
             RunEvent::UsageReported { model, .. } => {
@@ -240,7 +240,7 @@ impl Channel for Person {
         }
         self.break_line(&mut self.lock());
         // Which agent, in which thread, a consent for the session is for, the kernel remembers.
-        question::ask(self.output, request).await
+        question::prompt_approval(self.output, request).await
     }
 
     async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {
@@ -253,13 +253,13 @@ impl Channel for Person {
             self.note(inner, format!("the secret `{name}` was not given: {reason}; {hint}"));
             return SecretReply::Refused { reason: reason.to_owned() };
         }
-        secret::ask(self.output, ask).await
+        secret::prompt_secret(self.output, ask).await
     }
 }
 
 /// The beginning of a text on one line.
 fn one_line(text: &str) -> String {
-    let line = show(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let line = display_safe(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
@@ -284,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_standing_consent_holds_but_for_tools_that_always_ask() {
-        let person = Person::new(Output { json: true }, "worker", &["delete_file".into()]);
+        let person = TerminalChannel::new(Output { json: true }, "worker", &["delete_file".into()]);
         let channel: &dyn Channel = &person;
         assert_eq!(channel.request_approval(&request(false)).await, ApprovalDecision::Session);
         let ApprovalDecision::Refuse { reason } = channel.request_approval(&request(true)).await
@@ -292,18 +292,18 @@ mod tests {
             panic!("it was allowed");
         };
         assert_eq!(reason, "this call asks every time, and nobody can be asked here");
-        let nobody = Person::new(Output { json: true }, "worker", &[]);
+        let nobody = TerminalChannel::new(Output { json: true }, "worker", &[]);
         let channel: &dyn Channel = &nobody;
         let refused = ApprovalDecision::Refuse { reason: "nobody can be asked here".into() };
         assert_eq!(channel.request_approval(&request(false)).await, refused);
         assert_eq!(
-            nobody.notes(),
+            nobody.take_notes(),
             ["`delete_file` was not called: nobody can be asked here; `--approve delete_file`, \
               or `/approve delete_file` in a chat, lets it be called"]
         );
-        nobody.approve("delete_file");
+        nobody.approve_tool("delete_file");
         assert_eq!(channel.request_approval(&request(false)).await, ApprovalDecision::Session);
-        assert_eq!(nobody.approved(), ["delete_file"]);
+        assert_eq!(nobody.approved_tools(), ["delete_file"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;
 use skillhost_kernel::{ApprovalDecision, ApprovalRequest};
 
-use crate::output::{BOLD, Output, RED, show};
+use crate::output::{BOLD, Output, RED, display_safe};
 
 /// A line is taken up to this many bytes.
 const LONGEST: usize = 4096;
@@ -20,9 +20,9 @@ const DETAILS: usize = 12_000;
 
 /// Shows what would be called, in full, and waits for an answer. Dropping the future gives the
 /// question up; nothing reads the terminal from then on.
-pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> ApprovalDecision {
-    match typed(output, text(request)).await {
-        Ok(line) => decision(&line, request.always),
+pub(super) async fn prompt_approval(output: Output, request: &ApprovalRequest) -> ApprovalDecision {
+    match prompt_line(output, text(request)).await {
+        Ok(line) => parse_decision(&line, request.always),
         Err(error) => {
             ApprovalDecision::Refuse { reason: format!("the user could not be asked: {error}") }
         }
@@ -30,7 +30,7 @@ pub(super) async fn ask(output: Output, request: &ApprovalRequest) -> ApprovalDe
 }
 
 /// Shows a question and waits for a line. Dropping the future gives the question up.
-pub(super) async fn typed(output: Output, text: String) -> io::Result<String> {
+pub(super) async fn prompt_line(output: Output, text: String) -> io::Result<String> {
     // The other end is closed when this function ends or is dropped.
     let asked = pipe().map(|(given_up, still_asking)| {
         let answer = tokio::task::spawn_blocking(move || answer(output, &text, &given_up));
@@ -51,16 +51,16 @@ fn text(request: &ApprovalRequest) -> String {
     };
     let mut lines = vec![format!(
         "{BOLD}{} asks to call {} of {}{BOLD:#}",
-        show(agent_id),
-        show(tool),
-        show(extension)
+        display_safe(agent_id),
+        display_safe(tool),
+        display_safe(extension)
     )];
     // Long arguments are what the details show, in a form that people can read.
     match details {
         Some(_) if arguments.len() > LONG_ARGUMENTS => {
             lines.push(format!("  with {} bytes of arguments:", arguments.len()));
         }
-        _ => lines.extend(arguments.lines().map(|line| format!("  {}", show(line)))),
+        _ => lines.extend(arguments.lines().map(|line| format!("  {}", display_safe(line)))),
     }
     lines.extend(details.as_deref().into_iter().flat_map(shown_details));
     if *destructive {
@@ -78,7 +78,7 @@ fn text(request: &ApprovalRequest) -> String {
 pub(crate) fn shown_details(details: &str) -> Vec<String> {
     let lines = details.lines().count();
     let mut shown: Vec<_> =
-        details.lines().take(DETAILS).map(|line| format!("  | {}", show(line))).collect();
+        details.lines().take(DETAILS).map(|line| format!("  | {}", display_safe(line))).collect();
     if lines > DETAILS {
         shown.push(format!("  {RED}{} more lines are not shown{RED:#}", lines - DETAILS));
     }
@@ -86,7 +86,7 @@ pub(crate) fn shown_details(details: &str) -> Vec<String> {
 }
 
 /// Everything that is not a clear yes is a no.
-fn decision(line: &str, always: bool) -> ApprovalDecision {
+fn parse_decision(line: &str, always: bool) -> ApprovalDecision {
     match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => ApprovalDecision::Once,
         "s" | "session" if !always => ApprovalDecision::Session,
@@ -99,7 +99,7 @@ fn decision(line: &str, always: bool) -> ApprovalDecision {
 fn answer(output: Output, question: &str, given_up: &PipeReader) -> io::Result<String> {
     let terminal = io::stdin();
     tcflush(&terminal, QueueSelector::IFlush)?;
-    output.aside(question);
+    output.print_progress(question);
     let mut waited = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(given_up, PollFlags::IN)];
     while let Err(error) = poll(&mut waited, None) {
         if error != rustix::io::Errno::INTR {
@@ -132,8 +132,8 @@ mod tests {
             ("yes please", no(), no()),
             ("n", no(), no()),
         ] {
-            assert_eq!(decision(line, false), asked, "{line:?}");
-            assert_eq!(decision(line, true), always, "{line:?}");
+            assert_eq!(parse_decision(line, false), asked, "{line:?}");
+            assert_eq!(parse_decision(line, true), always, "{line:?}");
         }
     }
 

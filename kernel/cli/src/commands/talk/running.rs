@@ -14,29 +14,32 @@ use skillhost_kernel::{Channel, Home, LoadReport, RunOutcome, ThreadStore};
 use tokio::signal::unix::Signal;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::Person;
+use super::TerminalChannel;
 use crate::error::CliError;
 use crate::exit;
-use crate::session::{KERNEL_PAUSE, KERNEL_WAIT, Session};
+use crate::session::{CliContext, KERNEL_PAUSE, KERNEL_WAIT};
 
 /// The report of the kernel that runs for a home. One that is about to be started again is waited
 /// for: a kernel of this process would only be in its way.
-pub(super) fn report(session: &Session, home: &Home) -> Result<Option<LoadReport>, CliError> {
+pub(super) fn fetch_load_report(
+    session: &CliContext,
+    home: &Home,
+) -> Result<Option<LoadReport>, CliError> {
     let began = Instant::now();
     loop {
-        let running = session.ask_running(home, &ControlRequest::Report)?;
+        let running = session.try_running_kernel(home, &ControlRequest::Report)?;
         if running.is_some() || !SupervisorLock::is_held(home) {
             return Ok(running);
         }
         if began.elapsed() > KERNEL_WAIT {
-            return Err(never_came(Said::Not));
+            return Err(kernel_unreachable_error(Said::Not));
         }
         std::thread::sleep(KERNEL_PAUSE);
     }
 }
 
 /// The kernel at the other end of the socket, and a thread that it works on.
-pub(super) struct Running {
+pub(super) struct SocketKernel {
     pub(super) socket: PathBuf,
     pub(super) threads: ThreadStore,
     pub(super) thread: String,
@@ -44,7 +47,7 @@ pub(super) struct Running {
 }
 
 /// How a connection ended.
-enum Over {
+enum ConnectionEnd {
     Done(RunOutcome),
     /// The kernel is gone, and another may come.
     Lost,
@@ -61,8 +64,8 @@ enum Said {
 }
 
 /// One conversation, over however many connections.
-struct Conversation<'a> {
-    person: &'a Arc<Person>,
+struct MessageExchange<'a> {
+    person: &'a Arc<TerminalChannel>,
     interrupted: &'a mut Signal,
     /// What is sent when it begins, and when it begins again.
     request: ControlRequest,
@@ -70,17 +73,17 @@ struct Conversation<'a> {
     cancelled: bool,
 }
 
-impl Running {
+impl SocketKernel {
     /// Sends a request and follows what becomes of it. Ctrl-C gives the run up, a second one leaves
     /// it to the kernel.
-    pub(super) async fn follow(
+    pub(super) async fn send_and_follow(
         &self,
         request: ControlRequest,
-        person: &Arc<Person>,
+        person: &Arc<TerminalChannel>,
         interrupted: &mut Signal,
     ) -> Result<RunOutcome, CliError> {
         let mut talked =
-            Conversation { person, interrupted, request, said: Said::Not, cancelled: false };
+            MessageExchange { person, interrupted, request, said: Said::Not, cancelled: false };
         let mut lost: Option<Instant> = None;
         loop {
             let over = match MessageConnection::open(&self.socket, &talked.request).await {
@@ -89,17 +92,17 @@ impl Running {
                     talked.follow(connection).await?
                 }
                 Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::WouldBlock => {
-                    Over::Lost
+                    ConnectionEnd::Lost
                 }
                 Err(error) => return Err(CliError::io(&self.socket, &error)),
             };
-            if let Over::Done(outcome) = over {
+            if let ConnectionEnd::Done(outcome) = over {
                 return Ok(outcome);
             }
             if lost.get_or_insert_with(Instant::now).elapsed() > KERNEL_WAIT {
-                return Err(never_came(talked.said));
+                return Err(kernel_unreachable_error(talked.said));
             }
-            person.wait_for_the_kernel();
+            person.announce_reconnect();
             tokio::select! {
                 biased;
                 _ = talked.interrupted.recv() => return Err(interrupted_error()),
@@ -109,15 +112,18 @@ impl Running {
     }
 }
 
-impl Conversation<'_> {
-    async fn follow(&mut self, mut connection: MessageConnection) -> Result<Over, CliError> {
+impl MessageExchange<'_> {
+    async fn follow(
+        &mut self,
+        mut connection: MessageConnection,
+    ) -> Result<ConnectionEnd, CliError> {
         if self.said == Said::Not {
             self.said = Said::Maybe;
         }
         let mut questions = JoinSet::new();
         let mut open: HashMap<u64, AbortHandle> = HashMap::new();
         if self.cancelled && connection.send(&ClientMessage::Cancel).await.is_err() {
-            return Ok(Over::Lost);
+            return Ok(ConnectionEnd::Lost);
         }
         loop {
             let said = tokio::select! {
@@ -135,10 +141,10 @@ impl Conversation<'_> {
                     Err(_) => continue,
                 },
                 line = connection.next() => {
-                    let Ok(Some(line)) = line else { return Ok(Over::Lost) };
+                    let Ok(Some(line)) = line else { return Ok(ConnectionEnd::Lost) };
                     match line {
                         ServerMessage::Accepted(said) => {
-                            self.person.begin_again();
+                            self.person.reset_reply();
                             self.said = Said::Kept;
                             self.request = ControlRequest::Talk(said);
                         }
@@ -162,16 +168,16 @@ impl Conversation<'_> {
                                 asking.abort();
                             }
                         }
-                        ServerMessage::ShuttingDown { again: true } => return Ok(Over::Lost),
-                        ServerMessage::ShuttingDown { again: false } => return Err(ended()),
-                        ServerMessage::Done(outcome) => return Ok(Over::Done(outcome)),
+                        ServerMessage::ShuttingDown { again: true } => return Ok(ConnectionEnd::Lost),
+                        ServerMessage::ShuttingDown { again: false } => return Err(run_ended_error()),
+                        ServerMessage::Done(outcome) => return Ok(ConnectionEnd::Done(outcome)),
                         ServerMessage::Failed(failure) => return Err(failure.into()),
                     }
                     continue;
                 }
             };
             if connection.send(&said).await.is_err() {
-                return Ok(Over::Lost);
+                return Ok(ConnectionEnd::Lost);
             }
         }
     }
@@ -181,17 +187,18 @@ fn interrupted_error() -> CliError {
     CliError::new(exit::INTERRUPTED, "interrupted; the kernel has been told to give the run up")
 }
 
-const KEPT: &str = "what was said is kept: the next `skillhost run` goes on with it";
+const MESSAGE_STORED_HINT: &str = "what was said is kept: the next `skillhost run` goes on with it";
 
-fn ended() -> CliError {
-    CliError::new(exit::FINDINGS, "the kernel was ended before the answer came").hint(KEPT)
+fn run_ended_error() -> CliError {
+    CliError::new(exit::FINDINGS, "the kernel was ended before the answer came")
+        .with_hint(MESSAGE_STORED_HINT)
 }
 
-fn never_came(said: Said) -> CliError {
+fn kernel_unreachable_error(said: Said) -> CliError {
     let seconds = KERNEL_WAIT.as_secs();
     let message = format!("the kernel has gone, and did not come back within {seconds} s");
-    CliError::new(exit::FINDINGS, message).hint(match said {
-        Said::Kept => KEPT,
+    CliError::new(exit::FINDINGS, message).with_hint(match said {
+        Said::Kept => MESSAGE_STORED_HINT,
         Said::Maybe => {
             "what was said may be kept: if it is, the next `skillhost run` goes on with it"
         }
@@ -201,5 +208,5 @@ fn never_came(said: Said) -> CliError {
 
 /// The error for a kernel that was there a moment ago.
 pub(super) fn kernel_gone() -> CliError {
-    CliError::new(exit::FINDINGS, "the kernel has gone").hint("start it again: skillhost run")
+    CliError::new(exit::FINDINGS, "the kernel has gone").with_hint("start it again: skillhost run")
 }

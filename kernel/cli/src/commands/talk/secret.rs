@@ -5,17 +5,17 @@ use std::io;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use skillhost_kernel::{SecretPrompt, SecretReply};
 
-use super::question::typed;
-use crate::output::{BOLD, Output, show};
+use super::question::prompt_line;
+use crate::output::{BOLD, Output, display_safe};
 
 /// A terminal that does not show what is typed, until this is dropped: also when the question is
 /// given up.
-struct Unseen {
+struct EchoOff {
     before: Termios,
 }
 
-impl Unseen {
-    fn begin() -> io::Result<Self> {
+impl EchoOff {
+    fn disable_echo() -> io::Result<Self> {
         let terminal = io::stdin();
         let before = tcgetattr(&terminal)?;
         let mut modes = before.clone();
@@ -26,7 +26,7 @@ impl Unseen {
     }
 }
 
-impl Drop for Unseen {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         // A terminal that is gone shows nothing anyway.
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
@@ -34,13 +34,13 @@ impl Drop for Unseen {
 }
 
 /// Asks for a secret and waits for it. Dropping the future gives the question up.
-pub(super) async fn ask(output: Output, ask: &SecretPrompt) -> SecretReply {
-    let read = match Unseen::begin() {
-        Ok(_unseen) => typed(output, text(ask)).await,
+pub(super) async fn prompt_secret(output: Output, ask: &SecretPrompt) -> SecretReply {
+    let read = match EchoOff::disable_echo() {
+        Ok(_unseen) => prompt_line(output, text(ask)).await,
         Err(error) => Err(error),
     };
     match read {
-        Ok(line) => reply(&line),
+        Ok(line) => parse_secret(&line),
         Err(error) => {
             SecretReply::Refused { reason: format!("the user could not be asked: {error}") }
         }
@@ -49,18 +49,21 @@ pub(super) async fn ask(output: Output, ask: &SecretPrompt) -> SecretReply {
 
 fn text(ask: &SecretPrompt) -> String {
     let SecretPrompt { agent_id, name, extensions, reason } = ask;
-    let mut lines =
-        vec![format!("{BOLD}{} asks for the secret {}{BOLD:#}", show(agent_id), show(name))];
-    lines.extend(reason.lines().map(|line| format!("  | {}", show(line))));
+    let mut lines = vec![format!(
+        "{BOLD}{} asks for the secret {}{BOLD:#}",
+        display_safe(agent_id),
+        display_safe(name)
+    )];
+    lines.extend(reason.lines().map(|line| format!("  | {}", display_safe(line))));
     lines.push(format!(
         "  it is stored in .env for {}; no model sees it",
-        show(&extensions.join(", "))
+        display_safe(&extensions.join(", "))
     ));
     lines.push("type it; it is not shown. An empty line refuses".to_owned());
     lines.join("\n")
 }
 
-fn reply(line: &str) -> SecretReply {
+fn parse_secret(line: &str) -> SecretReply {
     let refused = |reason: &str| SecretReply::Refused { reason: reason.to_owned() };
     match line.trim() {
         "" => refused("the user gave none"),
@@ -75,15 +78,15 @@ mod tests {
 
     #[test]
     fn an_empty_line_and_no_text_refuse() {
-        let reason = |line| match reply(line) {
+        let reason = |line| match parse_secret(line) {
             SecretReply::Refused { reason } => reason,
             SecretReply::Given(_) => panic!("{line:?} was taken"),
         };
         assert_eq!(reason("\n"), "the user gave none");
         assert_eq!(reason(""), "the user gave none");
         assert_eq!(reason("a\u{fffd}\n"), "what was typed is no text");
-        assert!(matches!(reply(" key \n"), SecretReply::Given(_)));
-        assert!(!format!("{:?}", reply("hunter2\n")).contains("hunter2"));
+        assert!(matches!(parse_secret(" key \n"), SecretReply::Given(_)));
+        assert!(!format!("{:?}", parse_secret("hunter2\n")).contains("hunter2"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use skill_store::{FoundSkill, RegistryConfig};
 const CHARS_PER_TOKEN: usize = 4;
 
 /// What is known of a client's list of skills.
-struct Client {
+struct ClientBudget {
     name: &'static str,
     /// Where that is written.
     source: &'static str,
@@ -17,13 +17,13 @@ struct Client {
     /// The budget in characters where the window is not known.
     fallback: usize,
     /// What is cut beyond the budget.
-    over: Over,
+    over: OverflowPolicy,
     /// Whether `disable-model-invocation` keeps a skill off the list.
     knows_user_only: bool,
 }
 
 /// What a client cuts.
-enum Over {
+enum OverflowPolicy {
     /// As `skill_format::catalog` does.
     Catalog,
     /// Every name stays. A description, `when_to_use` included, is cut at so many characters; beyond
@@ -44,36 +44,36 @@ enum Over {
 /// Codex: "Agent Skills" (<https://developers.openai.com/codex/skills>): name, description and path
 /// of each skill in at most 2 % of the context window, 8,000 characters where it is not known;
 /// descriptions are shortened first, then skills are left out.
-static CLIENTS: [Client; 3] = [
-    Client {
+static CLIENTS: [ClientBudget; 3] = [
+    ClientBudget {
         name: "skillhost",
         source: "the configuration of skill_registry",
         percent: 2,
         fallback: RegistryConfig::DEFAULT_BUDGET_CHARS,
-        over: Over::Catalog,
+        over: OverflowPolicy::Catalog,
         knows_user_only: true,
     },
-    Client {
+    ClientBudget {
         name: "Claude Code",
         source: "https://code.claude.com/docs/en/skills",
         percent: 1,
         fallback: 8_000,
-        over: Over::DropDescriptions { longest: 1_536 },
+        over: OverflowPolicy::DropDescriptions { longest: 1_536 },
         knows_user_only: true,
     },
-    Client {
+    ClientBudget {
         name: "Codex",
         source: "https://developers.openai.com/codex/skills",
         percent: 2,
         fallback: 8_000,
-        over: Over::ShortenThenOmit,
+        over: OverflowPolicy::ShortenThenOmit,
         knows_user_only: false,
     },
 ];
 
 /// What a list of skills says of one.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(super) struct SkillListing {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) description: String,
@@ -83,7 +83,7 @@ pub(super) struct Listing {
     pub(super) user_only: bool,
 }
 
-impl Listing {
+impl SkillListing {
     pub(super) fn new(skill: &FoundSkill, frontmatter: &Frontmatter) -> Self {
         let id = skill.dir_name.clone();
         Self {
@@ -107,7 +107,7 @@ impl Listing {
 
 /// What a client would cut.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Cut {
+pub(super) struct ListingCut {
     pub(super) client: &'static str,
     pub(super) source: &'static str,
     /// The characters the list may have.
@@ -126,8 +126,8 @@ pub(super) struct Cut {
 }
 
 /// Says for every client what it would cut, with a model of this context window in tokens.
-pub(super) fn cuts(listings: &[Listing], window: Option<u32>) -> Vec<Cut> {
-    let mut sorted: Vec<&Listing> = listings.iter().collect();
+pub(super) fn simulate_cuts(listings: &[SkillListing], window: Option<u32>) -> Vec<ListingCut> {
+    let mut sorted: Vec<&SkillListing> = listings.iter().collect();
     sorted.sort_by(|a, b| (&a.id, &a.location).cmp(&(&b.id, &b.location)));
     CLIENTS
         .iter()
@@ -138,12 +138,12 @@ pub(super) fn cuts(listings: &[Listing], window: Option<u32>) -> Vec<Cut> {
         .collect()
 }
 
-impl Client {
-    fn cut(&self, listings: &[&Listing], window: Option<u32>) -> Cut {
+impl ClientBudget {
+    fn cut(&self, listings: &[&SkillListing], window: Option<u32>) -> ListingCut {
         let budget = window.map_or(self.fallback, |tokens| {
             (tokens as usize).saturating_mul(CHARS_PER_TOKEN) * self.percent / 100
         });
-        let cut = Cut {
+        let cut = ListingCut {
             client: self.name,
             source: self.source,
             budget,
@@ -154,18 +154,20 @@ impl Client {
             omitted: 0,
         };
         match self.over {
-            Over::Catalog => catalog(listings, cut),
-            Over::DropDescriptions { longest } => dropped(listings, longest, cut),
-            Over::ShortenThenOmit => shortened(listings, cut),
+            OverflowPolicy::Catalog => catalog(listings, cut),
+            OverflowPolicy::DropDescriptions { longest } => {
+                drop_descriptions(listings, longest, cut)
+            }
+            OverflowPolicy::ShortenThenOmit => shorten_descriptions(listings, cut),
         }
     }
 }
 
-fn catalog(listings: &[&Listing], cut: Cut) -> Cut {
+fn catalog(listings: &[&SkillListing], cut: ListingCut) -> ListingCut {
     let items: Vec<CatalogItem<'_>> = listings.iter().map(|it| it.catalog_item()).collect();
     let Some(catalog) = skill_format::render_catalog(&items, cut.budget) else { return cut };
     let report = catalog.report;
-    Cut {
+    ListingCut {
         chars: report.chars,
         listed: report.listed,
         shortened: report.shortened,
@@ -177,7 +179,11 @@ fn catalog(listings: &[&Listing], cut: Cut) -> Cut {
 
 /// Keeps all names. Nobody but the client knows which skills are used least: counted as if those
 /// were the last by name.
-fn dropped(listings: &[&Listing], longest: usize, mut cut: Cut) -> Cut {
+fn drop_descriptions(
+    listings: &[&SkillListing],
+    longest: usize,
+    mut cut: ListingCut,
+) -> ListingCut {
     let entries: Vec<(usize, usize)> = listings
         .iter()
         .map(|it| {
@@ -202,8 +208,8 @@ fn dropped(listings: &[&Listing], longest: usize, mut cut: Cut) -> Cut {
 
 /// Gives every description the same room, the most that fits; leaves out the last skills by name
 /// where not even names and paths fit.
-fn shortened(listings: &[&Listing], mut cut: Cut) -> Cut {
-    let bare = |it: &Listing| chars(&it.name) + chars(&it.location) + "- :  (file: )\n".len();
+fn shorten_descriptions(listings: &[&SkillListing], mut cut: ListingCut) -> ListingCut {
+    let bare = |it: &SkillListing| chars(&it.name) + chars(&it.location) + "- :  (file: )\n".len();
     let mut total = 0;
     cut.listed = listings
         .iter()
@@ -237,8 +243,8 @@ fn chars(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn listing(id: &str, description: &str) -> Listing {
-        Listing {
+    fn listing(id: &str, description: &str) -> SkillListing {
+        SkillListing {
             id: id.to_owned(),
             name: id.to_owned(),
             description: description.to_owned(),
@@ -250,12 +256,19 @@ mod tests {
 
     /// Budget, characters, listed, shortened, without description, left out; in the order of
     /// [`CLIENTS`].
-    fn numbers(listings: &[Listing], window: Option<u32>) -> Vec<[usize; 6]> {
-        cuts(listings, window)
+    fn numbers(listings: &[SkillListing], window: Option<u32>) -> Vec<[usize; 6]> {
+        simulate_cuts(listings, window)
             .iter()
             .map(|cut| {
-                let Cut { budget, chars, listed, shortened, without_description, omitted, .. } =
-                    *cut;
+                let ListingCut {
+                    budget,
+                    chars,
+                    listed,
+                    shortened,
+                    without_description,
+                    omitted,
+                    ..
+                } = *cut;
                 [budget, chars, listed, shortened, without_description, omitted]
             })
             .collect()
@@ -290,7 +303,7 @@ mod tests {
     #[test]
     fn claude_code_cuts_long_texts_and_then_drops_whole_ones() {
         let long = "x".repeat(1_500);
-        let mut skills: Vec<Listing> =
+        let mut skills: Vec<SkillListing> =
             ["a", "b", "c", "d", "e", "f"].map(|id| listing(id, &long)).into();
         // With the blank between them, the two texts have 1,537 characters.
         skills[0].when_to_use = Some("y".repeat(36));

@@ -10,14 +10,14 @@ use skill_format::{
 use skill_rules::EntryKind;
 use skill_store::{FoundProblem, FoundSkill, ResourceContent, SkillFiles};
 
-use super::clients::Listing;
+use super::clients::SkillListing;
 
 /// How many resources `read_skill` lists; the rest it counts.
 const MAX_LISTED: usize = 100;
 
 /// What a text costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Count {
+pub(super) struct TextCost {
     pub(super) chars: u64,
     /// Tokens as hot paths estimate them.
     pub(super) estimate: u32,
@@ -25,7 +25,7 @@ pub(super) struct Count {
     pub(super) o200k: Option<u32>,
 }
 
-impl AddAssign for Count {
+impl AddAssign for TextCost {
     fn add_assign(&mut self, other: Self) {
         self.chars += other.chars;
         self.estimate = self.estimate.saturating_add(other.estimate);
@@ -37,23 +37,23 @@ impl AddAssign for Count {
 }
 
 /// Counts texts; equal ones once.
-pub(super) struct Counter {
+pub(super) struct TokenCounter {
     exact: bool,
     known: HashMap<Digest, u32>,
 }
 
-impl Counter {
+impl TokenCounter {
     pub(super) fn new(exact: bool) -> Self {
         Self { exact, known: HashMap::new() }
     }
 
-    pub(super) fn count(&mut self, text: &str) -> Count {
+    pub(super) fn count(&mut self, text: &str) -> TextCost {
         let chars = text.chars().count();
         let o200k = self.exact.then(|| {
             let digest = Digest::compute(text.as_bytes());
             *self.known.entry(digest).or_insert_with(|| skill_tokens::count_o200k(text))
         });
-        Count { chars: chars as u64, estimate: TokenCount::from_chars(chars).get(), o200k }
+        TextCost { chars: chars as u64, estimate: TokenCount::from_chars(chars).get(), o200k }
     }
 }
 
@@ -66,13 +66,13 @@ pub(super) struct SkillCost {
     /// Whether models are not offered the skill; then it costs nothing until a user asks for it.
     pub(super) user_only: bool,
     /// Its line of the catalog.
-    pub(super) catalog_line: Option<Count>,
+    pub(super) catalog_line: Option<TextCost>,
     /// Its part of `<available_skills>`, with the path as it was found.
-    pub(super) available_skills: Option<Count>,
+    pub(super) available_skills: Option<TextCost>,
     /// What `read_skill` answers.
-    pub(super) instructions: Count,
+    pub(super) instructions: TextCost,
     /// The file without its frontmatter.
-    pub(super) body: Count,
+    pub(super) body: TextCost,
     pub(super) resources: Vec<ResourceCost>,
 }
 
@@ -84,22 +84,22 @@ pub(super) struct ResourceCost {
     /// `text`, or why it was not counted: `binary`, or `too_large` to be served.
     pub(super) content: &'static str,
     #[serde(flatten)]
-    pub(super) count: Option<Count>,
+    pub(super) count: Option<TextCost>,
 }
 
 /// Counts a skill; fails with the reason why it cannot be loaded. Also returns which of its files
 /// cannot be read.
-pub(super) fn measure(
+pub(super) fn measure_skill(
     skill: &FoundSkill,
     files: &SkillFiles,
-    counter: &mut Counter,
-) -> Result<(SkillCost, Listing, Vec<FoundProblem>), Diagnostic> {
+    counter: &mut TokenCounter,
+) -> Result<(SkillCost, SkillListing, Vec<FoundProblem>), Diagnostic> {
     let text = skill_format::parse_skill(&skill.dir_name, &files.bytes)
         .map_err(|refused| first_error(refused.diagnostics))?;
     let body = text.body().to_owned();
     let frontmatter = text.parsed.frontmatter;
     let frontmatter = frontmatter.ok_or_else(|| first_error(text.parsed.diagnostics))?;
-    let listing = Listing::new(skill, &frontmatter);
+    let listing = SkillListing::new(skill, &frontmatter);
     let mut unreadable = Vec::new();
     let resources = resources(skill, files, counter, &mut unreadable);
     let lines: Vec<ResourceLine<'_>> = resources
@@ -146,7 +146,7 @@ fn first_error(diagnostics: Vec<Diagnostic>) -> Diagnostic {
 fn resources(
     skill: &FoundSkill,
     files: &SkillFiles,
-    counter: &mut Counter,
+    counter: &mut TokenCounter,
     unreadable: &mut Vec<FoundProblem>,
 ) -> Vec<ResourceCost> {
     let own = ["SKILL.md", "skill.md", &*files.file_name];
@@ -172,7 +172,7 @@ fn resources(
 }
 
 /// The skill's line of the catalog, as it stands there while the budget lasts.
-fn catalog_line(listing: &Listing) -> String {
+fn catalog_line(listing: &SkillListing) -> String {
     let catalog = skill_format::render_catalog(&[listing.catalog_item()], usize::MAX);
     let text = catalog.map(|catalog| catalog.text).unwrap_or_default();
     // The first line is the header.
@@ -180,7 +180,7 @@ fn catalog_line(listing: &Listing) -> String {
 }
 
 /// The skill's part of `<available_skills>`.
-fn element(listing: &Listing) -> String {
+fn element(listing: &SkillListing) -> String {
     let block = skill_format::render_available_skills(&[listing.prompt_skill()]);
     let inner = block.strip_prefix("<available_skills>\n").unwrap_or(&block);
     inner.strip_suffix("</available_skills>").unwrap_or(inner).to_owned()
@@ -190,8 +190,8 @@ fn element(listing: &Listing) -> String {
 mod tests {
     use super::*;
 
-    fn listing(id: &str, description: &str) -> Listing {
-        Listing {
+    fn listing(id: &str, description: &str) -> SkillListing {
+        SkillListing {
             id: id.to_owned(),
             name: id.to_owned(),
             description: description.to_owned(),
@@ -204,14 +204,14 @@ mod tests {
     #[test]
     fn both_counts_stand_side_by_side() {
         let text = "Reviews pull requests.";
-        let exact = Count { chars: 22, estimate: 6, o200k: Some(4) };
-        assert_eq!(Counter::new(true).count(text), exact);
-        assert_eq!(Counter::new(false).count(text), Count { o200k: None, ..exact });
+        let exact = TextCost { chars: 22, estimate: 6, o200k: Some(4) };
+        assert_eq!(TokenCounter::new(true).count(text), exact);
+        assert_eq!(TokenCounter::new(false).count(text), TextCost { o200k: None, ..exact });
     }
 
     #[test]
     fn equal_texts_are_counted_once() {
-        let mut counter = Counter::new(true);
+        let mut counter = TokenCounter::new(true);
         counter.count("one");
         counter.count("two");
         counter.count("one");
@@ -223,12 +223,12 @@ mod tests {
 
     #[test]
     fn sums_are_exact_where_their_parts_are() {
-        let mut sum = Count::default();
-        sum += Count { chars: 5, estimate: 2, o200k: None };
-        assert_eq!(sum, Count { chars: 5, estimate: 2, o200k: None });
-        sum += Count { chars: 4, estimate: 1, o200k: Some(1) };
-        sum += Count { chars: 1, estimate: u32::MAX, o200k: Some(2) };
-        assert_eq!(sum, Count { chars: 10, estimate: u32::MAX, o200k: Some(3) });
+        let mut sum = TextCost::default();
+        sum += TextCost { chars: 5, estimate: 2, o200k: None };
+        assert_eq!(sum, TextCost { chars: 5, estimate: 2, o200k: None });
+        sum += TextCost { chars: 4, estimate: 1, o200k: Some(1) };
+        sum += TextCost { chars: 1, estimate: u32::MAX, o200k: Some(2) };
+        assert_eq!(sum, TextCost { chars: 10, estimate: u32::MAX, o200k: Some(3) });
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! Shows costs to a person.
 
-use super::measure::{Count, SkillCost};
-use super::{Costs, Total};
+use super::measure::{SkillCost, TextCost};
+use super::{CostReport, TotalCost};
 use crate::error::CliError;
 use crate::output::Output;
 
 /// Prints one skill part by part, several a line each; then what clients would cut.
-pub(super) fn print(output: Output, costs: &Costs) -> Result<(), CliError> {
+pub(super) fn print(output: Output, costs: &CostReport) -> Result<(), CliError> {
     match costs.skills.as_slice() {
         [] => return Ok(()),
         [skill] => one(output, skill)?,
         skills => several(output, skills, &costs.total)?,
     }
-    output.line("")?;
+    output.print_line("")?;
     let rows: Vec<Vec<String>> = costs
         .clients
         .iter()
@@ -28,19 +28,18 @@ pub(super) fn print(output: Output, costs: &Costs) -> Result<(), CliError> {
         })
         .collect();
     let header = ["client", "characters", "listed", "shortened", "without description", "left out"];
-    output.table(&header, &rows)?;
-    output.line("")?;
+    output.print_table(&header, &rows)?;
+    output.print_line("")?;
     match costs.encoding {
-        Some(encoding) => {
-            output.line(format!("tokens of {encoding}; after ~ estimates, {}", costs.estimate))
-        }
-        None => output.line(format!("estimated tokens, {}", costs.estimate)),
+        Some(encoding) => output
+            .print_line(format!("tokens of {encoding}; after ~ estimates, {}", costs.estimate)),
+        None => output.print_line(format!("estimated tokens, {}", costs.estimate)),
     }
 }
 
 fn one(output: Output, skill: &SkillCost) -> Result<(), CliError> {
     let part =
-        |name: &str, count: Count| vec![name.to_owned(), tokens(count), count.chars.to_string()];
+        |name: &str, count: TextCost| vec![name.to_owned(), tokens(count), count.chars.to_string()];
     let mut rows = Vec::new();
     if let Some(count) = skill.catalog_line {
         rows.push(part("catalog line", count));
@@ -59,13 +58,13 @@ fn one(output: Output, skill: &SkillCost) -> Result<(), CliError> {
             }
         });
     }
-    output.table(&[&skill.skill_id, "tokens", "characters"], &rows)
+    output.print_table(&[&skill.skill_id, "tokens", "characters"], &rows)
 }
 
-fn several(output: Output, skills: &[SkillCost], total: &Total) -> Result<(), CliError> {
+fn several(output: Output, skills: &[SkillCost], total: &TotalCost) -> Result<(), CliError> {
     let mut rows: Vec<Vec<String>> = Vec::with_capacity(skills.len() + 1);
     for skill in skills {
-        let mut resources = Count::default();
+        let mut resources = TextCost::default();
         let mut others = 0;
         for resource in &skill.resources {
             match resource.count {
@@ -92,15 +91,15 @@ fn several(output: Output, skills: &[SkillCost], total: &Total) -> Result<(), Cl
         files(total.resources, total.text_files, total.other_files),
     ]);
     let header = ["skill", "catalog", "<available_skills>", "instructions", "body", "resources"];
-    output.table(&header, &rows)
+    output.print_table(&header, &rows)
 }
 
 /// What a model is not offered costs nothing there.
-fn optional(count: Option<Count>) -> String {
+fn optional(count: Option<TextCost>) -> String {
     count.map_or_else(|| "user only".to_owned(), tokens)
 }
 
-fn files(count: Count, texts: usize, others: usize) -> String {
+fn files(count: TextCost, texts: usize, others: usize) -> String {
     match (texts, others) {
         (0, 0) => String::new(),
         (texts, 0) => format!("{} in {texts}", tokens(count)),
@@ -109,7 +108,7 @@ fn files(count: Count, texts: usize, others: usize) -> String {
     }
 }
 
-fn tokens(count: Count) -> String {
+fn tokens(count: TextCost) -> String {
     match count.o200k {
         Some(exact) => format!("{exact} ~{}", count.estimate),
         None => format!("~{}", count.estimate),

@@ -23,7 +23,7 @@ const NOT_DISCOVERED: [&str; 3] = ["id.invalid", "link.outside", "root.skillFile
 /// The stages, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Stage {
+pub(super) enum PromptStage {
     /// The scan took the directory for a skill.
     Discovered,
     /// Its SKILL.md says what the skill is.
@@ -38,7 +38,7 @@ pub(super) enum Stage {
 
 /// One directory and how far it gets.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct StageRow {
     /// The directory's name.
     pub(super) skill_id: String,
     /// The label of its root.
@@ -54,7 +54,7 @@ pub(super) struct Row {
     /// Whether its line is the id alone: the catalog has no room for its description.
     pub(super) id_only: bool,
     /// The first stage that it does not reach.
-    pub(super) stopped_at: Option<Stage>,
+    pub(super) stopped_at: Option<PromptStage>,
     /// Whether that is a defect; that a skill is for users only, or a copy, is none.
     pub(super) defect: bool,
     pub(super) reason: Option<Diagnostic>,
@@ -76,35 +76,36 @@ pub(super) struct Row {
 
 /// Something a scan found that is no skill.
 #[derive(Debug, Serialize)]
-pub(super) struct Remark {
+pub(super) struct ScanRemark {
     pub(super) path: String,
     #[serde(flatten)]
     pub(super) diagnostic: Diagnostic,
 }
 
 /// Follows every skill along the chain. The rows are sorted by id, then by path.
-pub(super) fn examine(
+pub(super) fn check_stages(
     snapshot: &Snapshot,
     catalog: Option<&SharedCatalog>,
     profile: Profile,
-) -> (Vec<Row>, Vec<Remark>) {
+) -> (Vec<StageRow>, Vec<ScanRemark>) {
     let picks = catalog.is_none();
-    let examiner = Examiner { snapshot, profile, picks, lines: lines(snapshot, catalog) };
-    let (mut rows, mut remarks) = examiner.skipped();
+    let examiner = StageChecker { snapshot, profile, picks, lines: lines(snapshot, catalog) };
+    let (mut rows, mut remarks) = examiner.rows_for_skipped();
     remarks.extend(snapshot.unmatched_settings().iter().map(|unmatched| {
-        Remark {
+        ScanRemark {
             path: "skillhost.yaml".to_owned(),
             diagnostic: Diagnostic::warning("settings.skills", unmatched.to_string())
                 .with_help("correct extensions.skill_registry.skills"),
         }
     }));
-    rows.extend(snapshot.skills().iter().map(|skill| examiner.winner(skill)));
+    rows.extend(snapshot.skills().iter().map(|skill| examiner.row_for_primary(skill)));
     for shadowed in snapshot.shadowed() {
         let reachable = format!("; this one is reachable as `{}`", shadowed.name);
-        rows.push(examiner.other(&shadowed.skill, "id.duplicate", true, &reachable));
+        rows.push(examiner.row_for_shadowed(&shadowed.skill, "id.duplicate", true, &reachable));
     }
     for copy in snapshot.identical_copies() {
-        let mut row = examiner.other(copy, "id.copy", false, "; both are the same in every file");
+        let mut row =
+            examiner.row_for_shadowed(copy, "id.copy", false, "; both are the same in every file");
         let used = snapshot.get(copy.id().as_str());
         row.copy_of = used.map(|used| used.location().display().to_string());
         rows.push(row);
@@ -124,7 +125,7 @@ fn lines<'a>(
     ids.zip(text.lines().skip(1)).take(report.listed).collect()
 }
 
-struct Examiner<'a> {
+struct StageChecker<'a> {
     snapshot: &'a Snapshot,
     profile: Profile,
     /// The catalog does not list every skill: a prompt decides.
@@ -132,17 +133,17 @@ struct Examiner<'a> {
     lines: HashMap<&'a str, &'a str>,
 }
 
-impl Examiner<'_> {
+impl StageChecker<'_> {
     /// Makes rows of what was refused, and remarks of everything else the scan found.
-    fn skipped(&self) -> (Vec<Row>, Vec<Remark>) {
-        let (mut rows, mut remarks): (Vec<Row>, Vec<Remark>) = (Vec::new(), Vec::new());
+    fn rows_for_skipped(&self) -> (Vec<StageRow>, Vec<ScanRemark>) {
+        let (mut rows, mut remarks): (Vec<StageRow>, Vec<ScanRemark>) = (Vec::new(), Vec::new());
         // Of several findings about one file the first error counts.
         let mut taken: HashMap<&Path, usize> = HashMap::new();
         for problem in self.snapshot.problems().iter().filter(|problem| problem.skipped) {
             let found = &problem.diagnostic;
             let path = problem.path.display().to_string();
             if problem.skill.is_none() && !NOT_DISCOVERED.contains(&found.rule) {
-                remarks.push(Remark { path, diagnostic: found.clone() });
+                remarks.push(ScanRemark { path, diagnostic: found.clone() });
                 continue;
             }
             if let Some(&at) = taken.get(&*problem.path) {
@@ -155,22 +156,25 @@ impl Examiner<'_> {
                 continue;
             }
             taken.insert(&problem.path, rows.len());
-            rows.push(self.refused(problem));
+            rows.push(self.row_for_problem(problem));
         }
         (rows, remarks)
     }
 
-    fn refused(&self, problem: &ScanProblem) -> Row {
+    fn row_for_problem(&self, problem: &ScanProblem) -> StageRow {
         let discovered = problem.skill.is_some();
         let named = match (&problem.skill, problem.path.file_name()) {
             (Some(id), _) => id.to_string(),
             (None, Some(name)) => name.to_string_lossy().into_owned(),
             (None, None) => String::new(),
         };
-        let stage = if discovered { Stage::Parsed } else { Stage::Discovered };
-        let mut row =
-            Row { root: self.root_of(&problem.path), discovered, ..Row::new(named, &problem.path) };
-        row.stop(stage, true, problem.diagnostic.clone());
+        let stage = if discovered { PromptStage::Parsed } else { PromptStage::Discovered };
+        let mut row = StageRow {
+            root: self.root_of(&problem.path),
+            discovered,
+            ..StageRow::new(named, &problem.path)
+        };
+        row.mark_stopped(stage, true, problem.diagnostic.clone());
         row
     }
 
@@ -182,8 +186,8 @@ impl Examiner<'_> {
     }
 
     /// A skill that has its id to itself.
-    fn winner(&self, skill: &Skill) -> Row {
-        let mut row = self.parsed(skill);
+    fn row_for_primary(&self, skill: &Skill) -> StageRow {
+        let mut row = self.row_for_parsed(skill);
         let state = self.snapshot.state(skill);
         row.visible = state <= SkillState::NameOnly;
         // What models are not offered is not meant to be listed.
@@ -203,13 +207,13 @@ impl Examiner<'_> {
                 )
                 .with_help(format!("skillhost skill enable {}", skill.id())),
             };
-            row.stop(Stage::Visible, false, found);
+            row.mark_stopped(PromptStage::Visible, false, found);
         } else if self.picks {
             let message = "there are more skills than are all listed: it has a line where a prompt \
                 asks for it";
             let help = "`skillhost skill doctor --agent ID --prompt TEXT` says for which";
-            row.stop(
-                Stage::InL1,
+            row.mark_stopped(
+                PromptStage::InL1,
                 false,
                 Diagnostic::note("catalog.picked", message).with_help(help),
             );
@@ -219,32 +223,38 @@ impl Examiner<'_> {
             let message = "the catalog has no room for it: models find it by searching alone";
             let help = "shorten descriptions, make skills user-only, or raise `l1_budget_chars`";
             let found = Diagnostic::error("catalog.budget", message).with_help(help);
-            row.stop(Stage::InL1, true, found);
+            row.mark_stopped(PromptStage::InL1, true, found);
         }
         row
     }
 
     /// A skill whose id another one has.
-    fn other(&self, skill: &Skill, rule: &'static str, defect: bool, more: &str) -> Row {
-        let mut row = Row { unlisted: None, ..self.parsed(skill) };
+    fn row_for_shadowed(
+        &self,
+        skill: &Skill,
+        rule: &'static str,
+        defect: bool,
+        more: &str,
+    ) -> StageRow {
+        let mut row = StageRow { unlisted: None, ..self.row_for_parsed(skill) };
         let winner = self.snapshot.get(skill.id().as_str());
         let winner = winner.map_or_else(String::new, |winner| {
             format!("{} in root `{}`", winner.location().display(), winner.source())
         });
         let found = Diagnostic::warning(rule, format!("its id is taken by {winner}{more}"));
         let help = if defect { "rename one of the two directories" } else { "remove one of them" };
-        row.stop(Stage::Visible, defect, found.with_help(help));
+        row.mark_stopped(PromptStage::Visible, defect, found.with_help(help));
         row
     }
 
     /// A skill that was parsed: whether it is valid, and what it needs.
-    fn parsed(&self, skill: &Skill) -> Row {
-        let mut row = Row {
+    fn row_for_parsed(&self, skill: &Skill) -> StageRow {
+        let mut row = StageRow {
             root: Some(skill.source().to_owned()),
             discovered: true,
             parsed: true,
             trust: Some(skill.trust()),
-            ..Row::new(skill.id().to_string(), &skill.location())
+            ..StageRow::new(skill.id().to_string(), &skill.location())
         };
         if skill.trust() == TrustLevel::Untrusted {
             row.notes.push(
@@ -274,17 +284,22 @@ impl Examiner<'_> {
         row.valid = Some(report.is_valid());
         row.unlisted = explain_unlisted(&files.bytes);
         if let Some(error) = report.with_severity(Severity::Error).next() {
-            row.stop(Stage::Valid, true, error.clone());
+            row.mark_stopped(PromptStage::Valid, true, error.clone());
         }
         let parsed = skill_format::parse_skill(skill.id().as_str(), &files.bytes);
         if let Some(frontmatter) = parsed.ok().and_then(|text| text.parsed.frontmatter) {
-            self.needs(&found, &frontmatter, &mut row);
+            self.check_requirements(&found, &frontmatter, &mut row);
         }
         row
     }
 
     /// Looks for what a skill needs.
-    fn needs(&self, found: &FoundSkill, frontmatter: &Frontmatter, row: &mut Row) {
+    fn check_requirements(
+        &self,
+        found: &FoundSkill,
+        frontmatter: &Frontmatter,
+        row: &mut StageRow,
+    ) {
         let mut extended = ExtendedSpec::from_frontmatter(frontmatter);
         if let Ok(ResourceContent::Text(yaml)) = found.read_resource(SKILL_YAML)
             && yaml.len() <= SKILL_YAML_LIMIT
@@ -303,7 +318,7 @@ impl Examiner<'_> {
     }
 }
 
-impl Row {
+impl StageRow {
     /// A directory of which nothing is known.
     fn new(skill_id: String, path: &Path) -> Self {
         Self {
@@ -335,7 +350,7 @@ impl Row {
     }
 
     /// Notes why a stage is not reached, if an earlier one did not end the chain already.
-    fn stop(&mut self, stage: Stage, defect: bool, reason: Diagnostic) {
+    fn mark_stopped(&mut self, stage: PromptStage, defect: bool, reason: Diagnostic) {
         if self.stopped_at.is_none() {
             (self.stopped_at, self.defect, self.reason) = (Some(stage), defect, Some(reason));
         }

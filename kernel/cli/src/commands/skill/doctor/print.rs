@@ -1,22 +1,22 @@
 //! Shows an examination to a person.
 
-use super::Examination;
-use super::chain::{Row, Stage};
+use super::SkillDoctorReport;
+use super::chain::{PromptStage, StageRow};
 use crate::error::CliError;
-use crate::output::{GREEN, Output, RED, YELLOW, show};
+use crate::output::{GREEN, Output, RED, YELLOW, display_safe};
 
 /// Prints the chain of every skill, then the reasons, then what there is to say of the whole.
-pub(super) fn print(output: Output, examination: &Examination) -> Result<(), CliError> {
+pub(super) fn print(output: Output, examination: &SkillDoctorReport) -> Result<(), CliError> {
     let skills = &examination.skills;
     if skills.is_empty() {
         let roots: Vec<_> =
             examination.roots.iter().map(|root| root.path.display().to_string()).collect();
-        output.note(format!("no skills in {}", roots.join(", ")));
+        output.print_note(format!("no skills in {}", roots.join(", ")));
     } else {
         let rows: Vec<Vec<String>> = skills.iter().map(cells).collect();
         let header = ["skill", "root", "discovered", "parsed", "valid", "visible", "in L1"];
-        output.table(&header, &rows)?;
-        output.line("")?;
+        output.print_table(&header, &rows)?;
+        output.print_line("")?;
     }
     for row in skills {
         details(output, row)?;
@@ -35,29 +35,29 @@ pub(super) fn print(output: Output, examination: &Examination) -> Result<(), Cli
             1 => "1 skill".to_owned(),
             count => format!("{count} skills"),
         };
-        output.line(format!("{skills}, {visible} visible, {listed} in L1{room}"))?;
+        output.print_line(format!("{skills}, {visible} visible, {listed} in L1{room}"))?;
     }
     if let Some(partial) = &examination.partial {
-        output.note(format!("the scan did not see everything: {partial}"));
+        output.print_note(format!("the scan did not see everything: {partial}"));
     }
     for remark in &examination.remarks {
-        output.note(format!("{}: {}", remark.path, remark.diagnostic));
+        output.print_note(format!("{}: {}", remark.path, remark.diagnostic));
     }
     for grant in &examination.not_granted {
         let id = grant.skill_id.as_str();
         let tools = grant.allowed_tools.join(", ");
-        output.note(format!(
+        output.print_note(format!(
             "`allowed-tools` of `{id}` ({tools}) does not count until a person approves the skill: \
              skillhost skill approve {id}"
         ));
     }
     if !examination.ignored.is_empty() {
-        output.note(format!("not searched: {}", examination.ignored.join(", ")));
+        output.print_note(format!("not searched: {}", examination.ignored.join(", ")));
     }
     Ok(())
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &StageRow) -> Vec<String> {
     if row.is_copy() {
         // The other one has its place in the prompt.
         let name = [row.skill_id.as_str(), row.root.as_deref().unwrap_or("-")];
@@ -81,7 +81,7 @@ fn cells(row: &Row) -> Vec<String> {
 }
 
 /// Prints why a skill gets no further, and what else there is to know.
-fn details(output: Output, row: &Row) -> Result<(), CliError> {
+fn details(output: Output, row: &StageRow) -> Result<(), CliError> {
     let quiet = row.reason.is_none()
         && row.missing.is_empty()
         && row.unchecked_tools.is_empty()
@@ -90,42 +90,53 @@ fn details(output: Output, row: &Row) -> Result<(), CliError> {
     if quiet {
         return Ok(());
     }
-    output.line(format!("{}  {}", show(&row.skill_id), show(&row.path)))?;
-    if let Some(used) = row.copy_of.as_ref().filter(|_| row.stopped_at == Some(Stage::Visible)) {
-        output.line(format!("  note: the same in every file as {}, which is used", show(used)))?;
+    output.print_line(format!("{}  {}", display_safe(&row.skill_id), display_safe(&row.path)))?;
+    if let Some(used) =
+        row.copy_of.as_ref().filter(|_| row.stopped_at == Some(PromptStage::Visible))
+    {
+        output.print_line(format!(
+            "  note: the same in every file as {}, which is used",
+            display_safe(used)
+        ))?;
     } else if let (Some(stage), Some(reason)) = (row.stopped_at, &row.reason) {
         let colour = if row.defect { RED } else { YELLOW };
         let not = match stage {
-            Stage::Discovered => "not a skill",
-            Stage::Parsed => "not parsed",
-            Stage::Valid => "not valid",
-            Stage::Visible => "not visible",
-            Stage::InL1 => "not in L1",
+            PromptStage::Discovered => "not a skill",
+            PromptStage::Parsed => "not parsed",
+            PromptStage::Valid => "not valid",
+            PromptStage::Visible => "not visible",
+            PromptStage::InL1 => "not in L1",
         };
         let place = match (reason.line, reason.column) {
             (0, _) => String::new(),
             (line, 0) => format!(", line {line}"),
             (line, column) => format!(", line {line}, column {column}"),
         };
-        let message = show(&reason.message);
-        output.line(format!("  {colour}{not}{colour:#}: {message} [{}{place}]", reason.rule))?;
+        let message = display_safe(&reason.message);
+        output
+            .print_line(format!("  {colour}{not}{colour:#}: {message} [{}{place}]", reason.rule))?;
         if let Some(help) = &reason.help {
-            output.line(format!("  {GREEN}hint{GREEN:#}: {}", show(help)))?;
+            output.print_line(format!("  {GREEN}hint{GREEN:#}: {}", display_safe(help)))?;
         }
     }
     for missing in &row.missing {
-        output.line(format!("  {YELLOW}ineligible{YELLOW:#}: {}", show(&missing.to_string())))?;
+        output.print_line(format!(
+            "  {YELLOW}ineligible{YELLOW:#}: {}",
+            display_safe(&missing.to_string())
+        ))?;
     }
     if !row.unchecked_tools.is_empty() {
-        let tools = show(&row.unchecked_tools.join(", "));
-        output.line(format!("  note: it needs tools, which depend on the agent: {tools}"))?;
+        let tools = display_safe(&row.unchecked_tools.join(", "));
+        output.print_line(format!("  note: it needs tools, which depend on the agent: {tools}"))?;
     }
     if let Some(reason) = &row.unlisted {
-        let reason = show(reason);
-        output.line(format!("  {YELLOW}not in skills/list{YELLOW:#} for MCP clients: {reason}"))?;
+        let reason = display_safe(reason);
+        output.print_line(format!(
+            "  {YELLOW}not in skills/list{YELLOW:#} for MCP clients: {reason}"
+        ))?;
     }
     for note in &row.notes {
-        output.line(format!("  note: {}", show(note)))?;
+        output.print_line(format!("  note: {}", display_safe(note)))?;
     }
     Ok(())
 }

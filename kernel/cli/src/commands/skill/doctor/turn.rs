@@ -6,24 +6,25 @@ use skillhost_kernel::control::ControlRequest;
 
 use crate::commands::text_or_stdin;
 use crate::exit;
-use crate::output::Outcome;
-use crate::session::Session;
+use crate::output::CommandResult;
+use crate::session::CliContext;
 
 /// The registry's tool that knows.
 const TOOL: &str = "explain_catalog";
 
-pub(super) fn turn(session: &Session, agent: &str, prompt: &str) -> Outcome {
+pub(super) fn explain_turn(session: &CliContext, agent: &str, prompt: &str) -> CommandResult {
     let arguments = json!({ "prompt": text_or_stdin(prompt)? }).to_string();
     let (agent, tool) = (agent.to_owned(), TOOL.to_owned());
-    let reply: ToolOutput = session.answer(ControlRequest::InvokeFor { agent, tool, arguments })?;
+    let reply: ToolOutput =
+        session.request_from_kernel(ControlRequest::InvokeFor { agent, tool, arguments })?;
     let explained: Value = match &reply.structured {
         Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
         None => Value::Null,
     };
     if session.output.json {
-        session.output.object(&explained)?;
+        session.output.print_json(&explained)?;
     } else {
-        session.output.verbatim(&reply.text)?;
+        session.output.print_text(&reply.text)?;
     }
     let is_empty = |key: &str| explained[key].as_array().is_none_or(Vec::is_empty);
     let sound = is_empty("unmatched_globs") && is_empty("unmatched_settings");

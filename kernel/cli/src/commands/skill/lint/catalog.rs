@@ -7,28 +7,28 @@ use serde_json::value::RawValue;
 use skill_rules::{CatalogSkill, Finding, SkillDocument, check_catalog};
 use skill_store::{FoundItem, FoundProblem, find_skills};
 
-use super::super::report::{Checked, Report};
+use super::super::report::{CheckedSkill, FindingsReport};
 use crate::error::CliError;
 
 /// The skills of a run, and what is held back until the run has ended.
 #[derive(Default)]
-pub(super) struct Catalog {
+pub(super) struct CrossSkillLinter {
     skills: Vec<CatalogSkill>,
     /// Which of the seen each of them is.
     places: Vec<usize>,
-    seen: Vec<Seen>,
+    seen: Vec<LintedSkill>,
     /// Where a form has one entry per skill: every entry, in order.
-    held: Vec<Held>,
+    held: Vec<BufferedEntry>,
 }
 
 /// A skill that was told of, or will be.
-struct Seen {
+struct LintedSkill {
     path: PathBuf,
     dir: PathBuf,
     is_valid: bool,
 }
 
-enum Held {
+enum BufferedEntry {
     Skill {
         seen: usize,
         findings: Vec<Finding>,
@@ -38,20 +38,20 @@ enum Held {
     Problem(FoundProblem),
 }
 
-impl Catalog {
+impl CrossSkillLinter {
     /// Takes up a skill.
-    pub(super) fn add(&mut self, subject: &SkillDocument<'_>, checked: &Checked<'_>) {
+    pub(super) fn add(&mut self, subject: &SkillDocument<'_>, checked: &CheckedSkill<'_>) {
         if let Some(skill) = CatalogSkill::from_document(subject) {
             self.skills.push(skill);
             self.places.push(self.seen.len());
         }
         let (path, dir) = (checked.path.to_owned(), checked.dir.to_owned());
-        self.seen.push(Seen { path, dir, is_valid: checked.is_valid() });
+        self.seen.push(LintedSkill { path, dir, is_valid: checked.is_valid() });
     }
 
     /// Holds back what was said of the skill that was taken up last.
-    pub(super) fn hold(&mut self, checked: &Checked<'_>) -> Result<(), CliError> {
-        self.held.push(Held::Skill {
+    pub(super) fn buffer_skill(&mut self, checked: &CheckedSkill<'_>) -> Result<(), CliError> {
+        self.held.push(BufferedEntry::Skill {
             seen: self.seen.len().saturating_sub(1),
             findings: checked.findings.to_vec(),
             properties: checked.properties.map(ToOwned::to_owned),
@@ -61,13 +61,13 @@ impl Catalog {
     }
 
     /// Holds back a problem.
-    pub(super) fn hold_problem(&mut self, problem: &FoundProblem) -> Result<(), CliError> {
-        self.held.push(Held::Problem(problem.clone()));
+    pub(super) fn buffer_problem(&mut self, problem: &FoundProblem) -> Result<(), CliError> {
+        self.held.push(BufferedEntry::Problem(problem.clone()));
         Ok(())
     }
 
     /// Tells what was held back and what is wrong between skills.
-    pub(super) fn tell(self, report: &mut Report) -> Result<(), CliError> {
+    pub(super) fn report_all(self, report: &mut FindingsReport) -> Result<(), CliError> {
         let mut late: Vec<(usize, Vec<Finding>)> = Vec::new();
         for (index, finding) in check_catalog(&self.skills) {
             let seen = self.places[index];
@@ -78,15 +78,15 @@ impl Catalog {
         }
         if !report.is_per_skill() {
             for (seen, findings) in late {
-                self.tell_late(report, &self.seen[seen], &findings)?;
+                self.report_cross_findings(report, &self.seen[seen], &findings)?;
             }
             return Ok(());
         }
         let mut late = late.into_iter().peekable();
         for held in self.held {
-            let Held::Skill { seen, mut findings, properties, fixed } = held else {
-                if let Held::Problem(problem) = held {
-                    report.problem(&problem)?;
+            let BufferedEntry::Skill { seen, mut findings, properties, fixed } = held else {
+                if let BufferedEntry::Problem(problem) = held {
+                    report.add_problem(&problem)?;
                 }
                 continue;
             };
@@ -94,9 +94,9 @@ impl Catalog {
                 findings.extend(more);
                 findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
             }
-            let Seen { path, dir, .. } = &self.seen[seen];
+            let LintedSkill { path, dir, .. } = &self.seen[seen];
             let properties = properties.as_deref();
-            report.skill(&Checked {
+            report.add_skill(&CheckedSkill {
                 path,
                 dir,
                 bytes: &[],
@@ -108,17 +108,17 @@ impl Catalog {
         Ok(())
     }
 
-    fn tell_late(
+    fn report_cross_findings(
         &self,
-        report: &mut Report,
-        seen: &Seen,
+        report: &mut FindingsReport,
+        seen: &LintedSkill,
         findings: &[Finding],
     ) -> Result<(), CliError> {
         let bytes = read_again(&seen.path);
-        let Seen { path, dir, .. } = seen;
+        let LintedSkill { path, dir, .. } = seen;
         let (properties, fixed) = (None, None);
-        let checked = Checked { path, dir, bytes: &bytes, findings, properties, fixed };
-        report.more(&checked, seen.is_valid)
+        let checked = CheckedSkill { path, dir, bytes: &bytes, findings, properties, fixed };
+        report.add_findings(&checked, seen.is_valid)
     }
 }
 

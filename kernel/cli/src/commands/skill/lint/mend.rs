@@ -12,7 +12,7 @@ const MARK: &[u8] = b"\xEF\xBB\xBF";
 ///
 /// A byte order mark goes where a rule objects to it. A UTF-16 file is left alone: the edits of its
 /// findings say nothing about its bytes.
-pub(super) fn mended(input: &SkillInput<'_>, options: CheckOptions) -> Option<(Vec<u8>, usize)> {
+pub(super) fn fix_file(input: &SkillInput<'_>, options: CheckOptions) -> Option<(Vec<u8>, usize)> {
     let Cow::Borrowed(_) = decode_file(input.bytes).ok()?.text else { return None };
     let before = check_skill(input, options);
     let keeps_mark = input.bytes.starts_with(MARK) && !before.findings.iter().any(is_mark);
@@ -22,11 +22,11 @@ pub(super) fn mended(input: &SkillInput<'_>, options: CheckOptions) -> Option<(V
         return None;
     }
     let after = check_skill(&SkillInput { bytes: &bytes, ..*input }, options);
-    Some((bytes, mendable(&before).saturating_sub(mendable(&after))))
+    Some((bytes, count_fixable(&before).saturating_sub(count_fixable(&after))))
 }
 
 /// How many findings there are that this mends.
-fn mendable(report: &CheckReport) -> usize {
+fn count_fixable(report: &CheckReport) -> usize {
     let found = report.findings.iter();
     found.filter(|found| !found.edits.is_empty() || is_mark(found)).count()
 }

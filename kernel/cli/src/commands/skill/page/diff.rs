@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use skill_store::diff::diff_words;
 
-use super::text::{Line, Span, columns, wrapped};
+use super::text::{StyledLine, StyledSpan, line_width, wrap_line};
 use crate::output::DIM;
 
 const OLD: Style = AnsiColor::Red.on_default();
@@ -18,7 +18,7 @@ const BETWEEN: &str = " │ ";
 
 /// A part of a diff.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Row<'d> {
+pub(super) enum DiffRow<'d> {
     /// The header of a hunk.
     Hunk(&'d str),
     /// A line that both sides have, with its numbers.
@@ -30,7 +30,7 @@ pub(super) enum Row<'d> {
 }
 
 /// Reads a diff of one file as the ledger writes it.
-pub(super) fn rows(diff: &str) -> Vec<Row<'_>> {
+pub(super) fn parse_rows(diff: &str) -> Vec<DiffRow<'_>> {
     let mut rows = Vec::new();
     let (mut old_number, mut new_number) = (0, 0);
     // The lines with the file's names end where the first hunk begins.
@@ -39,30 +39,30 @@ pub(super) fn rows(diff: &str) -> Vec<Row<'_>> {
         let (mark, text) = line.split_at(1);
         match mark {
             "@" => {
-                (old_number, new_number) = starts(line);
-                rows.push(Row::Hunk(line));
+                (old_number, new_number) = parse_hunk_starts(line);
+                rows.push(DiffRow::Hunk(line));
             }
             "-" => {
-                if !matches!(rows.last(), Some(Row::Changed { new, .. }) if new.is_empty()) {
-                    rows.push(Row::Changed { old: Vec::new(), new: Vec::new() });
+                if !matches!(rows.last(), Some(DiffRow::Changed { new, .. }) if new.is_empty()) {
+                    rows.push(DiffRow::Changed { old: Vec::new(), new: Vec::new() });
                 }
-                if let Some(Row::Changed { old, .. }) = rows.last_mut() {
+                if let Some(DiffRow::Changed { old, .. }) = rows.last_mut() {
                     old.push((old_number, text));
                 }
                 old_number += 1;
             }
             "+" => {
-                if !matches!(rows.last(), Some(Row::Changed { .. })) {
-                    rows.push(Row::Changed { old: Vec::new(), new: Vec::new() });
+                if !matches!(rows.last(), Some(DiffRow::Changed { .. })) {
+                    rows.push(DiffRow::Changed { old: Vec::new(), new: Vec::new() });
                 }
-                if let Some(Row::Changed { new, .. }) = rows.last_mut() {
+                if let Some(DiffRow::Changed { new, .. }) = rows.last_mut() {
                     new.push((new_number, text));
                 }
                 new_number += 1;
             }
-            "\\" => rows.push(Row::Remark(line)),
+            "\\" => rows.push(DiffRow::Remark(line)),
             _ => {
-                rows.push(Row::Same(old_number, new_number, text));
+                rows.push(DiffRow::Same(old_number, new_number, text));
                 old_number += 1;
                 new_number += 1;
             }
@@ -72,7 +72,7 @@ pub(super) fn rows(diff: &str) -> Vec<Row<'_>> {
 }
 
 /// The first lines of a hunk, from `@@ -3,4 +3,5 @@`.
-fn starts(header: &str) -> (usize, usize) {
+fn parse_hunk_starts(header: &str) -> (usize, usize) {
     let start = |mark: char| {
         let numbers = header.split(' ').find_map(|word| word.strip_prefix(mark))?;
         numbers.split(',').next()?.parse().ok()
@@ -81,18 +81,20 @@ fn starts(header: &str) -> (usize, usize) {
 }
 
 /// The diff as it is, with the words marked that changed.
-pub(super) fn unified(rows: &[Row<'_>]) -> Vec<Line> {
+pub(super) fn render_unified(rows: &[DiffRow<'_>]) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     for row in rows {
         match row {
-            Row::Hunk(text) => lines.push(vec![Span::new(HUNK, text)]),
-            Row::Remark(text) => lines.push(vec![Span::new(DIM, text)]),
-            Row::Same(_, _, text) => lines.push(vec![Span::plain(" "), Span::plain(text)]),
-            Row::Changed { old, new } => {
-                let (old, new) = marked(old, new);
+            DiffRow::Hunk(text) => lines.push(vec![StyledSpan::new(HUNK, text)]),
+            DiffRow::Remark(text) => lines.push(vec![StyledSpan::new(DIM, text)]),
+            DiffRow::Same(_, _, text) => {
+                lines.push(vec![StyledSpan::plain(" "), StyledSpan::plain(text)])
+            }
+            DiffRow::Changed { old, new } => {
+                let (old, new) = mark_changes(old, new);
                 for (style, mark, side) in [(OLD, "-", old), (NEW, "+", new)] {
                     for (_, line) in side {
-                        lines.push([vec![Span::new(style, mark)], line].concat());
+                        lines.push([vec![StyledSpan::new(style, mark)], line].concat());
                     }
                 }
             }
@@ -102,19 +104,19 @@ pub(super) fn unified(rows: &[Row<'_>]) -> Vec<Line> {
 }
 
 /// The old text on the left, the new one on the right, each with its line numbers.
-pub(super) fn beside(rows: &[Row<'_>], width: usize) -> Vec<Line> {
+pub(super) fn render_side_by_side(rows: &[DiffRow<'_>], width: usize) -> Vec<StyledLine> {
     let side = (width.saturating_sub(BETWEEN.chars().count())) / 2;
     let mut lines = Vec::new();
     for row in rows {
         match row {
-            Row::Hunk(text) => lines.push(vec![Span::new(HUNK, text)]),
-            Row::Remark(text) => lines.push(vec![Span::new(DIM, text)]),
-            Row::Same(old, new, text) => {
-                let line = || vec![Span::plain(text)];
+            DiffRow::Hunk(text) => lines.push(vec![StyledSpan::new(HUNK, text)]),
+            DiffRow::Remark(text) => lines.push(vec![StyledSpan::new(DIM, text)]),
+            DiffRow::Same(old, new, text) => {
+                let line = || vec![StyledSpan::plain(text)];
                 pair(&mut lines, Some((*old, line())), Some((*new, line())), side);
             }
-            Row::Changed { old, new } => {
-                let (old, new) = marked(old, new);
+            DiffRow::Changed { old, new } => {
+                let (old, new) = mark_changes(old, new);
                 let (mut old, mut new) = (old.into_iter(), new.into_iter());
                 loop {
                     let cells = (old.next(), new.next());
@@ -129,35 +131,36 @@ pub(super) fn beside(rows: &[Row<'_>], width: usize) -> Vec<Line> {
     lines
 }
 
-type Cell = (usize, Line);
+type DiffCell = (usize, StyledLine);
 
 /// Puts two lines beside each other, on as many rows as the longer one takes.
-fn pair(lines: &mut Vec<Line>, old: Option<Cell>, new: Option<Cell>, side: usize) {
+fn pair(lines: &mut Vec<StyledLine>, old: Option<DiffCell>, new: Option<DiffCell>, side: usize) {
     let (old, new) = (cell(old, side), cell(new, side));
     for row in 0..old.len().max(new.len()) {
         let mut line = old.get(row).cloned().unwrap_or_default();
-        let blanks = side.saturating_sub(columns(&line));
-        line.push(Span::plain(&" ".repeat(blanks)));
-        line.push(Span::new(DIM, BETWEEN));
+        let blanks = side.saturating_sub(line_width(&line));
+        line.push(StyledSpan::plain(&" ".repeat(blanks)));
+        line.push(StyledSpan::new(DIM, BETWEEN));
         line.extend(new.get(row).cloned().unwrap_or_default());
         lines.push(line);
     }
 }
 
-fn cell(cell: Option<Cell>, side: usize) -> Vec<Line> {
+fn cell(cell: Option<DiffCell>, side: usize) -> Vec<StyledLine> {
     let Some((number, line)) = cell else { return Vec::new() };
-    let numbered = |(row, line): (usize, Line)| {
+    let numbered = |(row, line): (usize, StyledLine)| {
         let number = if row == 0 { number.to_string() } else { String::new() };
-        let number = Span::new(DIM, &format!("{number:>width$} ", width = NUMBER - 1));
+        let number = StyledSpan::new(DIM, &format!("{number:>width$} ", width = NUMBER - 1));
         [vec![number], line].concat()
     };
-    wrapped(&line, side.saturating_sub(NUMBER)).into_iter().enumerate().map(numbered).collect()
+    wrap_line(&line, side.saturating_sub(NUMBER)).into_iter().enumerate().map(numbered).collect()
 }
 
 /// The lines of both sides, with what changed within a line marked where the lines match up.
-fn marked(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<Cell>, Vec<Cell>) {
-    let whole =
-        |style: Style, (number, text): &(usize, &str)| (*number, vec![Span::new(style, text)]);
+fn mark_changes(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<DiffCell>, Vec<DiffCell>) {
+    let whole = |style: Style, (number, text): &(usize, &str)| {
+        (*number, vec![StyledSpan::new(style, text)])
+    };
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for (old, new) in old.iter().zip(new) {
         let (before, after) = diff_words(old.1, new.1);
@@ -172,7 +175,7 @@ fn marked(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<Cell>, Vec<Cell>
         {
             let strong = style.bold().underline();
             let span = |segment: &skill_store::diff::WordSegment| {
-                Span::new(if segment.changed { strong } else { style }, &segment.text)
+                StyledSpan::new(if segment.changed { strong } else { style }, &segment.text)
             };
             side.push((number, segments.iter().map(span).collect()));
         }
@@ -184,7 +187,7 @@ fn marked(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<Cell>, Vec<Cell>
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::written_line;
+    use super::super::text::format_line;
     use super::*;
 
     const DIFF: &str = "--- a/SKILL.md\n+++ b/SKILL.md\n@@ -3,4 +3,4 @@\n same\n-use `bd list`\n\
@@ -193,21 +196,21 @@ mod tests {
     #[test]
     fn a_diff_is_read_by_its_marks() {
         let expected = [
-            Row::Hunk("@@ -3,4 +3,4 @@"),
-            Row::Same(3, 3, "same"),
-            Row::Changed {
+            DiffRow::Hunk("@@ -3,4 +3,4 @@"),
+            DiffRow::Same(3, 3, "same"),
+            DiffRow::Changed {
                 old: vec![(4, "use `bd list`"), (5, "-- gone")],
                 new: vec![(4, "use `bd ready`")],
             },
-            Row::Remark("\\ No newline at end of file"),
+            DiffRow::Remark("\\ No newline at end of file"),
         ];
-        assert_eq!(rows(DIFF), expected);
+        assert_eq!(parse_rows(DIFF), expected);
     }
 
     #[test]
     fn words_that_changed_are_marked() {
         let text: Vec<String> =
-            unified(&rows(DIFF)).iter().map(|line| written_line(line, true)).collect();
+            render_unified(&parse_rows(DIFF)).iter().map(|line| format_line(line, true)).collect();
         let [red, green] = ["\u{1b}[31m", "\u{1b}[32m"];
         assert_eq!(
             text[2],
@@ -225,8 +228,10 @@ mod tests {
 
     #[test]
     fn two_columns_stay_beside_each_other() {
-        let text: Vec<String> =
-            beside(&rows(DIFF), 33).iter().map(|line| written_line(line, false)).collect();
+        let text: Vec<String> = render_side_by_side(&parse_rows(DIFF), 33)
+            .iter()
+            .map(|line| format_line(line, false))
+            .collect();
         let expected = [
             "@@ -3,4 +3,4 @@",
             "   3 same       │    3 same",

@@ -3,25 +3,25 @@
 use anstyle::Style;
 use unicode_width::UnicodeWidthChar as _;
 
-use crate::output::show;
+use crate::output::display_safe;
 
 /// How many columns a tab moves on to a multiple of.
 const TAB: usize = 4;
 
 /// A piece of a line in one style; fit to be printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct Span {
+pub(in super::super) struct StyledSpan {
     style: Style,
     text: String,
 }
 
 /// Pieces from left to right.
-pub(in super::super) type Line = Vec<Span>;
+pub(in super::super) type StyledLine = Vec<StyledSpan>;
 
-impl Span {
+impl StyledSpan {
     /// Makes a piece of any text: it is sanitised and stays on its line.
     pub(in super::super) fn new(style: Style, text: &str) -> Self {
-        Self { style, text: show(text).replace('\n', "\\u{a}") }
+        Self { style, text: display_safe(text).replace('\n', "\\u{a}") }
     }
 
     pub(in super::super) fn plain(text: &str) -> Self {
@@ -30,7 +30,7 @@ impl Span {
 }
 
 /// Writes a line out, with or without colours.
-pub(in super::super) fn written_line(line: &[Span], colour: bool) -> String {
+pub(in super::super) fn format_line(line: &[StyledSpan], colour: bool) -> String {
     let mut text = String::new();
     for span in line {
         let style = if colour { span.style } else { Style::new() };
@@ -41,12 +41,12 @@ pub(in super::super) fn written_line(line: &[Span], colour: bool) -> String {
 
 /// Breaks a line into lines of at most `width` columns, between any two characters: of what is
 /// reviewed nothing may lie beyond the edge. Tabs become blanks.
-pub(in super::super) fn wrapped(line: &[Span], width: usize) -> Vec<Line> {
+pub(in super::super) fn wrap_line(line: &[StyledSpan], width: usize) -> Vec<StyledLine> {
     let width = width.max(2);
-    let mut lines = vec![Line::new()];
+    let mut lines = vec![StyledLine::new()];
     let mut column = 0;
     for span in line {
-        let mut piece = Span { style: span.style, text: String::new() };
+        let mut piece = StyledSpan { style: span.style, text: String::new() };
         for character in span.text.chars() {
             let (character, times) = match character {
                 '\t' => (' ', TAB - column % TAB),
@@ -56,7 +56,7 @@ pub(in super::super) fn wrapped(line: &[Span], width: usize) -> Vec<Line> {
                 let wide = character.width().unwrap_or(0);
                 if column + wide > width {
                     push(&mut lines, &mut piece);
-                    lines.push(Line::new());
+                    lines.push(StyledLine::new());
                     column = 0;
                 }
                 piece.text.push(character);
@@ -68,15 +68,15 @@ pub(in super::super) fn wrapped(line: &[Span], width: usize) -> Vec<Line> {
     lines
 }
 
-fn push(lines: &mut [Line], piece: &mut Span) {
+fn push(lines: &mut [StyledLine], piece: &mut StyledSpan) {
     let text = std::mem::take(&mut piece.text);
     if let Some(last) = lines.last_mut().filter(|_| !text.is_empty()) {
-        last.push(Span { style: piece.style, text });
+        last.push(StyledSpan { style: piece.style, text });
     }
 }
 
 /// The columns a line takes; tabs must be gone.
-pub(super) fn columns(line: &[Span]) -> usize {
+pub(super) fn line_width(line: &[StyledSpan]) -> usize {
     line.iter().flat_map(|span| span.text.chars()).map(|c| c.width().unwrap_or(0)).sum()
 }
 
@@ -85,24 +85,24 @@ mod tests {
     use super::*;
     use crate::output::RED;
 
-    fn texts(line: &[Span], width: usize) -> Vec<String> {
-        wrapped(line, width).iter().map(|line| written_line(line, false)).collect()
+    fn texts(line: &[StyledSpan], width: usize) -> Vec<String> {
+        wrap_line(line, width).iter().map(|line| format_line(line, false)).collect()
     }
 
     #[test]
     fn lines_are_broken_at_the_edge() {
-        assert_eq!(texts(&[Span::plain("abcdefg")], 3), ["abc", "def", "g"]);
-        assert_eq!(texts(&[Span::plain("")], 3), [""]);
-        assert_eq!(texts(&[Span::plain("緑茶です")], 5), ["緑茶", "です"]);
-        assert_eq!(texts(&[Span::plain("a\tb")], 80), ["a   b"]);
-        assert_eq!(texts(&[Span::new(RED, "ab"), Span::plain("cd")], 3), ["abc", "d"]);
-        assert_eq!(texts(&[Span::plain("e\u{301}e\u{301}")], 2), ["e\u{301}e\u{301}"]);
+        assert_eq!(texts(&[StyledSpan::plain("abcdefg")], 3), ["abc", "def", "g"]);
+        assert_eq!(texts(&[StyledSpan::plain("")], 3), [""]);
+        assert_eq!(texts(&[StyledSpan::plain("緑茶です")], 5), ["緑茶", "です"]);
+        assert_eq!(texts(&[StyledSpan::plain("a\tb")], 80), ["a   b"]);
+        assert_eq!(texts(&[StyledSpan::new(RED, "ab"), StyledSpan::plain("cd")], 3), ["abc", "d"]);
+        assert_eq!(texts(&[StyledSpan::plain("e\u{301}e\u{301}")], 2), ["e\u{301}e\u{301}"]);
     }
 
     #[test]
     fn a_piece_stays_on_its_line_and_steers_nothing() {
-        let line = [Span::new(RED, "a\nb\u{1b}[2J")];
-        assert_eq!(written_line(&line, false), "a\\u{a}b\\u{1b}[2J");
-        assert_eq!(written_line(&line, true), "\u{1b}[1m\u{1b}[31ma\\u{a}b\\u{1b}[2J\u{1b}[0m");
+        let line = [StyledSpan::new(RED, "a\nb\u{1b}[2J")];
+        assert_eq!(format_line(&line, false), "a\\u{a}b\\u{1b}[2J");
+        assert_eq!(format_line(&line, true), "\u{1b}[1m\u{1b}[31ma\\u{a}b\\u{1b}[2J\u{1b}[0m");
     }
 }

@@ -8,7 +8,7 @@ use termimad::minimad::{
     self, Composite, CompositeStyle, Compound, Line, TableRow, TableRule, Text,
 };
 
-use crate::output::show;
+use crate::output::display_safe;
 
 /// The largest indentation of a list in columns: what is nested deeper is indented no further.
 const MAX_INDENT: u8 = 8;
@@ -19,7 +19,7 @@ pub(super) const INDENTED: [(u8, usize); 2] = [(7, 2), (8, 4)];
 
 /// A text in one style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Piece {
+struct StyledText {
     text: String,
     bold: bool,
     italic: bool,
@@ -29,24 +29,24 @@ struct Piece {
 
 /// A line before it is wrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Row {
-    Text(CompositeStyle, Vec<Piece>),
-    Cells(Vec<Vec<Piece>>),
+enum MarkdownRow {
+    Text(CompositeStyle, Vec<StyledText>),
+    Cells(Vec<Vec<StyledText>>),
     Columns(Vec<minimad::Alignment>),
     Rule,
 }
 
 /// A parsed text.
-pub(super) struct Document {
-    rows: Vec<Row>,
+pub(super) struct MarkdownDocument {
+    rows: Vec<MarkdownRow>,
 }
 
 /// Where in the text the parser is.
 #[derive(Default)]
-struct Builder {
-    rows: Vec<Row>,
-    pieces: Vec<Piece>,
-    style: Piece,
+struct MarkdownBuilder {
+    rows: Vec<MarkdownRow>,
+    pieces: Vec<StyledText>,
+    style: StyledText,
     bold: usize,
     italic: usize,
     /// For each open list the number of its next item; nothing for bullets.
@@ -57,14 +57,14 @@ struct Builder {
     heading: Option<u8>,
     /// The text of a block that is not Markdown, such as code.
     verbatim: Option<(CompositeStyle, String)>,
-    cells: Vec<Vec<Piece>>,
+    cells: Vec<Vec<StyledText>>,
     /// Where the open links and images lead, and where their texts begin.
     links: Vec<(String, usize)>,
     /// Whether headings are marked with `#`.
     marks: bool,
 }
 
-impl Document {
+impl MarkdownDocument {
     /// Parses a text. With `marks`, headings keep their `#`.
     ///
     /// Every text is sanitised once more: a character reference such as `&#27;` becomes what it
@@ -72,12 +72,12 @@ impl Document {
     pub(super) fn parse(text: &str, marks: bool) -> Self {
         let options =
             Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-        let mut builder = Builder { marks, ..Builder::default() };
+        let mut builder = MarkdownBuilder { marks, ..MarkdownBuilder::default() };
         for event in Parser::new_ext(text, options) {
             builder.event(event);
         }
         builder.flush();
-        while builder.rows.last().is_some_and(Row::is_blank) {
+        while builder.rows.last().is_some_and(MarkdownRow::is_blank) {
             builder.rows.pop();
         }
         Self { rows: builder.rows }
@@ -85,11 +85,11 @@ impl Document {
 
     /// Returns the lines for termimad.
     pub(super) fn text(&self) -> Text<'_> {
-        Text { lines: self.rows.iter().map(Row::line).collect() }
+        Text { lines: self.rows.iter().map(MarkdownRow::line).collect() }
     }
 }
 
-impl Row {
+impl MarkdownRow {
     fn is_blank(&self) -> bool {
         use CompositeStyle::{Paragraph, Quote};
         matches!(self, Self::Text(Paragraph | Quote, pieces) if pieces.is_empty())
@@ -110,7 +110,7 @@ impl Row {
     }
 }
 
-fn compounds(pieces: &[Piece]) -> Vec<Compound<'_>> {
+fn compounds(pieces: &[StyledText]) -> Vec<Compound<'_>> {
     let compounds = pieces.iter().map(|piece| Compound {
         src: &piece.text,
         bold: piece.bold,
@@ -121,11 +121,11 @@ fn compounds(pieces: &[Piece]) -> Vec<Compound<'_>> {
     compounds.collect()
 }
 
-impl Builder {
+impl MarkdownBuilder {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Start(tag) => self.start(tag),
-            Event::End(tag) => self.end(tag),
+            Event::Start(tag) => self.start_tag(tag),
+            Event::End(tag) => self.end_tag(tag),
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
             Event::Code(text) => {
                 self.style.code = true;
@@ -136,7 +136,7 @@ impl Builder {
             Event::HardBreak => self.flush(),
             Event::Rule => {
                 self.flush();
-                self.rows.push(Row::Rule);
+                self.rows.push(MarkdownRow::Rule);
                 self.blank();
             }
             Event::TaskListMarker(done) => self.text(if done { "[x] " } else { "[ ] " }),
@@ -145,7 +145,7 @@ impl Builder {
         }
     }
 
-    fn start(&mut self, tag: Tag<'_>) {
+    fn start_tag(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Paragraph | Tag::TableHead | Tag::TableRow | Tag::TableCell => {}
             Tag::Heading { level, .. } => {
@@ -178,7 +178,7 @@ impl Builder {
             }
             Tag::Table(columns) => {
                 self.flush();
-                self.rows.push(Row::Columns(columns.into_iter().map(alignment).collect()));
+                self.rows.push(MarkdownRow::Columns(columns.into_iter().map(alignment).collect()));
             }
             Tag::Emphasis => self.italic += 1,
             Tag::Strong => self.bold += 1,
@@ -190,7 +190,7 @@ impl Builder {
         }
     }
 
-    fn end(&mut self, tag: TagEnd) {
+    fn end_tag(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Paragraph => {
                 self.flush();
@@ -206,7 +206,7 @@ impl Builder {
             }
             TagEnd::BlockQuote(_) => {
                 self.flush();
-                while self.rows.last().is_some_and(Row::is_blank) {
+                while self.rows.last().is_some_and(MarkdownRow::is_blank) {
                     self.rows.pop();
                 }
                 self.quotes = self.quotes.saturating_sub(1);
@@ -224,16 +224,16 @@ impl Builder {
                 self.flush();
                 // An item without a text has a line all the same.
                 if let Some(style) = self.item.take() {
-                    self.rows.push(Row::Text(style, Vec::new()));
+                    self.rows.push(MarkdownRow::Text(style, Vec::new()));
                 }
             }
             TagEnd::TableCell => self.cells.push(std::mem::take(&mut self.pieces)),
             TagEnd::TableHead => {
                 let columns = self.rows.pop();
-                self.rows.push(Row::Cells(std::mem::take(&mut self.cells)));
+                self.rows.push(MarkdownRow::Cells(std::mem::take(&mut self.cells)));
                 self.rows.extend(columns);
             }
-            TagEnd::TableRow => self.rows.push(Row::Cells(std::mem::take(&mut self.cells))),
+            TagEnd::TableRow => self.rows.push(MarkdownRow::Cells(std::mem::take(&mut self.cells))),
             TagEnd::Table => self.blank(),
             TagEnd::Emphasis => self.italic = self.italic.saturating_sub(1),
             TagEnd::Strong => self.bold = self.bold.saturating_sub(1),
@@ -249,9 +249,9 @@ impl Builder {
             return;
         }
         // Whatever is not printable, and what would break the line, is made visible or a blank.
-        let text = show(text).replace(['\n', '\t'], " ");
+        let text = display_safe(text).replace(['\n', '\t'], " ");
         let (bold, italic) = (self.bold > 0, self.italic > 0);
-        self.pieces.push(Piece { text, bold, italic, ..self.style.clone() });
+        self.pieces.push(StyledText { text, bold, italic, ..self.style.clone() });
     }
 
     /// Ends a line of running text.
@@ -261,16 +261,16 @@ impl Builder {
         }
         let style = self.item.take().unwrap_or_else(|| self.block_style());
         let pieces = std::mem::take(&mut self.pieces);
-        self.rows.push(Row::Text(style, pieces));
+        self.rows.push(MarkdownRow::Text(style, pieces));
     }
 
     fn blank(&mut self) {
-        if !self.rows.last().is_none_or(Row::is_blank) {
+        if !self.rows.last().is_none_or(MarkdownRow::is_blank) {
             let style = match self.quotes {
                 0 => CompositeStyle::Paragraph,
                 _ => CompositeStyle::Quote,
             };
-            self.rows.push(Row::Text(style, Vec::new()));
+            self.rows.push(MarkdownRow::Text(style, Vec::new()));
         }
     }
 
@@ -308,12 +308,13 @@ impl Builder {
     fn end_verbatim(&mut self) {
         let Some((style, block)) = self.verbatim.take() else { return };
         if let Some(style) = self.item.take() {
-            self.rows.push(Row::Text(style, Vec::new()));
+            self.rows.push(MarkdownRow::Text(style, Vec::new()));
         }
         let inner = if self.lists.is_empty() { 0 } else { usize::from(self.indent()) + 2 };
         for line in block.lines() {
-            let text = format!("{}{}", " ".repeat(inner), show(line).replace('\t', "    "));
-            self.rows.push(Row::Text(style, vec![Piece { text, ..Piece::default() }]));
+            let text = format!("{}{}", " ".repeat(inner), display_safe(line).replace('\t', "    "));
+            self.rows
+                .push(MarkdownRow::Text(style, vec![StyledText { text, ..StyledText::default() }]));
         }
         if self.lists.is_empty() {
             self.blank();

@@ -7,13 +7,13 @@ use termimad::crossterm::style::Color;
 use termimad::minimad::{Alignment, Text};
 use termimad::{CompoundStyle, FmtText, LineStyle, ListItemsIndentationMode, MadSkin, StyledChar};
 
-use super::markdown::{Document, INDENTED};
+use super::markdown::{INDENTED, MarkdownDocument};
 use crate::commands::skill::triads;
 use crate::output::DIM;
 
 /// Whether a page has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Theme {
+pub(super) enum ColorTheme {
     /// None, and no escape codes at all.
     Plain,
     /// The colour of the skill's role.
@@ -23,9 +23,9 @@ pub(super) enum Theme {
 /// How far code is indented.
 const CODE_INDENT: usize = 4;
 
-fn skin(theme: Theme, role: SkillRole) -> MadSkin {
+fn skin(theme: ColorTheme, role: SkillRole) -> MadSkin {
     let mut skin = MadSkin::no_style();
-    if theme == Theme::Role {
+    if theme == ColorTheme::Role {
         let colour = colour(role);
         skin = MadSkin::default();
         skin.set_headers_fg(colour);
@@ -46,14 +46,14 @@ fn skin(theme: Theme, role: SkillRole) -> MadSkin {
 }
 
 fn colour(role: SkillRole) -> Color {
-    match triads::style(role).get_fg_color() {
+    match triads::role_style(role).get_fg_color() {
         Some(anstyle::Color::Rgb(anstyle::RgbColor(r, g, b))) => Color::Rgb { r, g, b },
-        _ => Color::AnsiValue(triads::nearest(role)),
+        _ => Color::AnsiValue(triads::nearest_ansi_color(role)),
     }
 }
 
 /// What is shown of a skill. Every text has been sanitised.
-pub(super) struct Page<'a> {
+pub(super) struct SkillPage<'a> {
     pub(super) name: &'a str,
     pub(super) role: SkillRole,
     pub(super) tokens: TokenCount,
@@ -61,17 +61,17 @@ pub(super) struct Page<'a> {
     pub(super) body: &'a str,
 }
 
-impl Page<'_> {
+impl SkillPage<'_> {
     /// Renders the page, no line wider than `width` columns.
-    pub(super) fn render(&self, theme: Theme, width: usize) -> String {
+    pub(super) fn render(&self, theme: ColorTheme, width: usize) -> String {
         let (role, colour) = (self.role.as_str(), self.role.hex_color());
         let facts = format!("\u{25cf} {role} {colour}, approx. {} tokens", self.tokens);
-        let style = triads::style(self.role);
+        let style = triads::role_style(self.role);
         let mut out = String::new();
         for (text, style) in
             [(self.name, style.bold()), (&facts, style), (self.description.trim(), DIM)]
         {
-            let style = if theme == Theme::Plain { Style::new() } else { style };
+            let style = if theme == ColorTheme::Plain { Style::new() } else { style };
             let text = text.replace(['\n', '\t'], " ");
             let skin = MadSkin::no_style();
             let wrapped = FmtText::raw_str(&skin, &text, Some(width)).to_string();
@@ -80,10 +80,10 @@ impl Page<'_> {
             }
         }
         let rule = "\u{2500}".repeat(width);
-        let style = if theme == Theme::Plain { Style::new() } else { style };
+        let style = if theme == ColorTheme::Plain { Style::new() } else { style };
         out.push_str(&format!("{style}{rule}{style:#}\n"));
         let skin = skin(theme, self.role);
-        let document = Document::parse(self.body, theme == Theme::Plain);
+        let document = MarkdownDocument::parse(self.body, theme == ColorTheme::Plain);
         let text: Text<'_> = document.text();
         for line in FmtText::from_text(&skin, text, Some(width)).to_string().lines() {
             out.push_str(line.trim_end_matches(' '));
@@ -98,14 +98,14 @@ mod tests {
     use super::*;
 
     fn page(body: &str, width: usize) -> String {
-        let page = Page {
+        let page = SkillPage {
             name: "demo",
             role: SkillRole::Verifier,
             tokens: TokenCount::from_chars(0),
             description: "Shows.",
             body,
         };
-        let text = page.render(Theme::Plain, width);
+        let text = page.render(ColorTheme::Plain, width);
         let rule = format!("\n{}\n", "\u{2500}".repeat(width));
         text.split_once(&rule).unwrap().1.to_owned()
     }

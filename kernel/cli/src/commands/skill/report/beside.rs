@@ -7,18 +7,18 @@ use skill_rules::extended::SKILL_YAML;
 use skill_rules::{CheckOptions, Finding, check_skill_yaml, needs_skill_yaml};
 use skill_store::{SkillYamlError, read_skill_yaml};
 
-use super::Checked;
+use super::CheckedSkill;
 
 /// A `skill.yaml` and what was found in it.
-pub(in super::super) struct Beside {
+pub(in super::super) struct SidecarReport {
     path: PathBuf,
     text: String,
     findings: Vec<Finding>,
 }
 
-impl Beside {
+impl SidecarReport {
     /// Checks the `skill.yaml` of a skill; nothing if there is none, or nothing to say about it.
-    pub(in super::super) fn of(dir: &Path, id: &str, options: CheckOptions) -> Option<Self> {
+    pub(in super::super) fn check(dir: &Path, id: &str, options: CheckOptions) -> Option<Self> {
         if !needs_skill_yaml(options) {
             return None;
         }
@@ -28,15 +28,15 @@ impl Beside {
                 let findings = check_skill_yaml(&text, id, options).findings;
                 (text, findings)
             }
-            Err(error) => (String::new(), vec![unread(&error)]),
+            Err(error) => (String::new(), vec![unreadable_finding(&error)]),
         };
         let path = dir.join(SKILL_YAML);
         (!findings.is_empty()).then_some(Self { path, text, findings })
     }
 
     /// The findings in a file of their own.
-    pub(in super::super) fn checked<'a>(&'a self, dir: &'a Path) -> Checked<'a> {
-        Checked {
+    pub(in super::super) fn as_checked_skill<'a>(&'a self, dir: &'a Path) -> CheckedSkill<'a> {
+        CheckedSkill {
             path: &self.path,
             dir,
             bytes: self.text.as_bytes(),
@@ -62,7 +62,7 @@ impl Beside {
     }
 }
 
-fn unread(error: &SkillYamlError) -> Finding {
+fn unreadable_finding(error: &SkillYamlError) -> Finding {
     let rule = match error {
         SkillYamlError::NotRegular => "file.notRegular",
         SkillYamlError::TooLarge => "file.maxSize",

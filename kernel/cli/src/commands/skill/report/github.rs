@@ -6,13 +6,13 @@ use std::io::{self, Write};
 
 use skill_format::Severity;
 
-use super::{Checked, Form, Summary};
-use crate::output::show;
+use super::{CheckSummary, CheckedSkill, ReportWriter};
+use crate::output::display_safe;
 
-pub(super) struct Github;
+pub(super) struct GithubWriter;
 
-impl Form for Github {
-    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+impl ReportWriter for GithubWriter {
+    fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
         let file = property(&checked.path.to_string_lossy());
         for found in checked.diagnostics() {
             let command = match found.severity {
@@ -36,14 +36,14 @@ impl Form for Github {
         Ok(())
     }
 
-    fn end(&mut self, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    fn finish(&mut self, summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", summary.line())
     }
 }
 
 /// Escapes a message. Line breaks would end the command, and what follows could be one.
 fn data(text: &str) -> String {
-    show(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    display_safe(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// Escapes the value of a property.

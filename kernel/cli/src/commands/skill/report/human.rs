@@ -7,22 +7,22 @@ use annotate_snippets::renderer::DEFAULT_LINE_NUM_STYLE;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use skill_format::{Diagnostic, Severity, decode_file};
 
-use super::place::{Lines, Shown, shown};
-use super::{Checked, Form, Summary};
-use crate::output::{Output, show};
+use super::place::{LineExcerpt, LineIndex, excerpt_line};
+use super::{CheckSummary, CheckedSkill, ReportWriter};
+use crate::output::{Output, display_safe};
 
 /// How much of a line is shown where the width of the terminal is not known.
 const WIDTH: usize = 100;
 
-pub(super) struct Human {
+pub(super) struct HumanWriter {
     renderer: Renderer,
     colour: bool,
     width: usize,
 }
 
-impl Human {
+impl HumanWriter {
     pub(super) fn new(output: Output) -> Self {
-        let colour = output.colour();
+        let colour = output.uses_color();
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         let width = output.width().map_or(WIDTH, |width| width.clamp(50, 200) - 10);
         // Lines are cut before they get there.
@@ -32,7 +32,7 @@ impl Human {
     fn finding(
         &self,
         path: &str,
-        lines: &mut Lines<'_>,
+        lines: &mut LineIndex<'_>,
         found: &Diagnostic,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -54,7 +54,7 @@ impl Human {
         let line = if found.line > 0 { lines.get(found.line) } else { None };
         // An empty line shows nobody anything.
         if let Some(line) = line.filter(|line| !line.trim().is_empty()) {
-            let Shown { text, carets } = shown(line, found.column, self.width);
+            let LineExcerpt { text, carets } = excerpt_line(line, found.column, self.width);
             let here = AnnotationKind::Primary.span(carets);
             group = group
                 .element(Snippet::source(text).line_start(found.line as usize).annotation(here));
@@ -69,8 +69,8 @@ impl Human {
     }
 }
 
-impl Form for Human {
-    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+impl ReportWriter for HumanWriter {
+    fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
         if checked.findings.is_empty() && checked.fixed.unwrap_or_default() == 0 {
             return Ok(());
         }
@@ -79,14 +79,14 @@ impl Form for Human {
             writeln!(out, "{path}: {fixed} mended\n")?;
         }
         let text = text(checked.bytes);
-        let mut lines = Lines::new(&text);
+        let mut lines = LineIndex::new(&text);
         for found in checked.diagnostics() {
             self.finding(&path, &mut lines, found, out)?;
         }
         Ok(())
     }
 
-    fn end(&mut self, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    fn finish(&mut self, summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", summary.line())
     }
 }
@@ -98,5 +98,5 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 /// An untrusted text that stays on its line.
 fn one_line(text: &str) -> String {
-    show(text).replace('\n', "\\n")
+    display_safe(text).replace('\n', "\\n")
 }

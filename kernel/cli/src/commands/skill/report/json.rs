@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use skill_format::{Diagnostic, Severity};
 
-use super::{Checked, Form, Summary};
+use super::{CheckSummary, CheckedSkill, ReportWriter};
 use crate::output::{SCHEMA_VERSION, json_text};
 
 /// What there is to say of a skill.
 #[derive(Serialize)]
-struct Object<'a> {
+struct SkillObject<'a> {
     path: Cow<'a, str>,
     valid: bool,
     errors: Vec<&'a str>,
@@ -24,13 +24,13 @@ struct Object<'a> {
 }
 
 /// The object of a skill, on one line.
-pub(super) fn object(checked: &Checked<'_>) -> io::Result<String> {
+pub(super) fn object(checked: &CheckedSkill<'_>) -> io::Result<String> {
     let messages = |severity| {
         let found = checked.diagnostics().filter(move |found| found.severity == severity);
         found.map(|found| &*found.message).collect()
     };
     let none = RawValue::from_string("{}".to_owned())?;
-    json_text(&Object {
+    json_text(&SkillObject {
         path: checked.path.to_string_lossy(),
         valid: checked.is_valid(),
         errors: messages(Severity::Error),
@@ -43,11 +43,11 @@ pub(super) fn object(checked: &Checked<'_>) -> io::Result<String> {
 
 /// `{schema_version, skills, summary}`, written as it comes.
 #[derive(Default)]
-pub(super) struct Json {
+pub(super) struct JsonWriter {
     begun: bool,
 }
 
-impl Json {
+impl JsonWriter {
     /// What stands between what was written and the next skill.
     fn separator(&mut self) -> String {
         if std::mem::replace(&mut self.begun, true) {
@@ -58,12 +58,12 @@ impl Json {
     }
 }
 
-impl Form for Json {
-    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+impl ReportWriter for JsonWriter {
+    fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}{}", self.separator(), object(checked)?)
     }
 
-    fn end(&mut self, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    fn finish(&mut self, summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()> {
         if !self.begun {
             write!(out, "{}", self.separator())?;
         }

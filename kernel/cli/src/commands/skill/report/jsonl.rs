@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
-use super::{Checked, Form, Summary, json};
+use super::{CheckSummary, CheckedSkill, ReportWriter, json};
 
-pub(super) struct Jsonl;
+pub(super) struct JsonlWriter;
 
-impl Form for Jsonl {
-    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+impl ReportWriter for JsonlWriter {
+    fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", json::object(checked)?)
     }
 
-    fn end(&mut self, _summary: &Summary, _out: &mut dyn Write) -> io::Result<()> {
+    fn finish(&mut self, _summary: &CheckSummary, _out: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 }

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::output::show;
+use crate::output::display_safe;
 
 /// A line fit to be printed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct LineExcerpt {
     /// The line, or the part of it around the place.
     pub(super) text: String,
     /// The bytes of `text` that are pointed at.
@@ -14,13 +14,13 @@ pub(super) struct Shown {
 }
 
 /// The lines of a text, by number. Looking for them in order costs one pass over the text.
-pub(super) struct Lines<'a> {
+pub(super) struct LineIndex<'a> {
     text: &'a str,
     line: u32,
     at: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineIndex<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, line: 1, at: 0 }
     }
@@ -42,7 +42,7 @@ impl<'a> Lines<'a> {
 
 /// Makes a line fit to be printed, at most about `width` columns of it. `column` counts characters
 /// from 1; 0 is the whole line.
-pub(super) fn shown(line: &str, column: u32, width: usize) -> Shown {
+pub(super) fn excerpt_line(line: &str, column: u32, width: usize) -> LineExcerpt {
     let target = target(line, column);
     let before = line[..target.start].chars().count();
     // What leads up to the place is shown as long as it leaves room for the place itself.
@@ -59,7 +59,7 @@ pub(super) fn shown(line: &str, column: u32, width: usize) -> Shown {
         if at >= target.end {
             end.get_or_insert(text.len());
         }
-        let piece = show(character.encode_utf8(&mut [0; 4]));
+        let piece = display_safe(character.encode_utf8(&mut [0; 4]));
         let columns = piece.chars().count();
         if columns > room {
             end.get_or_insert(text.len());
@@ -71,7 +71,7 @@ pub(super) fn shown(line: &str, column: u32, width: usize) -> Shown {
     }
     let carets = carets.unwrap_or(text.len());
     let end = end.unwrap_or(text.len());
-    Shown { text, carets: carets..end.max(carets) }
+    LineExcerpt { text, carets: carets..end.max(carets) }
 }
 
 /// The bytes of a line that a finding is about, as far as its first character tells: a value in the
@@ -101,7 +101,7 @@ mod tests {
 
     /// The line with what is pointed at in `«»`.
     fn pointed(line: &str, column: u32, width: usize) -> String {
-        let Shown { text, carets } = shown(line, column, width);
+        let LineExcerpt { text, carets } = excerpt_line(line, column, width);
         format!("{}«{}»{}", &text[..carets.start], &text[carets.clone()], &text[carets.end..])
     }
 
@@ -134,13 +134,13 @@ mod tests {
         let line = format!("{}: {}", "k".repeat(30), "v".repeat(1 << 20));
         assert_eq!(pointed(&line, 33, 40), format!("…{}: «{}»…", "k".repeat(11), "v".repeat(27)));
         assert_eq!(pointed(&line, 1, 40), format!("«{}»: {}…", "k".repeat(30), "v".repeat(8)));
-        let far = shown(&line, 1 << 20, 40);
+        let far = excerpt_line(&line, 1 << 20, 40);
         assert!(far.text.chars().count() <= 42 && far.text.starts_with('…'), "{far:?}");
     }
 
     #[test]
     fn lines_are_found_in_any_order_and_with_any_end() {
-        let mut lines = Lines::new("a\r\nb\n\nd");
+        let mut lines = LineIndex::new("a\r\nb\n\nd");
         let found: Vec<_> = [2, 4, 4, 3, 1, 5, 2].map(|line| lines.get(line)).into();
         let expected = [Some("b"), Some("d"), Some("d"), Some(""), Some("a"), None, Some("b")];
         assert_eq!(found, expected);

@@ -5,29 +5,29 @@ use std::io::{self, IsTerminal as _, Write};
 use skill_format::Diagnostic;
 use skill_rules::reference::format_output;
 
-use super::{Checked, Form, Summary};
-use crate::output::{Output, show};
+use super::{CheckSummary, CheckedSkill, ReportWriter};
+use crate::output::{Output, display_safe};
 
-pub(super) struct Reference(pub(super) Output);
+pub(super) struct ReferenceWriter(pub(super) Output);
 
-impl Form for Reference {
-    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+impl ReportWriter for ReferenceWriter {
+    fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
         let found: Vec<Diagnostic> = checked.diagnostics().cloned().collect();
         let lines = format_output(&checked.dir.to_string_lossy(), &found);
         if io::stdout().is_terminal() {
-            out.write_all(show(&lines.stdout).as_bytes())?;
+            out.write_all(display_safe(&lines.stdout).as_bytes())?;
         } else {
             out.write_all(lines.stdout.as_bytes())?;
         }
         if !lines.stderr.is_empty() {
             // The two streams may be the same terminal.
             out.flush()?;
-            self.0.raw_error(&lines.stderr);
+            self.0.eprint_raw(&lines.stderr);
         }
         Ok(())
     }
 
-    fn end(&mut self, _summary: &Summary, _out: &mut dyn Write) -> io::Result<()> {
+    fn finish(&mut self, _summary: &CheckSummary, _out: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 }

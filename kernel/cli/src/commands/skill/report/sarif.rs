@@ -14,12 +14,12 @@ use serde_sarif::sarif::{
 use skill_format::{Diagnostic, Severity};
 use skill_rules::{Profile, RuleLevel};
 
-use super::{Checked, Form, Summary};
+use super::{CheckSummary, CheckedSkill, ReportWriter};
 use crate::output::json_text;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-pub(super) struct Sarif {
+pub(super) struct SarifWriter {
     profile: Profile,
     begun: bool,
     /// The ids of the rules in the order of their first results.
@@ -28,7 +28,7 @@ pub(super) struct Sarif {
     unread: Vec<Notification>,
 }
 
-impl Sarif {
+impl SarifWriter {
     pub(super) fn new(profile: Profile) -> Self {
         Self { profile, begun: false, rules: Vec::new(), unread: Vec::new() }
     }
@@ -60,8 +60,8 @@ impl Sarif {
     }
 }
 
-impl Form for Sarif {
-    fn skill(&mut self, checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
+impl ReportWriter for SarifWriter {
+    fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
         for found in checked.diagnostics() {
             self.separate(out)?;
             let result = self.result(checked.path, found);
@@ -70,7 +70,11 @@ impl Form for Sarif {
         Ok(())
     }
 
-    fn unread(&mut self, checked: &Checked<'_>, _out: &mut dyn Write) -> io::Result<()> {
+    fn write_problem(
+        &mut self,
+        checked: &CheckedSkill<'_>,
+        _out: &mut dyn Write,
+    ) -> io::Result<()> {
         self.unread.extend(checked.diagnostics().map(|found| {
             Notification::builder()
                 .level("error")
@@ -81,7 +85,7 @@ impl Form for Sarif {
         Ok(())
     }
 
-    fn end(&mut self, _summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+    fn finish(&mut self, _summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()> {
         if !self.begun {
             self.separate(out)?;
         }

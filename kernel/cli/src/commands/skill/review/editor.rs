@@ -10,39 +10,41 @@ use crate::error::CliError;
 use crate::exit;
 
 /// The editor where the environment names none.
-const USUAL: &str = "vi";
+const DEFAULT_EDITOR: &str = "vi";
 
 /// Has the person edit a text; `like` gives the file its extension. Returns nothing if it is left as
 /// it was.
-pub(super) fn edited(text: &str, like: &str) -> Result<Option<String>, CliError> {
-    let file = Draft::new(text, like).map_err(|error| failed("no file to edit", &error))?;
+pub(super) fn edit_text(text: &str, like: &str) -> Result<Option<String>, CliError> {
+    let file =
+        DraftFile::new(text, like).map_err(|error| editor_error("no file to edit", &error))?;
     let editor = ["VISUAL", "EDITOR"]
         .into_iter()
         .filter_map(|variable| std::env::var(variable).ok())
         .find(|editor| !editor.trim().is_empty())
-        .unwrap_or_else(|| USUAL.to_owned());
+        .unwrap_or_else(|| DEFAULT_EDITOR.to_owned());
     // By custom the variable holds a command line, such as `code --wait`.
     let status = Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), &editor])
         .arg(&file.0)
         .status()
-        .map_err(|error| failed(&editor, &error))?;
+        .map_err(|error| editor_error(&editor, &error))?;
     if !status.success() {
         let message = format!("{editor} ended with {status}; nothing was changed");
         return Err(CliError::new(exit::IO, message));
     }
-    let written = fs::read_to_string(&file.0).map_err(|error| failed("the edited text", &error))?;
+    let written =
+        fs::read_to_string(&file.0).map_err(|error| editor_error("the edited text", &error))?;
     Ok((written != text).then_some(written))
 }
 
-fn failed(what: &str, error: &io::Error) -> CliError {
+fn editor_error(what: &str, error: &io::Error) -> CliError {
     CliError::new(exit::IO, format!("{what}: {error}"))
 }
 
 /// A file of this process alone; removed when dropped.
-struct Draft(PathBuf);
+struct DraftFile(PathBuf);
 
-impl Draft {
+impl DraftFile {
     fn new(text: &str, like: &str) -> io::Result<Self> {
         let extension = Path::new(like).extension().and_then(|extension| extension.to_str());
         // The extension is the proposal's; it must not become words of a command or a path.
@@ -67,7 +69,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for DraftFile {
     fn drop(&mut self) {
         // The person may have removed it.
         let _ = fs::remove_file(&self.0);

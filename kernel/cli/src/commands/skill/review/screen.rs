@@ -15,7 +15,7 @@ use termimad::crossterm::terminal::{
 use termimad::crossterm::{execute, queue};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::super::page::{Line, wrapped, written_line};
+use super::super::page::{StyledLine, format_line, wrap_line};
 use crate::exit;
 
 /// Whether the terminal is ours.
@@ -23,7 +23,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// What a person typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum ScreenInput {
     Key(KeyCode),
     /// Ctrl-C.
     Interrupt,
@@ -34,18 +34,18 @@ pub(super) enum Input {
 }
 
 /// The terminal, taken until this is dropped.
-pub(super) struct Screen {
+pub(super) struct RawTerminal {
     colour: bool,
 }
 
-impl Screen {
-    pub(super) fn take(colour: bool) -> io::Result<Self> {
+impl RawTerminal {
+    pub(super) fn enter(colour: bool) -> io::Result<Self> {
         static PREPARED: Once = Once::new();
         PREPARED.call_once(|| {
             let usual = std::panic::take_hook();
             // The message has to be seen, so the terminal is given back before it is written.
             std::panic::set_hook(Box::new(move |panic| {
-                give_back();
+                restore_terminal();
                 usual(panic);
             }));
             let (listening, listens) = channel();
@@ -53,15 +53,15 @@ impl Screen {
             // Before the terminal is taken: a signal must not end the program with it.
             let _ = listens.recv();
         });
-        take()?;
+        enter_raw_mode()?;
         Ok(Self { colour })
     }
 
     /// Gives the terminal to something else for a while.
-    pub(super) fn lend<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
-        give_back();
+    pub(super) fn suspend<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
+        restore_terminal();
         let done = work();
-        take()?;
+        enter_raw_mode()?;
         Ok(done)
     }
 
@@ -75,18 +75,18 @@ impl Screen {
     }
 
     /// Draws lines from the top and others at the bottom; what is too long is broken.
-    pub(super) fn draw(&self, top: &[Line], bottom: &[Line]) -> io::Result<()> {
+    pub(super) fn draw(&self, top: &[StyledLine], bottom: &[StyledLine]) -> io::Result<()> {
         let (width, height) = self.size();
-        let broken = |lines: &[Line]| -> Vec<Line> {
-            lines.iter().flat_map(|line| wrapped(line, width)).collect()
+        let broken = |lines: &[StyledLine]| -> Vec<StyledLine> {
+            lines.iter().flat_map(|line| wrap_line(line, width)).collect()
         };
         let (mut rows, bottom) = (broken(top), broken(bottom));
-        rows.resize(height.saturating_sub(bottom.len()), Line::new());
+        rows.resize(height.saturating_sub(bottom.len()), StyledLine::new());
         rows.extend(bottom);
         let mut bytes = Vec::new();
         for (row, line) in (0_u16..).zip(rows.iter().take(height)) {
             queue!(bytes, MoveTo(0, row), Clear(ClearType::CurrentLine))?;
-            bytes.extend(written_line(line, self.colour).into_bytes());
+            bytes.extend(format_line(line, self.colour).into_bytes());
         }
         let mut stdout = io::stdout().lock();
         stdout.write_all(&bytes)?;
@@ -94,42 +94,42 @@ impl Screen {
     }
 
     /// Waits for the person.
-    pub(super) fn input(&self) -> io::Result<Input> {
+    pub(super) fn input(&self) -> io::Result<ScreenInput> {
         loop {
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     let control = key.modifiers.contains(KeyModifiers::CONTROL);
                     match key.code {
-                        KeyCode::Char('c' | 'd') if control => return Ok(Input::Interrupt),
+                        KeyCode::Char('c' | 'd') if control => return Ok(ScreenInput::Interrupt),
                         _ if control => {}
-                        code => return Ok(Input::Key(code)),
+                        code => return Ok(ScreenInput::Key(code)),
                     }
                 }
-                Event::Paste(text) => return Ok(Input::Paste(text)),
-                Event::Resize(..) => return Ok(Input::Resized),
+                Event::Paste(text) => return Ok(ScreenInput::Paste(text)),
+                Event::Resize(..) => return Ok(ScreenInput::Resized),
                 _ => {}
             }
         }
     }
 }
 
-impl Drop for Screen {
+impl Drop for RawTerminal {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
-fn take() -> io::Result<()> {
+fn enter_raw_mode() -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
     let taken = enable_raw_mode()
         .and_then(|()| execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Hide));
     if taken.is_err() {
-        give_back();
+        restore_terminal();
     }
     taken
 }
 
-fn give_back() {
+fn restore_terminal() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         // There is nobody left to be told that it fails.
         let _ = execute!(io::stdout(), DisableBracketedPaste, Show, LeaveAlternateScreen);
@@ -160,7 +160,7 @@ fn end_by_signal(listening: &Sender<()>) {
                 _ = hangup.recv() => 129,
             };
             if code != exit::INTERRUPTED || TAKEN.load(Ordering::SeqCst) {
-                give_back();
+                restore_terminal();
                 std::process::exit(i32::from(code));
             }
         }

@@ -4,21 +4,21 @@ use anstyle::{AnsiColor, Style};
 use skill_store::{Digest, Ledger, LedgerError, Proposal, ProposalDrift, ProposalState, Snapshot};
 use termimad::crossterm::event::KeyCode;
 
-use super::super::desk::{Desk, actor, with_drift};
-use super::super::page::{self, Line, Span, wrapped};
+use super::super::desk::{ReviewContext, current_actor, load_with_drift};
+use super::super::page::{self, StyledLine, StyledSpan, wrap_line};
 use super::editor;
-use super::screen::{Input, Screen};
+use super::screen::{RawTerminal, ScreenInput};
 use crate::error::CliError;
 use crate::exit;
-use crate::output::{BOLD, DIM, Outcome, show};
-use crate::session::Session;
+use crate::output::{BOLD, CommandResult, DIM, display_safe};
+use crate::session::CliContext;
 
 const BAR: Style = AnsiColor::Cyan.on_default();
 
 const KEYS: &str = "a approve · r reject · e edit · b rebase · s skip · q quit · ↑↓ space scroll";
 
 /// How the walk goes on.
-enum Next {
+enum ReviewAction {
     Stay,
     /// The proposal is to be read again.
     Again,
@@ -27,9 +27,9 @@ enum Next {
 }
 
 /// A walk over proposals.
-struct Walk<'w> {
-    desk: &'w Desk,
-    screen: Screen,
+struct ReviewLoop<'w> {
+    desk: &'w ReviewContext,
+    screen: RawTerminal,
     /// What the last deed came to.
     message: String,
     /// What was decided and what the ledger said to it, for the end.
@@ -38,35 +38,40 @@ struct Walk<'w> {
 }
 
 /// Where a proposal is looked at.
-struct View {
+struct ProposalView {
     proposal: Proposal,
     drift: ProposalDrift,
     place: String,
     top: usize,
 }
 
-pub(super) fn walk(session: &Session, desk: &Desk, ids: &[String]) -> Outcome {
-    let screen = Screen::take(session.output.colour())?;
-    let mut walk = Walk { desk, screen, message: String::new(), deeds: Vec::new(), decided: 0 };
-    let ended = walk.over(ids);
-    let Walk { screen, deeds, decided, .. } = walk;
+pub(super) fn review_interactively(
+    session: &CliContext,
+    desk: &ReviewContext,
+    ids: &[String],
+) -> CommandResult {
+    let screen = RawTerminal::enter(session.output.uses_color())?;
+    let mut walk =
+        ReviewLoop { desk, screen, message: String::new(), deeds: Vec::new(), decided: 0 };
+    let ended = walk.review_all(ids);
+    let ReviewLoop { screen, deeds, decided, .. } = walk;
     drop(screen);
     for deed in &deeds {
-        session.output.line(show(deed))?;
+        session.output.print_line(display_safe(deed))?;
     }
     let code = ended?;
     if code == exit::OK {
-        let left = super::waiting(desk)?.len();
-        session.output.line(format!("{decided} decided, {left} wait for a decision"))?;
+        let left = super::pending_proposal_ids(desk)?.len();
+        session.output.print_line(format!("{decided} decided, {left} wait for a decision"))?;
     }
     Ok(code)
 }
 
-impl Walk<'_> {
-    fn over(&mut self, ids: &[String]) -> Outcome {
+impl ReviewLoop<'_> {
+    fn review_all(&mut self, ids: &[String]) -> CommandResult {
         for (number, id) in ids.iter().enumerate() {
             let place = format!("proposal {} of {}", number + 1, ids.len());
-            if let Next::End(code) = self.one(id, &place)? {
+            if let ReviewAction::End(code) = self.review_proposal(id, &place)? {
                 return Ok(code);
             }
         }
@@ -74,18 +79,20 @@ impl Walk<'_> {
     }
 
     /// Shows a proposal until it is decided or left.
-    fn one(&mut self, id: &str, place: &str) -> Result<Next, CliError> {
+    fn review_proposal(&mut self, id: &str, place: &str) -> Result<ReviewAction, CliError> {
         let mut top = 0;
         loop {
-            self.desk.look_again();
+            self.desk.refresh();
             // Notes would be written over the page; those of reading are said by every command.
-            let (proposal, drift) =
-                self.desk.quietly(|ledger, skills| with_drift(ledger, skills, id)).0?;
-            let mut view = View { proposal, drift, place: place.to_owned(), top };
+            let (proposal, drift) = self
+                .desk
+                .with_ledger_quiet(|ledger, skills| load_with_drift(ledger, skills, id))
+                .0?;
+            let mut view = ProposalView { proposal, drift, place: place.to_owned(), top };
             loop {
-                match self.turn(&mut view)? {
-                    Next::Stay => {}
-                    Next::Again => break,
+                match self.handle_key(&mut view)? {
+                    ReviewAction::Stay => {}
+                    ReviewAction::Again => break,
                     next => return Ok(next),
                 }
             }
@@ -94,14 +101,14 @@ impl Walk<'_> {
     }
 
     /// Draws and obeys one key.
-    fn turn(&mut self, view: &mut View) -> Result<Next, CliError> {
+    fn handle_key(&mut self, view: &mut ProposalView) -> Result<ReviewAction, CliError> {
         let rows = self.draw(view)?;
         let input = self.screen.input()?;
         let key = match input {
-            Input::Key(key) => key,
-            Input::Interrupt => return Ok(Next::End(exit::INTERRUPTED)),
+            ScreenInput::Key(key) => key,
+            ScreenInput::Interrupt => return Ok(ReviewAction::End(exit::INTERRUPTED)),
             // Nobody decides by pasting.
-            Input::Paste(_) | Input::Resized => return Ok(Next::Stay),
+            ScreenInput::Paste(_) | ScreenInput::Resized => return Ok(ReviewAction::Stay),
         };
         self.message.clear();
         match key {
@@ -115,30 +122,31 @@ impl Walk<'_> {
             KeyCode::Char('r') => return self.reject(view),
             KeyCode::Char('e') => return self.edit(view),
             KeyCode::Char('b') => return self.rebase(view),
-            KeyCode::Char('s') => return Ok(Next::On),
-            KeyCode::Char('q') | KeyCode::Esc => return Ok(Next::End(exit::OK)),
+            KeyCode::Char('s') => return Ok(ReviewAction::On),
+            KeyCode::Char('q') | KeyCode::Esc => return Ok(ReviewAction::End(exit::OK)),
             _ => {}
         }
-        Ok(Next::Stay)
+        Ok(ReviewAction::Stay)
     }
 
     /// Draws the page; returns how many rows of it are seen.
-    fn draw(&self, view: &mut View) -> Result<usize, CliError> {
-        let keys = vec![Span::new(DIM, KEYS)];
-        let message = vec![Span::new(BOLD, &self.message)];
+    fn draw(&self, view: &mut ProposalView) -> Result<usize, CliError> {
+        let keys = vec![StyledSpan::new(DIM, KEYS)];
+        let message = vec![StyledSpan::new(BOLD, &self.message)];
         self.draw_with(view, &[message, keys])
     }
 
-    fn draw_with(&self, view: &mut View, bottom: &[Line]) -> Result<usize, CliError> {
+    fn draw_with(&self, view: &mut ProposalView, bottom: &[StyledLine]) -> Result<usize, CliError> {
         let (width, height) = self.screen.size();
-        let page = page::of(&view.proposal, &view.drift, Some(width));
-        let lines: Vec<Line> = page.lines.iter().flat_map(|line| wrapped(line, width)).collect();
-        let below: usize = bottom.iter().map(|line| wrapped(line, width).len()).sum();
+        let page = page::proposal_page(&view.proposal, &view.drift, Some(width));
+        let lines: Vec<StyledLine> =
+            page.lines.iter().flat_map(|line| wrap_line(line, width)).collect();
+        let below: usize = bottom.iter().map(|line| wrap_line(line, width).len()).sum();
         let rows = height.saturating_sub(below + 1).max(1);
         view.top = view.top.min(lines.len().saturating_sub(rows));
         let end = (view.top + rows).min(lines.len());
         let bar = format!("{} · lines {} to {end} of {}", view.place, view.top + 1, lines.len());
-        let top: Vec<Line> = std::iter::once(vec![Span::new(BAR, &bar)])
+        let top: Vec<StyledLine> = std::iter::once(vec![StyledSpan::new(BAR, &bar)])
             .chain(lines[view.top..end].to_vec())
             .collect();
         self.screen.draw(&top, bottom)?;
@@ -146,11 +154,11 @@ impl Walk<'_> {
     }
 
     /// Has the ledger do something; what it says is shown with the next page.
-    fn deed<T>(
+    fn run_action<T>(
         &mut self,
         work: impl FnOnce(&Ledger, &Snapshot) -> Result<T, LedgerError>,
     ) -> Option<T> {
-        let (done, notes) = self.desk.quietly(work);
+        let (done, notes) = self.desk.with_ledger_quiet(work);
         let mut said = notes;
         let done = done.map_err(|error| {
             said.insert(0, error.message().to_owned());
@@ -160,60 +168,62 @@ impl Walk<'_> {
         done.ok()
     }
 
-    fn decided(&mut self, deed: String) {
+    fn record_decision(&mut self, deed: String) {
         self.decided += 1;
         self.deeds.push(deed);
         let said = std::mem::take(&mut self.message);
         self.deeds.extend(Some(said).filter(|said| !said.is_empty()));
     }
 
-    fn approve(&mut self, view: &mut View) -> Result<Next, CliError> {
+    fn approve(&mut self, view: &mut ProposalView) -> Result<ReviewAction, CliError> {
         let summary = &view.proposal.summary;
         let (id, digest): (String, Digest) = (summary.id.clone(), summary.new_digest);
         let (skill, path) = (summary.skill_id.clone(), summary.path.clone());
         let question = format!("approve the text {} for {path} of `{skill}`? y/N", digest.short());
-        if !self.confirmed(view, &question)? {
+        if !self.confirm(view, &question)? {
             "not approved".clone_into(&mut self.message);
-            return Ok(Next::Stay);
+            return Ok(ReviewAction::Stay);
         }
-        let applied =
-            self.deed(|ledger, skills| ledger.approve(skills, &actor("review"), &id, digest, None));
-        let Some(applied) = applied else { return Ok(Next::Again) };
-        self.decided(format!(
+        let applied = self.run_action(|ledger, skills| {
+            ledger.approve(skills, &current_actor("review"), &id, digest, None)
+        });
+        let Some(applied) = applied else { return Ok(ReviewAction::Again) };
+        self.record_decision(format!(
             "approved {id}: {path} of `{skill}` is written, version {}",
             applied.version
         ));
-        Ok(Next::On)
+        Ok(ReviewAction::On)
     }
 
-    fn reject(&mut self, view: &mut View) -> Result<Next, CliError> {
-        let Some(reason) = self.line(view, "why not? ")? else {
+    fn reject(&mut self, view: &mut ProposalView) -> Result<ReviewAction, CliError> {
+        let Some(reason) = self.read_line(view, "why not? ")? else {
             "not rejected".clone_into(&mut self.message);
-            return Ok(Next::Stay);
+            return Ok(ReviewAction::Stay);
         };
         let id = view.proposal.summary.id.clone();
-        let rejected = self.deed(|ledger, _| ledger.reject(&actor("review"), &id, &reason));
+        let rejected =
+            self.run_action(|ledger, _| ledger.reject(&current_actor("review"), &id, &reason));
         if rejected.is_none() {
-            return Ok(Next::Again);
+            return Ok(ReviewAction::Again);
         }
-        self.decided(format!("rejected {id}: {reason}"));
-        Ok(Next::On)
+        self.record_decision(format!("rejected {id}: {reason}"));
+        Ok(ReviewAction::On)
     }
 
-    fn edit(&mut self, view: &View) -> Result<Next, CliError> {
+    fn edit(&mut self, view: &ProposalView) -> Result<ReviewAction, CliError> {
         let summary = &view.proposal.summary;
         let Some(text) = view.proposal.new_text.as_deref() else {
             "there is no text left to edit".clone_into(&mut self.message);
-            return Ok(Next::Stay);
+            return Ok(ReviewAction::Stay);
         };
         if summary.state != ProposalState::Open {
             self.message = format!("it is {}; only an open proposal can be edited", summary.state);
-            return Ok(Next::Stay);
+            return Ok(ReviewAction::Stay);
         }
-        match self.screen.lend(|| editor::edited(text, &summary.path))? {
+        match self.screen.suspend(|| editor::edit_text(text, &summary.path))? {
             Ok(Some(text)) => {
-                let amended = self.deed(|ledger, skills| {
-                    ledger.amend(skills, &actor("review"), &summary.id, &text)
+                let amended = self.run_action(|ledger, skills| {
+                    ledger.amend(skills, &current_actor("review"), &summary.id, &text)
                 });
                 if let Some(amended) = amended {
                     let digest = amended.summary.new_digest.short();
@@ -223,13 +233,14 @@ impl Walk<'_> {
             Ok(None) => "left as it was".clone_into(&mut self.message),
             Err(error) => error.message().clone_into(&mut self.message),
         }
-        Ok(Next::Again)
+        Ok(ReviewAction::Again)
     }
 
-    fn rebase(&mut self, view: &View) -> Result<Next, CliError> {
+    fn rebase(&mut self, view: &ProposalView) -> Result<ReviewAction, CliError> {
         let id = &view.proposal.summary.id;
-        let rebased = self.deed(|ledger, skills| ledger.rebase(skills, &actor("review"), id));
-        let Some(rebased) = rebased else { return Ok(Next::Again) };
+        let rebased =
+            self.run_action(|ledger, skills| ledger.rebase(skills, &current_actor("review"), id));
+        let Some(rebased) = rebased else { return Ok(ReviewAction::Again) };
         let lines: Vec<String> =
             rebased.conflicts.iter().map(|conflict| conflict.line.to_string()).collect();
         let state = rebased.proposal.summary.state;
@@ -238,34 +249,42 @@ impl Walk<'_> {
             true if state == ProposalState::Superseded => "the file says this already".to_owned(),
             true => "it fits the file as it is now".to_owned(),
         };
-        Ok(Next::Again)
+        Ok(ReviewAction::Again)
     }
 
-    fn confirmed(&mut self, view: &mut View, question: &str) -> Result<bool, CliError> {
+    fn confirm(&mut self, view: &mut ProposalView, question: &str) -> Result<bool, CliError> {
         loop {
-            self.draw_with(view, &[vec![Span::new(BOLD, question)]])?;
+            self.draw_with(view, &[vec![StyledSpan::new(BOLD, question)]])?;
             match self.screen.input()? {
-                Input::Key(key) => return Ok(matches!(key, KeyCode::Char('y' | 'Y'))),
-                Input::Interrupt => return Ok(false),
-                Input::Paste(_) | Input::Resized => {}
+                ScreenInput::Key(key) => return Ok(matches!(key, KeyCode::Char('y' | 'Y'))),
+                ScreenInput::Interrupt => return Ok(false),
+                ScreenInput::Paste(_) | ScreenInput::Resized => {}
             }
         }
     }
 
     /// Reads a line; nothing if it is given up or empty.
-    fn line(&mut self, view: &mut View, prompt: &str) -> Result<Option<String>, CliError> {
+    fn read_line(
+        &mut self,
+        view: &mut ProposalView,
+        prompt: &str,
+    ) -> Result<Option<String>, CliError> {
         let mut text = String::new();
         loop {
-            let line = vec![Span::new(BOLD, prompt), Span::plain(&text), Span::plain("_")];
-            let help = vec![Span::new(DIM, "Enter ends it, Esc gives it up")];
+            let line = vec![
+                StyledSpan::new(BOLD, prompt),
+                StyledSpan::plain(&text),
+                StyledSpan::plain("_"),
+            ];
+            let help = vec![StyledSpan::new(DIM, "Enter ends it, Esc gives it up")];
             self.draw_with(view, &[line, help])?;
             match self.screen.input()? {
-                Input::Key(KeyCode::Enter) => break,
-                Input::Key(KeyCode::Esc) | Input::Interrupt => return Ok(None),
-                Input::Key(KeyCode::Backspace) => drop(text.pop()),
-                Input::Key(KeyCode::Char(character)) => text.push(character),
-                Input::Paste(pasted) => text.push_str(pasted.trim()),
-                Input::Key(_) | Input::Resized => {}
+                ScreenInput::Key(KeyCode::Enter) => break,
+                ScreenInput::Key(KeyCode::Esc) | ScreenInput::Interrupt => return Ok(None),
+                ScreenInput::Key(KeyCode::Backspace) => drop(text.pop()),
+                ScreenInput::Key(KeyCode::Char(character)) => text.push(character),
+                ScreenInput::Paste(pasted) => text.push_str(pasted.trim()),
+                ScreenInput::Key(_) | ScreenInput::Resized => {}
             }
         }
         let text = text.trim().to_owned();

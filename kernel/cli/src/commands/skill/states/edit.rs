@@ -10,7 +10,7 @@ use super::REGISTRY;
 
 /// Returns the text with other states of skills; nothing if it is not laid out in a way that can be
 /// edited. The caller checks that the text says what it is to say.
-pub(super) fn edited(
+pub(super) fn edit_settings(
     text: &str,
     old: &BTreeMap<String, SkillState>,
     new: &BTreeMap<String, SkillState>,
@@ -102,8 +102,8 @@ mod tests {
             ),
         ];
         for (text, old, new, expected) in cases {
-            assert_eq!(edited(text, old, new).as_deref(), Some(expected), "{text}");
+            assert_eq!(edit_settings(text, old, new).as_deref(), Some(expected), "{text}");
         }
-        assert_eq!(edited("just text\n", &none, &off), None);
+        assert_eq!(edit_settings("just text\n", &none, &off), None);
     }
 }
